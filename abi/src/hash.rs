@@ -1,0 +1,56 @@
+//! The hash that places a path or an inode number in the shared table.
+//!
+//! Words of eight bytes are folded with a multiplication and a shift (the mixing step of
+//! MurmurHash64A, Appleby 2008); it is written out here because the C readers compute the same.
+//! It resists no adversary: a table's readers and its writer belong to one user.
+
+const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
+
+/// The hash of a byte string.
+pub fn bytes(data: &[u8]) -> u64 {
+    let mut hash = (data.len() as u64).wrapping_mul(MULTIPLIER);
+    let mut words = data.chunks_exact(8);
+    for word in &mut words {
+        hash = fold(hash, u64::from_le_bytes([word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]]));
+    }
+    let rest = words.remainder();
+    if !rest.is_empty() {
+        let mut word = [0; 8];
+        word[..rest.len()].copy_from_slice(rest);
+        hash = fold(hash, u64::from_le_bytes(word));
+    }
+    finish(hash)
+}
+
+/// The hash of an inode number of the store.
+pub fn inode(ino: u64) -> u64 {
+    finish(fold(0, ino))
+}
+
+/// The upper half of a hash as a slot's tag; zero is kept for empty slots.
+pub fn tag(hash: u64) -> u32 {
+    let tag = (hash >> 32) as u32;
+    if tag == 0 { 1 } else { tag }
+}
+
+fn fold(hash: u64, word: u64) -> u64 {
+    let hash = (hash ^ word).wrapping_mul(MULTIPLIER);
+    hash ^ (hash >> 32)
+}
+
+fn finish(hash: u64) -> u64 {
+    let hash = (hash ^ (hash >> 47)).wrapping_mul(MULTIPLIER);
+    hash ^ (hash >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_padding_and_length_are_told_apart() {
+        assert_ne!(bytes(b"a"), bytes(b"a\0"));
+        assert_ne!(bytes(b""), bytes(b"\0\0\0\0\0\0\0\0"));
+        assert_ne!(tag(0), 0);
+    }
+}

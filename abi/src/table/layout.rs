@@ -1,0 +1,164 @@
+//! Where everything stands in the table; `include/headwater/table.h` says the same in C.
+
+use alloc::vec::Vec;
+
+use bitflags::bitflags;
+
+use crate::attr::{ATTR_WORDS, Kind};
+
+/// The first word: `HWTABLE` and a zero.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HWTABLE\0");
+/// The layout's version; a reader of another version uses the originals.
+pub const VERSION: u64 = 1;
+/// Slots that a look-up visits at most.
+pub const PROBES_MAX: u64 = 128;
+
+/// Word numbers in the header.
+#[allow(missing_docs)]
+pub mod word {
+    pub const MAGIC: usize = 0;
+    pub const VERSION: usize = 1;
+    pub const TOTAL_BYTES: usize = 2;
+    pub const GENERATION: usize = 3;
+    pub const SLOTS_AT: usize = 4;
+    pub const SLOT_COUNT: usize = 5;
+    pub const INO_SLOTS_AT: usize = 6;
+    pub const INO_SLOT_COUNT: usize = 7;
+    pub const HEAP_AT: usize = 8;
+    pub const HEAP_USED: usize = 9;
+    /// Scope entries: `+` or `-`, the directory, NUL; the longest match decides.
+    pub const SCOPE_AT: usize = 10;
+    pub const SCOPE_BYTES: usize = 11;
+    /// The mirror's prefix, e.g. `/dev/shm/headwater-1000/SESSION/n0/1/root`.
+    pub const STORE_AT: usize = 12;
+    pub const STORE_BYTES: usize = 13;
+    /// The daemon's socket.
+    pub const SOCKET_AT: usize = 14;
+    pub const SOCKET_BYTES: usize = 15;
+    /// The file with the clients' counters.
+    pub const COUNTERS_AT: usize = 16;
+    pub const COUNTERS_BYTES: usize = 17;
+    /// The store's device: major in the low half, minor in the high half.
+    pub const STORE_DEV: usize = 18;
+    /// 1 while the daemon serves, 2 once the session has ended.
+    pub const SERVING: usize = 19;
+    pub const RECORDS: usize = 20;
+    /// Words of the header.
+    pub const HEADER_WORDS: usize = 64;
+
+    /// Word numbers in a record.
+    pub const RECORD_STATE: usize = 0;
+    /// Path length in the low half, the path hash's tag in the high half.
+    pub const RECORD_PATH: usize = 1;
+    /// Offset of the listing or of the link's target.
+    pub const RECORD_AUX_AT: usize = 2;
+    pub const RECORD_AUX_BYTES: usize = 3;
+    pub const RECORD_ATTR: usize = 4;
+    /// Inode number of the copy in the store, once there is one.
+    pub const RECORD_STORE_INO: usize = RECORD_ATTR + super::ATTR_WORDS - 1;
+    /// First word of the path, NUL-padded, always with at least one NUL.
+    pub const RECORD_NAME: usize = RECORD_ATTR + super::ATTR_WORDS;
+}
+
+bitflags! {
+    /// A record's bits beside its kind (bits 0 to 7) and error number (bits 8 to 23).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+    pub struct State: u64 {
+        /// The attributes are there.
+        const ATTR = 1 << 32;
+        /// A directory's listing is there and complete: a name that it lacks is absent.
+        const LISTED = 1 << 33;
+        /// The bytes that a loader maps are in the store.
+        const LOADABLE = 1 << 34;
+        /// All bytes are in the store.
+        const WHOLE = 1 << 35;
+        /// The job changes this path: ask the original.
+        const LIVE = 1 << 36;
+        /// The job changes this directory's names: ask the original for listings and absent names.
+        const LISTING_LIVE = 1 << 37;
+        /// The directory can't be listed: each of its names is looked up by itself.
+        const UNLISTABLE = 1 << 38;
+        /// A shared object of this machine's class and architecture.
+        const NATIVE_OBJECT = 1 << 39;
+        /// Executing the store's copy is the same as executing the original (no set-ID bits, no
+        /// file capabilities).
+        const EXECUTABLE = 1 << 40;
+        /// Starts with `#!`.
+        const SCRIPT = 1 << 41;
+        /// Everything below this directory is live too.
+        const TREE_LIVE = 1 << 42;
+    }
+}
+
+impl State {
+    /// The state word for these bits.
+    pub fn word(self, kind: Kind, errno: u16) -> u64 {
+        self.bits() | kind as u64 | u64::from(errno) << 8
+    }
+
+    /// Takes a state word apart; a kind of a later version is unknown.
+    pub fn from_word(word: u64) -> (State, Kind, u16) {
+        let kind = Kind::from_number(word as u8).unwrap_or(Kind::Unknown);
+        (State::from_bits_truncate(word), kind, (word >> 8) as u16)
+    }
+}
+
+/// Sizes of a table's parts.
+#[derive(Clone, Copy, Debug)]
+pub struct Geometry {
+    /// Path slots, a power of two; at most half are used.
+    pub slot_count: u64,
+    /// Inode slots, a power of two; at most half are used.
+    pub ino_slot_count: u64,
+    /// Bytes for records, listings and strings.
+    pub heap_bytes: u64,
+}
+
+impl Geometry {
+    /// Bytes of the whole table.
+    pub fn total_bytes(&self) -> u64 {
+        self.heap_at() + self.heap_bytes
+    }
+
+    /// Bytes that must have memory from the start: all but the heap.
+    pub fn heap_at(&self) -> u64 {
+        (word::HEADER_WORDS as u64 + self.slot_count + self.ino_slot_count) * 8
+    }
+}
+
+impl Default for Geometry {
+    /// Room for 131,072 paths.
+    fn default() -> Geometry {
+        Geometry { slot_count: 1 << 18, ino_slot_count: 1 << 17, heap_bytes: 256 << 20 }
+    }
+}
+
+/// What the header tells every reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The session's generation.
+    pub generation: u64,
+    /// Included (`true`) and excluded directories.
+    pub scope: Vec<(bool, Vec<u8>)>,
+    /// The mirror's prefix.
+    pub store: Vec<u8>,
+    /// The daemon's socket.
+    pub socket: Vec<u8>,
+    /// The file with the clients' counters.
+    pub counters: Vec<u8>,
+    /// The store's device, major and minor.
+    pub store_dev: (u32, u32),
+}
+
+impl Header {
+    /// The scope as it stands in the table.
+    pub fn scope_blob(&self) -> Vec<u8> {
+        let mut blob = Vec::new();
+        for (included, directory) in &self.scope {
+            blob.push(if *included { b'+' } else { b'-' });
+            blob.extend_from_slice(directory);
+            blob.push(0);
+        }
+        blob
+    }
+}

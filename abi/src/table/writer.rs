@@ -1,0 +1,255 @@
+//! The table's one writer.
+
+use alloc::vec::Vec;
+
+use thiserror::Error;
+
+use super::layout::{Geometry, Header, MAGIC, PROBES_MAX, State, VERSION, word};
+use super::reader::{Record, find_slot};
+use super::{AtomicU64, Ordering};
+use crate::attr::{ATTR_WORDS, Attr, Kind};
+use crate::listing::Listing;
+use crate::path::Path;
+use crate::{hash, listing};
+
+/// Why something could not be published. The path then stays unknown and its original is used.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum TableError {
+    /// No slot or no heap is left.
+    #[error("the table is full")]
+    Full,
+    /// The memory that backs the heap could not be had.
+    #[error("no memory for the table's heap")]
+    NoMemory,
+    /// The slice does not fit the geometry.
+    #[error("the mapping is smaller than the table")]
+    TooSmall,
+    /// A record already says something else; an entry never changes once it is known.
+    #[error("the entry is already known")]
+    Known,
+}
+
+/// What can become known about a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact<'a> {
+    /// There is no such name.
+    Absent,
+    /// The original answers with this error number.
+    Error(u16),
+    /// A file, a device, or a directory of which only the attributes are known.
+    Attr(Attr),
+    /// A symbolic link and its target.
+    Link(Attr, &'a [u8]),
+    /// A directory with all its names.
+    Listing(Attr, &'a Listing),
+    /// A directory that can be searched but not listed.
+    Unlistable(Attr),
+}
+
+/// Writes one table. `reserve(end)` must give memory to the bytes below `end` before it returns
+/// true; the writer never touches the heap beyond what it has reserved.
+pub struct Writer<'a, R> {
+    words: &'a [AtomicU64],
+    geometry: Geometry,
+    heap_used: u64,
+    records: u64,
+    inodes: u64,
+    reserve: R,
+}
+
+impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
+    /// Lays an empty table out in zeroed `words`.
+    pub fn create(words: &'a [AtomicU64], geometry: Geometry, header: &Header, reserve: R) -> Result<Self, TableError> {
+        assert!(geometry.slot_count.is_power_of_two() && geometry.ino_slot_count.is_power_of_two());
+        if (words.len() as u64) * 8 < geometry.total_bytes() {
+            return Err(TableError::TooSmall);
+        }
+        let mut writer = Writer { words, geometry, heap_used: 0, records: 0, inodes: 0, reserve };
+        let slots_at = word::HEADER_WORDS as u64 * 8;
+        writer.put(word::VERSION, VERSION);
+        writer.put(word::TOTAL_BYTES, geometry.total_bytes());
+        writer.put(word::GENERATION, header.generation);
+        writer.put(word::SLOTS_AT, slots_at);
+        writer.put(word::SLOT_COUNT, geometry.slot_count);
+        writer.put(word::INO_SLOTS_AT, slots_at + geometry.slot_count * 8);
+        writer.put(word::INO_SLOT_COUNT, geometry.ino_slot_count);
+        writer.put(word::HEAP_AT, geometry.heap_at());
+        writer.put(word::STORE_DEV, u64::from(header.store_dev.0) | u64::from(header.store_dev.1) << 32);
+        writer.put(word::SERVING, 1);
+        for (at, bytes) in [
+            (word::SCOPE_AT, &header.scope_blob()),
+            (word::STORE_AT, &header.store),
+            (word::SOCKET_AT, &header.socket),
+            (word::COUNTERS_AT, &header.counters),
+        ] {
+            let offset = writer.put_bytes(bytes)?;
+            writer.put(at, offset);
+            writer.put(at + 1, bytes.len() as u64);
+        }
+        writer.words[word::MAGIC].store(MAGIC, Ordering::Release);
+        Ok(writer)
+    }
+
+    /// Publishes `fact` about `path`. What is already known stays; publishing the same again is
+    /// nothing, attributes may be followed by a listing, and contradictions are [`TableError::Known`].
+    pub fn publish(&mut self, path: &Path, fact: &Fact<'_>) -> Result<(), TableError> {
+        let record = self.record(path)?;
+        let (state, kind, _) = self.state(record);
+        let (new_kind, errno, bits) = match fact {
+            Fact::Absent => (Kind::Absent, 0, State::empty()),
+            Fact::Error(errno) => (Kind::Error, *errno, State::empty()),
+            Fact::Attr(attr) => (attr.kind(), 0, State::ATTR),
+            Fact::Link(..) => (Kind::Link, 0, State::ATTR),
+            Fact::Listing(..) => (Kind::Dir, 0, State::ATTR | State::LISTED),
+            Fact::Unlistable(_) => (Kind::Dir, 0, State::ATTR | State::UNLISTABLE),
+        };
+        if kind != Kind::Unknown {
+            if kind != new_kind {
+                return Err(TableError::Known);
+            }
+            if state.contains(bits) {
+                return Ok(());
+            }
+        }
+        if let (Fact::Attr(attr) | Fact::Link(attr, _) | Fact::Listing(attr, _) | Fact::Unlistable(attr), false) =
+            (fact, state.contains(State::ATTR))
+        {
+            for (number, value) in attr.to_words().into_iter().take(ATTR_WORDS - 1).enumerate() {
+                self.put(record + word::RECORD_ATTR + number, value);
+            }
+        }
+        let aux: Option<Vec<u8>> = match fact {
+            Fact::Link(_, target) => Some(target.to_vec()),
+            Fact::Listing(_, listing) => Some(listing.to_blob()),
+            _ => None,
+        };
+        if let Some(aux) = aux {
+            let offset = self.put_bytes(&aux)?;
+            self.put(record + word::RECORD_AUX_AT, offset);
+            self.put(record + word::RECORD_AUX_BYTES, aux.len() as u64);
+        }
+        self.set_state(record, state | bits, new_kind, errno);
+        Ok(())
+    }
+
+    /// Sets and clears residency, live and format bits of `path`, adding its record if need be.
+    pub fn mark(&mut self, path: &Path, set: State, clear: State) -> Result<(), TableError> {
+        let record = self.record(path)?;
+        let (state, kind, errno) = self.state(record);
+        self.set_state(record, (state - clear) | set, kind, errno);
+        Ok(())
+    }
+
+    /// Lets readers find `path` by the inode number of its copy in the store.
+    pub fn index_inode(&mut self, path: &Path, ino: u64) -> Result<(), TableError> {
+        let record = self.record(path)?;
+        let base = self.geometry.slot_count as usize + word::HEADER_WORDS;
+        if self.inodes * 2 >= self.geometry.ino_slot_count {
+            return Err(TableError::Full);
+        }
+        self.put(record + word::RECORD_STORE_INO, ino);
+        self.insert(base, self.geometry.ino_slot_count, hash::inode(ino), record)?;
+        self.inodes += 1;
+        Ok(())
+    }
+
+    /// Tells readers that no request will be answered any more.
+    pub fn close(&mut self) {
+        self.words[word::SERVING].store(2, Ordering::Release);
+    }
+
+    /// Bytes in use, the slots included.
+    pub fn used_bytes(&self) -> u64 {
+        self.geometry.heap_at() + self.heap_used
+    }
+
+    /// Paths that have a record.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    fn record(&mut self, path: &Path) -> Result<usize, TableError> {
+        let hash = hash::bytes(path.as_bytes());
+        let base = word::HEADER_WORDS;
+        let found = find_slot(self.words, base, self.geometry.slot_count, hash, |record| {
+            Record::at(self.words, record).is_some_and(|r| r.path_is(path.as_bytes()))
+        });
+        if let Some(record) = found {
+            return Ok(record);
+        }
+        if self.records * 2 >= self.geometry.slot_count {
+            return Err(TableError::Full);
+        }
+        let path_words = path.as_bytes().len() / 8 + 1;
+        let at = self.allocate((word::RECORD_NAME + path_words) as u64 * 8)?;
+        let record = at as usize / 8;
+        self.put(record + word::RECORD_PATH, path.as_bytes().len() as u64 | u64::from(hash::tag(hash)) << 32);
+        self.put_words(record + word::RECORD_NAME, path.as_bytes());
+        self.insert(base, self.geometry.slot_count, hash, record)?;
+        self.records += 1;
+        self.put(word::RECORDS, self.records);
+        Ok(record)
+    }
+
+    fn insert(&self, base: usize, count: u64, hash: u64, record: usize) -> Result<(), TableError> {
+        for probe in 0..PROBES_MAX.min(count) {
+            let slot = &self.words[base + (hash.wrapping_add(probe) & (count - 1)) as usize];
+            if slot.load(Ordering::Relaxed) == 0 {
+                slot.store(u64::from(hash::tag(hash)) << 32 | record as u64, Ordering::Release);
+                return Ok(());
+            }
+        }
+        Err(TableError::Full)
+    }
+
+    fn state(&self, record: usize) -> (State, Kind, u16) {
+        State::from_word(self.words[record + word::RECORD_STATE].load(Ordering::Relaxed))
+    }
+
+    fn set_state(&self, record: usize, state: State, kind: Kind, errno: u16) {
+        self.words[record + word::RECORD_STATE].store(state.word(kind, errno), Ordering::Release);
+    }
+
+    fn put(&self, at: usize, value: u64) {
+        self.words[at].store(value, Ordering::Relaxed);
+    }
+
+    fn put_bytes(&mut self, bytes: &[u8]) -> Result<u64, TableError> {
+        let at = self.allocate((bytes.len() as u64 / 8 + 1) * 8)?;
+        self.put_words(at as usize / 8, bytes);
+        Ok(at)
+    }
+
+    fn put_words(&self, at: usize, bytes: &[u8]) {
+        for (number, chunk) in bytes.chunks(8).enumerate() {
+            let mut value = [0; 8];
+            value[..chunk.len()].copy_from_slice(chunk);
+            self.put(at + number, u64::from_le_bytes(value));
+        }
+        if bytes.len().is_multiple_of(8) {
+            self.put(at + bytes.len() / 8, 0);
+        }
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<u64, TableError> {
+        let end = self.heap_used + bytes;
+        if end > self.geometry.heap_bytes {
+            return Err(TableError::Full);
+        }
+        let at = self.geometry.heap_at() + self.heap_used;
+        if !(self.reserve)(at + bytes) {
+            return Err(TableError::NoMemory);
+        }
+        self.heap_used = end;
+        self.words[word::HEAP_USED].store(end, Ordering::Relaxed);
+        Ok(at)
+    }
+}
+
+impl<R> core::fmt::Debug for Writer<'_, R> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Writer").field("records", &self.records).field("heap_used", &self.heap_used).finish()
+    }
+}
+
+const _: () = assert!(listing::LISTING_NAMES_MAX < u32::MAX as usize);

@@ -1,0 +1,269 @@
+//! Messages between daemons.
+//!
+//! Below them lies a Noise transport, which gives an ordered, authenticated stream of bytes. On it
+//! stand frames: a length (`u32`, little-endian, at most [`FRAME_BYTES_MAX`]) and a body, which is a
+//! postcard-encoded [`Message`]; after [`Message::Chunk`] the rest of the body is the chunk's bytes.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::attr::Attr;
+use crate::listing::Listing;
+use crate::path::Path;
+
+/// The protocol's version; peers of another are refused.
+pub const VERSION: u32 = 1;
+/// The largest body of a frame.
+pub const FRAME_BYTES_MAX: usize = 16 << 20;
+/// The most bytes of content in one chunk.
+pub const CHUNK_BYTES_MAX: usize = 128 << 10;
+/// The most ranges that a file's content is cut into.
+pub const RANGES_MAX: usize = 64;
+
+/// What part of a path's knowledge a message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Aspect {
+    /// What the path is: absent, an error, attributes, a link's target.
+    Entry,
+    /// A directory's names (with its attributes).
+    Listing,
+    /// The bytes that a loader maps.
+    Loadable,
+    /// All bytes.
+    Whole,
+}
+
+/// A fact about a path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fact {
+    /// No such name.
+    Absent,
+    /// The original answers with this error number.
+    Error(u16),
+    /// A file, device, or directory by its attributes alone.
+    Attr(Attr),
+    /// A symbolic link.
+    Link(Attr, Box<[u8]>),
+    /// A directory with all its names.
+    Listing(Attr, Arc<Listing>),
+    /// A directory that can be searched but not listed.
+    Unlistable(Attr),
+}
+
+/// A file's content as it will be sent: attributes, format, and which bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileHead {
+    /// The file's attributes at the time it was opened.
+    pub attr: Attr,
+    /// Format bits: the `NATIVE_OBJECT`, `EXECUTABLE` and `SCRIPT` bits of
+    /// [`table::State`](crate::table::State).
+    pub format: u64,
+    /// The bytes that will be sent, ascending and disjoint: (offset, length).
+    pub ranges: Arc<[(u64, u64)]>,
+    /// True if the ranges are all the bytes there are.
+    pub whole: bool,
+}
+
+impl FileHead {
+    /// Bytes that will be sent.
+    pub fn content_bytes(&self) -> u64 {
+        self.ranges.iter().map(|r| r.1).sum()
+    }
+
+    /// Whether the ranges ascend, are disjoint, lie in the file and cover it if they say so.
+    pub fn is_valid(&self) -> bool {
+        let mut end = 0;
+        self.ranges.len() <= RANGES_MAX
+            && self.ranges.iter().all(|&(offset, bytes)| {
+                let follows = offset >= end && bytes > 0;
+                end = offset.saturating_add(bytes);
+                follows && end <= self.attr.size
+            })
+            && (!self.whole || self.content_bytes() == self.attr.size)
+    }
+
+    /// Where the byte at `position` of the content stands in the file, and how many follow it in
+    /// the same range. `None` at or beyond the end.
+    pub fn locate(&self, position: u64) -> Option<(u64, u64)> {
+        let mut before = 0;
+        for &(offset, bytes) in self.ranges.iter() {
+            if position < before + bytes {
+                let into = position - before;
+                return Some((offset + into, bytes - into));
+            }
+            before += bytes;
+        }
+        None
+    }
+}
+
+/// A sender's number for a file that it is sending; chosen by the sender, never reused on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TransferId(pub u64);
+
+/// What daemons say to each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// First on every link, both ways.
+    Hello {
+        /// [`VERSION`].
+        version: u32,
+        /// The session's identity.
+        session: u128,
+        /// The sender's rank.
+        rank: u32,
+        /// How many ranks the sender believes there are.
+        ranks: u32,
+        /// The sender's fan-out: topologies must agree.
+        fan_out: u32,
+    },
+    /// Child to parent: send this to me. Content starts at `position` of its byte ranges.
+    Want {
+        /// The path.
+        path: Path,
+        /// Which knowledge of it.
+        aspect: Aspect,
+        /// Bytes of the content that the asker already has.
+        position: u64,
+    },
+    /// Child to parent: no more of this content.
+    Cancel {
+        /// The transfer.
+        transfer: TransferId,
+    },
+    /// Parent to child: a fact, asked for or pushed.
+    Known {
+        /// The path.
+        path: Path,
+        /// The fact.
+        fact: Fact,
+    },
+    /// Parent to child: the chunks of this file follow.
+    File {
+        /// The sender's number for it.
+        transfer: TransferId,
+        /// The path.
+        path: Path,
+        /// [`Aspect::Loadable`] or [`Aspect::Whole`].
+        aspect: Aspect,
+        /// What it looks like.
+        head: FileHead,
+        /// Where in the content the first chunk starts.
+        position: u64,
+    },
+    /// Parent to child: bytes of a file, in order.
+    Chunk {
+        /// The transfer.
+        transfer: TransferId,
+        /// Where in the content they stand.
+        position: u64,
+        /// How many they are.
+        bytes: u32,
+    },
+    /// Parent to child: the file can't be sent to its end (the reader failed halfway).
+    Failed {
+        /// The transfer.
+        transfer: TransferId,
+        /// The reader's error number.
+        errno: u16,
+    },
+    /// Parent to child: nobody above can answer; use the original.
+    Unavailable {
+        /// The path.
+        path: Path,
+        /// Which knowledge of it.
+        aspect: Aspect,
+    },
+    /// Both ways, to everybody: the job changes this path.
+    Live {
+        /// The path.
+        path: Path,
+        /// Everything below it too.
+        tree: bool,
+    },
+    /// Nothing: the sender lives.
+    Alive,
+}
+
+/// Why a frame is refused; the link is then closed.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum WireError {
+    /// The body is no message of this version.
+    #[error("not a message of this version")]
+    Malformed,
+    /// A chunk's bytes are not as many as it says, or something follows another message.
+    #[error("a message's length and its bytes disagree")]
+    Length,
+    /// A number is beyond its bound.
+    #[error("a message is beyond its bounds")]
+    Bounds,
+}
+
+impl Message {
+    /// The frame's body; a chunk's bytes are to be appended by the caller.
+    pub fn encode(&self) -> Vec<u8> {
+        postcard::to_allocvec(self).expect("a message is always encodable")
+    }
+
+    /// Decodes a frame's body into a message and, for a chunk, its bytes.
+    pub fn decode(body: &[u8]) -> Result<(Message, &[u8]), WireError> {
+        let (message, rest): (Message, &[u8]) = postcard::take_from_bytes(body).map_err(|_| WireError::Malformed)?;
+        let expected = match &message {
+            Message::Chunk { bytes, .. } if *bytes as usize > CHUNK_BYTES_MAX || *bytes == 0 => {
+                return Err(WireError::Bounds);
+            }
+            Message::Chunk { bytes, .. } => *bytes as usize,
+            Message::File { head, position, .. } if !head.is_valid() || *position > head.content_bytes() => {
+                return Err(WireError::Bounds);
+            }
+            _ => 0,
+        };
+        if rest.len() == expected { Ok((message, rest)) } else { Err(WireError::Length) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn head(size: u64, ranges: &[(u64, u64)], whole: bool) -> FileHead {
+        FileHead { attr: Attr { size, ..Attr::default() }, format: 0, ranges: Arc::from(ranges), whole }
+    }
+
+    #[test]
+    fn chunks_carry_their_bytes() {
+        let message = Message::Chunk { transfer: TransferId(7), position: 4096, bytes: 3 };
+        let mut body = message.encode();
+        assert_eq!(Message::decode(&body), Err(WireError::Length));
+        body.extend_from_slice(b"abc");
+        assert_eq!(Message::decode(&body), Ok((message, &b"abc"[..])));
+        body.push(0);
+        assert_eq!(Message::decode(&body), Err(WireError::Length));
+    }
+
+    #[test]
+    fn heads_are_checked_and_located() {
+        assert!(head(10, &[(0, 4), (6, 4)], false).is_valid());
+        assert!(!head(10, &[(0, 4), (3, 4)], false).is_valid());
+        assert!(!head(10, &[(8, 4)], false).is_valid());
+        assert!(!head(10, &[(u64::MAX, 4)], false).is_valid());
+        assert!(!head(10, &[(0, 4)], true).is_valid());
+        assert!(head(0, &[], true).is_valid());
+        let head = head(10, &[(0, 4), (6, 4)], false);
+        assert_eq!(head.locate(3), Some((3, 1)));
+        assert_eq!(head.locate(4), Some((6, 4)));
+        assert_eq!(head.locate(8), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes: Vec<u8>) {
+            let _ = Message::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a node is told when it is made.
+
+use crate::topology::{Rank, Topology};
+
+/// Who gets what a child asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// A first request is sent to everybody: SPMD programs.
+    Push,
+    /// Only along the path of the request: MPMD programs.
+    Pull,
+    /// Pull at first; what enough children ask for goes to the others too, and while that proves
+    /// right, requests are pushed at once.
+    Adaptive,
+}
+
+/// Bounds on what a node holds and does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of content that the store may hold.
+    pub store_bytes_max: u64,
+    /// Requests of clients that may wait at once; more are told to use the original.
+    pub clients_waiting_max: usize,
+    /// Paths that a node keeps knowledge of; more are told to use the original.
+    pub entries_max: usize,
+    /// Chunks on their way to one peer at once.
+    pub chunks_in_flight_max: usize,
+    /// Files that are read from the shared file system at once.
+    pub reads_in_flight_max: usize,
+    /// Symbolic links that one path is followed through, as in the kernel.
+    pub links_followed_max: usize,
+    /// How long a request may go without progress before clients are told to use the original,
+    /// in milliseconds.
+    pub request_timeout_ms_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            store_bytes_max: 4 << 30,
+            clients_waiting_max: 65_536,
+            entries_max: 1 << 17,
+            chunks_in_flight_max: 8,
+            reads_in_flight_max: 64,
+            links_followed_max: 40,
+            request_timeout_ms_max: 60_000,
+        }
+    }
+}
+
+/// A node's place and rules.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This node's rank.
+    pub rank: Rank,
+    /// The overlay's shape.
+    pub topology: Topology,
+    /// The session's identity, the same on all nodes.
+    pub session: u128,
+    /// Who gets what.
+    pub policy: Policy,
+    /// Bounds.
+    pub limits: Limits,
+    /// Directories through which the node may look paths up: (included, path); the longest match
+    /// decides. Paths elsewhere are the original's.
+    pub scope: alloc::vec::Vec<(bool, headwater_abi::Path)>,
+}

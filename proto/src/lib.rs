@@ -1,0 +1,19 @@
+//! The sans-IO core of a node.
+//!
+//! [`Node`] decides; a driver (the daemon, or the simulator) performs. There is no I/O, no clock and
+//! no file content here: the crate is `no_std`, time is an argument, and content is named by path,
+//! position and length.
+
+#![no_std]
+
+extern crate alloc;
+
+mod config;
+mod io;
+mod node;
+pub mod topology;
+
+pub use config::{Config, Limits, Policy};
+pub use io::{ClientId, Input, Output, Publication, Reply, Stats, Time};
+pub use node::Node;
+pub use topology::{Rank, Topology};

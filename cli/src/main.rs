@@ -1,2 +1,60 @@
-//! .
-fn main() {}
+//! `headwater`: the one command.
+//!
+//! `run` makes a session on this machine: it starts the nodes' daemons, then the program's processes
+//! through `exec`, passes signals on, and at the end collects the daemons' reports and removes
+//! everything. Whatever of that fails, the program is run without it.
+
+mod daemons;
+mod exec;
+mod generate;
+mod launch;
+mod options;
+mod prepare;
+mod run;
+mod session;
+mod shim;
+mod signals;
+mod store;
+mod summary;
+mod tls;
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
+
+use options::{Command, CommandLine};
+
+/// A failure of headwater's own, as `env` and `timeout` have it.
+const FAILURE: u8 = 125;
+
+fn main() -> ExitCode {
+    let parsed = CommandLine::command()
+        .try_get_matches()
+        .and_then(|matches| Ok((CommandLine::from_arg_matches(&matches)?, matches)));
+    let (command_line, matches) = match parsed {
+        Ok(parsed) => parsed,
+        Err(e) => {
+            let _ = e.print();
+            let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            return ExitCode::from(if asked { 0 } else { FAILURE });
+        }
+    };
+    let done = match command_line.command {
+        Command::Run(mut options) => {
+            let in_session = std::env::var_os(launch::SESSION).is_some();
+            options.settle(matches.subcommand_matches("run").expect("run was parsed"), in_session);
+            run::run(&options)
+        }
+        Command::Daemon => return headwater_daemon::run_from_stdio(),
+        Command::Exec(options) => Ok(exec::exec(&options)),
+        Command::Generate(what) => generate::generate(&what).map(|()| 0),
+    };
+    done.map_or_else(
+        |e| {
+            eprintln!("headwater: {e:#}");
+            ExitCode::from(FAILURE)
+        },
+        ExitCode::from,
+    )
+}

@@ -1,1 +1,24 @@
-//! .
+//! One node's daemon: a `proto::Node`, which decides, over real sockets, store, shared table and
+//! readers, which do.
+//!
+//! One thread runs the event loop and owns everything but the readers: only it writes the table and
+//! changes the mirror. A few more threads block on the shared file system, on the reader alone.
+
+mod clients;
+mod config;
+mod control;
+mod event_loop;
+pub mod layout;
+mod overlay;
+mod perform;
+mod process;
+mod reader;
+mod report;
+mod session;
+mod store;
+mod table;
+
+pub use config::{Config, ConfigError, Policy, SOCKET_PATH_BYTES_MAX, SessionId, SessionKey, TableGeometry};
+pub use event_loop::DaemonError;
+pub use process::{run, run_from_stdio};
+pub use report::{Clients, Memory, Overlay, Report, SharedFs};

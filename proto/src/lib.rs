@@ -8,10 +8,18 @@
 
 extern crate alloc;
 
+mod asks;
 mod config;
+mod entries;
+mod evict;
 mod io;
+mod live;
 mod node;
+mod policy;
+mod scope;
 pub mod topology;
+mod transfer;
+mod walk;
 
 pub use config::{Config, Limits, Policy};
 pub use io::{ClientId, Input, Output, Publication, Reply, Stats, Time};

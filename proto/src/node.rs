@@ -1,26 +1,166 @@
 //! One node's decisions.
 
-use alloc::collections::VecDeque;
+mod ask;
+mod content;
+mod learn;
+mod peers;
+mod serve;
+mod store;
 
-use crate::{Config, Input, Output, Stats, Time};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use headwater_abi::wire::{Aspect, FileHead, TransferId};
+use headwater_abi::{Path, Want};
+
+use crate::asks::{Asks, Client, Waiter};
+use crate::entries::{Entries, Inode};
+use crate::evict::Sieve;
+use crate::live::Live;
+use crate::policy::{Spread, Thing};
+use crate::scope::Scope;
+use crate::transfer::Child;
+use crate::walk::{Map, Step};
+use crate::{ClientId, Config, Input, Output, Publication, Rank, Reply, Stats, Time};
 
 /// The state machine of one node.
+///
+/// The driver gives inputs to [`Node::handle`] as they happen, then drains [`Node::poll_output`], and
+/// calls [`Node::handle_timeout`] when the moment of [`Node::poll_timeout`] has come. It performs
+/// outputs in their order, as far as that can be seen by a process or by one peer: what is published
+/// before a reply is visible to whoever gets the reply, and messages and chunks reach a peer in the
+/// order in which they were put out.
+///
+/// What the driver owes:
+/// - Each [`Output::ReadEntry`] and [`Output::ReadListing`] is answered by one [`Input::FactRead`];
+///   an [`Output::ReadFile`] by [`Input::FileOpened`] and ascending [`Input::FileRead`]s up to the end
+///   of the content, or by [`Input::FileFailed`] at any point. After an [`Output::Discard`] or an
+///   [`Input::StoreFailed`] of the path nothing more comes from that read.
+/// - [`Output::Discard`] takes away what has arrived since the last publication of the path's content;
+///   what was published stays. The whole of a file that is partly in the store (`have`, or a
+///   [`Output::Receive`] of a path whose content is published) is written in place.
+/// - An [`Output::SendChunk`] is answered by one [`Input::ChunkSent`], even if the file has gone from
+///   the store meanwhile and nothing was sent, unless the link goes down first.
+/// - After [`Input::PeerDown`] nothing more comes from that link. An [`Output::Disconnect`] counts as
+///   the link's end; the `PeerDown` that follows from it may be given or not.
+/// - A [`ClientId`] is never used twice. The `Hello` of a link is checked before `PeerUp`.
+///
+/// What the node promises:
+/// - Each request gets exactly one [`Output::Reply`], unless its client goes away first.
+/// - Nothing is published about a path that contradicts what was published before.
+/// - Only the root of the overlay puts out reads. It reads each directory once, opens each file once
+///   for each aspect, and does not ask for names that a known listing lacks, as long as nothing fails,
+///   times out or is evicted.
+/// - No input from a peer makes it panic; a breach of protocol puts out [`Output::Disconnect`].
 #[derive(Debug)]
 pub struct Node {
     config: Config,
+    scope: Scope,
+    entries: Entries,
+    live: Live,
+    asks: Asks,
+    clients: BTreeMap<ClientId, Client>,
+    /// Paths that could lately not be had, and when that was.
+    failed: BTreeMap<Path, Time>,
+    parent: Option<Parent>,
+    children: BTreeMap<Rank, Child>,
+    next_transfer: u64,
+    /// Files to read, and those being read.
+    reads_waiting: VecDeque<(Path, Aspect)>,
+    reads: BTreeMap<Path, Aspect>,
+    /// Complete content of files with several names.
+    inodes: BTreeMap<Inode, Vec<Path>>,
+    sieve: Sieve,
+    /// Content that was lately evicted, in case that is refused.
+    evicted: VecDeque<Evicted>,
+    spread: Spread,
+    /// Those whose question was answered.
+    woken: VecDeque<Waiter>,
+    /// What was obtained and may have to be pushed.
+    fresh: VecDeque<Thing>,
     outputs: VecDeque<Output>,
+    stats: Stats,
+}
+
+/// The node to ask, one hop nearer to the root.
+#[derive(Debug)]
+struct Parent {
+    rank: Rank,
+    link: Link,
+    /// What it is sending.
+    incoming: BTreeMap<TransferId, Path>,
+    /// The last transfer that it began; its numbers ascend.
+    newest: Option<TransferId>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    /// Not seen yet: questions wait for it.
+    Starting,
+    Up,
+    Down,
+}
+
+#[derive(Debug)]
+struct Evicted {
+    path: Path,
+    head: Arc<FileHead>,
+    bytes: u64,
+    /// What the room was made for.
+    for_path: Path,
 }
 
 impl Node {
     /// A node that knows nothing. `seed` decides what is left to chance.
     pub fn new(config: Config, seed: u64) -> Node {
-        let _ = seed;
-        Node { config, outputs: VecDeque::new() }
+        let parent = config.topology.parent(config.rank).map(|rank| Parent {
+            rank,
+            link: Link::Starting,
+            incoming: BTreeMap::new(),
+            newest: None,
+        });
+        Node {
+            scope: Scope::new(config.scope.clone()),
+            entries: Entries::new(config.limits.entries_max),
+            live: Live::default(),
+            asks: Asks::default(),
+            clients: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            parent,
+            children: BTreeMap::new(),
+            next_transfer: 1,
+            reads_waiting: VecDeque::new(),
+            reads: BTreeMap::new(),
+            inodes: BTreeMap::new(),
+            sieve: Sieve::default(),
+            evicted: VecDeque::new(),
+            spread: Spread::new(config.policy, seed),
+            woken: VecDeque::new(),
+            fresh: VecDeque::new(),
+            outputs: VecDeque::new(),
+            stats: Stats::default(),
+            config,
+        }
     }
 
     /// Takes an input in.
     pub fn handle(&mut self, now: Time, input: Input) {
-        let _ = (now, input, &self.config);
+        match input {
+            Input::Request { client, path, want } => self.request(client, path, want),
+            Input::ClientGone { client } => self.client_gone(client),
+            Input::PeerUp { rank } => self.peer_up(now, rank),
+            Input::PeerDown { rank } => self.peer_down(now, rank),
+            Input::Message { from, message } => self.message(now, from, message),
+            Input::ChunkSent { to } => self.chunk_sent(to),
+            Input::FactRead { path, aspect, fact } => self.fact_read(now, path, aspect, fact),
+            Input::FileOpened { path, aspect, head } => self.file_opened(now, path, aspect, head),
+            Input::FileRead { path, aspect, position } => self.file_read(now, &path, aspect, position),
+            Input::FileFailed { path, aspect, errno } => self.file_failed(now, &path, aspect, errno),
+            Input::StoreFailed { path } => self.store_failed(now, &path),
+            Input::EvictRefused { path } => self.evict_refused(now, &path),
+        }
+        self.settle(now);
     }
 
     /// The next thing to do, in order.
@@ -30,16 +170,110 @@ impl Node {
 
     /// When [`Node::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        None
+        self.asks.deadline()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
-        let _ = now;
+        for key in self.asks.overdue(now, self.config.limits.request_timeout_ms_max) {
+            self.give_up(now, &key);
+        }
+        self.settle(now);
     }
 
     /// Counters.
     pub fn stats(&self) -> Stats {
-        Stats::default()
+        Stats {
+            entries: self.entries.len() as u64,
+            store_bytes: self.sieve.bytes(),
+            store_files: self.sieve.files() as u64,
+            ..self.stats
+        }
+    }
+
+    /// Follows up on what the input changed, until nothing is left to do.
+    fn settle(&mut self, now: Time) {
+        loop {
+            if let Some(waiter) = self.woken.pop_front() {
+                match waiter {
+                    Waiter::Client(client) => self.resume(now, client),
+                    Waiter::Child(want) => self.serve(now, want),
+                }
+            } else if let Some(thing) = self.fresh.pop_front() {
+                if !self.children.is_empty() && self.spread.pushes_new(now) {
+                    self.give_to_all(&thing);
+                }
+            } else {
+                break;
+            }
+        }
+        self.start_reads();
+        for (&rank, child) in &mut self.children {
+            child.pump(rank, &self.entries, self.config.limits.chunks_in_flight_max, &mut self.outputs);
+        }
+    }
+
+    fn request(&mut self, client: ClientId, path: Path, want: Want) {
+        assert!(!self.clients.contains_key(&client), "a client's number is used once");
+        self.stats.requests += 1;
+        if self.scope.start(&path).is_none() {
+            return self.reply(client, Reply::Fallback);
+        }
+        if want.contains(Want::LIVE) {
+            self.request_live(&path, want);
+            return self.reply(client, Reply::Done);
+        }
+        if self.clients.len() >= self.config.limits.clients_waiting_max {
+            return self.reply(client, Reply::Fallback);
+        }
+        self.clients.insert(client, Client { path, want, waits_for: None });
+        self.woken.push_back(Waiter::Client(client));
+    }
+
+    fn client_gone(&mut self, client: ClientId) {
+        if let Some(gone) = self.clients.remove(&client)
+            && let Some(ask) = gone.waits_for.and_then(|key| self.asks.get_mut(&key))
+        {
+            ask.clients.remove(&client);
+        }
+    }
+
+    /// Takes a client's request as far as knowledge goes.
+    fn resume(&mut self, now: Time, id: ClientId) {
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        client.waits_for = None;
+        let (path, want) = (client.path.clone(), client.want);
+        match self.map().walk(&path, want).step {
+            Step::Done => self.finish(id, Reply::Done),
+            Step::Missing(path, aspect) => self.ask(now, path, aspect, Waiter::Client(id)),
+        }
+    }
+
+    fn finish(&mut self, id: ClientId, reply: Reply) {
+        if self.clients.remove(&id).is_some() {
+            self.reply(id, reply);
+        }
+    }
+
+    fn reply(&mut self, client: ClientId, reply: Reply) {
+        self.stats.fallbacks += u64::from(reply == Reply::Fallback);
+        self.outputs.push_back(Output::Reply { client, reply });
+    }
+
+    fn publish(&mut self, publication: Publication) {
+        self.outputs.push_back(Output::Publish(publication));
+    }
+
+    fn map(&self) -> Map<'_> {
+        Map {
+            entries: &self.entries,
+            scope: &self.scope,
+            live: &self.live,
+            links_followed_max: self.config.limits.links_followed_max,
+        }
+    }
+
+    fn is_root(&self) -> bool {
+        self.parent.is_none()
     }
 }

@@ -1,2 +1,113 @@
-//! .
-fn main() {}
+//! The repository's one entry point: `cargo xtask COMMAND`.
+
+mod bench;
+mod demo;
+mod dist;
+mod files;
+mod fuzz;
+mod setup;
+mod shell;
+mod shim;
+mod sim;
+mod strace;
+mod test;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use shell::Shell;
+
+/// Builds, checks, tests and demonstrates Headwater.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Arguments {
+    /// Show what programs print while they run.
+    #[arg(long, short, global = true)]
+    verbose: bool,
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Install the Debian packages that are missing (as root), or say which.
+    Setup,
+    /// Build what a user installs into target/dist.
+    Dist,
+    /// Build and copy what a user installs.
+    Install {
+        /// Where to: gets bin, lib, include and share.
+        #[arg(long)]
+        prefix: PathBuf,
+    },
+    /// Run everything that continuous integration runs.
+    Test(test::Options),
+    /// Start a Python program on four nodes of this machine and show what that cost.
+    Demo,
+    /// Measure, and print tables.
+    Bench {
+        /// What to measure, and options of the benchmarks.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Fuzz the decoders with libFuzzer.
+    Fuzz {
+        /// This target alone (see fuzz/Cargo.toml).
+        target: Option<String>,
+        /// How long each target runs.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
+    /// Simulate nodes with faults, from seeds.
+    Sim {
+        /// How many seeds, from 0.
+        #[arg(long, default_value_t = 1000, value_name = "N")]
+        seeds: u64,
+        /// This seed alone.
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+    /// Check the style that a machine can check.
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(status) => status,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let shell = Shell::new(arguments.verbose);
+    match &arguments.command {
+        Task::Setup => {
+            setup::run(&shell)?;
+            println!("Everything that is needed is installed.");
+        }
+        Task::Dist => {
+            dist::run(&shell)?;
+            println!("target/dist is ready: target/dist/bin/headwater --help");
+        }
+        Task::Test(options) => {
+            if !test::run(&shell, options)? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+        Task::Demo => demo::run(&shell)?,
+        Task::Bench { arguments } => bench::run(&shell, arguments)?,
+        Task::Fuzz { target, seconds } => fuzz::report(&shell, target.as_deref(), *seconds)?,
+        Task::Sim { seeds, seed } => println!("{}", sim::run(&shell, *seeds, *seed)?.trim_end()),
+        Task::Tidy => shell.step("tidy", || tidy::run(&shell))?,
+        Task::Install { prefix } => dist::install(&shell, prefix)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

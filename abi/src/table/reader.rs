@@ -151,7 +151,7 @@ pub(super) fn find_slot(
 
 fn bytes_at(words: &[AtomicU64], at: u64, bytes: u64) -> Option<Vec<u8>> {
     let end = at.checked_add(bytes)?;
-    if at % 8 != 0 || end > words.len() as u64 * 8 {
+    if !at.is_multiple_of(8) || end > words.len() as u64 * 8 {
         return None;
     }
     let mut data = Vec::with_capacity(bytes as usize + 8);

@@ -153,6 +153,13 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         Ok(())
     }
 
+    /// Undoes [`Writer::index_inode`]: the copy goes, and its inode number may name another file.
+    pub fn forget_inode(&mut self, path: &Path) -> Result<(), TableError> {
+        let record = self.record(path)?;
+        self.put(record + word::RECORD_STORE_INO, 0);
+        Ok(())
+    }
+
     /// Tells readers that no request will be answered any more.
     pub fn close(&mut self) {
         self.words[word::SERVING].store(2, Ordering::Release);

@@ -1,0 +1,136 @@
+//! Every interleaving of the table's writer with its readers, as the memory model allows them:
+//! `RUSTFLAGS="--cfg loom" cargo test -p headwater-abi --release --test loom`.
+//!
+//! A reader sees nothing of a path, or a record in full; and a state bit only with the data that it
+//! announces.
+#![cfg(loom)]
+
+use headwater_abi::attr::mode;
+use headwater_abi::listing::find_in_blob;
+use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Reader, State, Writer};
+use headwater_abi::{Attr, Kind, Listing, Name, Path};
+use loom::sync::Arc;
+use loom::thread;
+
+/// As small as it can be: loom tracks every word.
+const GEOMETRY: Geometry = Geometry { slot_count: 4, ino_slot_count: 4, heap_bytes: 512 };
+
+type Table = Arc<Vec<AtomicU64>>;
+
+fn table() -> Table {
+    Arc::new((0..GEOMETRY.total_bytes() / 8).map(|_| AtomicU64::new(0)).collect())
+}
+
+fn writer(words: &Table) -> Writer<'_, fn(u64) -> bool> {
+    let header = Header {
+        generation: 1,
+        scope: Vec::new(),
+        store: Vec::new(),
+        socket: Vec::new(),
+        counters: Vec::new(),
+        store_dev: (0, 0),
+    };
+    Writer::create(words, GEOMETRY, &header, (|_| true) as fn(u64) -> bool).unwrap()
+}
+
+fn path() -> Path {
+    Path::new(b"/a").unwrap()
+}
+
+fn attr(kind: u32) -> Attr {
+    Attr { mode: kind | 0o755, ino: 77, mnt_id: 99, ..Attr::default() }
+}
+
+/// Runs `write` against `readers` threads that each look at the table `looks` times.
+fn check(readers: usize, write: fn(&mut Writer<'_, fn(u64) -> bool>), look: fn(&Reader<'_>)) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let words = table();
+        // Laid out before anybody maps it.
+        drop(writer(&words));
+        let threads: Vec<_> = (0..readers)
+            .map(|_| {
+                let words = words.clone();
+                thread::spawn(move || look(&Reader::open(&words).expect("the table is laid out")))
+            })
+            .collect();
+        write(&mut writer(&words));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        look(&Reader::open(&words).unwrap());
+    });
+}
+
+/// The writer's first write is seen as nothing or as all of it.
+#[test]
+fn absent_names() {
+    check(
+        2,
+        |writer| writer.publish(&path(), &Fact::Absent).unwrap(),
+        |reader| {
+            if let Some(record) = reader.find(b"/a") {
+                assert!(matches!(record.kind, Kind::Unknown | Kind::Absent));
+                assert_eq!(record.path().as_deref(), Some(&b"/a"[..]));
+            }
+        },
+    );
+}
+
+#[test]
+fn attributes_then_a_listing() {
+    check(
+        1,
+        |writer| {
+            let names = vec![Name { ino: 1, d_type: 8, name: b"n"[..].into() }];
+            writer.publish(&path(), &Fact::Attr(attr(mode::DIR))).unwrap();
+            writer.publish(&path(), &Fact::Listing(attr(mode::DIR), &Listing { names })).unwrap();
+        },
+        |reader| {
+            let Some(record) = reader.find(b"/a") else { return };
+            assert!(!record.state.contains(State::LISTED) || record.state.contains(State::ATTR));
+            assert_eq!(record.kind == Kind::Dir, record.state.contains(State::ATTR));
+            assert_eq!(record.attr(), record.state.contains(State::ATTR).then(|| attr(mode::DIR)));
+            if record.state.contains(State::LISTED) {
+                assert_eq!(find_in_blob(&record.aux().unwrap(), b"n"), Some(Some(8)));
+            }
+        },
+    );
+}
+
+#[test]
+fn a_link_comes_with_its_target() {
+    check(
+        1,
+        |writer| writer.publish(&path(), &Fact::Link(attr(mode::LINK), b"../target")).unwrap(),
+        |reader| {
+            let Some(record) = reader.find(b"/a").filter(|r| r.kind == Kind::Link) else { return };
+            assert_eq!(record.aux().as_deref(), Some(&b"../target"[..]));
+            assert_eq!(record.attr(), Some(attr(mode::LINK)));
+        },
+    );
+}
+
+#[test]
+fn content_that_comes_and_goes() {
+    check(
+        1,
+        |writer| {
+            writer.publish(&path(), &Fact::Attr(attr(mode::FILE))).unwrap();
+            writer.index_inode(&path(), 5).unwrap();
+            writer.mark(&path(), State::LOADABLE, State::empty()).unwrap();
+            writer.mark(&path(), State::empty(), State::LOADABLE).unwrap();
+            writer.mark(&path(), State::LIVE, State::empty()).unwrap();
+        },
+        |reader| {
+            let Some(record) = reader.find(b"/a") else { return };
+            if record.state.intersects(State::LOADABLE | State::LIVE) {
+                assert_eq!(record.attr(), Some(attr(mode::FILE)));
+                let by_inode = reader.find_inode(5).expect("content is found by its inode");
+                assert_eq!(by_inode.path().as_deref(), Some(&b"/a"[..]));
+            }
+            assert!(!record.state.contains(State::LOADABLE | State::LIVE));
+        },
+    );
+}

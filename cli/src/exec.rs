@@ -1,0 +1,184 @@
+//! Becoming the program: one process of a session, from its environment on.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use headwater_closure::program;
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use crate::launch::CARRIED;
+use crate::options::ExecOptions;
+use crate::prepare::AUDIT_LIBRARY;
+use crate::shim::{self, Resolved};
+
+/// The tunable that sets how much static thread-local storage libraries may use beyond the program's
+/// own. In an audited process those of the start-up use it too.
+const STATIC_TLS: &str = "glibc.rtld.optional_static_tls";
+
+/// A shell's exit status for a program that is not there.
+const NOT_FOUND: u8 = 127;
+/// A shell's exit status for a program that can't be executed.
+const NOT_EXECUTABLE: u8 = 126;
+
+/// Executes the program, or says why it can't and gives the exit status that a shell would.
+pub fn exec(options: &ExecOptions) -> u8 {
+    if let Some(parent) = options.parent {
+        // Without it only the death of the parent goes unnoticed.
+        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+        if rustix::process::getppid().map(|p| p.as_raw_nonzero().get() as u32) != Some(parent) {
+            return crate::FAILURE;
+        }
+    }
+    let environment = environment(env::vars_os(), options.audit.as_deref(), options.tls);
+    let (name, arguments) = options.program.split_first().expect("the program is required");
+    let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
+    eprintln!("headwater: {message}");
+    status
+}
+
+/// Tries what `execvp` would try; gives the reason why nothing could be executed.
+fn try_all(
+    name: &OsStr,
+    path: Option<&OsStr>,
+    arguments: &[OsString],
+    environment: &[(OsString, OsString)],
+) -> io::Error {
+    let mut failure = Errno::NOENT;
+    let with_slash = name.as_bytes().contains(&b'/');
+    for candidate in program::candidates(name, path) {
+        let error = try_one(&candidate, name, arguments, environment);
+        match Errno::from_io_error(&error) {
+            _ if with_slash => return error,
+            Some(Errno::NOENT | Errno::NOTDIR) => {}
+            Some(e @ Errno::ACCESS) => failure = e,
+            _ => return error,
+        }
+    }
+    failure.into()
+}
+
+/// Executes one file, its copy in the store if there is one; gives the reason why it can't.
+fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(OsString, OsString)]) -> io::Error {
+    match shim::resolve(file, name, arguments) {
+        Resolved::Fails(error) => return error,
+        Resolved::Copy { file, arguments } => {
+            if let Some((name, arguments)) = arguments.split_first() {
+                // It returns only if the copy can't be executed: then the original decides.
+                let _ = command(file.as_ref(), name, arguments, environment).exec();
+            }
+        }
+        Resolved::Original => {}
+    }
+    command(file, name, arguments, environment).exec()
+}
+
+fn command(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(OsString, OsString)]) -> Command {
+    let mut command = Command::new(file);
+    command.arg0(name).args(arguments).env_clear().envs(environment.iter().map(|(k, v)| (k, v)));
+    command
+}
+
+/// What a shell says and returns for a program that can't be executed.
+pub fn complaint(program: &OsStr, error: io::Error) -> (u8, String) {
+    let shown = program.display();
+    let with_slash = program.as_bytes().contains(&b'/');
+    match Errno::from_io_error(&error) {
+        Some(Errno::NOENT) if !with_slash => (NOT_FOUND, format!("{shown}: command not found")),
+        Some(Errno::NOENT) if Path::new(program).exists() => {
+            (NOT_FOUND, format!("{shown}: cannot execute: required file not found"))
+        }
+        Some(Errno::NOENT) => (NOT_FOUND, format!("{shown}: No such file or directory")),
+        Some(Errno::ISDIR) => (NOT_EXECUTABLE, format!("{shown}: Is a directory")),
+        Some(Errno::ACCESS) if Path::new(program).is_dir() => (NOT_EXECUTABLE, format!("{shown}: Is a directory")),
+        Some(Errno::ACCESS) => (NOT_EXECUTABLE, format!("{shown}: Permission denied")),
+        Some(Errno::NOTDIR) => (NOT_EXECUTABLE, format!("{shown}: Not a directory")),
+        _ => (NOT_EXECUTABLE, format!("{shown}: cannot execute: {error}")),
+    }
+}
+
+/// The program's environment: carried variables are put back, and with an audit library the process
+/// is audited.
+fn environment(
+    own: impl Iterator<Item = (OsString, OsString)>,
+    audit: Option<&Path>,
+    tls: u64,
+) -> Vec<(OsString, OsString)> {
+    let mut variables: Vec<(OsString, OsString)> = own
+        .map(|(name, value)| match name.as_bytes().strip_prefix(CARRIED.as_bytes()) {
+            Some(carried) => (OsStr::from_bytes(carried).to_owned(), value),
+            None => (name, value),
+        })
+        .collect();
+    let Some(audit) = audit else { return variables };
+    change(&mut variables, "LD_AUDIT", |old| {
+        // An outer session's library would stand between the program and this one.
+        let others = old.split(|&b| b == b':').filter(|l| !l.is_empty() && !l.ends_with(AUDIT_LIBRARY.as_bytes()));
+        [audit.as_os_str().as_bytes()].into_iter().chain(others).collect::<Vec<_>>().join(&b':')
+    });
+    change(&mut variables, "GLIBC_TUNABLES", |old| {
+        let set_by_user = old.split(|&b| b == b':').any(|t| t.starts_with(STATIC_TLS.as_bytes()));
+        let ours = format!("{STATIC_TLS}={tls}").into_bytes();
+        match old {
+            _ if set_by_user => old.to_vec(),
+            b"" => ours,
+            _ => [old, &ours].join(&b':'),
+        }
+    });
+    variables
+}
+
+fn change(variables: &mut Vec<(OsString, OsString)>, name: &str, new: impl FnOnce(&[u8]) -> Vec<u8>) {
+    match variables.iter_mut().find(|(n, _)| n == name) {
+        Some((_, value)) => *value = OsString::from_vec(new(value.as_bytes())),
+        None => variables.push((name.into(), OsString::from_vec(new(b"")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(own: &[(&str, &str)], audit: Option<&str>, expected: &[(&str, &str)]) {
+        let own = own.iter().map(|(n, v)| (OsString::from(n), OsString::from(v)));
+        let made = environment(own, audit.map(Path::new), 4096);
+        let expected: Vec<_> = expected.iter().map(|(n, v)| (OsString::from(n), OsString::from(v))).collect();
+        assert_eq!(made, expected);
+    }
+
+    #[test]
+    fn variables_of_the_loader() {
+        let tls = "glibc.rtld.optional_static_tls=4096";
+        check(&[("A", "1"), ("HEADWATER_CARRIED_LD_PRELOAD", "x")], None, &[("A", "1"), ("LD_PRELOAD", "x")]);
+        check(&[("A", "1")], Some("/n/a.so"), &[("A", "1"), ("LD_AUDIT", "/n/a.so"), ("GLIBC_TUNABLES", tls)]);
+        check(
+            &[
+                ("HEADWATER_CARRIED_LD_AUDIT", "/x/libheadwater-audit.so:/tool.so"),
+                ("HEADWATER_CARRIED_GLIBC_TUNABLES", "glibc.malloc.check=1"),
+            ],
+            Some("/n/a.so"),
+            &[("LD_AUDIT", "/n/a.so:/tool.so"), ("GLIBC_TUNABLES", &format!("glibc.malloc.check=1:{tls}"))],
+        );
+        let own = ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=9");
+        check(&[own], Some("/n/a.so"), &[own, ("LD_AUDIT", "/n/a.so")]);
+    }
+
+    #[test]
+    fn complaints_are_a_shells() {
+        let check = |program: &str, errno: Errno, status: u8, message: &str| {
+            assert_eq!(complaint(OsStr::new(program), errno.into()), (status, message.to_owned()));
+        };
+        check("nothing", Errno::NOENT, 127, "nothing: command not found");
+        check("./nothing", Errno::NOENT, 127, "./nothing: No such file or directory");
+        check("/etc/passwd", Errno::NOENT, 127, "/etc/passwd: cannot execute: required file not found");
+        check("/etc/passwd", Errno::ACCESS, 126, "/etc/passwd: Permission denied");
+        check("/etc", Errno::ACCESS, 126, "/etc: Is a directory");
+        check("/etc/passwd/x", Errno::NOTDIR, 126, "/etc/passwd/x: Not a directory");
+    }
+}

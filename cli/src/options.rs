@@ -1,0 +1,287 @@
+//! The command line: one definition for parsing, `--help`, man pages and completions.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::FalseyValueParser;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Parser, Subcommand, ValueHint};
+use headwater_daemon::Policy;
+
+const EXAMPLES: &str = "\
+Examples:
+  headwater run -- ./app input.dat
+  headwater run --nodes 4 --ppn 4 -- python3 -c 'import scipy.stats'
+  headwater run --shared /lustre/sw --exclude /lustre/sw/results -- ./app
+  headwater run --show-scope -- python3 train.py
+  HEADWATER_SUMMARY=1 headwater run -- ./app
+
+Exit status: the program's (of several processes the highest); 128+n if signal n ended it; 127 if it \
+was not found, 126 if it could not be executed; 125 if the command line of headwater itself is wrong.
+
+The program's own wrappers (env, bash -c, launchers) are not looked into for the scope: name what they \
+start from with --shared.";
+
+/// Starts parallel programs at scale: each file that a program needs is read once from the shared
+/// file system and then found in node-local memory under its original path.
+#[derive(Debug, Parser)]
+#[command(name = "headwater", version, max_term_width = 100, disable_help_subcommand = true)]
+pub struct CommandLine {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program
+    #[command(after_help = EXAMPLES)]
+    Run(RunOptions),
+    /// One node's daemon; its configuration comes on standard input.
+    #[command(hide = true)]
+    Daemon,
+    /// Become a program, as one process of a session.
+    #[command(hide = true)]
+    Exec(ExecOptions),
+    /// Write man pages or completions.
+    #[command(hide = true, subcommand)]
+    Generate(Generate),
+}
+
+/// Options of `headwater run`. Each is also an environment variable; the command line wins.
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    /// Number of nodes: daemons on this machine, each with its own store, table and sockets
+    #[arg(long, value_name = "N", env = "HEADWATER_NODES", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub nodes: u32,
+
+    /// Processes on each node
+    #[arg(long, value_name = "P", env = "HEADWATER_PPN", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub ppn: u32,
+
+    /// Also serve this directory, wherever it lies; it should be read-only for the job
+    /// (repeatable, or separated by colons)
+    #[arg(long, value_name = "DIR", env = "HEADWATER_SHARED", value_delimiter = ':', value_hint = ValueHint::DirPath)]
+    pub shared: Vec<PathBuf>,
+
+    /// Do not serve this directory (repeatable, or separated by colons)
+    #[arg(long, value_name = "DIR", env = "HEADWATER_EXCLUDE", value_delimiter = ':', value_hint = ValueHint::DirPath)]
+    pub exclude: Vec<PathBuf>,
+
+    /// Print the directories that would be served, and why, and do not run the program
+    #[arg(long, env = "HEADWATER_SHOW_SCOPE", value_parser = FalseyValueParser::new())]
+    pub show_scope: bool,
+
+    /// Send what one node asks for to every node (programs that do the same everywhere)
+    #[arg(long, env = "HEADWATER_PUSH", value_parser = FalseyValueParser::new())]
+    pub push: bool,
+
+    /// Send files only to the nodes that ask for them
+    #[arg(long, env = "HEADWATER_PULL", value_parser = FalseyValueParser::new())]
+    pub pull: bool,
+
+    /// Start with --pull, and push what enough nodes ask for (the default)
+    #[arg(long, env = "HEADWATER_ADAPTIVE", value_parser = FalseyValueParser::new())]
+    pub adaptive: bool,
+
+    /// Children of each daemon in the tree
+    #[arg(long, value_name = "K", env = "HEADWATER_FAN_OUT", default_value_t = 8,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub fan_out: u32,
+
+    /// Where the nodes' stores are: a directory in memory [default: /dev/shm, or another local
+    /// directory where programs may be loaded from]
+    #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
+    pub store: Option<PathBuf>,
+
+    /// The most that one node's store holds, such as 512M or 2G [default: 4G, or half of what is
+    /// free, shared by the nodes]
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes)]
+    pub store_max: Option<u64>,
+
+    /// Print a summary to standard error at the end (the default on a terminal)
+    #[arg(long, env = "HEADWATER_SUMMARY", value_parser = FalseyValueParser::new())]
+    pub summary: bool,
+
+    /// Print no summary
+    #[arg(long, env = "HEADWATER_NO_SUMMARY", value_parser = FalseyValueParser::new())]
+    pub no_summary: bool,
+
+    /// Write a summary in JSON
+    #[arg(long, value_name = "FILE", env = "HEADWATER_SUMMARY_JSON", value_hint = ValueHint::FilePath)]
+    pub summary_json: Option<PathBuf>,
+
+    /// Tell on standard error what is done
+    #[arg(long, short, env = "HEADWATER_VERBOSE", value_parser = FalseyValueParser::new())]
+    pub verbose: bool,
+
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true,
+          value_hint = ValueHint::CommandWithArguments)]
+    pub program: Vec<OsString>,
+}
+
+/// Options of `headwater exec`.
+#[derive(Debug, Args)]
+pub struct ExecOptions {
+    /// The audit library that the program is started with.
+    #[arg(long)]
+    pub audit: Option<PathBuf>,
+    /// The process that this one is not to outlive.
+    #[arg(long)]
+    pub parent: Option<u32>,
+    /// Bytes that the audited program's static thread-local storage needs beyond glibc's default.
+    #[arg(long, default_value_t = 0)]
+    pub tls: u64,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true)]
+    pub program: Vec<OsString>,
+}
+
+/// What `headwater generate` writes.
+#[derive(Debug, Subcommand)]
+pub enum Generate {
+    /// A man page for each command.
+    Man {
+        /// Where to.
+        directory: PathBuf,
+    },
+    /// Completions for bash, zsh and fish.
+    Completions {
+        /// Where to.
+        directory: PathBuf,
+    },
+}
+
+impl RunOptions {
+    /// Settles what may be said in several ways: the last on the command line wins, any of the
+    /// command line wins over variables, and a running session's variables say nothing about a new
+    /// one.
+    pub fn settle(&mut self, matches: &ArgMatches, in_session: bool) {
+        let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let last = |ids: &[&'static str]| {
+            let typed = ids.iter().copied().filter(|id| typed(id));
+            typed.max_by_key(|id| matches.indices_of(id).and_then(Iterator::last))
+        };
+        if let Some(policy) = last(&["push", "pull", "adaptive"]) {
+            (self.push, self.pull, self.adaptive) = (policy == "push", policy == "pull", policy == "adaptive");
+        }
+        if let Some(summary) = last(&["summary", "no_summary"]) {
+            (self.summary, self.no_summary) = (summary == "summary", summary == "no_summary");
+        }
+        if in_session && !typed("nodes") {
+            self.nodes = 1;
+        }
+    }
+
+    /// Who gets what a node asks for.
+    pub fn policy(&self) -> Policy {
+        match (self.push, self.pull, self.adaptive) {
+            (true, false, false) => Policy::Push,
+            (false, true, false) => Policy::Pull,
+            _ => Policy::Adaptive,
+        }
+    }
+
+    /// Whether people get a summary; `terminal`: standard error is one.
+    pub fn prints_summary(&self, terminal: bool) -> bool {
+        if self.summary == self.no_summary { terminal } else { self.summary }
+    }
+
+    /// How many processes there are.
+    pub fn processes(&self) -> u32 {
+        self.nodes * self.ppn
+    }
+}
+
+/// A number of bytes with an optional unit: K, M, G or T, powers of 1024.
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let bare = text.trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let unit = match bare.chars().last().map(|c| c.to_ascii_uppercase()) {
+        Some('K') => 10,
+        Some('M') => 20,
+        Some('G') => 30,
+        Some('T') => 40,
+        _ => 0,
+    };
+    let digits = if unit == 0 { bare } else { &bare[..bare.len() - 1] };
+    let number: f64 = digits.trim().parse().map_err(|_| String::from("write a size as 4096, 512M or 2G"))?;
+    let bytes = number * (1u64 << unit) as f64;
+    if bytes.is_finite() && (1.0..=(1u64 << 60) as f64).contains(&bytes) {
+        Ok(bytes as u64)
+    } else {
+        Err(String::from("the size must be at least 1 byte"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{ArgAction, CommandFactory, FromArgMatches};
+
+    fn settled(words: &[&str]) -> RunOptions {
+        let words = ["headwater", "run"].iter().chain(words).chain(&["true"]);
+        let matches = CommandLine::command().get_matches_from(words);
+        let Command::Run(mut options) = CommandLine::from_arg_matches(&matches).unwrap().command else {
+            panic!("run was given");
+        };
+        options.settle(matches.subcommand_matches("run").unwrap(), false);
+        options
+    }
+
+    #[test]
+    fn the_last_of_opposites_wins() {
+        assert_eq!(settled(&[]).policy(), Policy::Adaptive);
+        assert_eq!(settled(&["--push"]).policy(), Policy::Push);
+        assert_eq!(settled(&["--push", "--pull"]).policy(), Policy::Pull);
+        assert_eq!(settled(&["--pull", "--adaptive", "--push"]).policy(), Policy::Push);
+        assert!(!settled(&["--summary", "--no-summary"]).prints_summary(true));
+        assert!(settled(&["--no-summary", "--summary"]).prints_summary(false));
+        assert!(settled(&[]).prints_summary(true) && !settled(&[]).prints_summary(false));
+    }
+
+    #[test]
+    fn what_follows_the_program_is_the_programs() {
+        let options = settled(&["--nodes", "2", "app", "--nodes", "3", "-x", "--", "y"]);
+        assert_eq!((options.nodes, options.program.len()), (2, 7));
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_is_a_variable() {
+        let command = CommandLine::command();
+        let run = command.find_subcommand("run").unwrap();
+        for argument in run.get_arguments().filter(|a| !a.is_positional()) {
+            let expected = format!("HEADWATER_{}", argument.get_id().as_str().to_uppercase());
+            assert_eq!(argument.get_env().and_then(|e| e.to_str()), Some(&*expected), "{argument}");
+            assert!(matches!(argument.get_action(), ArgAction::SetTrue | ArgAction::Set | ArgAction::Append));
+        }
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, expected) in [
+            ("4096", Some(4096)),
+            ("2G", Some(2 << 30)),
+            ("512m", Some(512 << 20)),
+            ("1.5 KiB", Some(1536)),
+            ("1TB", Some(1 << 40)),
+            ("", None),
+            ("G", None),
+            ("-1", None),
+            ("0", None),
+            ("1E400", None),
+            ("é", None),
+        ] {
+            assert_eq!(parse_bytes(text).ok(), expected, "{text}");
+        }
+    }
+}

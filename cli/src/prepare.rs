@@ -1,0 +1,70 @@
+//! The audit library: where it is installed, and its copy on each node, so that no process opens it
+//! on a shared file system.
+
+use std::env;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use headwater_daemon::layout::NodeDir;
+
+/// The audit library's file name.
+pub const AUDIT_LIBRARY: &str = "libheadwater-audit.so";
+/// The variable that names the directory of the libraries.
+const LIBRARY_DIRECTORY: &str = "HEADWATER_LIBDIR";
+
+/// Finds and reads the installed audit library.
+pub fn read_audit_library() -> Result<Vec<u8>> {
+    let executable = env::current_exe().context("/proc/self/exe can't be read")?;
+    let candidates = match env::var_os(LIBRARY_DIRECTORY).filter(|d| !d.is_empty()) {
+        Some(directory) => vec![PathBuf::from(directory).join(AUDIT_LIBRARY)],
+        None => candidates(&executable),
+    };
+    let Some(library) = candidates.iter().find(|c| c.is_file()) else {
+        let looked = candidates.iter().map(|c| c.display().to_string()).collect::<Vec<_>>().join(", ");
+        bail!(
+            "{AUDIT_LIBRARY} is missing (looked for {looked}). Build it with `cargo xtask dist`, or name its directory \
+             in {LIBRARY_DIRECTORY}"
+        );
+    };
+    fs::read(library).with_context(|| format!("{} can't be read", library.display()))
+}
+
+/// Where the library is for this executable: beside it as installed, or as built by cargo.
+fn candidates(executable: &Path) -> Vec<PathBuf> {
+    let installed = executable.parent().and_then(Path::parent).map(|prefix| prefix.join("lib").join(AUDIT_LIBRARY));
+    let target = executable.ancestors().skip(1).take(4).find(|a| a.ends_with("target"));
+    installed.into_iter().chain(target.map(|t| t.join("dist/lib").join(AUDIT_LIBRARY))).collect()
+}
+
+/// Makes a node's directory with its copy of the library, and gives the copy's path.
+pub fn prepare_node(node: &NodeDir, library: &[u8]) -> Result<PathBuf> {
+    let mut private = fs::DirBuilder::new();
+    private.mode(0o700);
+    for directory in [node.path(), &node.library_dir()] {
+        private.create(directory).with_context(|| format!("{} can't be made", directory.display()))?;
+    }
+    let path = node.library_dir().join(AUDIT_LIBRARY);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&path);
+    file.and_then(|mut f| f.write_all(library)).with_context(|| format!("{} can't be written", path.display()))?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beside_the_executable_and_in_cargos_directory() {
+        let check = |executable: &str, expected: &[&str]| {
+            let expected: Vec<PathBuf> = expected.iter().map(|e| Path::new(e).join(AUDIT_LIBRARY)).collect();
+            assert_eq!(candidates(Path::new(executable)), expected);
+        };
+        check("/opt/hw/bin/headwater", &["/opt/hw/lib"]);
+        check("/src/target/dist/bin/headwater", &["/src/target/dist/lib", "/src/target/dist/lib"]);
+        check("/src/target/debug/headwater", &["/src/target/lib", "/src/target/dist/lib"]);
+        check("/src/target/x86_64/release/headwater", &["/src/target/x86_64/lib", "/src/target/dist/lib"]);
+    }
+}

@@ -1,0 +1,236 @@
+//! A session on this machine: its directory, its lock and its secrets.
+//!
+//! `STORE/headwater-UID/SESSION/` holds everything that a session leaves on the machine. The lock
+//! file in it is held, shared, by this process and by every daemon: a session whose lock is free is
+//! dead, and the next start removes it. `STORE/headwater-UID` itself is locked while a session is
+//! made or removed, so that nobody takes a half-made one for a dead one.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use headwater_daemon::layout::NodeDir;
+use headwater_daemon::{SOCKET_PATH_BYTES_MAX, SessionId, SessionKey};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+
+/// How often a directory that vanishes while it is being locked is made again.
+const RETRIES_MAX: usize = 16;
+
+/// A session; what it has on this machine goes when it is dropped.
+#[derive(Debug)]
+pub struct Session {
+    base: PathBuf,
+    directory: PathBuf,
+    _lock: File,
+    /// The session's identity.
+    pub id: SessionId,
+    /// What its daemons know of each other.
+    pub key: SessionKey,
+}
+
+/// Where the sessions of this user lie below a store directory.
+pub fn base_directory(store: &Path) -> PathBuf {
+    store.join(format!("headwater-{}", rustix::process::getuid().as_raw()))
+}
+
+impl Session {
+    /// Makes a session with `nodes` nodes below `store`, after removing what dead sessions left.
+    pub fn create(store: &Path, nodes: u32) -> Result<Session> {
+        let base = base_directory(store);
+        let id = SessionId(u128::from_le_bytes(random()?));
+        let name = format!("{:016x}", (id.0 >> 64) as u64);
+        let directory = base.join(&name);
+        check_socket_paths(&directory, nodes)?;
+        let base_lock = lock_base(&base)?;
+        sweep(&base, &base_lock);
+        rustix::fs::mkdirat(&base_lock, &name, Mode::RWXU)
+            .with_context(|| format!("{} can't be made", directory.display()))?;
+        let lock = make_lock(&directory).inspect_err(|_| remove(&directory))?;
+        Ok(Session { base, directory, _lock: lock, id, key: SessionKey(random()?) })
+    }
+
+    /// The session's name: 16 hexadecimal digits.
+    pub fn name(&self) -> String {
+        self.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The file whose shared lock shows that the session lives.
+    pub fn lock_path(&self) -> PathBuf {
+        self.directory.join("lock")
+    }
+
+    /// The directory of the node with this number on this machine.
+    pub fn node(&self, node: u32) -> NodeDir {
+        NodeDir::new(self.directory.join(format!("n{node}")))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let locked = lock_base(&self.base);
+        remove(&self.directory);
+        if locked.is_ok() {
+            // Fails, as it should, if another session is there.
+            let _ = fs::remove_dir(&self.base);
+        }
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())
+            .context("the kernel gives no random numbers")?;
+    }
+    Ok(bytes)
+}
+
+fn check_socket_paths(directory: &Path, nodes: u32) -> Result<()> {
+    let longest = NodeDir::new(directory.join(format!("n{}", nodes - 1))).socket();
+    let excess = longest.as_os_str().len().saturating_sub(SOCKET_PATH_BYTES_MAX);
+    ensure!(
+        excess == 0,
+        "the store's path is {excess} bytes too long for a socket ({}). Name a shorter one with --store",
+        longest.display()
+    );
+    Ok(())
+}
+
+/// Makes the user's directory if need be, makes sure that it is the user's alone, and locks it.
+fn lock_base(base: &Path) -> Result<OwnedFd> {
+    for _ in 0..RETRIES_MAX {
+        match rustix::fs::mkdir(base, Mode::RWXU) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(e) => {
+                let e = io::Error::from(e);
+                bail!("{} can't be made: {e}. Name another directory with --store", base.display())
+            }
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match rustix::fs::open(base, flags, Mode::empty()) {
+            Err(rustix::io::Errno::NOENT) => continue,
+            opened => opened.with_context(|| format!("{} can't be opened", base.display()))?,
+        };
+        let status = rustix::fs::fstat(&opened)?;
+        let private = status.st_uid == rustix::process::getuid().as_raw() && status.st_mode & 0o077 == 0;
+        ensure!(
+            private,
+            "{} is not private to this user. Remove it, or name another directory with --store",
+            base.display()
+        );
+        flock(&opened, FlockOperation::LockExclusive)?;
+        // The last session's end may have removed it between opening and locking.
+        if rustix::fs::lstat(base).is_ok_and(|now| (now.st_dev, now.st_ino) == (status.st_dev, status.st_ino)) {
+            return Ok(opened);
+        }
+    }
+    bail!("{} keeps vanishing. Name another directory with --store", base.display())
+}
+
+fn make_lock(directory: &Path) -> Result<File> {
+    let path = directory.join("lock");
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let lock = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)
+        .with_context(|| format!("{} can't be made", path.display()))?;
+    flock(&lock, FlockOperation::LockShared).with_context(|| format!("{} can't be locked", path.display()))?;
+    Ok(lock.into())
+}
+
+/// Removes the sessions that nobody holds any more. The base is locked, so none is in the making.
+fn sweep(base: &Path, _locked: &OwnedFd) {
+    let Ok(entries) = fs::read_dir(base) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name.len() == 16 && name.as_bytes().iter().all(u8::is_ascii_hexdigit) && is_dead(&entry.path()) {
+            remove(&entry.path());
+        }
+    }
+}
+
+fn is_dead(session: &Path) -> bool {
+    match File::open(session.join("lock")) {
+        Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok(),
+        Err(e) => e.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+/// Removes a tree of which parts may be read-only, as mirrored directories are, and vanish meanwhile.
+fn remove(directory: &Path) {
+    if fs::remove_dir_all(directory).is_ok() || !directory.exists() {
+        return;
+    }
+    make_writable(directory);
+    let _ = fs::remove_dir_all(directory);
+}
+
+fn make_writable(directory: &Path) {
+    let _ = rustix::fs::chmod(directory, Mode::RWXU);
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+        make_writable(&entry.path());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_session_leaves_nothing() {
+        let store = tempfile::tempdir().unwrap();
+        let first = Session::create(store.path(), 2).unwrap();
+        let second = Session::create(store.path(), 1).unwrap();
+        let read_only = first.node(0).root().join("bin");
+        fs::create_dir_all(read_only.join("deep")).unwrap();
+        fs::set_permissions(&read_only, fs::Permissions::from_mode(0o555)).unwrap();
+        drop(first);
+        assert!(second.lock_path().exists());
+        drop(second);
+        assert_eq!(fs::read_dir(store.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn dead_sessions_are_swept_and_living_ones_are_not() {
+        let store = tempfile::tempdir().unwrap();
+        let living = Session::create(store.path(), 1).unwrap();
+        let base = base_directory(store.path());
+        for (name, lock) in [("00000000000000aa", true), ("00000000000000bb", false), ("not-a-session", true)] {
+            fs::create_dir_all(base.join(name).join("n0/1/root")).unwrap();
+            if lock {
+                fs::write(base.join(name).join("lock"), "").unwrap();
+            }
+        }
+        let next = Session::create(store.path(), 1).unwrap();
+        let left = |name: &str| base.join(name).exists();
+        assert!(left(&living.name()) && left(&next.name()) && left("not-a-session"));
+        assert!(!left("00000000000000aa") && !left("00000000000000bb"));
+    }
+
+    #[test]
+    fn what_others_can_enter_is_refused() {
+        let store = tempfile::tempdir().unwrap();
+        let base = base_directory(store.path());
+        fs::create_dir(&base).unwrap();
+        fs::set_permissions(&base, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(Session::create(store.path(), 1).unwrap_err().to_string().contains("not private"));
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_directory_is_refused() {
+        let store = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), base_directory(store.path())).unwrap();
+        assert!(Session::create(store.path(), 1).is_err());
+    }
+
+    #[test]
+    fn long_paths_are_refused() {
+        let store = Path::new("/tmp").join("x".repeat(100));
+        assert!(Session::create(&store, 1).unwrap_err().to_string().contains("too long"));
+    }
+}

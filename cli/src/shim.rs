@@ -1,0 +1,106 @@
+//! The audit library's resolution of programs, which is C: `shim/audit/exec.c`.
+
+use std::env;
+use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::ptr;
+
+use crate::launch::TABLE;
+
+/// What executing a file comes to.
+#[derive(Debug)]
+pub enum Resolved {
+    /// The file is to be executed as it is.
+    Original,
+    /// The file can't be executed, as the original could not.
+    Fails(io::Error),
+    /// This is to be executed instead.
+    Copy {
+        /// The copy in the store, or a script's interpreter.
+        file: OsString,
+        /// The arguments, the program's name among them.
+        arguments: Vec<OsString>,
+    },
+}
+
+const HW_PATH_MAX: usize = 4096;
+/// `enum hw_answer` of `shim.h`.
+const HW_FAILS: c_int = 1;
+const HW_KNOWN: c_int = 2;
+/// Slots that `hw_exec_resolve` may need beyond the arguments.
+const EXTRA_ARGUMENTS: usize = 3;
+
+/// `struct hw_exec` of `shim.h`.
+#[repr(C)]
+struct HwExec {
+    file: [c_char; 2 * HW_PATH_MAX],
+    line: [c_char; 256],
+    script: [c_char; HW_PATH_MAX],
+}
+
+unsafe extern "C" {
+    fn hw_attach(envp: *const *const c_char);
+    fn hw_exec_resolve(
+        dirfd: c_int,
+        path: *const c_char,
+        argv: *const *const c_char,
+        exec: *mut HwExec,
+        argv_out: *mut *const c_char,
+        error: *mut c_int,
+    ) -> c_int;
+}
+
+/// What executing `file` as `name` with `arguments` comes to, by the table that the environment names.
+pub fn resolve(file: &Path, name: &OsStr, arguments: &[OsString]) -> Resolved {
+    resolve_strings(file, name, arguments).unwrap_or(Resolved::Original)
+}
+
+/// `None` if a string has a NUL inside, which no program can be given.
+fn resolve_strings(file: &Path, name: &OsStr, arguments: &[OsString]) -> Option<Resolved> {
+    let table = env::var_os(TABLE)?;
+    let table = CString::new([TABLE.as_bytes(), b"=", table.as_bytes()].concat()).ok()?;
+    let path = CString::new(file.as_os_str().as_bytes()).ok()?;
+    let strings = [name].into_iter().chain(arguments.iter().map(OsString::as_os_str));
+    let strings = strings.map(|s| CString::new(s.as_bytes())).collect::<Result<Vec<_>, _>>().ok()?;
+    let argv: Vec<*const c_char> = strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect();
+    let envp = [table.as_ptr(), ptr::null()];
+    let mut argv_out = vec![ptr::null(); argv.len() + EXTRA_ARGUMENTS];
+    let mut exec = Box::new(MaybeUninit::<HwExec>::zeroed());
+    let mut error = 0;
+    // SAFETY: envp ends with NULL, and its strings live until the function returns; it keeps none.
+    unsafe { hw_attach(envp.as_ptr()) };
+    // SAFETY: argv ends with NULL; argv_out has the slots that the interface asks for; all live as
+    // long as `strings` and `exec`, which outlive this function's use of them.
+    let answer = unsafe {
+        hw_exec_resolve(
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            argv.as_ptr(),
+            exec.as_mut_ptr(),
+            argv_out.as_mut_ptr(),
+            &raw mut error,
+        )
+    };
+    match answer {
+        HW_FAILS => Some(Resolved::Fails(io::Error::from_raw_os_error(error))),
+        HW_KNOWN => {
+            // SAFETY: arrays of characters are valid with any content, and were zeroed.
+            let exec = unsafe { exec.assume_init_ref() };
+            let arguments = argv_out.iter().take_while(|p| !p.is_null()).map(|&p| {
+                // SAFETY: on HW_KNOWN each is NUL-terminated, in `strings` or in `exec`.
+                owned(unsafe { CStr::from_ptr(p) })
+            });
+            // SAFETY: on HW_KNOWN the file is NUL-terminated.
+            let file = owned(unsafe { CStr::from_ptr(exec.file.as_ptr()) });
+            Some(Resolved::Copy { file, arguments: arguments.collect() })
+        }
+        _ => None,
+    }
+}
+
+fn owned(text: &CStr) -> OsString {
+    OsString::from_vec(text.to_bytes().to_vec())
+}

@@ -1,0 +1,73 @@
+//! Signals as events, with what is needed to pass each on exactly once.
+
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use anyhow::{Context, Result};
+use libc::c_int;
+use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+
+use crate::run::Event;
+
+const PASSED_ON: [c_int; 9] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH];
+
+/// A signal that came to this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Signal {
+    /// Its number.
+    pub number: c_int,
+    /// True if the kernel sent it, as it does for keys of the terminal: then the whole foreground
+    /// group has it already, the processes too.
+    pub from_kernel: bool,
+}
+
+impl Signal {
+    /// True if a program that does nothing about it ends.
+    pub fn ends(self) -> bool {
+        !matches!(self.number, SIGCHLD | SIGCONT | SIGTSTP | SIGWINCH)
+    }
+
+    /// True if it tells that a child process has changed.
+    pub fn is_child(self) -> bool {
+        self.number == SIGCHLD
+    }
+
+    /// True if a program that does nothing about it stops.
+    pub fn stops(self) -> bool {
+        self.number == SIGTSTP
+    }
+}
+
+/// Sends each signal that is to be passed on, and `SIGCHLD`, as an event from now on. Signals that
+/// were ignored when this process started stay ignored, here and in its children: `nohup` relies
+/// on that.
+pub fn watch(events: Sender<Event>) -> Result<()> {
+    let ignored = ignored_signals();
+    let watched = PASSED_ON.iter().filter(|&&s| ignored >> (s - 1) & 1 == 0).chain([&SIGCHLD]);
+    let mut signals = SignalsInfo::<WithOrigin>::new(watched).context("signals can't be watched")?;
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        for origin in signals.forever() {
+            let signal = Signal { number: origin.signal, from_kernel: matches!(origin.cause, Cause::Kernel) };
+            if events.send(Event::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Stops this process as the signal would have, until it is continued.
+pub fn stop_here() {
+    // The processes have stopped, or have chosen not to; the shell waits for this process to stop.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+}
+
+/// The mask of ignored signals, bit n-1 for signal n; none if the kernel does not tell.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

@@ -1,0 +1,298 @@
+//! What a session did, for people and for programs.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use headwater_daemon::{Report, SharedFs};
+use serde::Serialize;
+
+/// When the session started, on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    instant: Instant,
+    unix_ms: u64,
+}
+
+/// Milliseconds from the start; `None` for what did not happen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Timeline {
+    /// Every daemon was ready.
+    pub daemons_ready: Option<f64>,
+    /// The first fact or byte was on a node.
+    pub first_byte: Option<f64>,
+    /// The last file was complete on its last node.
+    pub last_file: Option<f64>,
+    /// The last process had ended.
+    pub program_exit: Option<f64>,
+}
+
+/// Traffic between daemons.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Overlay {
+    /// Messages sent by all.
+    pub messages: u64,
+    /// Bytes sent by all.
+    pub bytes: u64,
+    /// Hops from the root to the furthest rank.
+    pub depth: u32,
+}
+
+/// What processes asked, on all nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Clients {
+    /// Paths looked up.
+    pub lookups: u64,
+    /// Look-ups that the table answered at once.
+    pub answered_by_table: u64,
+    /// Requests to the daemons.
+    pub requests: u64,
+    /// Paths for which the original was used though it was in the scope.
+    pub fallbacks: u64,
+}
+
+/// Memory of the node that used most, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Memory {
+    /// The store's files.
+    pub store_bytes: u64,
+    /// The shared table.
+    pub table_bytes: u64,
+    /// The daemon's largest resident set.
+    pub daemon_rss_max: u64,
+}
+
+/// What a session did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// How many nodes there were.
+    pub nodes: u32,
+    /// How many processes, on all nodes.
+    pub processes: u32,
+    /// The exit status.
+    pub exit_status: u8,
+    /// Why the program ran without Headwater, if it did.
+    pub off: Option<String>,
+    /// Daemons that ended without a report.
+    pub daemons_lost: u32,
+    /// Work on the shared file system, by all readers.
+    pub shared_fs: SharedFs,
+    /// Traffic between daemons.
+    pub overlay: Overlay,
+    /// What processes asked.
+    pub clients: Clients,
+    /// Memory of the node that used most.
+    pub memory: Memory,
+    /// Milliseconds from the start.
+    pub timeline: Timeline,
+}
+
+impl Start {
+    /// Now.
+    pub fn now() -> Start {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Start { instant: Instant::now(), unix_ms: unix.as_millis() as u64 }
+    }
+
+    /// Milliseconds since then.
+    pub fn elapsed_ms(self) -> f64 {
+        (self.instant.elapsed().as_secs_f64() * 1e6).round() / 1e3
+    }
+
+    fn since(self, unix_ms: u64) -> f64 {
+        unix_ms.saturating_sub(self.unix_ms) as f64
+    }
+}
+
+impl Summary {
+    /// The summary of a program that ran without Headwater.
+    pub fn new(nodes: u32, processes: u32, off: Option<String>) -> Summary {
+        Summary {
+            nodes,
+            processes,
+            off,
+            exit_status: 0,
+            daemons_lost: 0,
+            shared_fs: SharedFs::default(),
+            overlay: Overlay::default(),
+            clients: Clients::default(),
+            memory: Memory::default(),
+            timeline: Timeline::default(),
+        }
+    }
+
+    /// Adds what the daemons report; `None` for one that could not.
+    pub fn add(&mut self, reports: &[Option<Report>], start: Start) {
+        for report in reports {
+            let Some(report) = report else {
+                self.daemons_lost += 1;
+                continue;
+            };
+            self.shared_fs.files_read += report.shared_fs.files_read;
+            self.shared_fs.directories_read += report.shared_fs.directories_read;
+            self.shared_fs.bytes_read += report.shared_fs.bytes_read;
+            self.shared_fs.operations += report.shared_fs.operations;
+            self.overlay.messages += report.overlay.messages;
+            self.overlay.bytes += report.overlay.bytes;
+            self.overlay.depth = self.overlay.depth.max(report.depth);
+            self.clients.lookups += report.clients.lookups;
+            self.clients.answered_by_table += report.clients.answered_by_table;
+            self.clients.requests += report.clients.requests;
+            self.clients.fallbacks += report.clients.fallbacks;
+            self.memory.store_bytes = self.memory.store_bytes.max(report.memory.store_bytes);
+            self.memory.table_bytes = self.memory.table_bytes.max(report.memory.table_bytes);
+            self.memory.daemon_rss_max = self.memory.daemon_rss_max.max(report.memory.daemon_rss_max);
+        }
+        let reports = || reports.iter().flatten();
+        self.timeline.first_byte = reports().filter_map(|r| r.first_byte_unix_ms).min().map(|ms| start.since(ms));
+        self.timeline.last_file = reports().filter_map(|r| r.last_file_unix_ms).max().map(|ms| start.since(ms));
+    }
+
+    /// Writes the summary as JSON.
+    pub fn write_json(&self, file: &Path) -> Result<()> {
+        let json = serde_json::to_string_pretty(self)? + "\n";
+        fs::write(file, json).with_context(|| format!("the summary can't be written to {}", file.display()))
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let took = self.timeline.program_exit.map_or(String::new(), |ms| format!(", {:.2} s", ms / 1e3));
+        writeln!(
+            f,
+            "headwater: {} on {}{took}",
+            count(u64::from(self.processes), "process", "processes"),
+            count(u64::from(self.nodes), "node", "nodes")
+        )?;
+        if let Some(why) = &self.off {
+            return writeln!(f, "  not used            {why}");
+        }
+        let (fs, clients) = (&self.shared_fs, &self.clients);
+        writeln!(
+            f,
+            "  shared file system  {} and {} read once, {} ({})",
+            count(fs.files_read, "file", "files"),
+            count(fs.directories_read, "directory", "directories"),
+            bytes(fs.bytes_read),
+            count(fs.operations, "operation", "operations")
+        )?;
+        writeln!(
+            f,
+            "  processes           {}, {} answered in memory, {} asked of the daemons",
+            count(clients.lookups, "look-up", "look-ups"),
+            grouped(clients.answered_by_table),
+            grouped(clients.requests)
+        )?;
+        if clients.lookups > fs.operations && fs.operations > 0 {
+            let times = clients.lookups as f64 / fs.operations as f64;
+            writeln!(f, "  saved               {times:.1} look-ups for each operation on the shared file system")?;
+        }
+        writeln!(
+            f,
+            "  between nodes       {} in {}, tree of depth {}",
+            bytes(self.overlay.bytes),
+            count(self.overlay.messages, "message", "messages"),
+            self.overlay.depth
+        )?;
+        writeln!(
+            f,
+            "  memory on a node    store {}, table {}, daemon {}",
+            bytes(self.memory.store_bytes),
+            bytes(self.memory.table_bytes),
+            bytes(self.memory.daemon_rss_max)
+        )?;
+        self.fmt_troubles(f)
+    }
+}
+
+impl Summary {
+    fn fmt_troubles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.clients.fallbacks > 0 {
+            let times = count(self.clients.fallbacks, "time", "times");
+            writeln!(f, "  originals           used {times} instead of a copy")?;
+        }
+        if self.daemons_lost > 0 {
+            writeln!(f, "  lost                {}", count(u64::from(self.daemons_lost), "daemon", "daemons"))?;
+        }
+        Ok(())
+    }
+}
+
+fn count(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { many })
+}
+
+/// The digits in groups of three.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// A size with a unit; powers of 1000.
+fn bytes(number: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
+    let mut scaled = number as f64;
+    let mut unit = 0;
+    while scaled >= 999.5 && unit + 1 < UNITS.len() {
+        scaled /= 1000.0;
+        unit += 1;
+    }
+    let decimals = usize::from(unit > 0 && scaled < 10.0);
+    format!("{scaled:.decimals$} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let mut report = Report { depth: 1, ..Report::default() };
+        report.shared_fs =
+            SharedFs { files_read: 812, directories_read: 96, bytes_read: 173_000_000, operations: 3410 };
+        report.clients.lookups = 45_120;
+        report.memory.store_bytes = 5;
+        report.last_file_unix_ms = Some(2000);
+        report
+    }
+
+    #[test]
+    fn reports_add_up() {
+        let start = Start { instant: Instant::now(), unix_ms: 1500 };
+        let mut summary = Summary::new(3, 6, None);
+        let mut other = report();
+        other.memory.store_bytes = 7;
+        other.last_file_unix_ms = Some(2500);
+        summary.add(&[Some(report()), None, Some(other)], start);
+        assert_eq!((summary.shared_fs.files_read, summary.clients.lookups), (1624, 90_240));
+        assert_eq!((summary.memory.store_bytes, summary.overlay.depth, summary.daemons_lost), (7, 1, 1));
+        assert_eq!((summary.timeline.last_file, summary.timeline.first_byte), (Some(1000.0), None));
+    }
+
+    #[test]
+    fn people_can_read_it() {
+        let mut summary = Summary::new(4, 16, None);
+        summary.add(&[Some(report())], Start::now());
+        let text = summary.to_string();
+        for expected in ["16 processes on 4 nodes", "812 files and 96 directories read once, 173 MB", "13.2 look-ups"] {
+            assert!(text.contains(expected), "{text}");
+        }
+        assert!(!text.contains("originals"));
+        assert!(Summary::new(1, 1, Some("why".into())).to_string().contains("not used            why"));
+    }
+
+    #[test]
+    fn numbers_and_sizes() {
+        assert_eq!(["0", "999", "1,000", "1,234,567"], [0, 999, 1000, 1_234_567].map(grouped)[..]);
+        let sizes = [0, 999, 1000, 12_345, 999_600, 173_000_000, u64::MAX].map(bytes);
+        assert_eq!(sizes, ["0 B", "999 B", "1.0 kB", "12 kB", "1.0 MB", "173 MB", "18446744 TB"]);
+    }
+}

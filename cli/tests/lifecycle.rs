@@ -1,0 +1,188 @@
+//! Signals, and what is left after each kind of end: nothing.
+
+mod site;
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use site::{Site, eventually, text};
+
+/// A running `headwater run` whose processes have said `ready`.
+struct Running {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(mut command: Command, processes: usize) -> Running {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        for _ in 0..processes {
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            assert_eq!(line, "ready\n");
+        }
+        Running { child, output }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the end: exit status, and what was said since it was ready.
+    fn end(mut self) -> (Option<i32>, String) {
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+/// Says `ready`, then waits in a way that a signal interrupts at once.
+fn waiting(traps: &str) -> String {
+    format!("{traps}; sleep 100 & echo ready; while :; do wait; done")
+}
+
+fn daemons(site: &Site) -> Vec<Pid> {
+    let is_daemon =
+        |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"headwater\0daemon\0"));
+    let daemons = site::processes_with(&site.path("store")).into_iter().filter(is_daemon);
+    daemons.map(|pid| Pid::from_raw(pid as i32).unwrap()).collect()
+}
+
+#[test]
+fn signals_are_passed_on() {
+    let site = Site::new();
+    for (signal, name) in [
+        (Signal::TERM, "TERM"),
+        (Signal::INT, "INT"),
+        (Signal::HUP, "HUP"),
+        (Signal::QUIT, "QUIT"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+        (Signal::WINCH, "WINCH"),
+    ] {
+        let script = waiting(&format!("trap 'echo {name}; kill $!; exit 9' {name}"));
+        let running = Running::start(site.command(&["--nodes", "2", "--", "sh", "-c", &script]), 2);
+        running.signal(signal);
+        assert_eq!(running.end(), (Some(9), format!("{name}\n{name}\n")));
+    }
+    site.assert_clean();
+}
+
+#[test]
+fn an_untrapped_signal_ends_the_program_and_the_session() {
+    let site = Site::new();
+    let running = Running::start(site.command(&["--", "sh", "-c", "echo ready; exec sleep 100"]), 1);
+    running.signal(Signal::TERM);
+    assert_eq!(running.end(), (Some(143), String::new()));
+    site.assert_clean();
+}
+
+#[test]
+fn ignored_signals_stay_ignored() {
+    let site = Site::new();
+    let headwater = site.command(&["--", "sh", "-c", "echo ready; sleep 1; echo survived"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(headwater.get_program()).args(headwater.get_args());
+    for (name, value) in headwater.get_envs().filter_map(|(n, v)| Some((n, v?))) {
+        command.env(name, value);
+    }
+    let running = Running::start(command, 1);
+    running.signal(Signal::HUP);
+    assert_eq!(running.end(), (Some(0), "survived\n".into()));
+    site.assert_clean();
+}
+
+/// A terminal's two ends.
+fn terminal() -> (File, File) {
+    let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = File::options().read(true).write(true).open(Path::new(name.to_str().unwrap())).unwrap();
+    (File::from(master), slave)
+}
+
+#[test]
+fn a_key_of_the_terminal_reaches_each_process_once() {
+    let site = Site::new();
+    let script = waiting("trap 'n=$((n + 1)); echo INT $n; test $n = 2 && { kill $!; exit 9; }' INT");
+    let headwater = site.command(&["--", "sh", "-c", &script]);
+    let (mut master, slave) = terminal();
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", "--wait"]).arg(headwater.get_program()).args(headwater.get_args());
+    for (name, value) in headwater.get_envs().filter_map(|(n, v)| Some((n, v?))) {
+        command.env(name, value);
+    }
+    let running = Running::start(
+        {
+            command.stdin(slave);
+            command
+        },
+        1,
+    );
+    let Running { mut child, mut output } = running;
+    for expected in ["INT 1\n", "INT 2\n"] {
+        master.write_all(b"\x03").unwrap();
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, expected);
+        // Were it passed on too, the second would come without a key.
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+    site.assert_clean();
+}
+
+#[test]
+fn nothing_outlives_a_killed_headwater() {
+    let site = Site::new();
+    let script = "echo ready; exec sleep 100";
+    let running = Running::start(site.command(&["--nodes", "3", "--", "sh", "-c", script]), 3);
+    running.signal(Signal::KILL);
+    assert_eq!(running.end().0, None);
+    site.assert_no_process();
+    let left = || fs::read_dir(site.path("store")).unwrap().flatten().next();
+    eventually("the session is removed", || left().is_none_or(|base| fs::read_dir(base.path()).unwrap().count() == 0));
+}
+
+#[test]
+fn what_a_killed_session_left_goes_at_the_next_start() {
+    let site = Site::new();
+    let running = Running::start(site.command(&["--nodes", "2", "--", "sh", "-c", "echo ready; exec sleep 100"]), 2);
+    let daemons = daemons(&site);
+    assert_eq!(daemons.len(), 2);
+    for daemon in daemons {
+        kill_process(daemon, Signal::KILL).unwrap();
+    }
+    running.signal(Signal::KILL);
+    running.end();
+    site.assert_no_process();
+    assert_ne!(fs::read_dir(site.path("store")).unwrap().count(), 0, "nobody was there to clean up");
+    assert!(site.run(&["--", "true"]).status.success());
+    site.assert_clean();
+}
+
+#[test]
+fn a_killed_daemon_is_reported_and_its_directory_removed() {
+    let site = Site::new();
+    let script = "echo ready; sleep 1; echo done; exit 3";
+    let json = site.path("work/summary.json");
+    let mut command = site.command(&["--nodes", "2", "--summary-json"]);
+    command.arg(&json).args(["--", "sh", "-c", script]).stderr(Stdio::piped());
+    let mut running = Running::start(command, 2);
+    let mut errors = running.child.stderr.take().unwrap();
+    kill_process(daemons(&site)[0], Signal::KILL).unwrap();
+    assert_eq!(running.end(), (Some(3), "done\ndone\n".into()));
+    let mut message = Vec::new();
+    errors.read_to_end(&mut message).unwrap();
+    assert!(text(&message).contains("is gone"), "{}", text(&message));
+    let summary: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    assert_eq!(summary["daemons_lost"], 1);
+    site.assert_clean();
+}

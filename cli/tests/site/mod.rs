@@ -1,0 +1,100 @@
+//! A directory that stands for a shared file system, a store of its own, and an audit library that
+//! does nothing: what `headwater run` needs.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// How long anything may take before a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Site {
+    directory: TempDir,
+}
+
+impl Site {
+    pub fn new() -> Site {
+        let site = Site { directory: tempfile::tempdir().unwrap() };
+        for name in ["shared", "store", "lib", "work"] {
+            fs::create_dir(site.path(name)).unwrap();
+        }
+        site.write("work/audit.c", "unsigned la_version(unsigned version) { return version; }\n");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-nostdlib", "-ffreestanding", "-o"]);
+        compiler.arg(site.path("lib/libheadwater-audit.so")).arg(site.path("work/audit.c"));
+        assert!(compiler.status().unwrap().success());
+        site
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// `headwater run` with these words, which end with the program, in a session that serves.
+    pub fn command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
+        let mut command = self.plain_command(&[] as &[&str]);
+        command.arg("--shared").arg(self.path("shared")).args(words);
+        command
+    }
+
+    /// `headwater run` with these words alone.
+    pub fn plain_command<S: AsRef<OsStr>>(&self, words: &[S]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+        for (name, _) in std::env::vars_os().filter(|(n, _)| n.to_string_lossy().starts_with("HEADWATER_")) {
+            command.env_remove(name);
+        }
+        command.env("HEADWATER_LIBDIR", self.path("lib")).env("HEADWATER_STORE", self.path("store"));
+        command.current_dir(self.path("work")).arg("run").args(words);
+        command
+    }
+
+    pub fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Nothing of any session is left in the store, and no process uses it.
+    pub fn assert_clean(&self) {
+        eventually("the store is empty", || fs::read_dir(self.path("store")).unwrap().count() == 0);
+        self.assert_no_process();
+    }
+
+    /// No process of a session in this store runs any more.
+    pub fn assert_no_process(&self) {
+        eventually("no process is left", || processes_with(&self.path("store")).is_empty());
+    }
+}
+
+/// Processes that have this path in their environment, but for zombies.
+pub fn processes_with(path: &Path) -> Vec<u32> {
+    let needle = path.as_os_str().as_encoded_bytes();
+    let mentions = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.windows(needle.len()).any(|w| w == needle)
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|e| e.file_name().to_str()?.parse().ok()).filter(mentions).collect()
+}
+
+/// Waits until `condition` holds.
+#[track_caller]
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}

@@ -1,0 +1,101 @@
+//! Finding a program as `execvp` does.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, FileType};
+use rustix::io::Errno;
+
+/// What `execvp` searches when there is no `PATH`.
+pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
+/// The files that `execvp` would try for `program`, in its order; relative ones are relative to the
+/// working directory.
+pub fn candidates(program: &OsStr, path: Option<&OsStr>) -> Vec<PathBuf> {
+    if program.as_bytes().contains(&b'/') || program.is_empty() {
+        return vec![PathBuf::from(program)];
+    }
+    let directories = path.unwrap_or(OsStr::new(DEFAULT_PATH)).as_bytes().split(|&b| b == b':');
+    let directories = directories.map(|d| if d.is_empty() { Path::new(".") } else { Path::new(OsStr::from_bytes(d)) });
+    directories.map(|d| d.join(program)).collect()
+}
+
+/// The file that would be executed for `program`, absolute but with its links.
+///
+/// # Errors
+/// `NOENT` if there is none, `ACCESS` if there is one that may not be executed, `ISDIR` if a directory
+/// was named; other error numbers as the file system gives them.
+pub fn find(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf, Errno> {
+    if program.is_empty() {
+        return Err(Errno::NOENT);
+    }
+    if program.as_bytes().contains(&b'/') {
+        let file = cwd.join(program);
+        return executable(&file).map(|()| file);
+    }
+    let mut failure = Errno::NOENT;
+    for candidate in candidates(program, path) {
+        let file = cwd.join(candidate);
+        match executable(&file) {
+            Ok(()) => return Ok(file),
+            // A directory of the program's name is passed over.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ISDIR) => {}
+            Err(e) => failure = e,
+        }
+    }
+    Err(failure)
+}
+
+fn executable(file: &Path) -> Result<(), Errno> {
+    let status = rustix::fs::stat(file)?;
+    if FileType::from_raw_mode(status.st_mode) == FileType::Directory {
+        return Err(Errno::ISDIR);
+    }
+    rustix::fs::access(file, Access::EXEC_OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn as_execvp() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        for (name, mode) in
+            [("a/tool", 0o755), ("b/tool", 0o755), ("b/plain", 0o644), ("a/shadow", 0o644), ("b/shadow", 0o755)]
+        {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), "").unwrap();
+            fs::set_permissions(root.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        fs::create_dir_all(root.join("a/directory")).unwrap();
+        let path = format!("/nonexistent:{0}/a:{0}/b", root.display());
+        let check = |program: &str, expected: Result<&str, Errno>| {
+            let found = find(OsStr::new(program), Some(OsStr::new(&path)), root);
+            assert_eq!(found, expected.map(|e| root.join(e)), "{program}");
+        };
+        check("tool", Ok("a/tool"));
+        check("shadow", Ok("b/shadow"));
+        check("plain", Err(Errno::ACCESS));
+        check("directory", Err(Errno::NOENT));
+        check("nothing", Err(Errno::NOENT));
+        check("", Err(Errno::NOENT));
+        check("./b/tool", Ok("./b/tool"));
+        check("b/tool", Ok("b/tool"));
+        check("b/plain", Err(Errno::ACCESS));
+        check("a/directory", Err(Errno::ISDIR));
+        check("b/nothing", Err(Errno::NOENT));
+        check("b/tool/x", Err(Errno::NOTDIR));
+    }
+
+    #[test]
+    fn an_empty_component_is_the_working_directory() {
+        let found = candidates(OsStr::new("x"), Some(OsStr::new(":/bin")));
+        assert_eq!(found, [Path::new("./x"), Path::new("/bin/x")]);
+        assert_eq!(candidates(OsStr::new("x"), None), [Path::new("/bin/x"), Path::new("/usr/bin/x")]);
+    }
+}

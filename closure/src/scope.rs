@@ -1,0 +1,241 @@
+//! The scope: the directories that a session serves.
+//!
+//! Software, not data: a program may write a file on one node and look for it on another, so only
+//! directories from which code comes are taken, as far as they lie on a network file system, and
+//! those that the user names. The working directory, the home directory as a whole and scratch are
+//! never taken unless they are named.
+//!
+//! What a wrapper (`env`, `bash -c`, a launcher) starts in the end can't be seen; only `#!` lines
+//! are followed.
+
+mod network;
+mod protected;
+mod sources;
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+pub use network::network_file_system;
+
+use protected::{Protected, Verdict};
+
+/// Directories of a prefix that hold software, for where the whole prefix can't be taken.
+const SOFTWARE: [&str; 5] = ["bin", "lib", "lib64", "libexec", "share"];
+
+/// What the discovery sees of the world.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// The working directory, absolute.
+    pub cwd: &'a Path,
+    /// The environment.
+    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The name of the network file system that holds a directory; `None` if it is local.
+    pub network: &'a dyn Fn(&Path) -> Option<&'static str>,
+}
+
+/// What the user names.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Named<'a> {
+    /// Directories to be taken wherever they lie.
+    pub shared: &'a [PathBuf],
+    /// Directories to be left out.
+    pub exclude: &'a [PathBuf],
+}
+
+/// One directory of the scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Whether it is served; the longest entry that a path lies in decides.
+    pub included: bool,
+    /// The directory, absolute, without `.` and `..`.
+    pub path: PathBuf,
+    /// Why it stands here.
+    pub reason: String,
+}
+
+/// A directory that was found and not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The directory.
+    pub path: PathBuf,
+    /// Why it was considered.
+    pub reason: String,
+    /// Why it was not taken.
+    pub because: String,
+}
+
+/// The directories that a session serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Its entries, the ones that the user named first.
+    pub entries: Vec<Entry>,
+    /// What was found and not taken.
+    pub refused: Vec<Refused>,
+}
+
+/// A directory that code may come from.
+struct Candidate {
+    path: PathBuf,
+    /// True if it is the top of an installation, with `bin`, `lib` and so on below it.
+    prefix: bool,
+    reason: String,
+}
+
+impl Scope {
+    /// Finds the scope of `program`, which is an absolute path that may have links.
+    pub fn discover(program: &Path, named: Named<'_>, world: World<'_>) -> Scope {
+        let mut scope = Scope::default();
+        let excluded: Vec<PathBuf> = named.exclude.iter().flat_map(|d| forms(&world.cwd.join(d))).collect();
+        for path in &excluded {
+            scope.add(false, path.clone(), "--exclude");
+        }
+        for directory in named.shared {
+            scope.take_named(&world.cwd.join(directory));
+        }
+        let protected = Protected::new(world);
+        for candidate in sources::candidates(program, world) {
+            scope.consider(candidate, &protected, &excluded, world);
+        }
+        for path in protected.cut_out(scope.entries.iter().filter(|e| e.included)) {
+            scope.add(false, path, "the working directory");
+        }
+        scope.simplify();
+        scope
+    }
+
+    /// The entries as a daemon takes them; the ones that are no UTF-8 are left out.
+    pub fn pairs(&self) -> Vec<(bool, String)> {
+        let pair = |e: &Entry| Some((e.included, e.path.to_str()?.to_owned()));
+        self.entries.iter().filter_map(pair).collect()
+    }
+
+    /// Leaves out a directory whatever the other entries say, if it lies in one of them.
+    pub fn cut_out(&mut self, directory: &Path, reason: &str) {
+        self.entries.retain(|e| !e.path.starts_with(directory));
+        if self.includes(directory) {
+            self.add(false, directory.to_owned(), reason);
+        }
+    }
+
+    /// Whether a path lies in the scope.
+    pub fn includes(&self, path: &Path) -> bool {
+        let containing = self.entries.iter().filter(|e| path.starts_with(&e.path));
+        containing.max_by_key(|e| e.path.components().count()).is_some_and(|e| e.included)
+    }
+
+    fn take_named(&mut self, directory: &Path) {
+        let forms = forms(directory);
+        if forms.is_empty() {
+            let because = String::from("there is no such directory");
+            self.refused.push(Refused { path: directory.to_owned(), reason: "--shared".into(), because });
+        }
+        for path in forms {
+            for pseudo in protected::PSEUDO.map(Path::new).into_iter().filter(|p| p.starts_with(&path) && **p != path) {
+                self.add(false, pseudo.to_owned(), "not files");
+            }
+            self.add(true, path, "--shared");
+        }
+    }
+
+    fn consider(&mut self, candidate: Candidate, protected: &Protected, excluded: &[PathBuf], world: World<'_>) {
+        let forms = forms(&candidate.path);
+        let Some(canonical) = forms.last() else { return };
+        let refuse =
+            |because: String| Refused { path: candidate.path.clone(), reason: candidate.reason.clone(), because };
+        if forms.iter().any(|form| excluded.iter().any(|e| form.starts_with(e))) {
+            return self.refused.push(refuse("it is excluded".into()));
+        }
+        if forms.iter().all(|form| self.includes(form)) {
+            return;
+        }
+        let Some(network) = (world.network)(canonical) else {
+            return self.refused.push(refuse("it is on a local file system".into()));
+        };
+        match protected.judge(&forms) {
+            Verdict::Free => {
+                for path in forms {
+                    self.add(true, path, &format!("{} ({network})", candidate.reason));
+                }
+            }
+            Verdict::Protected(_) if candidate.prefix => {
+                for name in SOFTWARE {
+                    let path = candidate.path.join(name);
+                    let reason = format!("{name} of the {}", candidate.reason);
+                    self.consider(Candidate { path, prefix: false, reason }, protected, excluded, world);
+                }
+            }
+            Verdict::Protected(what) => self.refused.push(refuse(format!("it is {what}"))),
+        }
+    }
+
+    /// Drops entries that say no more than the ones that they lie in.
+    fn simplify(&mut self) {
+        for at in (0..self.entries.len()).rev() {
+            let entry = self.entries.remove(at);
+            if self.includes(&entry.path) != entry.included {
+                self.entries.insert(at, entry);
+            }
+        }
+    }
+
+    fn add(&mut self, included: bool, path: PathBuf, reason: &str) {
+        if !self.entries.iter().any(|e| e.path == path) {
+            self.entries.push(Entry { included, path, reason: reason.to_owned() });
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.entries.iter().any(|e| e.included) {
+            writeln!(f, "Nothing is served: no directory of the program lies on a network file system.")?;
+            writeln!(f, "Name directories with --shared DIR.")?;
+        }
+        let width = self.entries.iter().map(|e| e.path.as_os_str().len()).max().unwrap_or(0).min(60);
+        for entry in &self.entries {
+            let sign = if entry.included { '+' } else { '-' };
+            writeln!(f, "{sign} {:width$}  {}", entry.path.display().to_string(), entry.reason)?;
+        }
+        for refused in &self.refused {
+            writeln!(f, "  {}: {}; not served, because {}", refused.path.display(), refused.reason, refused.because)?;
+        }
+        Ok(())
+    }
+}
+
+/// The names under which an existing directory is to be known: as it was written, if that is clean
+/// or can be cleaned, and without links, which comes last. Empty if it is no directory.
+fn forms(path: &Path) -> Vec<PathBuf> {
+    let Ok(canonical) = path.canonicalize() else { return Vec::new() };
+    if !canonical.is_dir() {
+        return Vec::new();
+    }
+    let literal = clean(path);
+    if literal == canonical || literal.canonicalize().ok().as_ref() != Some(&canonical) {
+        vec![canonical]
+    } else {
+        vec![literal, canonical]
+    }
+}
+
+/// The path with `..` taken as text.
+fn clean(path: &Path) -> PathBuf {
+    let mut cleaned = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => cleaned.push(name),
+            Component::ParentDir => drop(cleaned.pop()),
+            _ => {}
+        }
+    }
+    cleaned
+}
+
+/// A value that is set to something.
+fn set(world: World<'_>, name: impl AsRef<OsStr>) -> Option<OsString> {
+    (world.variable)(name.as_ref().to_str()?).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! Where code comes from: the executable, its search paths, its interpreter, the environment.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use object::read::ReadCache;
+
+use super::{Candidate, World, set};
+use crate::elf::dynamic;
+use crate::program;
+
+/// `#!` lines that are followed, as the kernel does.
+const SCRIPTS_MAX: usize = 4;
+/// The most of a `#!` line or of a `pyvenv.cfg` that is read.
+const TEXT_BYTES_MAX: u64 = 4096;
+/// What `$LIB` stands for on one distribution or another.
+const LIB: [&str; 4] = ["lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "lib"];
+/// Interpreters: their whole prefix is theirs. Version numbers after the name are ignored.
+const INTERPRETERS: [&str; 20] = [
+    "python",
+    "pypy",
+    "ipython",
+    "perl",
+    "R",
+    "Rscript",
+    "ruby",
+    "lua",
+    "luajit",
+    "julia",
+    "node",
+    "tclsh",
+    "wish",
+    "java",
+    "octave",
+    "octave-cli",
+    "php",
+    "guile",
+    "racket",
+    "erl",
+];
+
+/// What a variable's parts are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// Directories, or files in them.
+    Directories,
+    /// Tops of installations.
+    Prefixes,
+    /// Patterns as Lua's, with `?` for a module.
+    Patterns,
+}
+
+/// Variables that say where code comes from: name, what separates its parts, what they are.
+const VARIABLES: &[(&str, &str, Holds)] = &[
+    ("LD_LIBRARY_PATH", ":;", Holds::Directories),
+    ("LD_PRELOAD", ": ", Holds::Directories),
+    ("VIRTUAL_ENV", "", Holds::Prefixes),
+    ("CONDA_PREFIX", "", Holds::Prefixes),
+    ("PYTHONHOME", ":", Holds::Prefixes),
+    ("PYTHONPATH", ":", Holds::Directories),
+    ("PYTHONUSERBASE", "", Holds::Prefixes),
+    ("PERL5LIB", ":", Holds::Directories),
+    ("PERLLIB", ":", Holds::Directories),
+    ("PERL_LOCAL_LIB_ROOT", ":", Holds::Prefixes),
+    ("R_HOME", "", Holds::Prefixes),
+    ("R_LIBS", ":", Holds::Directories),
+    ("R_LIBS_USER", ":", Holds::Directories),
+    ("R_LIBS_SITE", ":", Holds::Directories),
+    ("LUA_PATH", ";", Holds::Patterns),
+    ("LUA_CPATH", ";", Holds::Patterns),
+    ("JULIA_DEPOT_PATH", ":", Holds::Directories),
+    ("JULIA_LOAD_PATH", ":", Holds::Directories),
+    ("NODE_PATH", ":", Holds::Directories),
+    ("TCLLIBPATH", " ", Holds::Directories),
+    ("TCL_LIBRARY", "", Holds::Directories),
+    ("GEM_HOME", "", Holds::Directories),
+    ("GEM_PATH", ":", Holds::Directories),
+    ("RUBYLIB", ":", Holds::Directories),
+    ("JAVA_HOME", "", Holds::Prefixes),
+    ("CLASSPATH", ":", Holds::Directories),
+    ("GUILE_LOAD_PATH", ":", Holds::Directories),
+    ("OCTAVE_PATH", ":", Holds::Directories),
+    ("QT_PLUGIN_PATH", ":", Holds::Directories),
+];
+
+/// Every directory that the code of `program` may come from; they need not exist.
+pub fn candidates(program: &Path, world: World<'_>) -> Vec<Candidate> {
+    let mut found = Found { world, candidates: Vec::new(), programs: HashSet::new() };
+    found.program(program, SCRIPTS_MAX);
+    for &(name, separators, holds) in VARIABLES {
+        found.variable(name, separators, holds);
+    }
+    found.candidates
+}
+
+struct Found<'a> {
+    world: World<'a>,
+    candidates: Vec<Candidate>,
+    programs: HashSet<PathBuf>,
+}
+
+impl Found<'_> {
+    fn directory(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>) {
+        self.candidates.push(Candidate { path: path.into(), prefix: false, reason: reason.into() });
+    }
+
+    fn prefix(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>) {
+        self.candidates.push(Candidate { path: path.into(), prefix: true, reason: reason.into() });
+    }
+
+    /// The directories of a program, of what it links to, and of what interprets it.
+    fn program(&mut self, program: &Path, scripts: usize) {
+        let canonical = program.canonicalize().unwrap_or_else(|_| program.to_owned());
+        let interpreter = is_interpreter(program) || is_interpreter(&canonical);
+        for path in [program, &canonical] {
+            if self.programs.insert(path.to_owned()) {
+                self.installation(path, interpreter);
+            }
+        }
+        let Ok(mut file) = File::open(&canonical) else { return };
+        match script_interpreter(&mut file) {
+            Some(words) if scripts > 0 => self.script(&words, scripts),
+            Some(_) => {}
+            None => self.search_paths(&canonical, file),
+        }
+    }
+
+    /// The directory of an executable, and the installation that it belongs to.
+    fn installation(&mut self, program: &Path, interpreter: bool) {
+        let Some(directory) = program.parent() else { return };
+        let shown = program.display();
+        self.directory(directory, format!("directory of {shown}"));
+        if interpreter {
+            self.python_environment(program, directory);
+        }
+        let Some(top) = directory.parent().filter(|_| directory.ends_with("bin")) else { return };
+        if interpreter {
+            self.prefix(top, format!("prefix of {shown}"));
+        } else {
+            for name in ["lib", "lib64", "libexec", "share"] {
+                self.directory(top.join(name), format!("{name} beside the bin of {shown}"));
+            }
+        }
+    }
+
+    /// What Python's `site` looks at: the base of a virtual environment, and the user's packages.
+    fn python_environment(&mut self, program: &Path, directory: &Path) {
+        if !base_name(program).is_some_and(|name| name == "python" || name == "pypy") {
+            return;
+        }
+        if let Some(home) = set(self.world, "HOME").filter(|_| set(self.world, "PYTHONNOUSERSITE").is_none()) {
+            self.directory(Path::new(&home).join(".local/lib"), "packages that the user installed for Python");
+        }
+        let configuration = directory.parent().map(|top| top.join("pyvenv.cfg"));
+        let Some((configuration, text)) = configuration.and_then(|c| Some((c.clone(), read_text(&c)?))) else { return };
+        let home = text.lines().filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == "home");
+        if let Some((_, home)) = home {
+            let (home, reason) = (Path::new(home.trim()), format!("home in {}", configuration.display()));
+            self.directory(home, reason.clone());
+            if let Some(top) = home.parent().filter(|_| home.ends_with("bin")) {
+                self.prefix(top, format!("prefix of the {reason}"));
+            }
+        }
+    }
+
+    /// The interpreter of a `#!` line; `env` is looked through.
+    fn script(&mut self, words: &[OsString], scripts: usize) {
+        let Some(interpreter) = words.first() else { return };
+        let through_env = Path::new(interpreter).file_name() == Some(OsStr::new("env"));
+        let mut arguments =
+            words.iter().skip(1).filter(|w| !w.as_bytes().starts_with(b"-") && !w.as_bytes().contains(&b'='));
+        let program = if through_env { arguments.next() } else { Some(interpreter) };
+        let path = (self.world.variable)("PATH");
+        if let Some(Ok(program)) = program.map(|p| program::find(p, path.as_deref(), self.world.cwd)) {
+            self.program(&program, scripts - 1);
+        }
+    }
+
+    /// RPATH and RUNPATH.
+    fn search_paths(&mut self, program: &Path, file: File) {
+        let cache = ReadCache::new(file);
+        let Some(dynamic) = dynamic::read(&cache) else { return };
+        let origin = program.parent().unwrap_or(Path::new("/"));
+        for (kind, directories) in [("RPATH", &dynamic.rpath), ("RUNPATH", &dynamic.runpath)] {
+            for directory in directories.iter().flat_map(|d| expand(d, origin)) {
+                self.directory(self.world.cwd.join(directory), format!("{kind} of {}", program.display()));
+            }
+        }
+    }
+
+    fn variable(&mut self, name: &str, separators: &str, holds: Holds) {
+        let Some(value) = set(self.world, name) else { return };
+        let parts = value.as_bytes().split(|b| separators.as_bytes().contains(b));
+        for part in parts.filter(|p| !p.is_empty()) {
+            let part = if holds == Holds::Patterns { part.split(|&b| b == b'?').next().unwrap_or(part) } else { part };
+            let path = self.world.cwd.join(OsStr::from_bytes(part));
+            match holds {
+                Holds::Prefixes => self.prefix(path, format!("prefix in {name}")),
+                Holds::Patterns if !part.ends_with(b"/") => {}
+                Holds::Directories if path.is_file() || path.ends_with("*") => {
+                    self.directory(path.parent().unwrap_or(&path), name);
+                }
+                _ => self.directory(path, name),
+            }
+        }
+    }
+}
+
+/// The directories that an entry of a search path stands for.
+fn expand(entry: &[u8], origin: &Path) -> Vec<PathBuf> {
+    let mut entries = vec![entry.to_vec()];
+    let machine = rustix::system::uname();
+    let machine = machine.machine().to_bytes();
+    for (token, values) in [
+        ("ORIGIN", vec![origin.as_os_str().as_bytes()]),
+        ("LIB", LIB.iter().map(|l| l.as_bytes()).collect()),
+        ("PLATFORM", vec![machine]),
+    ] {
+        for form in [format!("${{{token}}}"), format!("${token}")] {
+            let replaced = |entry: &Vec<u8>| match find(entry, form.as_bytes()) {
+                None => vec![entry.clone()],
+                Some(at) => {
+                    let rest = &entry[at + form.len()..];
+                    values.iter().map(|value| [&entry[..at], value, rest].concat()).collect()
+                }
+            };
+            entries = entries.iter().flat_map(replaced).collect();
+        }
+    }
+    entries.retain(|e| !e.is_empty());
+    entries.into_iter().map(|e| PathBuf::from(OsString::from_vec(e))).collect()
+}
+
+fn find(text: &[u8], pattern: &[u8]) -> Option<usize> {
+    text.windows(pattern.len()).position(|w| w == pattern)
+}
+
+/// The words of the `#!` line that a file starts with.
+fn script_interpreter(file: &mut File) -> Option<Vec<OsString>> {
+    let mut start = Vec::new();
+    file.take(TEXT_BYTES_MAX).read_to_end(&mut start).ok()?;
+    let line = start.strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?;
+    let words = line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
+    Some(words.map(|w| OsStr::from_bytes(w).to_owned()).collect())
+}
+
+fn read_text(path: &Path) -> Option<String> {
+    let mut text = Vec::new();
+    File::open(path).ok()?.take(TEXT_BYTES_MAX).read_to_end(&mut text).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
+fn is_interpreter(program: &Path) -> bool {
+    base_name(program).is_some_and(|name| INTERPRETERS.contains(&&*name))
+}
+
+/// A program's name without a version: `python` of `python3.11`.
+fn base_name(program: &Path) -> Option<String> {
+    let name = program.file_name()?.to_str()?;
+    Some(name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-').to_owned())
+}

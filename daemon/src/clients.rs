@@ -1,0 +1,187 @@
+//! The socket on which this node's processes ask.
+//!
+//! One request a connection; see `headwater_abi::client`. Connections are bounded, belong to this
+//! user, and must say what they want soon. While a request is worked on, its process hears so every
+//! second.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use headwater_abi::client::{
+    Decoded, PENDING_INTERVAL_MS, REQUEST_BYTES, Request, Status, encode_reply,
+};
+use headwater_abi::path::PATH_BYTES_MAX;
+use headwater_proto::{ClientId, Input, Time};
+use mio::net::{UnixListener, UnixStream};
+use mio::{Interest, Registry, Token};
+use rustix::net::sockopt::socket_peercred;
+
+use crate::layout::GENERATION;
+
+/// How long a process may take to say what it wants, in milliseconds.
+const REQUEST_TIMEOUT_MS: u64 = 5000;
+
+/// The connected processes.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    listener: UnixListener,
+    clients: HashMap<Token, Client>,
+    waiting: BTreeMap<ClientId, Token>,
+    clients_max: usize,
+    next_id: u64,
+    next_tick: Option<Time>,
+    turned_away: u64,
+}
+
+#[derive(Debug)]
+struct Client {
+    stream: UnixStream,
+    connected_at: Time,
+    received: Vec<u8>,
+    id: Option<ClientId>,
+}
+
+impl Clients {
+    /// Listens at `socket`; at most `clients_max` connections are held.
+    pub(crate) fn listen(socket: &Path, registry: &Registry, token: Token, clients_max: usize) -> io::Result<Clients> {
+        let mut listener = UnixListener::bind(socket)?;
+        registry.register(&mut listener, token, Interest::READABLE)?;
+        Ok(Clients {
+            listener,
+            clients: HashMap::new(),
+            waiting: BTreeMap::new(),
+            clients_max,
+            next_id: 0,
+            next_tick: None,
+            turned_away: 0,
+        })
+    }
+
+    /// Takes every waiting connection in. `token` gives each a number of its own.
+    pub(crate) fn accept(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.take_in(now, stream, registry, token()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    tracing::warn!(%error, "a process could not be accepted and uses the originals; a higher limit of open files (ulimit -n) helps");
+                    self.next_tick.get_or_insert(now + PENDING_INTERVAL_MS);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// True if this is the token of a connection.
+    pub(crate) fn owns(&self, token: Token) -> bool {
+        self.clients.contains_key(&token)
+    }
+
+    /// Reads from a connection; what the node is to be told.
+    pub(crate) fn readable(&mut self, token: Token) -> Option<Input> {
+        let client = self.clients.get_mut(&token)?;
+        let mut buffer = [0; REQUEST_BYTES + PATH_BYTES_MAX];
+        loop {
+            match client.stream.read(&mut buffer) {
+                Ok(0) => return self.gone(token),
+                Ok(bytes) if client.id.is_none() => client.received.extend_from_slice(&buffer[..bytes]),
+                Ok(_) => return self.gone(token),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(_) => return self.gone(token),
+            }
+            match Request::decode(&client.received) {
+                Decoded::Incomplete => {}
+                Decoded::Invalid => {
+                    tracing::debug!("a process sent no request of this version");
+                    return self.gone(token);
+                }
+                Decoded::Request(request) if request.generation != GENERATION => {
+                    self.end(token, Status::Fallback);
+                    return None;
+                }
+                Decoded::Request(request) => {
+                    self.next_id += 1;
+                    let id = ClientId(self.next_id);
+                    client.id = Some(id);
+                    client.received = Vec::new();
+                    self.waiting.insert(id, token);
+                    return Some(Input::Request { client: id, path: request.path, want: request.want });
+                }
+            }
+        }
+    }
+
+    /// Answers a request and closes its connection.
+    pub(crate) fn reply(&mut self, id: ClientId, status: Status) {
+        if let Some(token) = self.waiting.remove(&id) {
+            self.end(token, status);
+        }
+    }
+
+    /// Tells every waiting process that its daemon lives, if it is time; drops those that never
+    /// said what they want. Returns what the node is to be told.
+    pub(crate) fn tick(&mut self, now: Time) -> Vec<Input> {
+        if self.next_tick.is_none_or(|tick| now < tick) {
+            return Vec::new();
+        }
+        self.next_tick = None;
+        let pending = encode_reply(Status::Pending);
+        let is_lost = |client: &mut Client| match client.id {
+            None => now >= client.connected_at + REQUEST_TIMEOUT_MS,
+            Some(_) => !matches!(client.stream.write(&pending), Ok(bytes) if bytes == pending.len()),
+        };
+        let lost: Vec<Token> = self.clients.iter_mut().filter_map(|(t, c)| is_lost(c).then_some(*t)).collect();
+        let inputs = lost.into_iter().filter_map(|token| self.gone(token)).collect();
+        self.next_tick = (!self.clients.is_empty()).then_some(now + PENDING_INTERVAL_MS);
+        inputs
+    }
+
+    /// When [`Clients::tick`] is due.
+    pub(crate) fn next_tick(&self) -> Option<Time> {
+        self.next_tick
+    }
+
+    /// Sends every process to the originals.
+    pub(crate) fn close(&mut self) {
+        let tokens: Vec<Token> = self.clients.keys().copied().collect();
+        for token in tokens {
+            self.end(token, Status::Fallback);
+        }
+        self.waiting.clear();
+    }
+
+    fn take_in(&mut self, now: Time, mut stream: UnixStream, registry: &Registry, token: Token) {
+        let user = rustix::process::geteuid();
+        if !socket_peercred(&stream).is_ok_and(|peer| peer.uid == user) {
+            tracing::warn!("another user's process was turned away from the session's socket");
+            return;
+        }
+        let is_full = self.clients.len() >= self.clients_max;
+        if is_full || registry.register(&mut stream, token, Interest::READABLE).is_err() {
+            if self.turned_away == 0 {
+                tracing::warn!(clients_max = self.clients_max, "too many processes ask at once; some use the originals. A higher limit of open files (ulimit -n) helps");
+            }
+            self.turned_away += 1;
+            let _ = stream.write(&encode_reply(Status::Fallback));
+            return;
+        }
+        self.next_tick.get_or_insert(now + PENDING_INTERVAL_MS);
+        self.clients.insert(token, Client { stream, connected_at: now, received: Vec::new(), id: None });
+    }
+
+    fn end(&mut self, token: Token, status: Status) {
+        if let Some(mut client) = self.clients.remove(&token) {
+            // A socket that can't take twelve bytes is not being read: closing it is the answer.
+            let _ = client.stream.write(&encode_reply(status));
+        }
+    }
+
+    fn gone(&mut self, token: Token) -> Option<Input> {
+        let id = self.clients.remove(&token)?.id?;
+        self.waiting.remove(&id);
+        Some(Input::ClientGone { client: id })
+    }
+}

@@ -1,0 +1,294 @@
+//! What a daemon is told when it starts, as one line of JSON.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use headwater_abi::table::Geometry;
+use headwater_abi::{Path, client};
+use headwater_proto::{Limits, Rank, Topology};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use zeroize::Zeroize;
+
+use crate::layout::NodeDir;
+
+/// A node's place, its session and its bounds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Config {
+    /// This daemon's rank.
+    pub rank: u32,
+    /// How many ranks there are.
+    pub ranks: u32,
+    /// The most children that a rank has.
+    pub fan_out: u32,
+    /// Who gets what a child asks for.
+    pub policy: Policy,
+    /// The session's identity, the same on all nodes.
+    pub session: SessionId,
+    /// What every peer must know.
+    pub key: SessionKey,
+    /// Where each rank listens, by rank.
+    pub peers: Vec<SocketAddr>,
+    /// The inherited descriptor of this rank's listening TCP socket.
+    pub listener_fd: i32,
+    /// The node's directory; the daemon removes it when it ends.
+    pub node_dir: PathBuf,
+    /// The file whose shared lock shows that the session is in use.
+    pub session_lock: PathBuf,
+    /// Bytes of content that the store may hold.
+    pub store_bytes_max: u64,
+    /// Included (`true`) and excluded directories; the longest match decides.
+    pub scope: Vec<(bool, String)>,
+    /// Sizes of the shared table; the default has room for 131,072 paths.
+    #[serde(default)]
+    pub table: Option<TableGeometry>,
+}
+
+/// Who gets what a child asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Policy {
+    /// Everybody.
+    Push,
+    /// The path of the request.
+    Pull,
+    /// The path of the request at first, everybody once enough ask.
+    Adaptive,
+}
+
+/// Sizes of the shared table; see [`Geometry`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableGeometry {
+    /// Path slots, a power of two; at most half are used.
+    pub slot_count: u64,
+    /// Inode slots, a power of two; at most half are used.
+    pub ino_slot_count: u64,
+    /// Bytes for records, listings and strings.
+    pub heap_bytes: u64,
+}
+
+/// A session's identity; in JSON, 32 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SessionId(pub u128);
+
+/// A session's key; in JSON, 64 hexadecimal digits. It is wiped when dropped and never shown.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SessionKey(pub [u8; 32]);
+
+/// Why a configuration can't be used.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// A number is out of bounds.
+    #[error("the daemon's configuration is unusable: {0}")]
+    Number(&'static str),
+    /// A scope entry is no absolute path.
+    #[error("the scope holds \"{0}\", which is not an absolute path")]
+    Scope(String),
+    /// The socket's path is too long for the kernel.
+    #[error("the socket's path {0} is longer than {SOCKET_PATH_BYTES_MAX} bytes: use a shorter --store directory")]
+    SocketPath(String),
+    /// Not hexadecimal digits of the right number.
+    #[error("expected {0} hexadecimal digits")]
+    Hexadecimal(usize),
+}
+
+/// The longest path of a Unix socket, in bytes.
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+impl Config {
+    /// Checks every number and path.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let geometry = self.geometry();
+        let broken = [
+            (self.ranks == 0 || self.rank >= self.ranks, "the rank is not among the ranks"),
+            (self.fan_out == 0, "the fan-out is zero"),
+            (self.peers.len() != self.ranks as usize, "there is not one address for each rank"),
+            (!self.node_dir.is_absolute(), "the node's directory is not an absolute path"),
+            (
+                !geometry.slot_count.is_power_of_two()
+                    || !geometry.ino_slot_count.is_power_of_two()
+                    || geometry.slot_count.max(geometry.ino_slot_count) > 1 << 28
+                    || !(64 << 10..=16 << 30).contains(&geometry.heap_bytes)
+                    || geometry.heap_bytes % 8 != 0,
+                "the table's sizes are out of bounds",
+            ),
+        ];
+        if let Some((_, why)) = broken.into_iter().find(|(broken, _)| *broken) {
+            return Err(ConfigError::Number(why));
+        }
+        let socket = self.dir().socket();
+        if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+            return Err(ConfigError::SocketPath(socket.display().to_string()));
+        }
+        self.scope_paths().map(drop)
+    }
+
+    /// The node's directory.
+    pub fn dir(&self) -> NodeDir {
+        NodeDir::new(&self.node_dir)
+    }
+
+    /// The overlay's shape.
+    pub fn topology(&self) -> Topology {
+        Topology::new(self.ranks, self.fan_out)
+    }
+
+    /// The scope as cleaned paths.
+    pub fn scope_paths(&self) -> Result<Vec<(bool, Path)>, ConfigError> {
+        let clean = |(included, directory): &(bool, String)| {
+            let path = Path::new(directory.as_bytes()).ok_or_else(|| ConfigError::Scope(directory.clone()))?;
+            Ok((*included, path))
+        };
+        self.scope.iter().map(clean).collect()
+    }
+
+    /// The table's sizes.
+    pub fn geometry(&self) -> Geometry {
+        self.table.map_or_else(Geometry::default, |table| Geometry {
+            slot_count: table.slot_count,
+            ino_slot_count: table.ino_slot_count,
+            heap_bytes: table.heap_bytes,
+        })
+    }
+
+    /// What the node is told. The configuration has been checked.
+    pub(crate) fn node(&self, scope: Vec<(bool, Path)>) -> headwater_proto::Config {
+        headwater_proto::Config {
+            rank: Rank(self.rank),
+            topology: self.topology(),
+            session: self.session.0,
+            policy: match self.policy {
+                Policy::Push => headwater_proto::Policy::Push,
+                Policy::Pull => headwater_proto::Policy::Pull,
+                Policy::Adaptive => headwater_proto::Policy::Adaptive,
+            },
+            limits: Limits { store_bytes_max: self.store_bytes_max, ..Limits::default() },
+            scope,
+        }
+    }
+}
+
+impl Drop for SessionKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SessionKey(…)")
+    }
+}
+
+impl fmt::Debug for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl From<SessionId> for String {
+    fn from(session: SessionId) -> String {
+        format!("{:032x}", session.0)
+    }
+}
+
+impl TryFrom<String> for SessionId {
+    type Error = ConfigError;
+
+    fn try_from(digits: String) -> Result<SessionId, ConfigError> {
+        let bytes = from_hexadecimal::<16>(&digits)?;
+        Ok(SessionId(u128::from_be_bytes(bytes)))
+    }
+}
+
+impl From<SessionKey> for String {
+    fn from(key: SessionKey) -> String {
+        key.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl TryFrom<String> for SessionKey {
+    type Error = ConfigError;
+
+    fn try_from(mut digits: String) -> Result<SessionKey, ConfigError> {
+        let key = from_hexadecimal::<32>(&digits).map(SessionKey);
+        digits.zeroize();
+        key
+    }
+}
+
+fn from_hexadecimal<const N: usize>(digits: &str) -> Result<[u8; N], ConfigError> {
+    let wrong = ConfigError::Hexadecimal(N * 2);
+    if digits.len() != N * 2 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(wrong);
+    }
+    let mut bytes = [0; N];
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| wrong.clone())?;
+    }
+    Ok(bytes)
+}
+
+const _: () = assert!(client::PENDING_INTERVAL_MS < client::SILENCE_MS_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        Config {
+            rank: 1,
+            ranks: 2,
+            fan_out: 8,
+            policy: Policy::Adaptive,
+            session: SessionId(0xabc << 100),
+            key: SessionKey([7; 32]),
+            peers: vec!["127.0.0.1:1".parse().unwrap(), "127.0.0.1:2".parse().unwrap()],
+            listener_fd: 3,
+            node_dir: "/dev/shm/headwater-0/s/n1".into(),
+            session_lock: "/dev/shm/headwater-0/s/lock".into(),
+            store_bytes_max: 1 << 30,
+            scope: vec![(true, "/lustre/sw".into()), (false, "/lustre/sw/home".into())],
+            table: None,
+        }
+    }
+
+    #[test]
+    fn json_round_trips() {
+        let line = serde_json::to_string(&config()).unwrap();
+        assert!(line.contains(r#""policy":"adaptive""#) && !line.contains('\n'), "{line}");
+        let read: Config = serde_json::from_str(&line).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), line);
+        assert_eq!((read.session, read.key.clone()), (config().session, config().key));
+        assert!(!format!("{read:?}").contains("0707"), "the key is never shown");
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_refused() {
+        assert_eq!(config().check(), Ok(()));
+        let check = |change: fn(&mut Config)| {
+            let mut config = config();
+            change(&mut config);
+            config.check().unwrap_err()
+        };
+        assert!(matches!(check(|c| c.rank = 2), ConfigError::Number(_)));
+        assert!(matches!(check(|c| c.fan_out = 0), ConfigError::Number(_)));
+        assert!(matches!(check(|c| c.peers.truncate(1)), ConfigError::Number(_)));
+        assert!(matches!(check(|c| c.scope.push((true, "sw".into()))), ConfigError::Scope(_)));
+        assert!(matches!(check(|c| c.node_dir = format!("/{}", "x".repeat(110)).into()), ConfigError::SocketPath(_)));
+        let odd = TableGeometry { slot_count: 3, ino_slot_count: 4, heap_bytes: 1 << 20 };
+        let mut table = config();
+        table.table = Some(odd);
+        assert!(table.check().is_err());
+    }
+
+    #[test]
+    fn only_hexadecimal_digits_are_taken() {
+        assert!(SessionId::try_from("+".repeat(32)).is_err());
+        assert!(SessionKey::try_from("é".repeat(32)).is_err());
+        assert_eq!(SessionId::try_from(String::from(config().session)), Ok(config().session));
+    }
+}

@@ -1,0 +1,322 @@
+//! The daemon's one thread: readiness in, the node's inputs and outputs, timers.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use headwater_abi::table::Header;
+use headwater_proto::{Input, Node, Rank, Time};
+use mio::{Events, Poll, Token, Waker};
+use thiserror::Error;
+
+use crate::clients::Clients;
+use crate::config::{Config, ConfigError};
+use crate::control::{Command, Control};
+use crate::layout::{GENERATION, NodeDir};
+use crate::overlay::{Identity, Links, Transfers};
+use crate::process;
+use crate::reader::Pool;
+use crate::perform::Timeline;
+use crate::session::{self, Session};
+use crate::store::Store;
+use crate::table::Table;
+
+const WAKER: Token = Token(0);
+const CONTROL: Token = Token(1);
+const TERMINATION: Token = Token(2);
+const CLIENTS: Token = Token(3);
+const PEERS: Token = Token(4);
+const FIRST_FREE: usize = 16;
+
+/// Readiness taken in at once.
+const EVENTS_MAX: usize = 256;
+/// Messages, or pieces of news, between two looks at everything else.
+const BATCH: usize = 64;
+/// How long to wait for the parent before saying *ready* without it, in milliseconds.
+const PARENT_WAIT_MS_MAX: Time = 10_000;
+
+/// Why a daemon could not run.
+#[derive(Debug, Error)]
+pub enum DaemonError {
+    /// The configuration can't be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Something in the node's directory could not be made.
+    #[error("can't {what} {}: {source}. Choose another directory with --store, or make room there", path.display())]
+    Directory {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The operating system refused something else.
+    #[error("can't {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// A running daemon.
+pub(crate) struct Daemon {
+    pub(crate) node: Node,
+    pub(crate) store: Store,
+    pub(crate) table: Table,
+    pub(crate) clients: Clients,
+    pub(crate) links: Links,
+    pub(crate) transfers: Transfers,
+    pub(crate) readers: Pool,
+    pub(crate) timeline: Timeline,
+    /// What outputs gave rise to.
+    pub(crate) inbox: VecDeque<Input>,
+    pub(crate) depth: u32,
+    pub(crate) dir: NodeDir,
+    poll: Poll,
+    started: Instant,
+    next_token: usize,
+    is_ready: bool,
+}
+
+/// Runs the daemon until `control` or `termination` ends it, and leaves nothing behind. Writes
+/// `{"ready":true}` and, when it was told to stop, its report to `output`.
+pub(crate) fn serve(
+    config: &Config,
+    listener: TcpListener,
+    mut control: Control,
+    termination: Option<OwnedFd>,
+    output: &mut dyn Write,
+) -> Result<(), DaemonError> {
+    config.check()?;
+    let session = Session::join(config)?;
+    let mut daemon = Daemon::start(config, listener)?;
+    let register = |what| move |source| DaemonError::System { what, source };
+    control.register(daemon.poll.registry(), CONTROL).map_err(register("watch standard input"))?;
+    if let Some(pipe) = &termination {
+        process::watch(pipe, daemon.poll.registry(), TERMINATION).map_err(register("watch for signals"))?;
+    }
+    let command = daemon.serve(&mut control, output);
+    daemon.table.close();
+    daemon.clients.close();
+    let report = daemon.report();
+    drop(daemon);
+    session.leave(command == Command::Orphaned);
+    if command == Command::Stop {
+        tell(output, &report);
+    }
+    Ok(())
+}
+
+impl Daemon {
+    fn start(config: &Config, listener: TcpListener) -> Result<Daemon, DaemonError> {
+        let system = |what| move |source: io::Error| DaemonError::System { what, source };
+        let dir = config.dir();
+        let scope = config.scope_paths()?;
+        let poll = Poll::new().map_err(system("watch sockets"))?;
+        let registry = poll.registry();
+        let store = Store::create(&dir, scope.clone()).map_err(failed("create the store in", dir.path()))?;
+        let header = Header {
+            generation: GENERATION,
+            scope: scope.iter().map(|(included, path)| (*included, path.as_bytes().to_vec())).collect(),
+            store: bytes_of(&dir.root()),
+            socket: bytes_of(&dir.socket()),
+            counters: bytes_of(&dir.counters()),
+            store_dev: store.device().map_err(failed("examine the store in", dir.path()))?,
+        };
+        session::create_counters(&dir.counters()).map_err(failed("create", &dir.counters()))?;
+        let clients_max = process::descriptors_max() / 2;
+        let clients = Clients::listen(&dir.socket(), registry, CLIENTS, clients_max)
+            .map_err(failed("listen at", &dir.socket()))?;
+        let identity = Identity {
+            rank: Rank(config.rank),
+            topology: config.topology(),
+            session: config.session,
+            key: config.key.clone(),
+        };
+        listener.set_nonblocking(true).map_err(system("listen for peers"))?;
+        let listener = mio::net::TcpListener::from_std(listener);
+        let links =
+            Links::new(identity, listener, &config.peers, registry, PEERS).map_err(system("listen for peers"))?;
+        let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("wake the event loop"))?);
+        // Last, because a table without a daemon would make processes wait.
+        let table =
+            Table::create(&dir.table(), config.geometry(), &header).map_err(failed("create", &dir.table()))?;
+        Ok(Daemon {
+            node: Node::new(config.node(scope), config.session.0 as u64 ^ u64::from(config.rank)),
+            store,
+            table,
+            clients,
+            links,
+            transfers: Transfers::default(),
+            readers: Pool::new(waker),
+            timeline: Timeline::default(),
+            inbox: VecDeque::new(),
+            depth: config.topology().depth(),
+            dir,
+            poll,
+            started: Instant::now(),
+            next_token: FIRST_FREE,
+            is_ready: false,
+        })
+    }
+
+    /// Serves until it is told to stop.
+    fn serve(&mut self, control: &mut Control, output: &mut dyn Write) -> Command {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        loop {
+            self.tick();
+            self.settle();
+            self.announce(output);
+            let timeout = self.timeout();
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => {
+                    tracing::error!(%error, "the daemon can't watch its sockets and ends; processes use the originals");
+                    return Command::Stop;
+                }
+                _ => {}
+            }
+            for event in &events {
+                match event.token() {
+                    WAKER => {}
+                    TERMINATION => return Command::Stop,
+                    CONTROL => {
+                        if let Some(command) = control.command() {
+                            return command;
+                        }
+                    }
+                    token => self.socket_ready(token),
+                }
+            }
+            self.take_news();
+            self.take_messages();
+        }
+    }
+
+    /// Feeds the node and performs all that it wants.
+    pub(crate) fn feed(&mut self, input: Input) {
+        let now = self.now();
+        self.node.handle(now, input);
+        self.perform_outputs();
+    }
+
+    /// Milliseconds since the start.
+    pub(crate) fn now(&self) -> Time {
+        self.started.elapsed().as_millis() as Time
+    }
+
+    fn socket_ready(&mut self, token: Token) {
+        let now = self.now();
+        let Daemon { poll, next_token, clients, links, .. } = self;
+        match token {
+            CLIENTS => clients.accept(now, poll.registry(), || fresh(next_token)),
+            PEERS => links.accept(now, poll.registry(), || fresh(next_token)),
+            token if clients.owns(token) => {
+                if let Some(input) = clients.readable(token) {
+                    self.feed(input);
+                }
+            }
+            token => links.ready(now, token),
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        let Daemon { poll, next_token, clients, links, .. } = self;
+        links.tick(now, poll.registry(), || fresh(next_token));
+        let lost = if clients.next_tick().is_some_and(|tick| tick <= now) {
+            // Those that found no free descriptor before.
+            clients.accept(now, poll.registry(), || fresh(next_token));
+            clients.tick(now)
+        } else {
+            Vec::new()
+        };
+        for input in lost {
+            self.feed(input);
+        }
+        if self.node.poll_timeout().is_some_and(|due| due <= now) {
+            self.node.handle_timeout(now);
+        }
+    }
+
+    /// Performs what is left to do, and hands what waits to the sockets.
+    fn settle(&mut self) {
+        self.perform_outputs();
+        let now = self.now();
+        let store = &self.store;
+        self.links.flush(now, &|chunk, bytes| store.read(&chunk.path, bytes, chunk.offset));
+    }
+
+    fn announce(&mut self, output: &mut dyn Write) {
+        if self.is_ready {
+            return;
+        }
+        let is_late = self.now() >= PARENT_WAIT_MS_MAX;
+        if self.links.has_parent() || is_late {
+            if is_late {
+                tracing::warn!("the parent daemon can't be reached; this node's processes use the originals until it can");
+            }
+            self.is_ready = true;
+            tell(output, &Ready { ready: true });
+        }
+    }
+
+    /// How long to wait for readiness: not at all if there is work left.
+    fn timeout(&self) -> Option<Duration> {
+        if self.links.has_next() || self.readers.has_news() {
+            return Some(Duration::ZERO);
+        }
+        let ready = (!self.is_ready).then_some(PARENT_WAIT_MS_MAX);
+        let due = [self.node.poll_timeout(), self.clients.next_tick(), self.links.next_tick(), ready];
+        let due = due.into_iter().flatten().min()?;
+        Some(Duration::from_millis(due.saturating_sub(self.now())))
+    }
+
+    fn take_news(&mut self) {
+        for _ in 0..BATCH {
+            let Some(news) = self.readers.news() else { return };
+            self.read(news);
+        }
+    }
+
+    fn take_messages(&mut self) {
+        for _ in 0..BATCH {
+            if !self.take_message() {
+                return;
+            }
+        }
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Ready {
+    ready: bool,
+}
+
+/// One line of JSON. Whoever started the daemon may be gone: then nobody needs to know.
+fn tell(output: &mut dyn Write, what: &impl serde::Serialize) {
+    let line = serde_json::to_string(what).map_err(io::Error::other);
+    if let Err(error) = line.and_then(|line| writeln!(output, "{line}").and_then(|()| output.flush())) {
+        tracing::debug!(%error, "nobody reads the daemon's output");
+    }
+}
+
+fn fresh(next: &mut usize) -> Token {
+    *next += 1;
+    Token(*next)
+}
+
+pub(crate) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DaemonError {
+    let path = path.to_owned();
+    move |source| DaemonError::Directory { what, path, source }
+}
+
+fn bytes_of(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_encoded_bytes().to_vec()
+}

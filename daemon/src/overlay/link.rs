@@ -1,0 +1,373 @@
+//! One connection to a peer: handshake, greeting, then frames both ways.
+//!
+//! What waits to be sent is kept as descriptions, and encoded when the socket has taken all that was
+//! sent before: a slow peer costs no memory for content.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::ops::Range;
+
+use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION, WireError};
+use headwater_proto::{Rank, Time, Topology};
+use mio::net::TcpStream;
+use thiserror::Error;
+
+use super::noise::{Noise, NoiseError};
+use crate::config::{SessionId, SessionKey};
+
+/// Messages and chunks that wait for one peer.
+const QUEUE_MAX: usize = 1 << 18;
+/// Plaintext that is gathered before it is encrypted, in bytes; one frame may exceed it.
+const GATHER_BYTES: usize = 64 << 10;
+/// Bytes that one call receives.
+const RECEIVE_BYTES: usize = 64 << 10;
+/// Buffers above this size are given back when they are empty.
+const KEEP_BYTES_MAX: usize = 256 << 10;
+/// Bytes of a frame's length.
+const LENGTH_BYTES: usize = 4;
+
+/// Who this daemon is to its peers.
+#[derive(Clone, Debug)]
+pub(crate) struct Identity {
+    pub(crate) rank: Rank,
+    pub(crate) topology: Topology,
+    pub(crate) session: SessionId,
+    pub(crate) key: SessionKey,
+}
+
+/// Something to be sent.
+#[derive(Clone, Debug)]
+pub(crate) enum Outgoing {
+    /// A message.
+    Message(Message),
+    /// Content, to be read from the store when its turn comes.
+    Chunk(ChunkOut),
+}
+
+/// A piece of content to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct ChunkOut {
+    pub(crate) transfer: TransferId,
+    pub(crate) path: headwater_abi::Path,
+    pub(crate) position: u64,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u32,
+}
+
+/// Why a link ends.
+#[derive(Debug, Error)]
+pub(crate) enum LinkError {
+    #[error("the connection broke: {0}")]
+    Io(#[from] io::Error),
+    #[error("the peer closed the connection")]
+    Closed,
+    #[error(transparent)]
+    Noise(#[from] NoiseError),
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error("the peer sent a frame of {0} bytes")]
+    FrameLength(usize),
+    #[error("the peer's greeting does not fit: {0}")]
+    Hello(&'static str),
+    #[error("the peer was silent for {0} ms")]
+    Silent(Time),
+    #[error("the peer takes too little of what is sent")]
+    QueueFull,
+    #[error("content to be sent is not in the store: {0}")]
+    Store(io::Error),
+}
+
+/// What a link has received.
+pub(crate) enum Received {
+    /// The peer has greeted; the link stands.
+    Up(Rank),
+    /// A message and, for a chunk, where its bytes are: see [`Link::content`].
+    Message(Rank, Message, Range<usize>),
+}
+
+/// Frames and bytes sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) stream: TcpStream,
+    /// Whom this rank dialled; `None` if the peer did.
+    pub(crate) dialled: Option<Rank>,
+    /// The peer, once it has greeted.
+    pub(crate) rank: Option<Rank>,
+    pub(crate) opened_at: Time,
+    pub(crate) heard_at: Time,
+    pub(crate) spoke_at: Time,
+    noise: Noise,
+    is_connecting: bool,
+    ciphertext: Vec<u8>,
+    plain: Vec<u8>,
+    /// Bytes of `plain` that have been taken out.
+    taken: usize,
+    queue: VecDeque<Outgoing>,
+    sending: Vec<u8>,
+    sent: usize,
+    /// Chunks in `sending`.
+    chunks_sending: usize,
+}
+
+impl Link {
+    /// A connection that is being made to `rank`.
+    pub(crate) fn dial(stream: TcpStream, rank: Rank, identity: &Identity, now: Time) -> Result<Link, LinkError> {
+        let mut sending = Vec::new();
+        let noise = Noise::initiator(identity.session, &identity.key, &mut sending)?;
+        let mut link = Link::new(stream, noise, now);
+        (link.dialled, link.is_connecting, link.sending) = (Some(rank), true, sending);
+        Ok(link)
+    }
+
+    /// A connection that a peer has made.
+    pub(crate) fn accept(stream: TcpStream, identity: &Identity, now: Time) -> Result<Link, LinkError> {
+        Ok(Link::new(stream, Noise::responder(identity.session, &identity.key)?, now))
+    }
+
+    fn new(stream: TcpStream, noise: Noise, now: Time) -> Link {
+        Link {
+            stream,
+            dialled: None,
+            rank: None,
+            opened_at: now,
+            heard_at: now,
+            spoke_at: now,
+            noise,
+            is_connecting: false,
+            ciphertext: Vec::new(),
+            plain: Vec::new(),
+            taken: 0,
+            queue: VecDeque::new(),
+            sending: Vec::new(),
+            sent: 0,
+            chunks_sending: 0,
+        }
+    }
+
+    /// Has something sent; in order, when its turn comes.
+    pub(crate) fn send(&mut self, outgoing: Outgoing) -> Result<(), LinkError> {
+        if self.queue.len() >= QUEUE_MAX {
+            return Err(LinkError::QueueFull);
+        }
+        self.queue.push_back(outgoing);
+        Ok(())
+    }
+
+    /// The next thing that has been received; `None` if the socket has no more.
+    pub(crate) fn receive(&mut self, identity: &Identity, now: Time) -> Result<Option<Received>, LinkError> {
+        while !self.has_frame()? {
+            if !self.take_record(identity)? && !self.fill(now)? {
+                return Ok(None);
+            }
+        }
+        let start = self.taken + LENGTH_BYTES;
+        let end = start + self.frame_bytes().unwrap_or(0);
+        self.taken = end;
+        let (message, content) = Message::decode(&self.plain[start..end])?;
+        let content = end - content.len()..end;
+        if let Some(rank) = self.rank {
+            return Ok(Some(Received::Message(rank, message, content)));
+        }
+        let rank = check_hello(&message, identity, self.dialled)?;
+        self.rank = Some(rank);
+        Ok(Some(Received::Up(rank)))
+    }
+
+    /// The bytes of the chunk that was received last.
+    pub(crate) fn content(&self, range: Range<usize>) -> &[u8] {
+        &self.plain[range]
+    }
+
+    /// Sends until the socket takes no more. `read` fills a buffer with a chunk's bytes. Returns how
+    /// many chunks the socket has taken.
+    pub(crate) fn flush(
+        &mut self,
+        now: Time,
+        traffic: &mut Traffic,
+        scratch: &mut Vec<u8>,
+        read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>,
+    ) -> Result<usize, LinkError> {
+        let mut chunks = 0;
+        if self.is_connecting {
+            return Ok(0);
+        }
+        loop {
+            while self.sent < self.sending.len() {
+                match self.stream.write(&self.sending[self.sent..]) {
+                    Ok(0) => return Err(LinkError::Closed),
+                    Ok(bytes) => {
+                        self.sent += bytes;
+                        self.spoke_at = now;
+                        traffic.bytes += bytes as u64;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(chunks),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            chunks += std::mem::take(&mut self.chunks_sending);
+            empty(&mut self.sending);
+            self.sent = 0;
+            if self.queue.is_empty() || !self.noise.is_ready() {
+                return Ok(chunks);
+            }
+            scratch.clear();
+            traffic.messages += self.gather(scratch, read)?;
+            self.noise.send(scratch, &mut self.sending)?;
+            empty(scratch);
+        }
+    }
+
+    /// Whether a connection that is being made has come about.
+    pub(crate) fn connected(&mut self) -> Result<(), LinkError> {
+        if self.is_connecting {
+            if let Some(error) = self.stream.take_error()? {
+                return Err(error.into());
+            }
+            match self.stream.peer_addr() {
+                Ok(_) => self.is_connecting = false,
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Encodes what waits, up to about [`GATHER_BYTES`]; how many frames it is.
+    fn gather(
+        &mut self,
+        scratch: &mut Vec<u8>,
+        read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>,
+    ) -> Result<u64, LinkError> {
+        let mut frames = 0;
+        while scratch.len() < GATHER_BYTES
+            && let Some(outgoing) = self.queue.pop_front()
+        {
+            match outgoing {
+                Outgoing::Message(message) => put_frame(scratch, &message, 0),
+                Outgoing::Chunk(chunk) => {
+                    let ChunkOut { transfer, position, bytes, .. } = chunk;
+                    put_frame(scratch, &Message::Chunk { transfer, position, bytes }, bytes as usize);
+                    let content = scratch.len() - bytes as usize;
+                    read(&chunk, &mut scratch[content..]).map_err(LinkError::Store)?;
+                    self.chunks_sending += 1;
+                }
+            }
+            frames += 1;
+        }
+        Ok(frames)
+    }
+
+    /// The length of the frame that starts what has not been taken, if that much has arrived.
+    fn frame_bytes(&self) -> Option<usize> {
+        let length = self.plain.get(self.taken..)?.first_chunk::<LENGTH_BYTES>()?;
+        Some(u32::from_le_bytes(*length) as usize)
+    }
+
+    fn has_frame(&self) -> Result<bool, LinkError> {
+        let Some(bytes) = self.frame_bytes() else { return Ok(false) };
+        if bytes > FRAME_BYTES_MAX {
+            return Err(LinkError::FrameLength(bytes));
+        }
+        Ok(self.plain.len() - self.taken >= LENGTH_BYTES + bytes)
+    }
+
+    /// Decrypts the next record; false if none is whole.
+    fn take_record(&mut self, identity: &Identity) -> Result<bool, LinkError> {
+        let Some(bytes) = self.noise.record(&self.ciphertext)? else { return Ok(false) };
+        if self.taken > 0 {
+            self.plain.drain(..self.taken);
+            self.taken = 0;
+            if self.plain.is_empty() {
+                empty(&mut self.plain);
+            }
+        }
+        let was_ready = self.noise.is_ready();
+        self.noise.receive(&self.ciphertext[..bytes], &mut self.plain, &mut self.sending)?;
+        self.ciphertext.drain(..bytes);
+        if !was_ready && self.noise.is_ready() {
+            self.queue.push_front(Outgoing::Message(hello(identity)));
+        }
+        Ok(true)
+    }
+
+    /// Receives more ciphertext; false if the socket has none.
+    fn fill(&mut self, now: Time) -> Result<bool, LinkError> {
+        if self.is_connecting {
+            return Ok(false);
+        }
+        let before = self.ciphertext.len();
+        self.ciphertext.resize(before + RECEIVE_BYTES, 0);
+        let result = self.stream.read(&mut self.ciphertext[before..]);
+        self.ciphertext.truncate(before + result.as_ref().map_or(0, |bytes| *bytes));
+        match result {
+            Ok(0) => Err(LinkError::Closed),
+            Ok(_) => {
+                self.heard_at = now;
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                if self.ciphertext.is_empty() {
+                    self.ciphertext = Vec::new();
+                }
+                Ok(false)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn hello(identity: &Identity) -> Message {
+    Message::Hello {
+        version: VERSION,
+        session: identity.session.0,
+        rank: identity.rank.0,
+        ranks: identity.topology.ranks(),
+        fan_out: identity.topology.fan_out(),
+    }
+}
+
+/// The rank of a peer that greets as it should: the one that was dialled, or a child.
+fn check_hello(message: &Message, identity: &Identity, dialled: Option<Rank>) -> Result<Rank, LinkError> {
+    let Message::Hello { version, session, rank, ranks, fan_out } = *message else {
+        return Err(LinkError::Hello("it is missing"));
+    };
+    let topology = &identity.topology;
+    let is_expected = |rank: Rank| match dialled {
+        Some(dialled) => rank == dialled,
+        None => rank.0 < topology.ranks() && topology.parent(rank) == Some(identity.rank),
+    };
+    let checks = [
+        (version == VERSION, "another version"),
+        (session == identity.session.0, "another session"),
+        ((ranks, fan_out) == (topology.ranks(), topology.fan_out()), "another topology"),
+        (is_expected(Rank(rank)), "its rank is no neighbour's"),
+    ];
+    match checks.into_iter().find(|(holds, _)| !holds) {
+        Some((_, why)) => Err(LinkError::Hello(why)),
+        None => Ok(Rank(rank)),
+    }
+}
+
+fn put_frame(out: &mut Vec<u8>, message: &Message, content_bytes: usize) {
+    let body = message.encode();
+    out.extend_from_slice(&((body.len() + content_bytes) as u32).to_le_bytes());
+    out.extend_from_slice(&body);
+    out.resize(out.len() + content_bytes, 0);
+}
+
+/// Empties a buffer, and gives its memory back if it is large.
+fn empty(buffer: &mut Vec<u8>) {
+    buffer.clear();
+    if buffer.capacity() > KEEP_BYTES_MAX {
+        *buffer = Vec::new();
+    }
+}

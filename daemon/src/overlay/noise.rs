@@ -1,0 +1,202 @@
+//! The encrypted stream below a link: `Noise_NNpsk0` with the session's key, then records.
+//!
+//! A record is a length (`u16`, big-endian, as the Noise specification advises in section 13) and as
+//! many bytes of ciphertext. Two handshake records, one each way, prove that both ends know the key;
+//! the session's identity and the protocol's version are the prologue, so peers of another session
+//! fail in the handshake.
+
+use headwater_abi::wire;
+use snow::params::NoiseParams;
+use snow::{Builder, HandshakeState, TransportState};
+use thiserror::Error;
+
+use crate::config::{SessionId, SessionKey};
+
+/// AES-GCM has the processor's help everywhere that Headwater runs.
+const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
+/// Bytes of a record's length.
+const LENGTH_BYTES: usize = 2;
+/// The largest ciphertext of a record.
+const RECORD_BYTES_MAX: usize = u16::MAX as usize;
+/// What encryption adds to a record.
+const TAG_BYTES: usize = 16;
+/// The most plaintext in one record.
+const PLAINTEXT_BYTES_MAX: usize = RECORD_BYTES_MAX - TAG_BYTES;
+/// The largest handshake record: a public key and a tag.
+const HANDSHAKE_BYTES_MAX: usize = 64;
+
+/// Why a stream is given up.
+#[derive(Debug, Error)]
+pub(crate) enum NoiseError {
+    #[error("the peer does not know the session's key, or belongs to another session or version")]
+    Refused,
+    #[error("a record of the peer was altered")]
+    Altered,
+    #[error("the peer speaks no Noise")]
+    Length,
+    #[error("no cryptography: {0}")]
+    Setup(snow::Error),
+}
+
+/// One end of an encrypted stream.
+pub(crate) enum Noise {
+    Handshake(Box<HandshakeState>),
+    Transport(Box<TransportState>),
+    /// After an error.
+    Broken,
+}
+
+impl Noise {
+    /// The end that speaks first; its first record is appended to `out`.
+    pub(crate) fn initiator(session: SessionId, key: &SessionKey, out: &mut Vec<u8>) -> Result<Noise, NoiseError> {
+        let mut state = handshake_state(session, key, |builder| builder.build_initiator())?;
+        handshake(&mut state, out)?;
+        Ok(Noise::Handshake(Box::new(state)))
+    }
+
+    /// The end that answers.
+    pub(crate) fn responder(session: SessionId, key: &SessionKey) -> Result<Noise, NoiseError> {
+        Ok(Noise::Handshake(Box::new(handshake_state(session, key, |builder| builder.build_responder())?)))
+    }
+
+    /// True once the peer has proved that it knows the key.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self, Noise::Transport(_))
+    }
+
+    /// How many of the first bytes of `received` are one whole record; `None` if more are needed.
+    pub(crate) fn record(&self, received: &[u8]) -> Result<Option<usize>, NoiseError> {
+        let Some(length) = received.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let bytes = usize::from(u16::from_be_bytes(*length));
+        let bytes_max = if self.is_ready() { RECORD_BYTES_MAX } else { HANDSHAKE_BYTES_MAX };
+        if bytes > bytes_max || bytes < TAG_BYTES {
+            return Err(NoiseError::Length);
+        }
+        Ok((received.len() >= LENGTH_BYTES + bytes).then_some(LENGTH_BYTES + bytes))
+    }
+
+    /// Takes one whole record in: appends its plaintext to `plain`, or the handshake's answer to
+    /// `out`.
+    pub(crate) fn receive(&mut self, record: &[u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), NoiseError> {
+        let ciphertext = &record[LENGTH_BYTES..];
+        match std::mem::replace(self, Noise::Broken) {
+            Noise::Handshake(mut state) => {
+                let mut payload = [0; HANDSHAKE_BYTES_MAX];
+                state.read_message(ciphertext, &mut payload).map_err(|_| NoiseError::Refused)?;
+                if !state.is_handshake_finished() {
+                    handshake(&mut state, out)?;
+                }
+                let state = state.into_transport_mode().map_err(|_| NoiseError::Refused)?;
+                *self = Noise::Transport(Box::new(state));
+            }
+            Noise::Transport(mut state) => {
+                let before = plain.len();
+                plain.resize(before + ciphertext.len() - TAG_BYTES, 0);
+                state.read_message(ciphertext, &mut plain[before..]).map_err(|_| NoiseError::Altered)?;
+                *self = Noise::Transport(state);
+            }
+            Noise::Broken => return Err(NoiseError::Altered),
+        }
+        Ok(())
+    }
+
+    /// Appends `plain`, encrypted and cut into records, to `out`.
+    pub(crate) fn send(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), NoiseError> {
+        let Noise::Transport(state) = self else { return Err(NoiseError::Refused) };
+        for piece in plain.chunks(PLAINTEXT_BYTES_MAX) {
+            let before = out.len() + LENGTH_BYTES;
+            out.extend_from_slice(&((piece.len() + TAG_BYTES) as u16).to_be_bytes());
+            out.resize(before + piece.len() + TAG_BYTES, 0);
+            state.write_message(piece, &mut out[before..]).map_err(|_| NoiseError::Altered)?;
+        }
+        Ok(())
+    }
+}
+
+fn handshake_state(
+    session: SessionId,
+    key: &SessionKey,
+    build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, snow::Error>,
+) -> Result<HandshakeState, NoiseError> {
+    let params: NoiseParams = PATTERN.parse().map_err(NoiseError::Setup)?;
+    let mut prologue = session.0.to_be_bytes().to_vec();
+    prologue.extend_from_slice(&wire::VERSION.to_be_bytes());
+    let builder = Builder::new(params).psk(0, &key.0).and_then(|builder| builder.prologue(&prologue));
+    builder.and_then(build).map_err(NoiseError::Setup)
+}
+
+fn handshake(state: &mut HandshakeState, out: &mut Vec<u8>) -> Result<(), NoiseError> {
+    let mut message = [0; HANDSHAKE_BYTES_MAX];
+    let bytes = state.write_message(&[], &mut message).map_err(NoiseError::Setup)?;
+    out.extend_from_slice(&(bytes as u16).to_be_bytes());
+    out.extend_from_slice(&message[..bytes]);
+    Ok(())
+}
+
+impl std::fmt::Debug for Noise {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Noise::Handshake(_) => "Handshake",
+            Noise::Transport(_) => "Transport",
+            Noise::Broken => "Broken",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Passes every whole record of `wire` to `to`.
+    fn pass(wire: &mut Vec<u8>, to: &mut Noise, plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), NoiseError> {
+        while let Some(bytes) = to.record(wire)? {
+            to.receive(&wire[..bytes], plain, out)?;
+            wire.drain(..bytes);
+        }
+        Ok(())
+    }
+
+    fn pair(sessions: [u128; 2], keys: [u8; 2]) -> Result<(Noise, Noise), NoiseError> {
+        let (mut there, mut back, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+        let mut a = Noise::initiator(SessionId(sessions[0]), &SessionKey([keys[0]; 32]), &mut there)?;
+        let mut b = Noise::responder(SessionId(sessions[1]), &SessionKey([keys[1]; 32]))?;
+        pass(&mut there, &mut b, &mut plain, &mut back)?;
+        pass(&mut back, &mut a, &mut plain, &mut there)?;
+        assert!(a.is_ready() && b.is_ready() && plain.is_empty());
+        Ok((a, b))
+    }
+
+    #[test]
+    fn large_pieces_go_through() {
+        let (mut a, mut b) = pair([1, 1], [2, 2]).unwrap();
+        let sent: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
+        let (mut wire, mut plain, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        a.send(&sent, &mut wire).unwrap();
+        pass(&mut wire, &mut b, &mut plain, &mut out).unwrap();
+        assert_eq!(plain, sent);
+        assert!(wire.is_empty() && out.is_empty());
+    }
+
+    #[test]
+    fn another_key_or_session_is_refused() {
+        assert!(matches!(pair([1, 1], [2, 3]), Err(NoiseError::Refused)));
+        assert!(matches!(pair([1, 9], [2, 2]), Err(NoiseError::Refused)));
+    }
+
+    #[test]
+    fn altered_records_are_refused() {
+        let (mut a, mut b) = pair([1, 1], [2, 2]).unwrap();
+        let (mut wire, mut plain, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        a.send(b"abc", &mut wire).unwrap();
+        *wire.last_mut().unwrap() ^= 1;
+        assert!(matches!(pass(&mut wire, &mut b, &mut plain, &mut out), Err(NoiseError::Altered)));
+    }
+
+    #[test]
+    fn no_memory_is_promised_to_strangers() {
+        let stranger = Noise::responder(SessionId(1), &SessionKey([2; 32])).unwrap();
+        assert!(matches!(stranger.record(b"GET / HTTP"), Err(NoiseError::Length)));
+        assert!(matches!(stranger.record(&[0, 3]), Err(NoiseError::Length)));
+        assert!(matches!(stranger.record(&[0]), Ok(None)));
+    }
+}

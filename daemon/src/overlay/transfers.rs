@@ -1,0 +1,82 @@
+//! Content on its way from peers into the store.
+
+use std::collections::HashMap;
+use std::io;
+
+use headwater_abi::Path;
+use headwater_abi::wire::{FileHead, Message, TransferId};
+use headwater_proto::Rank;
+use thiserror::Error;
+
+use crate::store::Store;
+
+/// What arrives from whom.
+#[derive(Debug, Default)]
+pub(crate) struct Transfers {
+    files: HashMap<(Rank, TransferId), (Path, FileHead)>,
+}
+
+/// What became of a message's content.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// The node may see the message.
+    Stored,
+    /// Content that nobody wants any more: the node need not see it.
+    Unwanted,
+}
+
+/// Why content could not be stored.
+#[derive(Debug, Error)]
+pub(crate) enum ArrivalError {
+    /// The peer broke the protocol.
+    #[error("a chunk lies outside of its file's content")]
+    OutOfRange,
+    /// The store has no room, or worse.
+    #[error("{1}")]
+    Store(Path, io::Error),
+}
+
+impl Transfers {
+    /// A peer will send this.
+    pub(crate) fn expect(&mut self, from: Rank, transfer: TransferId, path: Path, head: FileHead) {
+        self.files.insert((from, transfer), (path, head));
+    }
+
+    /// Nothing more of this path is wanted.
+    pub(crate) fn forget(&mut self, path: &Path) {
+        self.files.retain(|_, (of, _)| of != path);
+    }
+
+    /// Nothing more comes from this peer.
+    pub(crate) fn forget_peer(&mut self, rank: Rank) {
+        self.files.retain(|(from, _), _| *from != rank);
+    }
+
+    /// Writes a chunk's bytes to the store; other messages carry none.
+    pub(crate) fn arrived(
+        &mut self,
+        store: &Store,
+        from: Rank,
+        message: &Message,
+        bytes: &[u8],
+    ) -> Result<Arrival, ArrivalError> {
+        let (transfer, position) = match *message {
+            Message::Chunk { transfer, position, .. } => (transfer, position),
+            Message::Failed { transfer, .. } => {
+                self.files.remove(&(from, transfer));
+                return Ok(Arrival::Stored);
+            }
+            _ => return Ok(Arrival::Stored),
+        };
+        let Some((path, head)) = self.files.get(&(from, transfer)) else { return Ok(Arrival::Unwanted) };
+        let Some((offset, in_range)) = head.locate(position) else { return Err(ArrivalError::OutOfRange) };
+        if bytes.len() as u64 > in_range {
+            return Err(ArrivalError::OutOfRange);
+        }
+        store.write(path, bytes, offset).map_err(|error| ArrivalError::Store(path.clone(), error))?;
+        if position + bytes.len() as u64 == head.content_bytes() {
+            self.files.remove(&(from, transfer));
+        }
+        Ok(Arrival::Stored)
+    }
+}

@@ -1,0 +1,203 @@
+//! A file's content, from the shared file system into the store.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use headwater_abi::attr::mode;
+use headwater_abi::table::State;
+use headwater_abi::wire::{Aspect, FileHead};
+use headwater_abi::{Attr, Kind, Path};
+use headwater_closure::elf;
+use rustix::fs::{Access, AtFlags, OFlags, accessat, fcntl_setfl, fgetxattr_query};
+use rustix::io::Errno;
+
+use super::{FileError, FileNews, FileOrder, Reader};
+
+/// Bytes that one call reads.
+const READ_BYTES: usize = 256 << 10;
+
+/// A file that is being copied.
+struct Copy<'a> {
+    reader: &'a Reader,
+    order: &'a FileOrder,
+    head: &'a FileHead,
+    source: &'a File,
+    target: &'a File,
+}
+
+impl Reader {
+    /// Copies a file's content to where the order says. `tell` hears of each step; the last one only
+    /// once the file is known to have stayed the same meanwhile. `buffer` is kept for the next file.
+    pub(super) fn file(
+        &self,
+        order: &FileOrder,
+        buffer: &mut Vec<u8>,
+        tell: &mut dyn FnMut(FileNews),
+    ) -> Result<(), FileError> {
+        let original = FileError::Original;
+        let source = self.retried(|| self.open_file(&order.path)).map_err(original)?;
+        self.files_read.fetch_add(1, Ordering::Relaxed);
+        let attr = self.attr(&source, b"").map_err(original)?;
+        match attr.kind() {
+            Kind::File => {}
+            Kind::Dir => return Err(original(Errno::ISDIR)),
+            _ => return Err(original(Errno::INVAL)),
+        }
+        fcntl_setfl(&source, OFlags::empty()).map_err(original)?;
+        if order.have.as_ref().is_some_and(|have| !is_same_version(&have.attr, &attr)) {
+            return Err(changed(&order.path));
+        }
+        let source = File::from(source);
+        buffer.resize(READ_BYTES.min(attr.size.try_into().unwrap_or(READ_BYTES)), 0);
+        // What is there already need not be read to know what it is.
+        let prefix = if order.have.is_some() { &mut [] } else { &mut buffer[..] };
+        self.read(&source, prefix, 0, &order.path)?;
+        let head = self.head(order, &source, attr, prefix);
+        let prefix_bytes = prefix.len() as u64;
+        let target = order.incoming.create(attr.size).map_err(|error| refused(order, &error))?;
+        tell(FileNews::Opened(head.clone()));
+        Copy { reader: self, order, head: &head, source: &source, target: &target }.run(buffer, prefix_bytes, tell)?;
+        let after = self.attr(&source, b"").map_err(original)?;
+        if !is_same_version(&attr, &after) {
+            return Err(changed(&order.path));
+        }
+        tell(FileNews::Read(head.content_bytes()));
+        Ok(())
+    }
+
+    fn open_file(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let parent = path.parent().ok_or(Errno::ISDIR)?;
+        // O_NONBLOCK: a FIFO must not hold the reader up.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        self.open_at(&*self.directory(&parent)?, path.name(), flags)
+    }
+
+    /// Fills `buffer` from `offset`; a file that ends before has changed.
+    fn read(&self, source: &File, buffer: &mut [u8], offset: u64, path: &Path) -> Result<(), FileError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            self.count_operation();
+            match source.read_at(&mut buffer[filled..], offset + filled as u64) {
+                Ok(0) => return Err(changed(path)),
+                Ok(bytes) => filled += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(FileError::Original(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
+            }
+        }
+        self.bytes_read.fetch_add(filled as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What the content looks like, where `prefix` is how it begins.
+    fn head(&self, order: &FileOrder, source: &File, attr: Attr, prefix: &[u8]) -> FileHead {
+        let object = elf::inspect(prefix, attr.size);
+        let mut format = State::from_bits_truncate(order.have.as_ref().map_or(0, |have| have.format));
+        if order.have.is_none() {
+            format.set(State::NATIVE_OBJECT, object.as_ref().is_some_and(|object| object.native));
+            format.set(State::SCRIPT, prefix.starts_with(b"#!"));
+        }
+        let all = if attr.size > 0 { vec![(0, attr.size)] } else { Vec::new() };
+        let ranges: Arc<[(u64, u64)]> = match object {
+            Some(object) if order.aspect == Aspect::Loadable => object.ranges.into(),
+            _ => all.as_slice().into(),
+        };
+        let whole = *ranges == *all;
+        // Whoever has all bytes may come to execute them, without asking again.
+        format.set(State::EXECUTABLE, (order.execute || whole) && self.is_executable(order, source, &attr));
+        FileHead { attr, format: format.bits(), ranges, whole }
+    }
+
+    /// True if executing the copy is the same as executing the original: the user may, and it
+    /// gives the process nothing that the copy would not.
+    fn is_executable(&self, order: &FileOrder, source: &File, attr: &Attr) -> bool {
+        if attr.mode & 0o111 == 0 || attr.mode & mode::SET_ID != 0 {
+            return false;
+        }
+        let may_execute = self.may_execute(&order.path).unwrap_or(false);
+        may_execute && {
+            self.count_operation();
+            matches!(fgetxattr_query(source, "security.capability"), Err(Errno::NODATA | Errno::OPNOTSUPP))
+        }
+    }
+
+    fn may_execute(&self, path: &Path) -> Result<bool, Errno> {
+        let parent = self.directory(&path.parent().ok_or(Errno::ISDIR)?)?;
+        self.count_operation();
+        Ok(accessat(&*parent, path.name(), Access::EXEC_OK, AtFlags::empty()).is_ok())
+    }
+}
+
+impl Copy<'_> {
+    /// Copies every byte that is wanted and not there yet. `buffer` starts with the file's first
+    /// `prefix_bytes`.
+    fn run(&self, buffer: &mut [u8], prefix_bytes: u64, tell: &mut dyn FnMut(FileNews)) -> Result<(), FileError> {
+        let (content_bytes, mut position) = (self.head.content_bytes(), 0);
+        let mut buffered = (0, prefix_bytes);
+        while let Some((offset, in_range)) = self.head.locate(position) {
+            let bytes = match self.held(offset) {
+                Some(bytes) => bytes.min(in_range),
+                None => {
+                    let wanted = in_range.min(self.not_held(offset));
+                    if !(buffered.0..buffered.1).contains(&offset) {
+                        let bytes = wanted.min(READ_BYTES as u64);
+                        self.reader.read(self.source, &mut buffer[..bytes as usize], offset, &self.order.path)?;
+                        buffered = (offset, offset + bytes);
+                    }
+                    let bytes = wanted.min(buffered.1 - offset);
+                    let at = (offset - buffered.0) as usize;
+                    self.write(&buffer[at..at + bytes as usize], offset)?;
+                    bytes
+                }
+            };
+            position += bytes;
+            if position < content_bytes {
+                tell(FileNews::Read(position));
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<(), FileError> {
+        if self.order.incoming.is_given_up() {
+            return Err(FileError::GivenUp);
+        }
+        self.target.write_all_at(bytes, offset).map_err(|error| refused(self.order, &error))
+    }
+
+    /// How many bytes from `offset` the store holds already, if any.
+    fn held(&self, offset: u64) -> Option<u64> {
+        self.have().find(|&(start, bytes)| (start..start + bytes).contains(&offset)).map(|(s, b)| s + b - offset)
+    }
+
+    /// How many bytes from `offset`, which the store lacks, it lacks in a row.
+    fn not_held(&self, offset: u64) -> u64 {
+        self.have().find(|&(start, _)| start > offset).map_or(u64::MAX, |(start, _)| start - offset)
+    }
+
+    fn have(&self) -> impl Iterator<Item = (u64, u64)> {
+        let have = self.order.have.as_ref().filter(|_| self.order.incoming.is_in_place());
+        have.map_or(&[][..], |have| &have.ranges).iter().copied()
+    }
+}
+
+fn is_same_version(before: &Attr, after: &Attr) -> bool {
+    let version = |attr: &Attr| (attr.dev_major, attr.dev_minor, attr.ino, attr.size, attr.mtime);
+    version(before) == version(after)
+}
+
+fn changed(path: &Path) -> FileError {
+    tracing::warn!(%path, "a file changed while the session reads it; its processes use the original. Files in the scope must stay as they are during a session: name changing ones with --exclude");
+    FileError::Original(Errno::STALE)
+}
+
+fn refused(order: &FileOrder, error: &io::Error) -> FileError {
+    if order.incoming.is_given_up() {
+        return FileError::GivenUp;
+    }
+    tracing::warn!(path = %order.path, %error, "the store could not take a file; its processes use the original. More space under --store or a smaller --store-max helps");
+    FileError::Store
+}

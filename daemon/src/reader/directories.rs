@@ -1,0 +1,105 @@
+//! Descriptors of the shared file system's directories, so that opening a file looks up one name.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use headwater_abi::Path;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+/// The most descriptors that are kept.
+const DIRECTORIES_MAX: usize = 512;
+
+/// A bounded set of open directories, shared by the reader's threads.
+#[derive(Debug, Default)]
+pub(crate) struct Directories {
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    by_path: HashMap<Path, Arc<OwnedFd>>,
+    by_age: VecDeque<Path>,
+}
+
+impl Directories {
+    /// An `O_PATH` descriptor of the directory, opened along its ancestors. `count` is told of each
+    /// call that looks a name up.
+    pub(crate) fn open(&self, path: &Path, count: &dyn Fn()) -> Result<Arc<OwnedFd>, Errno> {
+        if let Some(directory) = self.lock().by_path.get(path) {
+            return Ok(Arc::clone(directory));
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = match path.parent() {
+            None => openat(CWD, "/", flags, Mode::empty())?,
+            Some(parent) => {
+                let parent = self.open(&parent, count)?;
+                count();
+                openat(&parent, path.name(), flags, Mode::empty())?
+            }
+        };
+        let directory = Arc::new(directory);
+        self.keep(path, &directory);
+        Ok(directory)
+    }
+
+    /// Closes every descriptor that no thread is using: one may be stale, or there are too many.
+    pub(crate) fn forget(&self) {
+        *self.lock() = Open::default();
+    }
+
+    fn keep(&self, path: &Path, directory: &Arc<OwnedFd>) {
+        let mut open = self.lock();
+        if open.by_path.insert(path.clone(), Arc::clone(directory)).is_none() {
+            open.by_age.push_back(path.clone());
+        }
+        if open.by_age.len() > DIRECTORIES_MAX
+            && let Some(oldest) = open.by_age.pop_front()
+        {
+            open.by_path.remove(&oldest);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn each_name_is_looked_up_once() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        let path = |name: &str| Path::new(dir.path().join(name).as_os_str().as_encoded_bytes()).unwrap();
+        let (directories, count) = (Directories::default(), Cell::new(0));
+        let open = |name: &str| {
+            count.set(0);
+            let result = directories.open(&path(name), &|| count.set(count.get() + 1));
+            (result.map(drop), count.get())
+        };
+        assert_eq!(open("a").0, Ok(()));
+        assert_eq!(open("a/b"), (Ok(()), 1));
+        assert_eq!(open("a/b"), (Ok(()), 0));
+        assert_eq!(open("a/c"), (Err(Errno::NOENT), 1));
+        directories.forget();
+        assert_eq!(open("a/b").0, Ok(()));
+    }
+
+    #[test]
+    fn the_oldest_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let directories = Directories::default();
+        for number in 0..DIRECTORIES_MAX + 10 {
+            let path = dir.path().join(number.to_string());
+            std::fs::create_dir(&path).unwrap();
+            directories.open(&Path::new(path.as_os_str().as_encoded_bytes()).unwrap(), &|| ()).unwrap();
+        }
+        assert_eq!(directories.lock().by_path.len(), DIRECTORIES_MAX);
+        assert_eq!(directories.lock().by_age.len(), DIRECTORIES_MAX);
+    }
+}

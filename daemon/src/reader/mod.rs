@@ -1,0 +1,165 @@
+//! Reading the shared file system: the only code that touches it.
+//!
+//! Every call blocks, so it runs on the threads of the [`Pool`]. Each order opens its file or reads
+//! its directory once, at the cost of one look-up of the path's last component.
+
+mod content;
+mod directories;
+mod facts;
+mod pool;
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use headwater_abi::wire::{Aspect, Fact, FileHead};
+use headwater_abi::{Attr, Path};
+use rustix::fs::{AtFlags, Statx, StatxFlags, statx};
+use rustix::io::Errno;
+
+use self::directories::Directories;
+pub(crate) use self::pool::Pool;
+use crate::report::SharedFs;
+use crate::store::Incoming;
+
+/// How long to wait for this machine's descriptors or memory before trying again.
+const SCARCE_WAIT: Duration = Duration::from_millis(100);
+
+/// What is to be read.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// What a path is, by its name alone.
+    Entry(Path),
+    /// A directory's names.
+    Listing(Path),
+    /// A file's content.
+    File(FileOrder),
+}
+
+/// One file's content.
+#[derive(Clone, Debug)]
+pub(crate) struct FileOrder {
+    pub(crate) path: Path,
+    pub(crate) aspect: Aspect,
+    /// What the store holds already.
+    pub(crate) have: Option<FileHead>,
+    pub(crate) execute: bool,
+    /// Where the content goes.
+    pub(crate) incoming: Arc<Incoming>,
+}
+
+/// News of an [`Order`].
+#[derive(Debug)]
+pub(crate) enum News {
+    /// The answer to an order for an entry or a listing.
+    Fact(Path, Aspect, Fact),
+    /// A step of an order for content.
+    File(FileOrder, FileNews),
+}
+
+/// What happens on the way of a [`FileOrder`].
+#[derive(Debug)]
+pub(crate) enum FileNews {
+    /// It is open.
+    Opened(FileHead),
+    /// The bytes up to this position of its content are in the store.
+    Read(u64),
+    /// It ended early.
+    Failed(FileError),
+}
+
+/// Why a [`FileOrder`] ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileError {
+    /// The shared file system said so.
+    Original(Errno),
+    /// The store could not take the content.
+    Store,
+    /// Nobody wants it any more.
+    GivenUp,
+}
+
+/// The reader of one daemon, shared by the pool's threads.
+#[derive(Debug, Default)]
+struct Reader {
+    directories: Directories,
+    files_read: AtomicU64,
+    directories_read: AtomicU64,
+    bytes_read: AtomicU64,
+    operations: AtomicU64,
+    /// Set once `O_NOATIME` was refused: others own the software.
+    noatime_refused: AtomicBool,
+    stopping: AtomicBool,
+}
+
+impl Reader {
+    fn counts(&self) -> SharedFs {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        SharedFs {
+            files_read: load(&self.files_read),
+            directories_read: load(&self.directories_read),
+            bytes_read: load(&self.bytes_read),
+            operations: load(&self.operations),
+        }
+    }
+
+    fn count_operation(&self) {
+        self.operations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The attributes of what `name` in `directory` is; of `directory` itself if `name` is empty.
+    fn attr(&self, directory: impl AsFd, name: &[u8]) -> Result<Attr, Errno> {
+        self.count_operation();
+        let flags = AtFlags::SYMLINK_NOFOLLOW
+            | AtFlags::NO_AUTOMOUNT
+            | if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::empty() };
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
+        statx(directory, name, flags, wanted).map(|statx| attr_of(&statx))
+    }
+
+    /// Tries until the answer is the shared file system's own. A shortage of this machine's, which
+    /// must not be published as a fact, is waited out; stale descriptors are opened anew, once.
+    fn retried<T>(&self, attempt: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+        let mut stale = false;
+        loop {
+            match attempt() {
+                Err(Errno::INTR) => {}
+                Err(Errno::STALE) if !stale => {
+                    stale = true;
+                    self.directories.forget();
+                }
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) if !self.stopping.load(Ordering::Relaxed) => {
+                    self.directories.forget();
+                    std::thread::sleep(SCARCE_WAIT);
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+fn attr_of(statx: &Statx) -> Attr {
+    Attr {
+        mode: statx.stx_mode.into(),
+        nlink: statx.stx_nlink,
+        uid: statx.stx_uid,
+        gid: statx.stx_gid,
+        ino: statx.stx_ino,
+        dev_major: statx.stx_dev_major,
+        dev_minor: statx.stx_dev_minor,
+        rdev_major: statx.stx_rdev_major,
+        rdev_minor: statx.stx_rdev_minor,
+        size: statx.stx_size,
+        blocks: statx.stx_blocks,
+        blksize: statx.stx_blksize,
+        mask: statx.stx_mask,
+        attributes: statx.stx_attributes.bits(),
+        attributes_mask: statx.stx_attributes_mask.bits(),
+        atime: (statx.stx_atime.tv_sec, statx.stx_atime.tv_nsec),
+        mtime: (statx.stx_mtime.tv_sec, statx.stx_mtime.tv_nsec),
+        ctime: (statx.stx_ctime.tv_sec, statx.stx_ctime.tv_nsec),
+        btime: (statx.stx_btime.tv_sec, statx.stx_btime.tv_nsec),
+        mnt_id: statx.stx_mnt_id,
+    }
+}

@@ -1,0 +1,136 @@
+//! The threads on which the reader's calls block.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use headwater_abi::wire::Aspect;
+use mio::Waker;
+
+use super::{FileError, FileNews, FileOrder, News, Order, Reader};
+use crate::report::SharedFs;
+
+/// Threads that read at once; more would only queue at the shared file system's servers.
+const THREADS_MAX: usize = 8;
+/// Stack of a thread, in bytes.
+const STACK_BYTES: usize = 256 << 10;
+/// News that wait for the event loop; a reader that is further ahead waits.
+const NEWS_MAX: usize = 256;
+
+/// Takes orders and tells news. Threads are started as orders come, so a rank that is no reader has
+/// none.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    reader: Arc<Reader>,
+    /// Unbounded, because the node bounds what it orders.
+    orders: Sender<Order>,
+    worker: Worker,
+    news: Receiver<News>,
+    threads: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Worker {
+    reader: Arc<Reader>,
+    orders: Receiver<Order>,
+    news: Sender<News>,
+    waker: Arc<Waker>,
+    idle: Arc<AtomicUsize>,
+}
+
+impl Pool {
+    /// A pool that wakes the event loop for each piece of news.
+    pub(crate) fn new(waker: Arc<Waker>) -> Pool {
+        let reader = Arc::<Reader>::default();
+        let (orders, orders_out) = unbounded();
+        let (news_in, news) = bounded(NEWS_MAX);
+        let idle = Arc::default();
+        let worker = Worker { reader: Arc::clone(&reader), orders: orders_out, news: news_in, waker, idle };
+        Pool { reader, orders, worker, news, threads: 0 }
+    }
+
+    /// Has `order` done. Fails if there is no thread and none can be started.
+    pub(crate) fn order(&mut self, order: Order) -> io::Result<()> {
+        let is_busy = self.worker.idle.load(Ordering::Relaxed) <= self.orders.len();
+        if is_busy && self.threads < THREADS_MAX {
+            let worker = self.worker.clone();
+            let builder = std::thread::Builder::new().name("reader".into()).stack_size(STACK_BYTES);
+            match builder.spawn(move || worker.run()) {
+                Ok(_) => self.threads += 1,
+                Err(error) if self.threads == 0 => return Err(error),
+                Err(error) => tracing::debug!(%error, "no further reader thread"),
+            }
+        }
+        self.orders.send(order).map_err(io::Error::other)
+    }
+
+    /// The next piece of news, if there is one.
+    pub(crate) fn news(&self) -> Option<News> {
+        self.news.try_recv().ok()
+    }
+
+    /// True if there is news.
+    pub(crate) fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
+    /// What has been done so far.
+    pub(crate) fn counts(&self) -> SharedFs {
+        self.reader.counts()
+    }
+}
+
+impl Drop for Pool {
+    /// The threads end after what they are doing; nobody waits for them.
+    fn drop(&mut self) {
+        self.reader.stopping.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Worker {
+    fn run(self) {
+        let mut buffer = Vec::new();
+        loop {
+            self.idle.fetch_add(1, Ordering::Relaxed);
+            let order = self.orders.recv();
+            self.idle.fetch_sub(1, Ordering::Relaxed);
+            let Ok(order) = order else { return };
+            if self.reader.stopping.load(Ordering::Relaxed) || !self.perform(order, &mut buffer) {
+                return;
+            }
+        }
+    }
+
+    /// False once nobody listens.
+    fn perform(&self, order: Order, buffer: &mut Vec<u8>) -> bool {
+        match order {
+            Order::Entry(path) => {
+                let fact = self.reader.entry(&path);
+                self.tell(News::Fact(path, Aspect::Entry, fact))
+            }
+            Order::Listing(path) => {
+                let fact = self.reader.listing(&path);
+                self.tell(News::Fact(path, Aspect::Listing, fact))
+            }
+            Order::File(order) => self.perform_file(&order, buffer),
+        }
+    }
+
+    fn perform_file(&self, order: &FileOrder, buffer: &mut Vec<u8>) -> bool {
+        let mut heard = true;
+        let mut tell = |news| heard &= self.tell(News::File(order.clone(), news));
+        match self.reader.file(order, buffer, &mut tell) {
+            Ok(()) => {}
+            // The file may have been made after it was given up.
+            Err(FileError::GivenUp) if !order.incoming.is_in_place() => drop(order.incoming.give_up()),
+            Err(FileError::GivenUp) => {}
+            Err(error) => tell(FileNews::Failed(error)),
+        }
+        heard
+    }
+
+    fn tell(&self, news: News) -> bool {
+        self.news.send(news).is_ok() && self.waker.wake().is_ok()
+    }
+}

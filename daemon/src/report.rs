@@ -1,0 +1,70 @@
+//! What a daemon did, as one line of JSON at its end.
+
+use serde::{Deserialize, Serialize};
+
+/// A node's share of the session's summary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// Work on the shared file system.
+    pub shared_fs: SharedFs,
+    /// Traffic between daemons.
+    pub overlay: Overlay,
+    /// Hops from the root to the furthest rank.
+    pub depth: u32,
+    /// What the node's processes asked.
+    pub clients: Clients,
+    /// Memory used.
+    pub memory: Memory,
+    /// When the first fact or byte was here, in milliseconds since the epoch.
+    pub first_byte_unix_ms: Option<u64>,
+    /// When the last file was complete, in milliseconds since the epoch.
+    pub last_file_unix_ms: Option<u64>,
+}
+
+/// Work of this rank on the shared file system; all zero but on the reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedFs {
+    /// Files opened for their content.
+    pub files_read: u64,
+    /// Directories listed.
+    pub directories_read: u64,
+    /// Bytes of content read.
+    pub bytes_read: u64,
+    /// System calls that can reach the file system's servers.
+    pub operations: u64,
+}
+
+/// What this rank sent to its peers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overlay {
+    /// Messages, chunks included.
+    pub messages: u64,
+    /// Bytes, encryption and framing included.
+    pub bytes: u64,
+}
+
+/// Sums of the counters of this node's processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clients {
+    /// Paths looked up.
+    pub lookups: u64,
+    /// Look-ups that the table answered at once.
+    pub answered_by_table: u64,
+    /// Requests sent to the daemon.
+    pub requests: u64,
+    /// Paths in the scope for which the original was used though the process only read.
+    pub fallbacks: u64,
+    /// Processes that attached to the table.
+    pub processes: u64,
+}
+
+/// Memory of this node, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Allocated to the store's files at the end.
+    pub store_bytes: u64,
+    /// Allocated to the shared table.
+    pub table_bytes: u64,
+    /// The daemon's largest resident set, the touched part of the table included.
+    pub daemon_rss_max: u64,
+}

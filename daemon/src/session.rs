@@ -1,0 +1,126 @@
+//! The session's directory: being in it, reporting from it, leaving it clean.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use headwater_abi::client::{COUNTER_SLOTS, COUNTER_WORDS, counter};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::config::Config;
+use crate::event_loop::{Daemon, DaemonError, failed};
+use crate::layout::NodeDir;
+use crate::report::{Clients, Memory, Overlay, Report};
+
+/// Bytes of the file with the processes' counters.
+const COUNTERS_BYTES: usize = COUNTER_SLOTS * COUNTER_WORDS * 8;
+
+/// Membership of a session. Dropping it removes the node's directory.
+#[derive(Debug)]
+pub(crate) struct Session {
+    dir: NodeDir,
+    lock_path: PathBuf,
+    lock: File,
+}
+
+impl Session {
+    /// Takes the shared lock that shows that the session is in use.
+    pub(crate) fn join(config: &Config) -> Result<Session, DaemonError> {
+        let lock_path = config.session_lock.clone();
+        let lock = File::open(&lock_path).map_err(failed("open", &lock_path))?;
+        flock(&lock, FlockOperation::NonBlockingLockShared)
+            .map_err(|error| failed("lock", &lock_path)(error.into()))?;
+        Ok(Session { dir: config.dir(), lock_path, lock })
+    }
+
+    /// Removes the node's directory; with `is_orphaned`, also the session's if this is the last of
+    /// its daemons, since nobody else will.
+    pub(crate) fn leave(self, is_orphaned: bool) {
+        self.remove();
+        if !is_orphaned {
+            return;
+        }
+        // Letting go first makes one of several that leave at once succeed.
+        let is_last = flock(&self.lock, FlockOperation::Unlock)
+            .and_then(|()| flock(&self.lock, FlockOperation::NonBlockingLockExclusive))
+            .is_ok();
+        if is_last && let Some(session) = self.lock_path.parent() {
+            remove(session);
+        }
+    }
+
+    fn remove(&self) {
+        remove(self.dir.path());
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+impl Daemon {
+    /// What this daemon and its node's processes did.
+    pub(crate) fn report(&self) -> Report {
+        let traffic = self.links.traffic();
+        Report {
+            shared_fs: self.readers.counts(),
+            overlay: Overlay { messages: traffic.messages, bytes: traffic.bytes },
+            depth: self.depth,
+            clients: read_counters(&self.dir.counters()).unwrap_or_else(|error| {
+                tracing::warn!(%error, "the processes' counters can't be read; the summary shows none");
+                Clients::default()
+            }),
+            memory: Memory {
+                store_bytes: self.store.bytes(),
+                table_bytes: self.table.bytes(),
+                daemon_rss_max: rss_max().unwrap_or(0),
+            },
+            first_byte_unix_ms: self.timeline.first_byte,
+            last_file_unix_ms: self.timeline.last_file,
+        }
+    }
+}
+
+/// Makes the file in which the node's processes count. Its memory is allocated at once, because they
+/// map it.
+pub(crate) fn create_counters(path: &Path) -> io::Result<()> {
+    let file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all_at(&vec![0; COUNTERS_BYTES], 0)
+}
+
+fn read_counters(path: &Path) -> io::Result<Clients> {
+    let mut bytes = vec![0; COUNTERS_BYTES];
+    File::open(path)?.read_exact_at(&mut bytes, 0)?;
+    let word = |slot: usize, number: usize| {
+        let at = (slot * COUNTER_WORDS + number) * 8;
+        bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+    };
+    let sum = |number| (0..COUNTER_SLOTS).map(|slot| word(slot, number)).fold(0, u64::wrapping_add);
+    Ok(Clients {
+        lookups: sum(counter::LOOKUPS),
+        answered_by_table: sum(counter::ANSWERED),
+        requests: sum(counter::REQUESTS),
+        fallbacks: sum(counter::FALLBACKS),
+        processes: sum(counter::PROCESSES),
+    })
+}
+
+/// The largest resident set so far, in bytes.
+fn rss_max() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn remove(directory: &Path) {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(directory = %directory.display(), %error, "can't be removed; remove it by hand");
+        }
+        _ => {}
+    }
+}

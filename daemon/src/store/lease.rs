@@ -1,0 +1,33 @@
+//! Whether anybody has a stored file open or mapped.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+/// A write lease on `file`, which the kernel grants only if nobody else has the file open or mapped,
+/// and which ends when `file` is closed. While it lasts, who opens the file waits.
+///
+/// The kernel announces such a waiter by SIGIO, which the daemon ignores. Fails with `EAGAIN`
+/// ([`io::ErrorKind::WouldBlock`]) if the file is in use.
+pub(crate) fn take(file: &File) -> io::Result<()> {
+    // SAFETY: fcntl with F_SETLEASE takes an integer and touches no memory of this process.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_in_use_is_not_leased() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        std::fs::write(&path, b"x").unwrap();
+        let other = File::open(&path).unwrap();
+        let mine = File::open(&path).unwrap();
+        assert_eq!(take(&mine).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(other);
+        take(&mine).unwrap();
+    }
+}

@@ -1,0 +1,259 @@
+//! The store: a mirror of the original tree in node-local memory.
+//!
+//! Under one prefix every path stands as in the original: directories as their listings become
+//! known, links as links, files once their content is complete. A file that is still arriving stands
+//! beside the mirror and is renamed into it; the holes of one that is there in part are filled in
+//! place, so its inode stays. Only the event loop changes the mirror; readers write the files that
+//! they are given. Nothing here is mapped.
+
+mod incoming;
+mod lease;
+
+use std::collections::HashMap;
+use std::fs::{File, Metadata, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use headwater_abi::wire::FileHead;
+use headwater_abi::{Attr, Path};
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+
+pub(crate) use self::incoming::Incoming;
+use crate::layout::NodeDir;
+
+/// Bits of an original's mode that its copy keeps: never set-user-ID and its like.
+const MODE_KEPT: u32 = 0o777;
+
+/// One node's store.
+#[derive(Debug)]
+pub(crate) struct Store {
+    prefix: PathBuf,
+    incoming_dir: PathBuf,
+    root: OwnedFd,
+    scope: Vec<(bool, Path)>,
+    incoming: HashMap<Path, Arc<Incoming>>,
+    next_number: u64,
+    bytes: u64,
+}
+
+impl Store {
+    /// An empty store. Links to directories within `scope` will lead to the mirror.
+    pub(crate) fn create(dir: &NodeDir, scope: Vec<(bool, Path)>) -> io::Result<Store> {
+        let (prefix, incoming_dir) = (dir.root(), dir.incoming());
+        std::fs::create_dir_all(&prefix)?;
+        std::fs::create_dir_all(&incoming_dir)?;
+        let root = rustix::fs::open(&prefix, DIRECTORY, Mode::empty())?;
+        Ok(Store { prefix, incoming_dir, root, scope, incoming: HashMap::new(), next_number: 0, bytes: 0 })
+    }
+
+    /// Major and minor number of the store's device.
+    pub(crate) fn device(&self) -> io::Result<(u32, u32)> {
+        let dev = rustix::fs::fstat(&self.root)?.st_dev;
+        Ok((rustix::fs::major(dev), rustix::fs::minor(dev)))
+    }
+
+    /// Bytes allocated to the mirror's files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Where content of `path` is to be written: what has arrived of it continues.
+    pub(crate) fn incoming(&mut self, path: &Path) -> Arc<Incoming> {
+        if let Some(incoming) = self.incoming.get(path) {
+            return Arc::clone(incoming);
+        }
+        self.next_number += 1;
+        let copy = self.copy_of(path);
+        let before = std::fs::symlink_metadata(&copy).ok().filter(|metadata| metadata.is_file());
+        let file = if before.is_some() { copy } else { self.incoming_dir.join(self.next_number.to_string()) };
+        let incoming = Arc::new(Incoming::new(self.next_number, file, before));
+        self.incoming.insert(path.clone(), Arc::clone(&incoming));
+        incoming
+    }
+
+    /// True if this is still where content of `path` is written.
+    pub(crate) fn is_incoming(&self, path: &Path, number: u64) -> bool {
+        self.incoming.get(path).is_some_and(|incoming| incoming.number == number)
+    }
+
+    /// Writes a piece of content that is arriving.
+    pub(crate) fn write(&self, path: &Path, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.incoming.get(path).ok_or(io::ErrorKind::NotFound)?.write(bytes, offset)
+    }
+
+    /// Fills `bytes` from the content of `path`, complete or arriving.
+    pub(crate) fn read(&self, path: &Path, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        let copy = || self.copy_of(path);
+        let file = self.incoming.get(path).map_or_else(copy, |incoming| incoming.file.clone());
+        File::open(file)?.read_exact_at(bytes, offset)
+    }
+
+    /// Forgets what has arrived of `path`. What stands in the mirror stays.
+    pub(crate) fn discard(&mut self, path: &Path) {
+        let Some(incoming) = self.incoming.remove(path) else { return };
+        match incoming.give_up() {
+            Ok(bytes) => self.bytes += bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => tracing::warn!(%path, %error, "what had arrived of a file could not be removed"),
+        }
+    }
+
+    /// Moves complete content into the mirror, with its original's mode and times; its inode number.
+    pub(crate) fn complete(&mut self, path: &Path, head: &FileHead) -> io::Result<u64> {
+        let copy = self.copy_of(path);
+        let Some(incoming) = self.incoming.remove(path) else {
+            return Ok(std::fs::symlink_metadata(copy)?.ino());
+        };
+        match self.place(path, &incoming, &head.attr) {
+            Ok(metadata) => {
+                self.bytes += incoming.bytes_added(&metadata);
+                Ok(metadata.ino())
+            }
+            Err(error) => {
+                self.incoming.insert(path.clone(), incoming);
+                self.discard(path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives complete content a second name.
+    pub(crate) fn hard_link(&mut self, path: &Path, target: &Path) -> io::Result<u64> {
+        let from = self.copy_of(target);
+        let parent = self.parent(path)?;
+        match rustix::fs::linkat(rustix::fs::CWD, &from, &parent, path.name(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::EXIST) => Ok(std::fs::symlink_metadata(self.copy_of(path))?.ino()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Mirrors a directory, with its original's mode as far as the mirror stays usable.
+    pub(crate) fn directory(&mut self, path: &Path, attr: &Attr) -> io::Result<()> {
+        if path.name().is_empty() {
+            return Ok(());
+        }
+        let parent = self.parent(path)?;
+        step(&parent, path.name())?;
+        let mode = Mode::from(attr.mode & MODE_KEPT | 0o700);
+        Ok(rustix::fs::chmodat(&parent, path.name(), mode, AtFlags::empty())?)
+    }
+
+    /// Mirrors a symbolic link. One that leads out of the mirror where the original stays below `/`
+    /// is left out: its copy would name another file.
+    pub(crate) fn symbolic_link(&mut self, path: &Path, target: &[u8]) -> io::Result<()> {
+        let Some(target) = self.mirrored_target(path, target) else { return Ok(()) };
+        let parent = self.parent(path)?;
+        match rustix::fs::symlinkat(&target[..], &parent, path.name()) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes content from the mirror, unless a process has it open or mapped: then
+    /// [`io::ErrorKind::WouldBlock`]. `hide` is called once it is sure that nobody has; who finds the
+    /// copy until then waits in open, and gets the whole file.
+    pub(crate) fn evict(&mut self, path: &Path, hide: impl FnOnce()) -> io::Result<()> {
+        if self.incoming.contains_key(path) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let copy = self.copy_of(path);
+        let file = match File::open(&copy) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                hide();
+                return Ok(());
+            }
+            result => result?,
+        };
+        lease::take(&file)?;
+        hide();
+        let metadata = file.metadata()?;
+        std::fs::remove_file(&copy)?;
+        if metadata.nlink() == 1 {
+            self.bytes = self.bytes.saturating_sub(metadata.blocks() * 512);
+        }
+        Ok(())
+    }
+
+    fn place(&self, path: &Path, incoming: &Incoming, attr: &Attr) -> io::Result<Metadata> {
+        let file = File::open(&incoming.file)?;
+        let times = Timestamps { last_access: timespec(attr.atime), last_modification: timespec(attr.mtime) };
+        rustix::fs::futimens(&file, &times)?;
+        // The owner's read bit stays, so that the daemon can send the content on.
+        file.set_permissions(Permissions::from_mode(attr.mode & MODE_KEPT | 0o400))?;
+        if !incoming.is_in_place() {
+            let parent = self.parent(path)?;
+            rustix::fs::renameat(rustix::fs::CWD, &incoming.file, &parent, path.name())?;
+        }
+        file.metadata()
+    }
+
+    fn copy_of(&self, path: &Path) -> PathBuf {
+        let mut copy = self.prefix.as_os_str().to_owned();
+        copy.push(std::ffi::OsStr::from_bytes(path.as_bytes()));
+        copy.into()
+    }
+
+    /// The mirror's directory that holds `path`, made if need be. No link is followed on the way, so
+    /// nothing can be written outside of the mirror.
+    fn parent(&self, path: &Path) -> io::Result<OwnedFd> {
+        let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut directory = self.root.try_clone()?;
+        for name in parent.components() {
+            directory = step(&directory, name)?;
+        }
+        if path.name() == b".." { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(directory) }
+    }
+
+    fn mirrored_target(&self, path: &Path, target: &[u8]) -> Option<Vec<u8>> {
+        if let Some(absolute) = Path::new(target) {
+            let within = in_scope(&self.scope, &absolute);
+            let prefix = if within { self.prefix.as_os_str().as_bytes() } else { b"" };
+            return Some([prefix, target].concat());
+        }
+        let mut depth = path.components().count() as i64 - 1;
+        for name in target.split(|&b| b == b'/') {
+            match name {
+                b"" | b"." => {}
+                b".." => depth -= 1,
+                _ => depth += 1,
+            }
+            if depth < 0 {
+                return None;
+            }
+        }
+        Some(target.to_vec())
+    }
+}
+
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// True if the longest entry that `path` lies in includes it.
+pub(crate) fn in_scope(scope: &[(bool, Path)], path: &Path) -> bool {
+    let entries = scope.iter().filter(|(_, directory)| path.is_within(directory));
+    entries.max_by_key(|(_, directory)| directory.as_bytes().len()).is_some_and(|(included, _)| *included)
+}
+
+/// The directory called `name` in the mirror's `directory`, made if it is not there.
+fn step(directory: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
+    if name == b".." {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    match rustix::fs::openat(directory, name, DIRECTORY, Mode::empty()) {
+        Err(Errno::NOENT) => {}
+        result => return Ok(result?),
+    }
+    match rustix::fs::mkdirat(directory, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(rustix::fs::openat(directory, name, DIRECTORY, Mode::empty())?)
+}
+
+fn timespec((seconds, nanoseconds): (i64, u32)) -> Timespec {
+    Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() }
+}

@@ -1,0 +1,61 @@
+//! The shared table's memory: the daemon's one mapping of a file.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::ptr::{self, NonNull};
+
+use headwater_abi::table::AtomicU64;
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ftruncate, open};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
+
+/// Memory is added to the table's file in steps of this many bytes.
+const STEP_BYTES: u64 = 1 << 20;
+
+/// A new table file of `total_bytes`, mapped until the process ends, and the handle that gives it
+/// memory. No byte may be touched before [`Backing::reserve`] has covered it: the file has holes,
+/// and a full file system would answer with SIGBUS.
+pub(crate) fn create(path: &Path, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backing)> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let file = File::from(open(path, flags, Mode::from(0o600))?);
+    ftruncate(&file, total_bytes)?;
+    let bytes = usize::try_from(total_bytes).map_err(io::Error::other)?;
+    // SAFETY: a new shared mapping at an address that the kernel chooses touches no other memory.
+    let address =
+        unsafe { mmap(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)? };
+    let words = NonNull::new(address.cast::<AtomicU64>()).ok_or(io::ErrorKind::OutOfMemory)?;
+    // SAFETY: the mapping is page-aligned, `bytes` long, readable, writable and never unmapped; any
+    // bit pattern is an atomic word; all access, here and in other processes, is atomic by words; the
+    // file is never truncated, and lies in a directory that is this user's alone.
+    let words = unsafe { std::slice::from_raw_parts(words.as_ptr(), bytes / size_of::<AtomicU64>()) };
+    Ok((words, Backing { file, total_bytes, reserved: 0 }))
+}
+
+/// The memory behind a table.
+#[derive(Debug)]
+pub(crate) struct Backing {
+    file: File,
+    total_bytes: u64,
+    reserved: u64,
+}
+
+impl Backing {
+    /// Gives memory to the bytes below `end`; false if there is none.
+    pub(crate) fn reserve(&mut self, end: u64) -> bool {
+        if end <= self.reserved {
+            return true;
+        }
+        let target = end.next_multiple_of(STEP_BYTES).min(self.total_bytes);
+        let more = target.saturating_sub(self.reserved);
+        if end > target || fallocate(&self.file, FallocateFlags::empty(), self.reserved, more).is_err() {
+            return false;
+        }
+        self.reserved = target;
+        true
+    }
+
+    /// Bytes that have memory.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.reserved
+    }
+}

@@ -1,0 +1,104 @@
+//! Publishing in the node's shared table.
+//!
+//! What can't be published stays unknown to the processes, which then use the original: a full
+//! table costs speed, never correctness. So errors are counted and told once, not returned.
+
+mod mapping;
+
+use std::cell::RefCell;
+use std::io;
+use std::rc::Rc;
+
+use headwater_abi::table::{Fact as TableFact, Geometry, Header, State, TableError, Writer};
+use headwater_abi::wire::{Aspect, Fact, FileHead};
+use headwater_abi::Path;
+
+use self::mapping::Backing;
+
+/// The daemon's side of the table.
+pub(crate) struct Table {
+    writer: Writer<'static, Box<dyn FnMut(u64) -> bool>>,
+    backing: Rc<RefCell<Backing>>,
+    failures: u64,
+}
+
+impl Table {
+    /// Makes the table's file at `path`, with its memory for all but the heap allocated.
+    pub(crate) fn create(path: &std::path::Path, geometry: Geometry, header: &Header) -> io::Result<Table> {
+        let (words, backing) = mapping::create(path, geometry.total_bytes())?;
+        let backing = Rc::new(RefCell::new(backing));
+        let reserved = Rc::clone(&backing);
+        let reserve: Box<dyn FnMut(u64) -> bool> = Box::new(move |end| reserved.borrow_mut().reserve(end));
+        if !backing.borrow_mut().reserve(geometry.heap_at()) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let writer = Writer::create(words, geometry, header, reserve).map_err(io::Error::other)?;
+        Ok(Table { writer, backing, failures: 0 })
+    }
+
+    /// Publishes a fact.
+    pub(crate) fn fact(&mut self, path: &Path, fact: &Fact) {
+        let fact = match fact {
+            Fact::Absent => TableFact::Absent,
+            Fact::Error(errno) => TableFact::Error(*errno),
+            Fact::Attr(attr) => TableFact::Attr(*attr),
+            Fact::Link(attr, target) => TableFact::Link(*attr, target),
+            Fact::Listing(attr, listing) => TableFact::Listing(*attr, listing),
+            Fact::Unlistable(attr) => TableFact::Unlistable(*attr),
+        };
+        let result = self.writer.publish(path, &fact);
+        self.note(path, result);
+    }
+
+    /// Publishes content whose copy is in the mirror with this inode number.
+    pub(crate) fn content(&mut self, path: &Path, aspect: Aspect, head: &FileHead, ino: u64) {
+        let result = self.try_content(path, aspect, head, ino);
+        self.note(path, result);
+    }
+
+    /// Tells processes that the content of `path` is not in the store any more.
+    pub(crate) fn evicted(&mut self, path: &Path) {
+        let result = self.writer.mark(path, State::empty(), State::LOADABLE | State::WHOLE);
+        let result = result.and_then(|()| self.writer.forget_inode(path));
+        self.note(path, result);
+    }
+
+    /// Tells processes to use the original of `path`, of the names in its directory, and with
+    /// `tree` of everything below it.
+    pub(crate) fn live(&mut self, path: &Path, tree: bool) {
+        let bits = if tree { State::LIVE | State::TREE_LIVE } else { State::LIVE };
+        let result = self.writer.mark(path, bits, State::empty());
+        self.note(path, result);
+        if let Some(parent) = path.parent() {
+            let result = self.writer.mark(&parent, State::LISTING_LIVE, State::empty());
+            self.note(&parent, result);
+        }
+    }
+
+    /// Tells processes that no request will be answered any more.
+    pub(crate) fn close(&mut self) {
+        self.writer.close();
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.backing.borrow().reserved()
+    }
+
+    fn try_content(&mut self, path: &Path, aspect: Aspect, head: &FileHead, ino: u64) -> Result<(), TableError> {
+        self.writer.publish(path, &TableFact::Attr(head.attr))?;
+        // The inode first: who sees the residency may open the copy and ask what it is.
+        self.writer.index_inode(path, ino)?;
+        let residency =
+            if aspect == Aspect::Whole || head.whole { State::LOADABLE | State::WHOLE } else { State::LOADABLE };
+        self.writer.mark(path, residency | State::from_bits_truncate(head.format), State::empty())
+    }
+
+    fn note(&mut self, path: &Path, result: Result<(), TableError>) {
+        let Err(error) = result else { return };
+        if self.failures == 0 {
+            tracing::warn!(%path, %error, "the shared table could not take an entry; processes use the original of this path and others like it");
+        }
+        self.failures += 1;
+    }
+}

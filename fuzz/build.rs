@@ -1,0 +1,23 @@
+//! Compiles the shim's table reader for its fuzz target, hosted and under gcc's sanitizers.
+
+use std::process::Command;
+
+fn main() {
+    for directory in ["shim", "../shim/audit", "../abi/include"] {
+        println!("cargo:rerun-if-changed={directory}");
+    }
+    let mut build = cc::Build::new();
+    build.compiler("gcc").std("c11").opt_level(1).debug(true).define("HW_HOSTED", None);
+    build.include("../shim/audit").include("../abi/include");
+    build.clone().file("shim/coverage.c").compile("headwater-coverage");
+    build.flag("-fsanitize=address,undefined").flag("-fsanitize-undefined-trap-on-error");
+    build.flag("-fsanitize-coverage=trace-pc,trace-cmp");
+    build.file("shim/table.c").file("../shim/audit/resolve.c").file("../shim/audit/path.c").compile("headwater-shim");
+
+    // Statically: the shared run-time insists on being the first library, and rustc has its own order.
+    let output = Command::new("gcc").arg("-print-file-name=libasan.a").output().expect("gcc is installed");
+    let library = String::from_utf8(output.stdout).expect("gcc's paths are UTF-8");
+    // libFuzzer has a function of this name too, which only says that it is no longer supported.
+    println!("cargo:rustc-link-arg-bin=shim_table=-Wl,--wrap=__sanitizer_cov_trace_pc");
+    println!("cargo:rustc-link-arg-bin=shim_table=-Wl,--whole-archive,{},--no-whole-archive", library.trim());
+}

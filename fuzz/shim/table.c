@@ -1,0 +1,88 @@
+/* The shim's table reader and resolution over a table in memory that is exactly as large as it says: AddressSanitizer
+ * sees the first byte that is read beyond it. */
+#include <string.h>
+
+#include "../../shim/audit/table.c"
+
+static const void *file;
+static size_t file_bytes;
+
+/* In the place of a mapped file. Only the table exists, there are no counters. */
+void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t *bytes)
+{
+	if (strcmp(path, "/table") != 0 || writable || file_bytes < bytes_min)
+		return NULL;
+	*bytes = file_bytes;
+	return (void *)(uintptr_t)file;
+}
+
+/* In the place of the daemon: it knows nothing. */
+enum hw_status hw_request(const char *path, size_t bytes, unsigned want)
+{
+	(void)want;
+	return path[0] == '/' && path[bytes] == 0 ? HW_DONE : HW_FALLBACK;
+}
+
+static void read_record(const struct hw_record *record, uint64_t state)
+{
+	size_t bytes;
+	const char *text = HW_KIND(state) == HW_LINK ? hw_link_target(record, &bytes) : NULL;
+	volatile char sink;
+
+	for (size_t i = 0; text && i < bytes; i++)
+		sink = text[i];
+	const struct hw_listing *listing = hw_listing_of(record, state);
+	if (!listing)
+		return;
+	hw_listing_has(record, listing, "liba.so", 7, NULL);
+	for (uint32_t number = 0; number < 8; number++)
+		if (hw_listing_name(record, listing, number, &text))
+			sink = text[strlen(text)];
+	(void)sink;
+}
+
+/* Attaches to a table of so many bytes and forgets what was attached before; 1 if it is usable. */
+int fuzz_attach(const void *data, size_t bytes)
+{
+	char *environment[] = { "HEADWATER_TABLE=/table", NULL };
+
+	memset(&table, 0, sizeof(table));
+	file = data;
+	file_bytes = bytes;
+	hw_attach(environment);
+	return hw_attached();
+}
+
+/* Looks a path up and reads all there is about it; 1 if it has a record. */
+int fuzz_find(const char *path)
+{
+	uint64_t state;
+	const struct hw_record *record = hw_find(path, strlen(path), &state);
+
+	hw_in_scope(path, strlen(path));
+	if (record)
+		read_record(record, state);
+	return record != NULL;
+}
+
+/* The same for an inode number in the store. */
+int fuzz_find_inode(uint64_t ino)
+{
+	uint64_t state;
+	const struct hw_record *record = hw_find_inode(ino, &state);
+
+	if (record)
+		read_record(record, state);
+	return record != NULL;
+}
+
+/* Resolves a path; false if what it leads to is no canonical path. */
+int fuzz_resolve(const char *path, unsigned want)
+{
+	struct hw_found found;
+
+	if (hw_resolve(-1, path, want, &found) != HW_KNOWN)
+		return 1;
+	read_record(found.record, found.state);
+	return found.path[0] == '/' && strlen(found.path) == found.path_bytes && !strstr(found.path, "/../");
+}

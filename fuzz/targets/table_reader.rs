@@ -1,0 +1,35 @@
+//! A damaged table: every look-up ends, and what it finds is what was looked for.
+
+#![no_main]
+
+use headwater_abi::listing::find_in_blob;
+use headwater_abi::table::{AtomicU64, Reader, Record, word};
+use headwater_fuzz::{PATHS, STORE_INO, damaged_table};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|edits: &[u8]| read_table(&damaged_table(edits)));
+
+fn read_table(words: &[AtomicU64]) {
+    let Some(reader) = Reader::open(words) else { return };
+    let _ = reader.is_serving();
+    for at in [word::SCOPE_AT, word::STORE_AT, word::SOCKET_AT, word::COUNTERS_AT] {
+        let _ = reader.header_bytes(at);
+    }
+    for path in PATHS {
+        if let Some(record) = reader.find(path.as_bytes()) {
+            assert_eq!(record.path().as_deref(), Some(path.as_bytes()));
+            read_record(&record);
+        }
+    }
+    if let Some(record) = reader.find_inode(STORE_INO) {
+        let _ = record.path();
+        read_record(&record);
+    }
+}
+
+fn read_record(record: &Record<'_>) {
+    let _ = record.attr();
+    if let Some(blob) = record.aux() {
+        let _ = find_in_blob(&blob, b"liba.so");
+    }
+}

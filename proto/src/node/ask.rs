@@ -1,0 +1,197 @@
+//! Asking: the shared file system at the root, the parent elsewhere.
+
+use headwater_abi::Path;
+use headwater_abi::wire::{Aspect, Message};
+
+use super::{Link, Node};
+use crate::asks::{Key, Waiter};
+use crate::entries::{Lookup, aspect_of};
+use crate::{Output, Reply, Time};
+
+/// How long a path that could not be had is not asked for again, in milliseconds.
+const RETRY_MS_MIN: Time = 1000;
+/// Failures that are remembered.
+const FAILED_MAX: usize = 4096;
+/// `EIO`: the error of content that nobody can supply any more.
+pub(super) const EIO: u16 = 5;
+
+impl Node {
+    /// Lets `waiter` wait until `aspect` of `path` is known, and asks for it if nobody did yet.
+    pub(super) fn ask(&mut self, now: Time, path: Path, aspect: Aspect, waiter: Waiter) {
+        if is_content(aspect) && self.adopt_hard_link(&path, aspect) {
+            return self.woken.push_back(waiter);
+        }
+        let key = self.question(path, aspect);
+        if !self.asks.contains(&key) && !self.start(now, &key) {
+            return self.refuse(waiter);
+        }
+        if let Waiter::Client(id) = &waiter
+            && let Some(client) = self.clients.get_mut(id)
+        {
+            client.waits_for = Some(key.clone());
+        }
+        self.asks.join(&key, waiter);
+    }
+
+    /// What to wait for, to come nearer to `aspect` of `path`. There is one question about a path's
+    /// content at a time; and where a directory's listing hints that the file is complete under
+    /// another name, its attributes come first.
+    fn question(&self, path: Path, aspect: Aspect) -> Key {
+        if !is_content(aspect) {
+            return (path, aspect);
+        }
+        for asked in [Aspect::Loadable, Aspect::Whole] {
+            let key = (path.clone(), asked);
+            if self.asks.contains(&key) {
+                return key;
+            }
+        }
+        if let Some(arriving) = self.entries.get(&path).and_then(|e| e.arriving.as_ref()) {
+            return (path, aspect_of(&arriving.head));
+        }
+        let is_unknown = self.entries.get(&path).is_none();
+        if is_unknown && self.is_root() && self.entries.inode_hint(&path).is_some_and(|i| self.inodes.contains_key(&i))
+        {
+            return (path, Aspect::Entry);
+        }
+        (path, aspect)
+    }
+
+    /// Asks. False if that can't be done now.
+    fn start(&mut self, now: Time, key: &Key) -> bool {
+        let (path, aspect) = key;
+        let timeout_ms = self.config.limits.request_timeout_ms_max;
+        let entry = self.entries.get(path);
+        if is_content(*aspect) && entry.is_some_and(|e| e.arriving.is_some()) {
+            self.asks.insert(now, key.clone(), true, timeout_ms);
+            return true;
+        }
+        let room = self.config.limits.entries_max.saturating_sub(self.entries.len() + self.asks.len());
+        let failed_lately = self.failed.get(path).is_some_and(|&at| now.saturating_sub(at) < RETRY_MS_MIN);
+        if failed_lately || (entry.is_none() && room == 0) {
+            return false;
+        }
+        let is_sent = match self.parent.as_ref().map(|parent| parent.link) {
+            None => {
+                self.read(key);
+                true
+            }
+            Some(Link::Down) => return false,
+            Some(link) => link == Link::Up,
+        };
+        self.asks.insert(now, key.clone(), is_sent, timeout_ms);
+        if is_sent {
+            self.send_want(key);
+        }
+        true
+    }
+
+    pub(super) fn send_want(&mut self, (path, aspect): &Key) {
+        if let Some(parent) = &self.parent {
+            let message = Message::Want { path: path.clone(), aspect: *aspect, position: 0 };
+            self.outputs.push_back(Output::Send { to: parent.rank, message });
+        }
+    }
+
+    fn read(&mut self, (path, aspect): &Key) {
+        let path = path.clone();
+        match aspect {
+            Aspect::Entry => self.outputs.push_back(Output::ReadEntry { path }),
+            Aspect::Listing => self.outputs.push_back(Output::ReadListing { path }),
+            Aspect::Loadable | Aspect::Whole => self.reads_waiting.push_back((path, *aspect)),
+        }
+    }
+
+    /// Starts waiting reads of files as far as the bound allows.
+    pub(super) fn start_reads(&mut self) {
+        while self.reads.len() < self.config.limits.reads_in_flight_max {
+            let Some((path, aspect)) = self.reads_waiting.pop_front() else { return };
+            if !self.asks.contains(&(path.clone(), aspect)) || self.reads.contains_key(&path) {
+                continue;
+            }
+            self.reads.insert(path.clone(), aspect);
+            let complete = self.entries.get(&path).and_then(|e| e.complete.as_ref());
+            let have = complete.map(|c| (*c.head).clone());
+            self.outputs.push_back(Output::ReadFile { path, aspect, have, execute: aspect == Aspect::Whole });
+        }
+    }
+
+    /// Wakes those who wait for what is now known about `path`.
+    pub(super) fn wake(&mut self, path: &Path) {
+        for aspect in [Aspect::Entry, Aspect::Listing, Aspect::Loadable, Aspect::Whole] {
+            if self.entries.knows(path, aspect) {
+                self.release(&(path.clone(), aspect));
+            }
+        }
+    }
+
+    /// Wakes those who wait for an answer to this, whatever it is.
+    pub(super) fn release(&mut self, key: &Key) {
+        if let Some(ask) = self.asks.remove(key) {
+            self.woken.extend(ask.waiters());
+        }
+    }
+
+    /// Nobody can answer this now.
+    pub(super) fn fail(&mut self, key: &Key) {
+        if let Some(ask) = self.asks.remove(key) {
+            for waiter in ask.waiters() {
+                self.refuse(waiter);
+            }
+        }
+    }
+
+    /// As [`Node::fail`], and asking again has to wait a while.
+    pub(super) fn fail_for_now(&mut self, now: Time, key: &Key) {
+        if self.failed.len() >= FAILED_MAX {
+            self.failed.retain(|_, at| now.saturating_sub(*at) < RETRY_MS_MIN);
+        }
+        if self.failed.len() < FAILED_MAX {
+            self.failed.insert(key.0.clone(), now);
+        }
+        self.fail(key);
+    }
+
+    /// No content of this path can be had now.
+    pub(super) fn fail_content(&mut self, now: Time, path: &Path) {
+        for aspect in [Aspect::Loadable, Aspect::Whole] {
+            self.fail_for_now(now, &(path.clone(), aspect));
+        }
+    }
+
+    /// A question has seen no progress for too long.
+    pub(super) fn give_up(&mut self, now: Time, key: &Key) {
+        let (path, aspect) = key;
+        if is_content(*aspect) && !self.abandon(now, path, EIO, true) && self.reads.remove(path).is_some() {
+            self.outputs.push_back(Output::Discard { path: path.clone() });
+        }
+        self.fail_for_now(now, key);
+    }
+
+    fn refuse(&mut self, waiter: Waiter) {
+        match waiter {
+            Waiter::Client(id) => self.finish(id, Reply::Fallback),
+            Waiter::Child(want) => {
+                let message = Message::Unavailable { path: want.path, aspect: want.aspect };
+                self.outputs.push_back(Output::Send { to: want.rank, message });
+            }
+        }
+    }
+
+    /// The directory, if one is known, whose listing says that there is no such path.
+    pub(super) fn listed_absent_in(&self, path: &Path) -> Option<Path> {
+        let mut at = path.clone();
+        loop {
+            let parent = at.parent()?;
+            match self.entries.lookup(&at) {
+                Lookup::Missing => return Some(parent),
+                Lookup::Unknown => at = parent,
+                Lookup::Unlistable | Lookup::Found(_) => return None,
+            }
+        }
+    }
+}
+
+pub(super) fn is_content(aspect: Aspect) -> bool {
+    matches!(aspect, Aspect::Loadable | Aspect::Whole)
+}

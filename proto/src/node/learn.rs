@@ -1,0 +1,97 @@
+//! Facts: what becomes known about a path, and what the job's own changes take away again.
+
+use alloc::vec::Vec;
+
+use headwater_abi::wire::{Aspect, Fact, Message};
+use headwater_abi::{Path, Want};
+
+use super::Node;
+use crate::entries::{Learned, is_sound};
+use crate::policy::Thing;
+use crate::{Output, Publication, Rank, Time};
+
+/// Error numbers that say something about the path: `EPERM`, `EACCES`, `ENOTDIR`, `ENAMETOOLONG`,
+/// `ELOOP`. Others, such as `EIO`, say something about the moment and are left to the original.
+const LASTING: [u16; 5] = [1, 13, 20, 36, 40];
+
+impl Node {
+    /// The reader has answered.
+    pub(super) fn fact_read(&mut self, now: Time, path: Path, aspect: Aspect, fact: Fact) {
+        if self.is_root() && is_sound(&fact) {
+            self.learn(now, &path, fact, true);
+        }
+        let key = (path, aspect);
+        if self.is_root() && self.asks.contains(&key) {
+            self.fail_for_now(now, &key);
+        }
+    }
+
+    /// Takes a fact in and publishes it. True if it holds: it is new, or the same was known. A fact
+    /// that comes with content `is_alone` not, and is given to children with the content.
+    pub(super) fn learn(&mut self, now: Time, path: &Path, fact: Fact, is_alone: bool) -> bool {
+        let is_passing = matches!(&fact, Fact::Error(errno) if !LASTING.contains(errno));
+        if is_passing || !self.scope.contains(path) || self.live.covers(path) {
+            return false;
+        }
+        match self.entries.learn(path, fact) {
+            Learned::New => {}
+            Learned::Known => return true,
+            Learned::Contradiction => return false,
+            Learned::Full => {
+                for aspect in [Aspect::Entry, Aspect::Listing, Aspect::Loadable, Aspect::Whole] {
+                    self.fail_for_now(now, &(path.clone(), aspect));
+                }
+                return false;
+            }
+        }
+        if let Some(fact) = self.entries.fact(path).cloned() {
+            self.publish(Publication::Fact { path: path.clone(), fact });
+        }
+        if is_alone {
+            self.fresh.push_back(Thing::Fact(path.clone()));
+        }
+        self.wake(path);
+        true
+    }
+
+    /// A process is about to change `path`. Where that is a link, either it or what it leads to
+    /// changes; only `NO_FOLLOW` tells which.
+    pub(super) fn request_live(&mut self, path: &Path, want: Want) {
+        let tree = want.contains(Want::TREE);
+        let target = self.map().walk(path, want).path;
+        let link = self.map().walk(path, want | Want::NO_FOLLOW).path;
+        self.go_live(&target, tree, None);
+        self.go_live(&link, tree, None);
+    }
+
+    /// The job changes `path`, and everything below it if `tree`. Told by `from`, or by a process.
+    pub(super) fn go_live(&mut self, path: &Path, tree: bool, from: Option<Rank>) {
+        if !self.scope.contains(path) || self.live.covers_as(path, tree) {
+            return;
+        }
+        if self.live.len() < self.config.limits.entries_max {
+            self.live.insert(path, tree);
+        }
+        let parent = self.parent.as_ref().map(|parent| parent.rank);
+        for to in self.children.keys().copied().chain(parent).filter(|&to| Some(to) != from) {
+            let message = Message::Live { path: path.clone(), tree };
+            self.outputs.push_back(Output::Send { to, message });
+        }
+        self.set_live(path, tree);
+        if tree {
+            let below: Vec<Path> = self.entries.descendants(path).cloned().collect();
+            for path in below {
+                self.set_live(&path, false);
+            }
+        }
+        // Whoever waits for something that is now the original's business is done.
+        for key in self.asks.keys(|(asked, _), _| asked == path || (tree && asked.is_within(path))) {
+            self.release(&key);
+        }
+    }
+
+    fn set_live(&mut self, path: &Path, tree: bool) {
+        self.publish(Publication::Live { path: path.clone(), tree });
+        self.forget_content(path);
+    }
+}

@@ -1,0 +1,173 @@
+//! Who gets what nobody of them asked for.
+//!
+//! *Adaptive* starts with pull. As soon as a majority of a node's children have asked for the same
+//! thing, the other children get it too. What was asked for is *decided* then, or, against a
+//! majority, [`DECISION_MS`] after it was obtained. While at least [`AGREED_MIN`] of the last
+//! [`WINDOW`] decisions were for a majority, new things are pushed at once; but one in
+//! [`PROBE_EVERY`], by chance, is left to be asked for, so that a change of the program's ways is seen.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use headwater_abi::Path;
+
+use crate::{Policy, Rank, Time};
+
+const WINDOW: usize = 32;
+const AGREED_MIN: usize = WINDOW * 3 / 4;
+const PROBE_EVERY: u64 = 8;
+const DECISION_MS: Time = 1000;
+const UNDECIDED_MAX: usize = 1024;
+
+/// Something that children ask for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Thing {
+    /// What a path is.
+    Fact(Path),
+    /// A file's content.
+    Content(Path),
+}
+
+/// Which children have a thing, have it on its way, or asked for it.
+#[derive(Debug, Default)]
+pub(crate) struct Audience {
+    everybody: bool,
+    ranks: Vec<Rank>,
+}
+
+impl Audience {
+    pub(crate) fn contains(&self, rank: Rank) -> bool {
+        self.everybody || self.ranks.binary_search(&rank).is_ok()
+    }
+
+    pub(crate) fn insert(&mut self, rank: Rank) {
+        if let (false, Err(at)) = (self.everybody, self.ranks.binary_search(&rank)) {
+            self.ranks.insert(at, rank);
+        }
+    }
+
+    /// From now on it counts as everybody's.
+    pub(crate) fn insert_everybody(&mut self) {
+        *self = Audience { everybody: true, ranks: Vec::new() };
+    }
+
+    /// How many asked; `None` once everybody has it.
+    pub(crate) fn count(&self) -> Option<usize> {
+        (!self.everybody).then_some(self.ranks.len())
+    }
+}
+
+/// The policy and what it has learnt.
+#[derive(Debug)]
+pub(crate) struct Spread {
+    policy: Policy,
+    decisions: VecDeque<bool>,
+    undecided: BTreeSet<Thing>,
+    waiting: VecDeque<(Time, Thing)>,
+    /// State of the generator that chooses the probes.
+    random: u64,
+}
+
+impl Spread {
+    pub(crate) fn new(policy: Policy, seed: u64) -> Spread {
+        Spread {
+            policy,
+            decisions: VecDeque::new(),
+            undecided: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            random: seed,
+        }
+    }
+
+    /// Whether a thing that was just obtained is to be given to all children.
+    pub(crate) fn pushes_new(&mut self, now: Time) -> bool {
+        match self.policy {
+            Policy::Push => true,
+            Policy::Pull => false,
+            Policy::Adaptive => {
+                self.expire(now);
+                let agreed = self.decisions.iter().filter(|&&d| d).count();
+                if self.decisions.len() < WINDOW || agreed < AGREED_MIN {
+                    return false;
+                }
+                !self.random().is_multiple_of(PROBE_EVERY)
+            }
+        }
+    }
+
+    /// A child has asked for `thing`, which `asked` of `children` now have done (`None`: everybody has
+    /// it). True if the others are to get it.
+    pub(crate) fn asked(&mut self, now: Time, thing: Thing, asked: Option<usize>, children: usize) -> bool {
+        let (Policy::Adaptive, Some(asked)) = (self.policy, asked) else { return false };
+        if asked >= children.div_ceil(2).max(2) {
+            if self.undecided.remove(&thing) {
+                self.decide(true);
+            }
+            return true;
+        }
+        if asked == 1 && self.undecided.len() < UNDECIDED_MAX && self.undecided.insert(thing.clone()) {
+            self.waiting.push_back((now, thing));
+        }
+        false
+    }
+
+    fn expire(&mut self, now: Time) {
+        while self.waiting.front().is_some_and(|(since, _)| now.saturating_sub(*since) >= DECISION_MS) {
+            if let Some((_, thing)) = self.waiting.pop_front()
+                && self.undecided.remove(&thing)
+            {
+                self.decide(false);
+            }
+        }
+    }
+
+    /// SplitMix64 (Steele, Lea and Flood, OOPSLA'14).
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn decide(&mut self, majority: bool) {
+        if self.decisions.len() == WINDOW {
+            self.decisions.pop_front();
+        }
+        self.decisions.push_back(majority);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    fn thing(number: u64) -> Thing {
+        Thing::Fact(Path::new(format!("/{number}").as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn adaptive_pushes_while_majorities_agree() {
+        let mut spread = Spread::new(Policy::Adaptive, 1);
+        for number in 0..WINDOW as u64 {
+            assert!(!spread.pushes_new(0));
+            assert!(!spread.asked(0, thing(number), Some(1), 4));
+            assert!(spread.asked(0, thing(number), Some(2), 4));
+        }
+        let pushed = (0..800).filter(|_| spread.pushes_new(0)).count();
+        assert!((600..800).contains(&pushed), "{pushed} of 800 were pushed, but for the probes");
+        for number in 100..109 {
+            assert!(!spread.asked(1, thing(number), Some(1), 4));
+        }
+        assert!((0..100).any(|_| spread.pushes_new(2)), "nothing is decided against a majority yet");
+        assert!((0..100).all(|_| !spread.pushes_new(1 + DECISION_MS)), "9 of the last 32 found no majority");
+    }
+
+    #[test]
+    fn one_child_is_no_majority() {
+        let mut spread = Spread::new(Policy::Adaptive, 1);
+        assert!(!spread.asked(0, thing(0), Some(1), 1));
+        assert!(!Spread::new(Policy::Pull, 1).asked(0, thing(0), Some(5), 5));
+        assert!(Spread::new(Policy::Push, 1).pushes_new(0));
+    }
+}

@@ -1,0 +1,140 @@
+//! What flows to one child: a cursor over the store for each file, a bounded number of chunks in
+//! flight, and turns between files chunk by chunk. A slow child costs its cursors and delays nobody.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+
+use headwater_abi::Path;
+use headwater_abi::wire::{CHUNK_BYTES_MAX, FileHead, Message, TransferId};
+
+use crate::entries::{Entries, aspect_of, covers};
+use crate::{Output, Rank};
+
+/// One file on its way.
+#[derive(Debug)]
+struct Cursor {
+    path: Path,
+    head: Arc<FileHead>,
+    position: u64,
+    is_announced: bool,
+    /// Whether it stands in the queue; if not, it waits for more to arrive here.
+    is_ready: bool,
+}
+
+/// A child and what flows to it.
+#[derive(Debug, Default)]
+pub(crate) struct Child {
+    cursors: BTreeMap<TransferId, Cursor>,
+    by_path: BTreeMap<Path, TransferId>,
+    ready: VecDeque<TransferId>,
+    /// The files of the chunks that the network has not taken yet.
+    in_flight: VecDeque<Path>,
+}
+
+impl Child {
+    /// Whether content that is enough for what `head` describes is on its way.
+    pub(crate) fn receives(&self, path: &Path, head: &FileHead) -> bool {
+        self.cursor(path).is_some_and(|c| covers(&c.head, aspect_of(head)))
+    }
+
+    /// Whether the store's copy of this path is needed for what is on its way.
+    pub(crate) fn needs(&self, path: &Path) -> bool {
+        self.by_path.contains_key(path) || self.in_flight.contains(path)
+    }
+
+    /// Starts to send content from `position`. Less content of the same file gives way to it.
+    pub(crate) fn start(&mut self, id: TransferId, path: &Path, head: Arc<FileHead>, position: u64) {
+        self.stop(path);
+        let cursor = Cursor { path: path.clone(), head, position, is_announced: false, is_ready: true };
+        self.cursors.insert(id, cursor);
+        self.by_path.insert(path.clone(), id);
+        self.ready.push_back(id);
+    }
+
+    /// Sends no more of this file. Gives the transfer, and whether the child has heard of it.
+    pub(crate) fn stop(&mut self, path: &Path) -> Option<(TransferId, bool)> {
+        let id = self.by_path.remove(path)?;
+        let cursor = self.cursors.remove(&id)?;
+        self.ready.retain(|&ready| ready != id);
+        Some((id, cursor.is_announced))
+    }
+
+    /// As [`Child::stop`], if it is the content with this very head.
+    pub(crate) fn stop_content(&mut self, path: &Path, head: &Arc<FileHead>) -> Option<(TransferId, bool)> {
+        self.cursor(path).filter(|c| Arc::ptr_eq(&c.head, head))?;
+        self.stop(path)
+    }
+
+    /// The child wants no more of this.
+    pub(crate) fn cancel(&mut self, id: TransferId) {
+        if let Some(path) = self.cursors.get(&id).map(|c| c.path.clone()) {
+            self.stop(&path);
+        }
+    }
+
+    /// More of this file has arrived here.
+    pub(crate) fn wake(&mut self, path: &Path) {
+        if let Some(&id) = self.by_path.get(path)
+            && let Some(cursor) = self.cursors.get_mut(&id)
+            && !cursor.is_ready
+        {
+            cursor.is_ready = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    pub(crate) fn chunk_sent(&mut self) {
+        self.in_flight.pop_front();
+    }
+
+    /// Puts out as many chunks as the bound allows.
+    pub(crate) fn pump(&mut self, to: Rank, entries: &Entries, in_flight_max: usize, out: &mut VecDeque<Output>) {
+        while self.in_flight.len() < in_flight_max {
+            let Some(id) = self.ready.pop_front() else { return };
+            let Some(cursor) = self.cursors.get_mut(&id) else { continue };
+            let available = entries.get(&cursor.path).and_then(|e| e.available(&cursor.head));
+            let available = available.expect("content that is being sent is kept");
+            if !cursor.is_announced {
+                cursor.is_announced = true;
+                out.push_back(Output::Send { to, message: cursor.announcement(id) });
+            }
+            if let Some(chunk) = cursor.next_chunk(to, id, available) {
+                out.push_back(chunk);
+                self.in_flight.push_back(cursor.path.clone());
+            }
+            if cursor.position == cursor.head.content_bytes() {
+                self.by_path.remove(&cursor.path);
+                self.cursors.remove(&id);
+            } else if cursor.position < available {
+                self.ready.push_back(id);
+            } else {
+                cursor.is_ready = false;
+            }
+        }
+    }
+
+    fn cursor(&self, path: &Path) -> Option<&Cursor> {
+        self.cursors.get(self.by_path.get(path)?)
+    }
+}
+
+impl Cursor {
+    fn announcement(&self, transfer: TransferId) -> Message {
+        Message::File {
+            transfer,
+            path: self.path.clone(),
+            aspect: aspect_of(&self.head),
+            head: (*self.head).clone(),
+            position: self.position,
+        }
+    }
+
+    fn next_chunk(&mut self, to: Rank, transfer: TransferId, available: u64) -> Option<Output> {
+        let ready = available.checked_sub(self.position).filter(|&bytes| bytes > 0)?;
+        let (offset, in_range) = self.head.locate(self.position)?;
+        let bytes = ready.min(in_range).min(CHUNK_BYTES_MAX as u64);
+        let position = self.position;
+        self.position += bytes;
+        Some(Output::SendChunk { to, transfer, path: self.path.clone(), position, offset, bytes: bytes as u32 })
+    }
+}

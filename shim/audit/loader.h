@@ -1,0 +1,96 @@
+/* The loader's side of the shim: what audit.c, objects.c, search.c, ldcache.c and symbols.c share.
+ *
+ * All of it runs in the loader's callbacks, under the loader's lock, but for hw_original_origin. */
+#ifndef HEADWATER_LOADER_H
+#define HEADWATER_LOADER_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <link.h>
+
+#include "shim.h"
+
+/* What the kernel told the process at its start. */
+struct hw_start {
+	const char *library_path;       /* LD_LIBRARY_PATH, NULL if unset */
+	const char *platform;           /* AT_PLATFORM, NULL if there is none */
+	char *execfn;                   /* AT_EXECFN */
+	size_t page_bytes;
+	bool loader_run_directly;       /* as `ld.so PROGRAM`, with options that change the search */
+};
+extern struct hw_start hw_start;
+
+/* ---- objects.c ---- */
+
+struct hw_object {
+	struct hw_object *next;         /* of all records, used or not */
+	struct link_map *map;           /* NULL if the record is not in use */
+	struct hw_object *loader;       /* as glibc's l_loader: whose RPATH counts too; NULL for dlopen's own */
+	int slot;                       /* the namespace's, -1 if it has none */
+	bool from_store;
+	uint64_t dev, ino;              /* the original's; zero if it is not in the scope */
+	const char *path;               /* the original's absolute path, "" if it has none */
+	const char *rpath, *runpath, *soname;   /* NULL if absent; no rpath where there is a runpath */
+	const char *strings;            /* DT_STRTAB */
+	uint64_t flags_1;
+};
+
+/* Memory that is never given back; NULL if there is none. */
+void *hw_arena(size_t bytes);
+
+/* A string that is kept once, with room for what is known of it. */
+struct hw_kept {
+	struct hw_kept *next;
+	uint64_t hash;
+	void *known;
+	size_t bytes;
+	char text[];
+};
+struct hw_kept *hw_keep(const char *text, size_t bytes);
+
+struct hw_object *hw_object_new(struct link_map *map, int slot);
+void hw_object_free(struct hw_object *object);
+/* The object that a cookie stands for; NULL if it has not been opened by the shim. */
+struct hw_object *hw_object_of(const uintptr_t *cookie);
+uintptr_t hw_object_cookie(struct hw_object *object);
+/* An object of the namespace that was loaded from the original (dev, ino) or its copy. */
+struct hw_object *hw_object_same(int slot, uint64_t dev, uint64_t ino);
+/* The program; NULL before it has been opened. */
+struct hw_object *hw_object_main(void);
+
+/* The directory that $ORIGIN means, kept; NULL if unknown. */
+const char *hw_object_origin(struct hw_object *object);
+/* Shows `display` as the object's name and its directory as its $ORIGIN, where they show the
+ * store's. `limit` is an address behind the link map's own members. */
+void hw_object_rename(struct hw_object *object, const char *display, const void *limit);
+
+/* ---- search.c ---- */
+
+/* What a name leads to. */
+struct hw_target {
+	bool in_store;
+	uint64_t dev, ino;              /* the original's, zero if not known */
+	size_t path_bytes;
+	char path[HW_PATH_MAX];         /* absolute, spelled as the loader would */
+};
+
+/* Finds a name without a slash as glibc would for a dependency or dlopen of `loader`. False if
+ * that can't be said for sure, and glibc must search. */
+bool hw_search(struct hw_object *loader, const char *name, struct hw_target *target);
+
+/* ---- ldcache.c ---- */
+
+/* The path that /etc/ld.so.cache gives for a name; NULL if it has none or leaves a choice. */
+const char *hw_ldcache_find(const char *name);
+void hw_ldcache_release(void);
+
+/* ---- symbols.c ---- */
+
+/* An object's dynamic entry as an address, whether or not the loader has relocated it. */
+const void *hw_dynamic_address(const struct link_map *map, uint64_t value);
+/* Puts the wrappers in the place of the functions that libc (or an older glibc's libpthread or libdl)
+ * exports, for whatever is bound to them from now on, and keeps the functions' addresses. */
+void hw_redirect(const struct link_map *map, int slot);
+
+#endif

@@ -1,0 +1,284 @@
+/* The loaded objects: what the shim remembers of each, and the original names that the program and
+ * its debugger see.
+ *
+ * glibc computes an object's $ORIGIN from the path that it opened, and keeps it in a member of its
+ * link map that no interface names. Where that stands is found once, by content, in the first object
+ * from the store; then the string is shortened in place, as l_name is, and everything that derives
+ * from it (RPATHs, dlinfo, dlopen("$ORIGIN/...")) is the original's. If it can't be found, paths below
+ * the store are mapped back where they come up. */
+#include "loader.h"
+#include "sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#define ARENA_BYTES ((size_t)128 << 10)
+#define CHUNK_BYTES ((size_t)1 << 20)
+#define KEPT_BUCKETS 1024
+/* Objects in which the place of $ORIGIN is sought before giving up. */
+#define ORIGIN_TRIES 8
+/* Two strings that malloc returned one after the other are hardly further apart. */
+#define NEAR_BYTES ((uintptr_t)1 << 20)
+
+struct hw_start hw_start;
+
+static _Alignas(16) char first_chunk[ARENA_BYTES];
+static struct {
+	char *at;
+	size_t left;
+} arena = { first_chunk, ARENA_BYTES };
+static struct hw_kept *kept[KEPT_BUCKETS];
+static struct hw_object *objects;
+static struct hw_object *program;
+
+static size_t origin_at;        /* offset of the origin in a link map; 0: not found */
+static unsigned origin_tries;
+
+void *hw_arena(size_t bytes)
+{
+	bytes = (bytes + 15) & ~(size_t)15;
+	if (bytes > arena.left) {
+		if (bytes > CHUNK_BYTES)
+			return NULL;
+		long chunk = hw_sys(__NR_mmap, NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
+		if (chunk < 0 && chunk > -4096)
+			return NULL;
+		arena.at = (char *)chunk;
+		arena.left = CHUNK_BYTES;
+	}
+	void *block = arena.at;
+	arena.at += bytes;
+	arena.left -= bytes;
+	return block;
+}
+
+struct hw_kept *hw_keep(const char *text, size_t bytes)
+{
+	uint64_t hash = hw_hash(text, bytes);
+	struct hw_kept **bucket = &kept[hash % KEPT_BUCKETS], *entry;
+
+	for (entry = *bucket; entry; entry = entry->next)
+		if (entry->hash == hash && entry->bytes == bytes && memcmp(entry->text, text, bytes) == 0)
+			return entry;
+	entry = hw_arena(sizeof(*entry) + bytes + 1);
+	if (entry) {
+		*entry = (struct hw_kept){ .next = *bucket, .hash = hash, .bytes = bytes };
+		memcpy(entry->text, text, bytes);
+		entry->text[bytes] = '\0';
+		*bucket = entry;
+	}
+	return entry;
+}
+
+static void read_dynamic(struct hw_object *object)
+{
+	const char *strings = NULL;
+	const Elf64_Dyn *entry;
+
+	for (entry = object->map->l_ld; entry && entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == DT_STRTAB)
+			strings = hw_dynamic_address(object->map, entry->d_un.d_ptr);
+	object->strings = strings;
+	for (entry = object->map->l_ld; strings && entry->d_tag != DT_NULL; entry++) {
+		const char *text = strings + entry->d_un.d_val;
+
+		if (entry->d_tag == DT_RPATH)
+			object->rpath = text;
+		else if (entry->d_tag == DT_RUNPATH)
+			object->runpath = text;
+		else if (entry->d_tag == DT_SONAME)
+			object->soname = text;
+		else if (entry->d_tag == DT_FLAGS_1)
+			object->flags_1 = entry->d_un.d_val;
+	}
+	if (object->runpath)
+		object->rpath = NULL;
+}
+
+struct hw_object *hw_object_new(struct link_map *map, int slot)
+{
+	struct hw_object *object = objects;
+
+	while (object && object->map)
+		object = object->next;
+	if (!object) {
+		object = hw_arena(sizeof(*object));
+		if (!object)
+			return NULL;
+		*object = (struct hw_object){ .next = objects };
+		__atomic_store_n(&objects, object, __ATOMIC_RELEASE);
+	}
+	*object = (struct hw_object){ .next = object->next, .map = map, .slot = slot, .path = "" };
+	read_dynamic(object);
+	if (!program)
+		program = object;
+	return object;
+}
+
+void hw_object_free(struct hw_object *object)
+{
+	for (struct hw_object *other = objects; other; other = other->next)
+		if (other->loader == object)
+			other->loader = NULL;
+	object->map = NULL;
+}
+
+struct hw_object *hw_object_of(const uintptr_t *cookie)
+{
+	struct hw_object *object = (struct hw_object *)(*cookie & ~(uintptr_t)1);
+
+	return *cookie & 1 && object->map ? object : NULL;
+}
+
+uintptr_t hw_object_cookie(struct hw_object *object)
+{
+	/* Before la_objopen a cookie is the link map's address, which is even. */
+	return (uintptr_t)object | 1;
+}
+
+struct hw_object *hw_object_same(int slot, uint64_t dev, uint64_t ino)
+{
+	for (struct hw_object *object = objects; ino && object; object = object->next)
+		if (object->ino == ino && object->dev == dev && object->slot == slot && object->map)
+			return object;
+	return NULL;
+}
+
+struct hw_object *hw_object_main(void)
+{
+	return program;
+}
+
+/* ---- original names ---- */
+
+/* The length of a path's directory; 1 for "/". */
+static size_t directory_bytes(const char *path)
+{
+	size_t bytes = strlen(path);
+
+	while (bytes && path[bytes - 1] != '/')
+		bytes--;
+	return bytes > 1 ? bytes - 1 : bytes;
+}
+
+const char *hw_object_origin(struct hw_object *object)
+{
+	const struct hw_kept *directory;
+
+	if (object == program && !*object->path) {
+		char path[HW_PATH_MAX];
+		long bytes = hw_sys(__NR_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof(path) - 1);
+		const struct hw_kept *exe = bytes > 0 ? hw_keep(path, (size_t)bytes) : NULL;
+
+		object->path = exe ? exe->text : "";
+	}
+	if (object->path[0] != '/')
+		return NULL;
+	directory = hw_keep(object->path, directory_bytes(object->path));
+	return directory ? directory->text : NULL;
+}
+
+/* True if eight bytes can be read there: the kernel looks at the signal set before it refuses. */
+static bool readable(uintptr_t address)
+{
+	return hw_sys(__NR_rt_sigprocmask, ~0, address, NULL, 8) != -EFAULT;
+}
+
+static char **origin_of(const struct link_map *map, size_t at)
+{
+	return (char **)((char *)map + at);
+}
+
+/* Finds the member of the link map, before `limit`, that points to this directory's text. */
+static void find_origin(const struct link_map *map, const char *name, const void *limit)
+{
+	size_t directory = directory_bytes(name), bytes = (size_t)((const char *)limit - (const char *)map);
+
+	if (origin_at || origin_tries++ >= ORIGIN_TRIES || bytes > 4096)
+		return;
+	for (size_t at = sizeof(*map); at + sizeof(char *) <= bytes; at += sizeof(char *)) {
+		uintptr_t value = (uintptr_t)*origin_of(map, at);
+		uintptr_t distance = value > (uintptr_t)name ? value - (uintptr_t)name : (uintptr_t)name - value;
+
+		if (distance == 0 || distance > NEAR_BYTES || (value >= (uintptr_t)map && value < (uintptr_t)limit))
+			continue;
+		if (value / hw_start.page_bytes != (uintptr_t)name / hw_start.page_bytes && !readable(value))
+			continue;
+		const char *text = (const char *)value;
+		size_t same = 0;
+		while (same < directory && text[same] == name[same])
+			same++;
+		if (same == directory && text[same] == '\0') {
+			origin_at = at;
+			return;
+		}
+	}
+}
+
+static void shorten(char *text)
+{
+	const char *original = hw_strip_store(text);
+
+	if (original)
+		memmove(text, original, strlen(original) + 1);
+}
+
+/* The program's own $ORIGIN is computed when it is first needed, from /proc/self/exe. */
+static void rename_program(void)
+{
+	char **origin = program ? origin_of(program->map, origin_at) : NULL;
+
+	if (!origin || !*hw_executable() || *origin == (char *)-1)
+		return;
+	if (*origin)
+		shorten(*origin);
+	else
+		*origin = (char *)hw_object_origin(program);
+}
+
+void hw_object_rename(struct hw_object *object, const char *display, const void *limit)
+{
+	struct link_map *map = object->map;
+	const char *original = hw_strip_store(map->l_name);
+
+	if (!original)
+		return;
+	bool unknown = origin_at == 0;
+	find_origin(map, map->l_name, limit);
+	if (origin_at) {
+		char **origin = origin_of(map, origin_at);
+
+		if (*origin && *origin != (char *)-1)
+			shorten(*origin);
+		if (unknown)
+			rename_program();
+	}
+	if (!display || strlen(display) > strlen(map->l_name))
+		display = original;
+	memmove(map->l_name, display, strlen(display) + 1);
+}
+
+bool hw_original_origin(const struct link_map *map, char out[HW_PATH_MAX])
+{
+	struct hw_object *object = __atomic_load_n(&objects, __ATOMIC_ACQUIRE);
+
+	while (object && object->map != map)
+		object = object->next;
+	if (!object || !object->from_store || object->path[0] != '/')
+		return false;
+	size_t bytes = directory_bytes(object->path);
+	if (bytes >= HW_PATH_MAX)
+		return false;
+	memcpy(out, object->path, bytes);
+	out[bytes] = '\0';
+	return true;
+}
+
+const char *hw_executable(void)
+{
+	const char *original = hw_strip_store(hw_start.execfn);
+
+	return original ? original : "";
+}

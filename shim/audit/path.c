@@ -1,0 +1,120 @@
+/* Paths as text: what a program's path is called absolutely, and what it is called in the store. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+
+#include "path.h"
+#include "sys.h"
+
+size_t hw_append(char out[HW_PATH_MAX], size_t length, const char *text, size_t bytes)
+{
+	size_t at = 0;
+
+	while (at < bytes) {
+		size_t start = at;
+
+		while (at < bytes && text[at] != '/')
+			at++;
+		size_t name = at - start;
+		if (name && !(name == 1 && text[start] == '.')) {
+			if (length + 1 + name >= HW_PATH_MAX)
+				return HW_TOO_LONG;
+			out[length] = '/';
+			for (size_t i = 0; i < name; i++)
+				out[length + 1 + i] = text[start + i];
+			length += 1 + name;
+		}
+		at++;
+	}
+	return length;
+}
+
+size_t hw_finish(char out[HW_PATH_MAX], size_t length)
+{
+	if (length == 0)
+		out[length++] = '/';
+	out[length] = '\0';
+	return length;
+}
+
+size_t hw_dotdot(const char *path, size_t bytes)
+{
+	for (size_t at = 0; at + 2 < bytes; at++)
+		if (path[at + 1] == '.' && path[at] == '/' && path[at + 2] == '.' &&
+		    (at + 3 == bytes || path[at + 3] == '/'))
+			return at;
+	return bytes;
+}
+
+/* The path of the directory that a relative path starts from; its length or a negative error. */
+static long directory_of(int dirfd, char out[HW_PATH_MAX])
+{
+	char link[32] = "/proc/self/fd/";
+	size_t end = strlen(link);
+	long length;
+
+	if (dirfd == AT_FDCWD) {
+		length = hw_sys(__NR_getcwd, out, HW_PATH_MAX);
+		length = length > 0 ? length - 1 : length;
+	} else {
+		char digits[12];
+		size_t count = 0;
+
+		if (dirfd < 0)
+			return -EBADF;
+		for (unsigned rest = (unsigned)dirfd; rest || !count; rest /= 10)
+			digits[count++] = (char)('0' + rest % 10);
+		while (count)
+			link[end++] = digits[--count];
+		length = hw_sys(__NR_readlinkat, AT_FDCWD, link, out, HW_PATH_MAX - 1);
+	}
+	if (length < 0)
+		return length;
+	if (length == 0 || length >= HW_PATH_MAX - 1 || out[0] != '/')
+		return -ENOENT;
+	out[length] = '\0';
+	return length;
+}
+
+int hw_absolute(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes)
+{
+	size_t length = 0, given = 0;
+	const char *inner;
+
+	if (!hw_attached() || !path || !*path)
+		return -ENOENT;
+	while (given < HW_PATH_MAX && path[given])
+		given++;
+	if (given == HW_PATH_MAX)
+		return -ENAMETOOLONG;
+	if (*path != '/') {
+		long start = directory_of(dirfd, out);
+
+		if (start < 0)
+			return (int)start;
+		inner = hw_strip_store(out);
+		/* Cleaning only shortens, so it can be done in place. */
+		length = hw_append(out, 0, inner ? inner : out, strlen(inner ? inner : out));
+	} else if ((inner = hw_strip_store(path))) {
+		given -= (size_t)(inner - path);
+		path = inner;
+	}
+	length = hw_append(out, length, path, given);
+	if (length == HW_TOO_LONG)
+		return -ENAMETOOLONG;
+	*bytes = hw_finish(out, length);
+	return hw_in_scope(out, *bytes) ? 0 : -EXDEV;
+}
+
+int hw_store_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX])
+{
+	size_t prefix;
+	const char *store = hw_store_prefix(&prefix);
+
+	if (prefix == 0 || bytes >= HW_PATH_MAX)
+		return -ENAMETOOLONG;
+	memcpy(out, store, prefix);
+	memcpy(out + prefix, path, bytes);
+	out[prefix + bytes] = '\0';
+	return (int)(prefix + bytes);
+}

@@ -1,0 +1,17 @@
+/* Cleaning paths; shared by path.c and resolve.c. */
+#ifndef HEADWATER_PATH_H
+#define HEADWATER_PATH_H
+
+#include "shim.h"
+
+#define HW_TOO_LONG SIZE_MAX
+
+/* Appends the components of `text`, without empty ones and ".", to the `length` bytes in `out`,
+ * where "" stands for the root. The new length, or HW_TOO_LONG. */
+size_t hw_append(char out[HW_PATH_MAX], size_t length, const char *text, size_t bytes);
+/* Makes "/" of "" and terminates it. The new length. */
+size_t hw_finish(char out[HW_PATH_MAX], size_t length);
+/* Where the first component ".." begins, its slash included; `bytes` if there is none. */
+size_t hw_dotdot(const char *path, size_t bytes);
+
+#endif

@@ -1,0 +1,272 @@
+/* From a program's path to the table's answer.
+ *
+ * A path that has a record is found with one probe. Otherwise the nearest known ancestor decides: a
+ * link is put in the path's place and the search starts again, a complete listing tells what is
+ * absent, and only what remains is asked of the daemon, once. Paths in the table are canonical, so
+ * an exact record needs no look at its ancestors. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+
+#include "path.h"
+#include "sys.h"
+
+/* As many links as the kernel follows. */
+#define LINKS_MAX 40
+#define ERRNO_MAX 4095
+
+enum step {
+	STEP_KNOWN,     /* the prefix has a record */
+	STEP_AGAIN,     /* the path was rewritten */
+	STEP_FAILS,     /* found->error */
+	STEP_ASK,
+	STEP_ORIGINAL,
+};
+
+struct walk {
+	struct hw_found *found;
+	unsigned links;
+	bool must_be_dir;
+};
+
+static enum step fails(struct walk *walk, int error)
+{
+	walk->found->error = error;
+	return STEP_FAILS;
+}
+
+/* The error that a record stands for. */
+static enum step fails_as_known(struct walk *walk)
+{
+	int error = HW_ERRNO(walk->found->state);
+
+	return error > 0 && error <= ERRNO_MAX ? fails(walk, error) : STEP_ASK;
+}
+
+/* Puts a link's target in the place of the first `end` bytes of the path. */
+__attribute__((noinline)) static enum step follow(struct walk *walk, size_t end)
+{
+	struct hw_found *found = walk->found;
+	char path[HW_PATH_MAX];
+	size_t bytes, parent = end;
+	const char *target = hw_link_target(found->record, &bytes);
+
+	if (!target)
+		return STEP_ASK;
+	if (++walk->links > LINKS_MAX)
+		return fails(walk, ELOOP);
+	while (parent && found->path[parent - 1] != '/')
+		parent--;
+	size_t length = target[0] == '/' ? 0 : hw_append(path, 0, found->path, parent);
+	length = length == HW_TOO_LONG ? length : hw_append(path, length, target, bytes);
+	if (end == found->path_bytes && target[bytes - 1] == '/')
+		walk->must_be_dir = true;
+	if (length != HW_TOO_LONG)
+		length = hw_append(path, length, found->path + end, found->path_bytes - end);
+	if (length == HW_TOO_LONG)
+		return fails(walk, ENAMETOOLONG);
+	found->path_bytes = hw_finish(path, length);
+	memcpy(found->path, path, found->path_bytes + 1);
+	return STEP_AGAIN;
+}
+
+/* What a known ancestor, the first `cut` bytes, says of the component after it. */
+static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
+{
+	struct hw_found *found = walk->found;
+	uint64_t state = found->state;
+	size_t name = cut ? cut + 1 : 1, name_end = name;
+
+	if (state & (HW_LIVE | HW_TREE_LIVE))
+		return STEP_ORIGINAL;
+	switch (HW_KIND(state)) {
+	case HW_LINK:
+		return follow(walk, cut);
+	case HW_ABSENT:
+		return fails(walk, ENOENT);
+	case HW_ERROR:
+		return fails_as_known(walk);
+	case HW_FILE:
+	case HW_OTHER:
+		return fails(walk, ENOTDIR);
+	case HW_DIR:
+		break;
+	default:
+		return STEP_ASK;
+	}
+	if (state & HW_LISTING_LIVE)
+		return STEP_ORIGINAL;
+	const struct hw_listing *listing = hw_listing_of(found->record, state);
+	if (!listing)
+		return STEP_ASK;
+	while (name_end < end && found->path[name_end] != '/')
+		name_end++;
+	if (hw_listing_has(found->record, listing, found->path + name, name_end - name, NULL) == 0)
+		return fails(walk, ENOENT);
+	return STEP_ASK;
+}
+
+/* Looks at the first `end` bytes of the path, which hold no "..". */
+static enum step look(struct walk *walk, size_t end, bool follow_last)
+{
+	struct hw_found *found = walk->found;
+
+	if (!hw_in_scope(found->path, end))
+		return STEP_ORIGINAL;
+	found->record = hw_find(found->path, end, &found->state);
+	if (found->record) {
+		if (found->state & (HW_LIVE | HW_TREE_LIVE))
+			return STEP_ORIGINAL;
+		switch (HW_KIND(found->state)) {
+		case HW_ABSENT:
+			return fails(walk, ENOENT);
+		case HW_ERROR:
+			return fails_as_known(walk);
+		case HW_LINK:
+			return follow_last ? follow(walk, end) : STEP_KNOWN;
+		case HW_DIR:
+		case HW_FILE:
+		case HW_OTHER:
+			return STEP_KNOWN;
+		}
+	}
+	for (size_t cut = end; cut > 1;) {
+		while (found->path[--cut] != '/')
+			;
+		size_t prefix = cut ? cut : 1;
+		if (!hw_in_scope(found->path, prefix))
+			break;
+		found->record = hw_find(found->path, prefix, &found->state);
+		if (found->record && (found->state & (HW_LIVE | HW_TREE_LIVE) || HW_KIND(found->state) != HW_UNKNOWN))
+			return ask_ancestor(walk, cut, end);
+	}
+	return STEP_ASK;
+}
+
+/* Drops the first ".." and the directory before it, which is known and canonical. */
+static enum step climb(struct walk *walk, size_t dotdot)
+{
+	struct hw_found *found = walk->found;
+	size_t parent = dotdot, rest = dotdot + 3;
+
+	if (dotdot && HW_KIND(found->state) != HW_DIR)
+		return fails(walk, ENOTDIR);
+	while (parent && found->path[--parent] != '/')
+		;
+	memmove(found->path + parent, found->path + rest, found->path_bytes - rest);
+	found->path_bytes = hw_finish(found->path, parent + found->path_bytes - rest);
+	return STEP_AGAIN;
+}
+
+/* Does the record at the path's end hold what is wanted? */
+static enum step judge(struct walk *walk, unsigned want)
+{
+	uint64_t state = walk->found->state;
+	unsigned kind = HW_KIND(state);
+
+	if (walk->must_be_dir && kind != HW_DIR)
+		return fails(walk, ENOTDIR);
+	if (kind == HW_OTHER || state & HW_LISTING_LIVE)
+		return STEP_ORIGINAL;
+	if (!(state & HW_ATTR))
+		return STEP_ASK;
+	if (want & HW_WANT_LISTING) {
+		if (kind != HW_DIR)
+			return fails(walk, ENOTDIR);
+		if (state & HW_UNLISTABLE)
+			return STEP_ORIGINAL;
+		if (!hw_listing_of(walk->found->record, state))
+			return STEP_ASK;
+	}
+	if (want & (HW_WANT_LOADABLE | HW_WANT_WHOLE | HW_WANT_EXECUTE)) {
+		uint64_t resident = want & (HW_WANT_WHOLE | HW_WANT_EXECUTE) ? HW_WHOLE : HW_WHOLE | HW_LOADABLE;
+
+		if (kind != HW_FILE)
+			return STEP_ORIGINAL;
+		if (!(state & resident))
+			return STEP_ASK;
+	}
+	return STEP_KNOWN;
+}
+
+/* Follows found->path as far as the table goes. Each round uses up a link or a "..". */
+static enum step resolve(struct walk *walk, unsigned want)
+{
+	struct hw_found *found = walk->found;
+
+	for (;;) {
+		size_t dotdot = hw_dotdot(found->path, found->path_bytes);
+		bool last = dotdot == found->path_bytes;
+		bool follow_last = !last || walk->must_be_dir || !(want & HW_WANT_NO_FOLLOW);
+		enum step step = dotdot ? look(walk, dotdot, follow_last) : STEP_KNOWN;
+
+		if (step == STEP_KNOWN)
+			step = last ? judge(walk, want) : climb(walk, dotdot);
+		if (step != STEP_AGAIN)
+			return step;
+	}
+}
+
+/* True if the kernel would demand a directory: the text ends in "/", "/." or is ".". */
+static bool demands_directory(const char *path)
+{
+	size_t bytes = strlen(path);
+
+	return path[bytes - 1] == '/' || (path[bytes - 1] == '.' && (bytes == 1 || path[bytes - 2] == '/'));
+}
+
+enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_found *found)
+{
+	struct walk walk = { .found = found };
+	enum step step;
+
+	if (hw_absolute(dirfd, path, found->path, &found->path_bytes) < 0)
+		return HW_ORIGINAL;
+	hw_count(HW_COUNT_LOOKUPS);
+	walk.must_be_dir = demands_directory(path);
+	step = resolve(&walk, want);
+	if (step != STEP_ASK) {
+		if (step != STEP_ORIGINAL)
+			hw_count(HW_COUNT_ANSWERED);
+	} else if (hw_absolute(dirfd, path, found->path, &found->path_bytes) == 0 &&
+		   hw_request(found->path, found->path_bytes, want) == HW_DONE) {
+		walk = (struct walk){ .found = found, .must_be_dir = demands_directory(path) };
+		step = resolve(&walk, want);
+	}
+	switch (step) {
+	case STEP_KNOWN:
+		return HW_KNOWN;
+	case STEP_FAILS:
+		return HW_FAILS;
+	case STEP_ASK:
+		hw_count(HW_COUNT_FALLBACKS);
+		return HW_ORIGINAL;
+	default:
+		return HW_ORIGINAL;
+	}
+}
+
+void hw_goes_live(int dirfd, const char *path, bool tree)
+{
+	struct hw_found found;
+	struct walk walk = { .found = &found };
+	unsigned want = HW_WANT_LIVE | (tree ? HW_WANT_TREE : 0);
+
+	if (hw_absolute(dirfd, path, found.path, &found.path_bytes) < 0)
+		return;
+	found.record = NULL;
+	enum step step = resolve(&walk, HW_WANT_ATTR | HW_WANT_NO_FOLLOW);
+	if (step == STEP_ORIGINAL && found.record) {
+		/* What is live already need not be told again. */
+		bool itself = found.record->path_bytes == found.path_bytes;
+
+		if (found.state & (tree || !itself ? HW_TREE_LIVE : HW_LIVE | HW_TREE_LIVE))
+			return;
+	}
+	bool link = step == STEP_KNOWN && HW_KIND(found.state) == HW_LINK;
+	if (hw_absolute(dirfd, path, found.path, &found.path_bytes) == 0) {
+		hw_request(found.path, found.path_bytes, want | HW_WANT_NO_FOLLOW);
+		if (link)
+			hw_request(found.path, found.path_bytes, want);
+	}
+}

@@ -1,0 +1,354 @@
+/* Finding a library by its name as glibc would (elf/dl-load.c, _dl_map_object), but in the table.
+ *
+ * glibc asks an auditor about every directory and hardware subdirectory, and looks at the original
+ * directory itself (stat) when a name is not in it. Found here, a name costs neither. The answer must
+ * be exactly glibc's: in doubt (a subdirectory for hardware capabilities exists, a token other than
+ * $ORIGIN, an unusual error, a file that is no object of this machine) it is left to glibc. */
+#include "loader.h"
+#include "sys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#if defined(__x86_64__)
+#define MACHINE EM_X86_64
+static const char *const capabilities[] = {
+	"glibc-hwcaps", "tls", "x86_64", "haswell", "xeon_phi", "avx512_1", "sse2", NULL
+};
+#elif defined(__aarch64__)
+#define MACHINE EM_AARCH64
+static const char *const capabilities[] = { "glibc-hwcaps", "tls", "aarch64", "atomics", NULL };
+#endif
+
+/* The longest search path that is kept, with its origin. */
+#define KEY_BYTES ((size_t)64 << 10)
+
+enum verdict { NEXT, HIT, UNSURE };
+
+struct directory {
+	enum {
+		IN_TABLE,       /* listed: what it lacks is absent */
+		ON_DISK,        /* outside the scope, or the daemon does not answer */
+		ABSENT,
+		ODD,            /* glibc must search it */
+	} kind;
+	const struct hw_record *record;
+};
+
+struct list {
+	size_t count;
+	const struct hw_kept *directories[];    /* NULL: an element that is left to glibc */
+};
+
+struct search {
+	const char *name;
+	size_t name_bytes;
+	struct hw_target *target;
+	bool any;               /* a directory was searched */
+	struct hw_found found;
+};
+
+/* ---- directories ---- */
+
+static bool exists(const char *directory, size_t bytes, const char *name)
+{
+	char path[HW_PATH_MAX];
+	size_t name_bytes = strlen(name);
+
+	if (bytes + 1 + name_bytes >= sizeof(path))
+		return false;
+	memcpy(path, directory, bytes);
+	path[bytes] = '/';
+	memcpy(path + bytes + 1, name, name_bytes + 1);
+	return hw_sys(__NR_faccessat, AT_FDCWD, path, F_OK) == 0;
+}
+
+static bool listed(const struct directory *directory, uint64_t state, const char *name, bool *damaged)
+{
+	const struct hw_listing *listing = hw_listing_of(directory->record, state);
+	int has = listing ? hw_listing_has(directory->record, listing, name, strlen(name), NULL) : -1;
+
+	*damaged |= has < 0;
+	return has > 0;
+}
+
+static bool has_capabilities(const struct directory *directory, const char *path, size_t bytes, uint64_t state)
+{
+	bool has = false, damaged = false;
+
+	for (unsigned i = 0; !has && capabilities[i]; i++)
+		has = directory->kind == IN_TABLE ? listed(directory, state, capabilities[i], &damaged) :
+						    exists(path, bytes, capabilities[i]);
+	if (!has && hw_start.platform)
+		has = directory->kind == IN_TABLE ? listed(directory, state, hw_start.platform, &damaged) :
+						    exists(path, bytes, hw_start.platform);
+	return has || damaged;
+}
+
+static void classify(struct directory *directory, const struct hw_kept *path, struct hw_found *found)
+{
+	switch (hw_resolve(AT_FDCWD, path->text, HW_WANT_LISTING, found)) {
+	case HW_KNOWN:
+		directory->kind = IN_TABLE;
+		directory->record = found->record;
+		break;
+	case HW_FAILS:
+		directory->kind = found->error == ENOENT || found->error == ENOTDIR ? ABSENT : ODD;
+		return;
+	case HW_ORIGINAL: {
+		long error = hw_sys(__NR_faccessat, AT_FDCWD, path->text, F_OK);
+
+		directory->kind = error == 0 ? ON_DISK : error == -ENOENT || error == -ENOTDIR ? ABSENT : ODD;
+		if (directory->kind != ON_DISK)
+			return;
+		break;
+	}
+	}
+	if (has_capabilities(directory, path->text, path->bytes, found->state))
+		directory->kind = ODD;
+}
+
+/* What is known of a directory, by its path as the loader spells it. */
+static const struct directory *directory_of(struct hw_kept *path, struct hw_found *found)
+{
+	if (!path->known) {
+		struct directory *directory = hw_arena(sizeof(*directory));
+
+		if (directory)
+			classify(directory, path, found);
+		path->known = directory;
+	}
+	return path->known;
+}
+
+/* ---- candidates ---- */
+
+static bool is_native_object(long fd)
+{
+	static const unsigned char ident[] = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT };
+	Elf64_Ehdr header;
+
+	return hw_sys(__NR_pread64, fd, &header, sizeof(header), 0) == sizeof(header) &&
+	       memcmp(header.e_ident, ident, sizeof(ident)) == 0 &&
+	       (header.e_ident[EI_OSABI] == ELFOSABI_SYSV || header.e_ident[EI_OSABI] == ELFOSABI_GNU) &&
+	       header.e_machine == MACHINE && header.e_type == ET_DYN;
+}
+
+/* A candidate on disk: outside the scope, or with nobody to ask. */
+static enum verdict on_disk(struct hw_target *target)
+{
+	long fd = hw_sys(__NR_openat, AT_FDCWD, target->path, O_RDONLY | O_CLOEXEC);
+	bool native;
+
+	if (fd < 0)
+		return fd == -ENOENT || fd == -ENOTDIR ? NEXT : UNSURE;
+	native = is_native_object(fd);
+	hw_sys(__NR_close, fd);
+	return native ? HIT : UNSURE;
+}
+
+static enum verdict candidate(struct search *search)
+{
+	struct hw_target *target = search->target;
+	struct hw_found *found = &search->found;
+
+	switch (hw_resolve(AT_FDCWD, target->path, HW_WANT_LOADABLE, found)) {
+	case HW_KNOWN:
+		if (!(found->state & HW_NATIVE_OBJECT))
+			return UNSURE;
+		target->in_store = true;
+		target->dev = (uint64_t)found->record->attr.dev_major << 32 | found->record->attr.dev_minor;
+		target->ino = found->record->attr.ino;
+		return HIT;
+	case HW_FAILS:
+		return found->error == ENOENT || found->error == ENOTDIR ? NEXT : UNSURE;
+	case HW_ORIGINAL:
+		break;
+	}
+	return on_disk(target);
+}
+
+static enum verdict try_directory(struct search *search, const struct hw_kept *path)
+{
+	struct hw_target *target = search->target;
+	const struct directory *directory = directory_of((struct hw_kept *)path, &search->found);
+	size_t bytes = path->bytes == 1 ? 0 : path->bytes;
+
+	if (!directory || directory->kind == ODD || bytes + 1 + search->name_bytes >= HW_PATH_MAX)
+		return UNSURE;
+	if (directory->kind == ABSENT)
+		return NEXT;
+	if (directory->kind == IN_TABLE) {
+		uint64_t state = __atomic_load_n(&directory->record->state, __ATOMIC_ACQUIRE);
+		bool damaged = (state & (HW_LIVE | HW_TREE_LIVE | HW_LISTING_LIVE)) != 0;
+
+		if (!damaged && !listed(directory, state, search->name, &damaged) && !damaged)
+			return NEXT;
+		if (damaged)
+			return UNSURE;
+	}
+	memcpy(target->path, path->text, bytes);
+	target->path[bytes] = '/';
+	memcpy(target->path + bytes + 1, search->name, search->name_bytes + 1);
+	target->path_bytes = bytes + 1 + search->name_bytes;
+	return directory->kind == IN_TABLE ? candidate(search) : on_disk(target);
+}
+
+/* An element relative to the working directory. What is found there glibc must name. */
+static enum verdict try_relative(struct search *search, const struct hw_kept *path)
+{
+	char *absolute = search->target->path;
+	size_t bytes;
+	int error = hw_absolute(AT_FDCWD, path->bytes ? path->text : ".", absolute, &bytes);
+
+	if (error && error != -EXDEV)
+		return UNSURE;
+	path = hw_keep(absolute, bytes);
+	return path && try_directory(search, path) == NEXT ? NEXT : UNSURE;
+}
+
+/* ---- search paths ---- */
+
+/* The length of $ORIGIN or ${ORIGIN} at `text`, 0 if it is something else. */
+static size_t origin_token(const char *text)
+{
+	const char *rest;
+
+	if ((rest = hw_after(text, "${ORIGIN}")))
+		return (size_t)(rest - text);
+	rest = hw_after(text, "$ORIGIN");
+	if (!rest || (*rest >= 'A' && *rest <= 'Z') || (*rest >= 'a' && *rest <= 'z') ||
+	    (*rest >= '0' && *rest <= '9') || *rest == '_')
+		return 0;
+	return (size_t)(rest - text);
+}
+
+/* One element of a search path, with its token expanded; NULL if glibc must do it. */
+static const struct hw_kept *expand(const char *element, size_t bytes, const char *origin)
+{
+	char path[HW_PATH_MAX];
+	size_t length = 0;
+
+	for (size_t at = 0; at < bytes;) {
+		size_t token = element[at] == '$' ? origin_token(element + at) : 0, add = token ? strlen(origin) : 1;
+
+		if ((element[at] == '$' && (!token || !*origin)) || length + add >= sizeof(path))
+			return NULL;
+		memcpy(path + length, token ? origin : element + at, add);
+		length += add;
+		at += token ? token : 1;
+	}
+	while (length > 1 && path[length - 1] == '/')
+		length--;
+	return hw_keep(path, length);
+}
+
+/* The elements of a search path; NULL if there is no memory. A list is kept by its text and origin. */
+static const struct list *list_of(const char *text, const char *separators, const char *origin)
+{
+	static char key[KEY_BYTES];
+	size_t origin_bytes = strlen(origin), text_bytes = strlen(text), count = 1;
+	struct hw_kept *kept = NULL;
+	struct list *list;
+
+	if (origin_bytes + 1 + text_bytes <= sizeof(key)) {
+		memcpy(key, origin, origin_bytes + 1);
+		memcpy(key + origin_bytes + 1, text, text_bytes);
+		kept = hw_keep(key, origin_bytes + 1 + text_bytes);
+	}
+	if (!kept || kept->known)
+		return kept ? kept->known : NULL;
+	for (const char *at = text; *at; at++)
+		count += strchr(separators, *at) != NULL;
+	list = hw_arena(sizeof(*list) + count * sizeof(list->directories[0]));
+	if (!list)
+		return NULL;
+	list->count = count;
+	for (size_t i = 0; i < count; i++) {
+		size_t bytes = 0;
+
+		while (text[bytes] && !strchr(separators, text[bytes]))
+			bytes++;
+		list->directories[i] = expand(text, bytes, origin);
+		text += bytes + 1;
+	}
+	kept->known = list;
+	return list;
+}
+
+static enum verdict try_list(struct search *search, const char *text, const char *separators,
+	struct hw_object *owner)
+{
+	const char *origin = owner && strchr(text, '$') ? hw_object_origin(owner) : NULL;
+	const struct list *list = list_of(text, separators, origin ? origin : "");
+	enum verdict verdict = list ? NEXT : UNSURE;
+
+	search->any = true;
+	for (size_t i = 0; verdict == NEXT && i < list->count; i++) {
+		const struct hw_kept *directory = list->directories[i];
+
+		if (!directory)
+			return UNSURE;
+		verdict = directory->text[0] == '/' ? try_directory(search, directory) : try_relative(search, directory);
+	}
+	return verdict;
+}
+
+/* DT_RPATH of the object that needs the name, of what loaded that, and of the program. */
+static enum verdict try_rpaths(struct search *search, struct hw_object *loader)
+{
+	struct hw_object *program = hw_object_main();
+	bool did_program = false;
+	enum verdict verdict = NEXT;
+
+	for (struct hw_object *object = loader; verdict == NEXT && object; object = object->loader) {
+		if (object->rpath && *object->rpath) {
+			verdict = try_list(search, object->rpath, ":", object);
+			did_program |= object == program;
+		}
+	}
+	if (verdict == NEXT && !did_program && program && program->rpath && *program->rpath)
+		verdict = try_list(search, program->rpath, ":", program);
+	return verdict;
+}
+
+static enum verdict try_cache(struct search *search, const struct hw_object *loader)
+{
+	struct hw_target *target = search->target;
+	const char *path;
+
+	if (loader->flags_1 & DF_1_NODEFLIB || !(path = hw_ldcache_find(search->name)) || path[0] != '/')
+		return UNSURE;
+	target->path_bytes = strlen(path);
+	if (target->path_bytes >= HW_PATH_MAX)
+		return UNSURE;
+	memcpy(target->path, path, target->path_bytes + 1);
+	if (hw_in_scope(path, target->path_bytes))
+		return candidate(search) == HIT ? HIT : UNSURE;
+	return hw_sys(__NR_faccessat, AT_FDCWD, path, R_OK) == 0 ? HIT : UNSURE;
+}
+
+bool hw_search(struct hw_object *loader, const char *name, struct hw_target *target)
+{
+	struct search search;
+	enum verdict verdict = NEXT;
+
+	search.name = name;
+	search.name_bytes = strlen(name);
+	search.target = target;
+	search.any = false;
+	target->in_store = false;
+	target->dev = target->ino = 0;
+	if (hw_start.loader_run_directly || !search.name_bytes)
+		return false;
+	if (!loader->runpath)
+		verdict = try_rpaths(&search, loader);
+	if (verdict == NEXT && hw_start.library_path && *hw_start.library_path)
+		verdict = try_list(&search, hw_start.library_path, ":;", hw_object_main());
+	if (verdict == NEXT && loader->runpath && *loader->runpath)
+		verdict = try_list(&search, loader->runpath, ":", loader);
+	/* Without search paths glibc finds the cache by itself. */
+	if (verdict == NEXT)
+		verdict = search.any ? try_cache(&search, loader) : UNSURE;
+	return verdict == HIT;
+}

@@ -1,0 +1,147 @@
+/* The audit shim's inner interfaces.
+ *
+ * Everything here is freestanding: no libc, no malloc, no TLS, no DT_NEEDED. Every function is safe
+ * in a signal handler, after fork, and in a vfork child (raw system calls, the stack, and atomics
+ * only), unless its comment says otherwise. Nothing here touches errno; functions return 0 or a
+ * negative error number, and the wrappers set the errno of the libc that called them. */
+#ifndef HEADWATER_SHIM_H
+#define HEADWATER_SHIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "headwater/client.h"
+#include "headwater/table.h"
+
+#define HW_PATH_MAX 4096
+
+/* ---- table.c: the mapped table ---- */
+
+/* Maps the table named by HEADWATER_TABLE in envp and the counters that it names. Idempotent.
+ * Without a usable table every hw_resolve says HW_ORIGINAL. */
+void hw_attach(char *const envp[]);
+bool hw_attached(void);
+/* While the daemon serves: the table's generation and the daemon's socket (NUL-terminated). */
+bool hw_is_serving(uint64_t *generation, const char **socket, size_t *socket_bytes);
+
+/* The table's hash of a byte string. */
+uint64_t hw_hash(const char *data, size_t bytes);
+/* The record of exactly this path, its state read once with acquire order; NULL if unknown. */
+const struct hw_record *hw_find(const char *path, size_t bytes, uint64_t *state);
+/* The record of the store's file with this inode number. */
+const struct hw_record *hw_find_inode(uint64_t ino, uint64_t *state);
+/* A link's target (its length in *bytes); NULL if damaged. Not NUL-terminated by promise. */
+const char *hw_link_target(const struct hw_record *record, size_t *bytes);
+/* A checked listing; NULL if damaged. Its names are checked by hw_listing_name. */
+const struct hw_listing *hw_listing_of(const struct hw_record *record, uint64_t state);
+/* The number-th entry of a listing, or NULL; *name is NUL-terminated. */
+const struct hw_listing_entry *hw_listing_name(const struct hw_record *record,
+	const struct hw_listing *listing, uint32_t number, const char **name);
+/* 1 if the listing has this name, 0 if not, -1 if damaged; d_type if type is not NULL. */
+int hw_listing_has(const struct hw_record *record, const struct hw_listing *listing,
+	const char *name, size_t bytes, uint8_t *type);
+
+/* The header's strings, NUL-terminated. */
+const char *hw_store_prefix(size_t *bytes);
+/* True if (major, minor) is the store's device. */
+bool hw_is_store_dev(uint32_t major, uint32_t minor);
+/* True if an absolute, cleaned path lies in the scope. */
+bool hw_in_scope(const char *path, size_t bytes);
+
+enum hw_counter { HW_COUNT_LOOKUPS, HW_COUNT_ANSWERED, HW_COUNT_REQUESTS, HW_COUNT_FALLBACKS, HW_COUNT_PROCESSES };
+void hw_count(enum hw_counter which);
+
+/* ---- request.c: asking the daemon ---- */
+
+/* Asks for `path` and waits. HW_DONE: look again; HW_FALLBACK: use the original (also if the daemon
+ * is dead, silent for HW_SILENCE_MS_MAX, of another version, or gone silent a short while ago). */
+enum hw_status hw_request(const char *path, size_t bytes, unsigned want);
+
+/* ---- resolve.c: from a program's path to an answer ---- */
+
+enum hw_answer {
+	HW_ORIGINAL,                /* call the original with the program's own arguments */
+	HW_FAILS,                   /* found->error is the error number to give (ENOENT, EACCES, …) */
+	HW_KNOWN,                   /* found->record, ->state, ->path */
+};
+
+struct hw_found {
+	const struct hw_record *record;
+	uint64_t state;
+	int error;
+	size_t path_bytes;
+	char path[HW_PATH_MAX];     /* the original's canonical path: no links, no "..", NUL-terminated */
+};
+
+/* Resolves `path` (relative to dirfd or the working directory) along the table, following links as
+ * the kernel does (the last component not with HW_WANT_NO_FOLLOW), and asks the daemon for what the
+ * table lacks of `want`. HW_KNOWN promises that what was wanted is in the record's state; with
+ * HW_WANT_LOADABLE, _WHOLE or _EXECUTE that the bytes were in the store at the time of the look-up.
+ * A trailing slash demands a directory. A NULL, empty or over-long path is HW_ORIGINAL. */
+enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_found *found);
+
+/* The absolute path, cleaned but with its links and "..", that (dirfd, path) names, if it can lie in
+ * the scope; 0 or a negative error number. Descriptors on directories of the original and of the
+ * store both give the original's path. */
+int hw_absolute(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes);
+
+/* Tells the daemon, if (dirfd, path) lies in the scope, that the program is about to change it;
+ * tree: and everything below (a directory is renamed or removed). */
+void hw_goes_live(int dirfd, const char *path, bool tree);
+
+/* prefix + path into out (two HW_PATH_MAX long); its length, or a negative error number. */
+int hw_store_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX]);
+/* If `path` lies in the store: the original's path inside it (a suffix of `path`). Else NULL. */
+const char *hw_strip_store(const char *path);
+
+/* ---- audit.c: namespaces and objects ---- */
+
+#define HW_NAMESPACES 4         /* objects of further namespaces are left alone */
+
+/* Every function that a wrapper stands for, as FUNCTION(name): functions.def. */
+enum hw_function {
+#define FUNCTION(name) HW_FN_##name,
+#include "functions.def"
+#undef FUNCTION
+	HW_FUNCTIONS
+};
+
+/* One libc with what it defines. */
+struct hw_namespace {
+	long lmid;
+	int *(*errno_location)(void);
+	void *real[HW_FUNCTIONS];   /* the addresses of this libc's own functions; NULL if it has none */
+};
+extern struct hw_namespace hw_namespaces[HW_NAMESPACES];
+
+/* ---- wrap_*.c ---- */
+
+/* The wrapper of a function for the slot-th namespace. */
+extern void *const hw_wrappers[HW_NAMESPACES][HW_FUNCTIONS];
+/* The function called `name`, or -1. Constant time. */
+int hw_function_named(const char *name);
+
+/* Called by audit.c for each object: where it stands, and which original it came from. */
+/* ---- objects, as dladdr, dlinfo and the loader's search need them ---- */
+struct link_map;
+/* The original directory of the object that `handle` (a link map) names, as $ORIGIN should show it;
+ * false if it did not come from the store. */
+bool hw_original_origin(const struct link_map *map, char out[HW_PATH_MAX]);
+/* The executable's original path, "" if it did not come from the store. */
+const char *hw_executable(void);
+
+/* ---- exec.c, shared with the `headwater exec` command ---- */
+
+/* What execve(path, argv, envp) would run, redirected: on HW_KNOWN, `file` is what to execute
+ * (store's copy or interpreter) and `argv_out` the arguments (argv itself unless `path` is a script).
+ * Slots for argv_out: the length of argv + 3. */
+struct hw_exec {
+	char file[2 * HW_PATH_MAX];
+	char line[256];             /* a script's interpreter and its argument */
+	char script[HW_PATH_MAX];
+};
+enum hw_answer hw_exec_resolve(int dirfd, const char *path, char *const argv[], struct hw_exec *exec,
+	char **argv_out, int *error);
+
+#endif

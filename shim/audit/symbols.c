@@ -1,0 +1,173 @@
+/* Putting the wrappers in the place of libc's functions.
+ *
+ * A wrapper's address is written over the function's value in libc's dynamic symbol table, in this
+ * process's memory, before anything is bound to it. So every way to a function leads to the wrapper:
+ * lazy and immediate PLT slots, -fno-plt code, function pointers in data, dlsym; and a definition of
+ * the program's or of a preloaded library wins as ever. libc itself calls its functions directly.
+ *
+ * la_symbind would see only PLT slots and dlsym; the others would have to be patched after each
+ * relocation, of whose end dlopen gives no sign. */
+#include "loader.h"
+#include "sys.h"
+
+#include <sys/mman.h>
+
+#define VERSION_HIDDEN 0x8000
+
+struct hw_namespace hw_namespaces[HW_NAMESPACES];
+
+/* The functions' names, in the order of enum hw_function. */
+static const char names[] =
+#define FUNCTION(name) #name "\0"
+#include "functions.def"
+#undef FUNCTION
+	;
+
+struct symbols {
+	Elf64_Addr base;
+	Elf64_Sym *table;
+	const char *strings;
+	const uint16_t *versions;       /* NULL if there are none */
+	const uint32_t *hash;           /* DT_GNU_HASH */
+};
+
+const void *hw_dynamic_address(const struct link_map *map, uint64_t value)
+{
+	return (const void *)(value < map->l_addr ? value + map->l_addr : value);
+}
+
+static bool read_symbols(const struct link_map *map, struct symbols *symbols)
+{
+	*symbols = (struct symbols){ .base = map->l_addr };
+	for (const Elf64_Dyn *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+		const void *at = hw_dynamic_address(map, entry->d_un.d_ptr);
+
+		if (entry->d_tag == DT_SYMTAB)
+			symbols->table = (Elf64_Sym *)at;
+		else if (entry->d_tag == DT_STRTAB)
+			symbols->strings = at;
+		else if (entry->d_tag == DT_VERSYM)
+			symbols->versions = at;
+		else if (entry->d_tag == DT_GNU_HASH)
+			symbols->hash = at;
+	}
+	return symbols->table && symbols->strings && symbols->hash;
+}
+
+static uint32_t gnu_hash(const char *name)
+{
+	uint32_t hash = 5381;
+
+	for (; *name; name++)
+		hash = hash * 33 + (unsigned char)*name;
+	return hash;
+}
+
+/* Calls visit for each definition of a function, in all its versions. */
+static void each_version(const struct symbols *symbols, const char *name,
+	void (*visit)(Elf64_Sym *symbol, bool hidden, void *context), void *context)
+{
+	const uint32_t *header = symbols->hash;
+	uint32_t bucket_count = header[0], first = header[1], bloom_words = header[2];
+	const uint32_t *buckets = header + 4 + (size_t)bloom_words * 2;
+	uint32_t hash = gnu_hash(name), index, value;
+
+	if (!bucket_count || (index = buckets[hash % bucket_count]) < first)
+		return;
+	do {
+		Elf64_Sym *symbol = &symbols->table[index];
+
+		value = buckets[bucket_count + index - first];
+		if ((value ^ hash) >> 1 == 0 && symbol->st_shndx != SHN_UNDEF &&
+		    ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && strcmp(symbols->strings + symbol->st_name, name) == 0)
+			visit(symbol, symbols->versions && symbols->versions[index] & VERSION_HIDDEN, context);
+		index++;
+	} while (!(value & 1));
+}
+
+struct choice {
+	Elf64_Addr value;
+	bool found, hidden;
+};
+
+/* The default version, or where there is none any other. */
+static void choose(Elf64_Sym *symbol, bool hidden, void *context)
+{
+	struct choice *choice = context;
+
+	if (!choice->found || (choice->hidden && !hidden))
+		*choice = (struct choice){ symbol->st_value, true, hidden };
+}
+
+struct replacement {
+	Elf64_Addr from, to;
+};
+
+/* Other versions have the wrapper too if they are the same code; what differs is left alone. */
+static void replace(Elf64_Sym *symbol, bool hidden, void *context)
+{
+	const struct replacement *replacement = context;
+
+	(void)hidden;
+	if (symbol->st_value == replacement->from)
+		symbol->st_value = replacement->to;
+}
+
+/* The protection of the segment that holds an address. */
+static int protection_of(const struct link_map *map, const void *address)
+{
+	const Elf64_Ehdr *header = (const Elf64_Ehdr *)map->l_addr;
+	const Elf64_Phdr *segment = (const Elf64_Phdr *)(map->l_addr + header->e_phoff);
+
+	for (unsigned i = 0; i < header->e_phnum; i++, segment++)
+		if (segment->p_type == PT_LOAD && (uint64_t)address - map->l_addr - segment->p_vaddr < segment->p_memsz)
+			return (segment->p_flags & PF_R ? PROT_READ : 0) | (segment->p_flags & PF_W ? PROT_WRITE : 0) |
+			       (segment->p_flags & PF_X ? PROT_EXEC : 0);
+	return PROT_READ;
+}
+
+static void replace_all(const struct symbols *symbols, int slot)
+{
+	struct hw_namespace *namespace = &hw_namespaces[slot];
+	const char *name = names;
+
+	for (int function = 0; function < HW_FUNCTIONS; function++, name += strlen(name) + 1) {
+		struct choice choice = { 0 };
+
+		each_version(symbols, name, choose, &choice);
+		if (!choice.found)
+			continue;
+		if (!namespace->real[function])
+			namespace->real[function] = (void *)(symbols->base + choice.value);
+		struct replacement replacement = {
+			choice.value, (Elf64_Addr)hw_wrappers[slot][function] - symbols->base
+		};
+		if (hw_wrappers[slot][function])
+			each_version(symbols, name, replace, &replacement);
+	}
+}
+
+void hw_redirect(const struct link_map *map, int slot)
+{
+	struct symbols symbols;
+	struct choice location = { 0 };
+
+	if (!read_symbols(map, &symbols))
+		return;
+	each_version(&symbols, "__errno_location", choose, &location);
+	if (location.found)
+		hw_namespaces[slot].errno_location = (int *(*)(void))(symbols.base + location.value);
+	if (!hw_namespaces[slot].errno_location || (const char *)symbols.table > symbols.strings)
+		return;
+
+	/* The symbol table is followed by its strings. */
+	uintptr_t start = (uintptr_t)symbols.table & ~(hw_start.page_bytes - 1);
+	size_t bytes = (uintptr_t)symbols.strings - start;
+	int protection = protection_of(map, symbols.table);
+
+	if (hw_sys(__NR_mprotect, start, bytes, PROT_READ | PROT_WRITE) < 0)
+		return;
+	replace_all(&symbols, slot);
+	if (hw_sys(__NR_mprotect, start, bytes, protection) < 0)
+		hw_sys(__NR_mprotect, start, bytes, PROT_READ);
+}

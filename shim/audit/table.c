@@ -1,0 +1,353 @@
+/* The node's table as this process sees it: a read-only mapping whose content is not trusted. Every
+ * offset and length is checked against the mapping, every loop has a bound, and damage reads as "not
+ * known". Attaching is all or nothing: without a usable table no path is in the scope. */
+#include <sys/mman.h>
+
+#include "shim.h"
+#include "sys.h"
+
+#define SCOPE_MAX 256
+#define HEADER_STRING_MAX HW_PATH_MAX
+
+struct text {
+	const char *at;
+	size_t bytes;
+};
+
+struct scope_entry {
+	const char *directory;
+	uint32_t bytes;
+	bool included;
+};
+
+static struct {
+	const char *base;               /* NULL until attached, then constant */
+	size_t bytes;
+	uint64_t slots_at, slot_mask, ino_slots_at, ino_slot_mask;
+	struct text store;
+	struct scope_entry scope[SCOPE_MAX];
+	size_t scope_count;
+	struct hw_counters *counters;   /* this process's slot, NULL without a counters file */
+} table;
+
+static const struct hw_header *header(void)
+{
+	return (const struct hw_header *)table.base;
+}
+
+static bool within(uint64_t at, uint64_t bytes, uint64_t limit)
+{
+	return at <= limit && bytes <= limit - at;
+}
+
+/* ---- hashes: abi/src/hash.rs ---- */
+
+static uint64_t fold(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * HW_HASH_MULTIPLIER;
+	return hash ^ hash >> 32;
+}
+
+static uint64_t finish(uint64_t hash)
+{
+	hash = (hash ^ hash >> 47) * HW_HASH_MULTIPLIER;
+	return hash ^ hash >> 32;
+}
+
+uint64_t hw_hash(const char *data, size_t bytes)
+{
+	uint64_t hash = (uint64_t)bytes * HW_HASH_MULTIPLIER;
+	uint64_t word;
+
+	for (; bytes >= 8; bytes -= 8, data += 8) {
+		__builtin_memcpy(&word, data, 8);
+		hash = fold(hash, word);
+	}
+	if (bytes) {
+		word = 0;
+		for (size_t i = 0; i < bytes; i++)
+			word |= (uint64_t)(unsigned char)data[i] << 8 * i;
+		hash = fold(hash, word);
+	}
+	return finish(hash);
+}
+
+/* ---- attaching ---- */
+
+static bool header_text(const char *base, size_t limit, uint64_t at, uint64_t bytes, struct text *text)
+{
+	if (bytes == 0 || bytes >= HEADER_STRING_MAX || !within(at, bytes + 1, limit) || base[at + bytes])
+		return false;
+	*text = (struct text){ base + at, bytes };
+	return true;
+}
+
+static bool slots_fit(uint64_t at, uint64_t count, size_t limit)
+{
+	return at % 8 == 0 && count && !(count & (count - 1)) && count <= limit / 8 && within(at, count * 8, limit);
+}
+
+/* False if the scope does not fit: a part of it must not be mistaken for the whole. */
+static bool read_scope(const char *base, size_t limit, const struct hw_header *h)
+{
+	uint64_t at = h->scope_at, end = at + h->scope_bytes;
+
+	if (!within(at, h->scope_bytes, limit))
+		return false;
+	while (at < end) {
+		const char *entry = base + at;
+		size_t bytes = 0;
+
+		while (at + bytes < end && entry[bytes])
+			bytes++;
+		if (at + bytes == end || bytes < 2 || entry[1] != '/' || (entry[0] != '+' && entry[0] != '-') ||
+		    table.scope_count == SCOPE_MAX)
+			return false;
+		table.scope[table.scope_count++] = (struct scope_entry){
+			.directory = entry + 1,
+			.bytes = bytes == 2 ? 0 : (uint32_t)bytes - 1,
+			.included = entry[0] == '+',
+		};
+		at += bytes + 1;
+	}
+	return true;
+}
+
+static void attach_counters(const char *path)
+{
+	size_t bytes;
+	struct hw_counters *slots = hw_map_file(path, 1, HW_COUNTER_SLOTS * sizeof(*slots), &bytes);
+
+	if (slots)
+		table.counters = &slots[hw_sys(__NR_getpid) % HW_COUNTER_SLOTS];
+	hw_count(HW_COUNT_PROCESSES);
+}
+
+void hw_attach(char *const envp[])
+{
+	const char *path = NULL, *value;
+	struct text counters, socket;
+	size_t bytes;
+
+	for (; envp && *envp; envp++)
+		if ((value = hw_after(*envp, "HEADWATER_TABLE=")))
+			path = value;
+	if (table.base || !path || *path != '/')
+		return;
+
+	const char *base = hw_map_file(path, 0, sizeof(struct hw_header), &bytes);
+	if (!base)
+		return;
+	const struct hw_header *h = (const struct hw_header *)base;
+	if (__atomic_load_n(&h->magic, __ATOMIC_ACQUIRE) == HW_TABLE_MAGIC && h->version == HW_TABLE_VERSION &&
+	    h->total_bytes <= bytes && slots_fit(h->slots_at, h->slot_count, bytes) &&
+	    slots_fit(h->ino_slots_at, h->ino_slot_count, bytes) && read_scope(base, bytes, h) &&
+	    header_text(base, bytes, h->socket_at, h->socket_bytes, &socket) &&
+	    header_text(base, bytes, h->store_at, h->store_bytes, &table.store) && table.store.at[0] == '/') {
+		table.bytes = bytes;
+		table.slots_at = h->slots_at;
+		table.slot_mask = h->slot_count - 1;
+		table.ino_slots_at = h->ino_slots_at;
+		table.ino_slot_mask = h->ino_slot_count - 1;
+		table.base = base;
+		if (header_text(base, bytes, h->counters_at, h->counters_bytes, &counters))
+			attach_counters(counters.at);
+	} else {
+		table.scope_count = 0;
+		hw_sys(__NR_munmap, base, bytes);
+	}
+}
+
+bool hw_attached(void)
+{
+	return table.base != NULL;
+}
+
+bool hw_is_serving(uint64_t *generation, const char **socket, size_t *socket_bytes)
+{
+	if (!table.base || __atomic_load_n(&header()->serving, __ATOMIC_ACQUIRE) != 1)
+		return false;
+	*generation = header()->generation;
+	*socket = table.base + header()->socket_at;
+	*socket_bytes = header()->socket_bytes;
+	return within(header()->socket_at, *socket_bytes, table.bytes);
+}
+
+void hw_count(enum hw_counter which)
+{
+	if (table.counters)
+		__atomic_fetch_add((uint64_t *)table.counters + which, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- scope and store ---- */
+
+bool hw_in_scope(const char *path, size_t bytes)
+{
+	bool included = false;
+	size_t longest = 0;
+
+	for (size_t i = 0; i < table.scope_count; i++) {
+		const struct scope_entry *entry = &table.scope[i];
+
+		if (entry->bytes >= longest && entry->bytes <= bytes &&
+		    (entry->bytes == bytes || path[entry->bytes] == '/') &&
+		    memcmp(entry->directory, path, entry->bytes) == 0) {
+			longest = entry->bytes;
+			included = entry->included;
+		}
+	}
+	return included;
+}
+
+const char *hw_store_prefix(size_t *bytes)
+{
+	*bytes = table.store.bytes;
+	return table.store.at;
+}
+
+bool hw_is_store_dev(uint32_t major, uint32_t minor)
+{
+	return table.base && header()->store_dev == ((uint64_t)major | (uint64_t)minor << 32);
+}
+
+const char *hw_strip_store(const char *path)
+{
+	const char *rest = table.base && path ? hw_after(path, table.store.at) : NULL;
+
+	return rest && *rest == '/' ? rest : NULL;
+}
+
+/* ---- records ---- */
+
+/* The record at a slot's offset if all of it lies in the table. */
+static const struct hw_record *record_at(uint32_t eighth)
+{
+	uint64_t at = (uint64_t)eighth * 8;
+	const struct hw_record *record = (const struct hw_record *)(table.base + at);
+
+	if (!within(at, sizeof(*record), table.bytes) ||
+	    !within(at + sizeof(*record), (uint64_t)record->path_bytes + 1, table.bytes))
+		return NULL;
+	return record;
+}
+
+static uint32_t tag_of(uint64_t hash)
+{
+	uint32_t tag = (uint32_t)(hash >> 32);
+
+	return tag ? tag : 1;
+}
+
+/* The number-th slot's word after `hash`'s place; zero ends a probe sequence. */
+static uint64_t slot(uint64_t slots_at, uint64_t mask, uint64_t hash, unsigned number)
+{
+	const char *at = table.base + slots_at + ((hash + number) & mask) * 8;
+
+	return __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
+}
+
+const struct hw_record *hw_find(const char *path, size_t bytes, uint64_t *state)
+{
+	uint64_t hash = hw_hash(path, bytes), word;
+
+	if (!table.base)
+		return NULL;
+	for (unsigned probe = 0; probe < HW_PROBES_MAX && (word = slot(table.slots_at, table.slot_mask, hash, probe));
+	     probe++) {
+		if ((uint32_t)(word >> 32) != tag_of(hash))
+			continue;
+		const struct hw_record *record = record_at((uint32_t)word);
+		if (record && record->path_bytes == bytes && memcmp(record->path, path, bytes) == 0) {
+			*state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
+			return record;
+		}
+	}
+	return NULL;
+}
+
+const struct hw_record *hw_find_inode(uint64_t ino, uint64_t *state)
+{
+	uint64_t hash = finish(fold(0, ino)), word;
+
+	if (!table.base)
+		return NULL;
+	for (unsigned probe = 0;
+	     probe < HW_PROBES_MAX && (word = slot(table.ino_slots_at, table.ino_slot_mask, hash, probe)); probe++) {
+		if ((uint32_t)(word >> 32) != tag_of(hash))
+			continue;
+		const struct hw_record *record = record_at((uint32_t)word);
+		if (record && record->attr.store_ino == ino) {
+			*state = __atomic_load_n(&record->state, __ATOMIC_ACQUIRE);
+			return record;
+		}
+	}
+	return NULL;
+}
+
+const char *hw_link_target(const struct hw_record *record, size_t *bytes)
+{
+	if (record->aux_bytes == 0 || record->aux_bytes > HW_PATH_BYTES_MAX ||
+	    !within(record->aux_at, record->aux_bytes, table.bytes))
+		return NULL;
+	*bytes = (size_t)record->aux_bytes;
+	return table.base + record->aux_at;
+}
+
+/* ---- listings: abi/src/listing.rs ---- */
+
+static uint64_t entries_at(const struct hw_listing *listing)
+{
+	return sizeof(*listing) + (uint64_t)listing->index_slots * 4;
+}
+
+const struct hw_listing *hw_listing_of(const struct hw_record *record, uint64_t state)
+{
+	const struct hw_listing *listing = (const struct hw_listing *)(table.base + record->aux_at);
+
+	if (!(state & HW_LISTED) || HW_KIND(state) != HW_DIR || record->aux_at % 8 ||
+	    !within(record->aux_at, record->aux_bytes, table.bytes) || record->aux_bytes < sizeof(*listing) ||
+	    !listing->index_slots || (listing->index_slots & (listing->index_slots - 1)) ||
+	    !within(entries_at(listing), (uint64_t)listing->count * sizeof(struct hw_listing_entry), record->aux_bytes))
+		return NULL;
+	return listing;
+}
+
+const struct hw_listing_entry *hw_listing_name(const struct hw_record *record, const struct hw_listing *listing,
+	uint32_t number, const char **name)
+{
+	const char *base = (const char *)listing;
+
+	if (number >= listing->count)
+		return NULL;
+	const struct hw_listing_entry *entry =
+		(const struct hw_listing_entry *)(base + entries_at(listing)) + number;
+	if (!within(entry->name_at, (uint64_t)entry->name_bytes + 1, record->aux_bytes) ||
+	    base[entry->name_at + entry->name_bytes])
+		return NULL;
+	*name = base + entry->name_at;
+	return entry;
+}
+
+int hw_listing_has(const struct hw_record *record, const struct hw_listing *listing, const char *name, size_t bytes,
+	uint8_t *type)
+{
+	uint32_t mask = listing->index_slots - 1;
+	uint32_t place = (uint32_t)hw_hash(name, bytes) & mask;
+
+	for (uint32_t probe = 0; probe <= mask; probe++, place = (place + 1) & mask) {
+		uint32_t number = listing->index[place];
+		const char *found;
+
+		if (number == 0)
+			return 0;
+		const struct hw_listing_entry *entry = hw_listing_name(record, listing, number - 1, &found);
+		if (!entry)
+			return -1;
+		if (entry->name_bytes == bytes && memcmp(found, name, bytes) == 0) {
+			if (type)
+				*type = entry->d_type;
+			return 1;
+		}
+	}
+	return -1;
+}

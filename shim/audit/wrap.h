@@ -1,0 +1,81 @@
+/* How a wrapper is written.
+ *
+ * A call must use the errno and the functions of the libc that the caller was bound to, and nothing
+ * in its arguments says which that is. So every wrapper is written once, with its namespace as an
+ * argument, and WRAP makes one entry for each namespace's slot.
+ *
+ * A wrapper that can't serve a call ends in a tail call of the original: no frame of ours lies under
+ * it, so cancellation and exceptions unwind, and backtraces read, as without us. For that a wrapper
+ * keeps no addressable local; what needs one stands in a function of its own (UNSERVED says that it
+ * could not serve). Nothing here touches errno on success. */
+#ifndef HEADWATER_WRAP_H
+#define HEADWATER_WRAP_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "shim.h"
+
+/* Not a result of any function that is served: the original must be called. */
+#define UNSERVED INT_MIN
+#define UNSERVED_POINTER ((void *)(intptr_t)UNSERVED)
+
+#define SPLICE(...) __VA_ARGS__
+
+#define ENTRY(slot, type, name, parameters, arguments) \
+	type hw_entry##slot##_##name parameters; \
+	type hw_entry##slot##_##name parameters \
+	{ \
+		return impl_##name(&hw_namespaces[slot], SPLICE arguments); \
+	}
+
+_Static_assert(HW_NAMESPACES == 4, "WRAP makes one entry for each namespace");
+
+/* WRAP(type, name, (parameters), (arguments)) { body }: `ns` is the caller's namespace. */
+#define WRAP(type, name, parameters, arguments) \
+	static __attribute__((noinline)) type impl_##name(struct hw_namespace *ns, SPLICE parameters); \
+	ENTRY(0, type, name, parameters, arguments) \
+	ENTRY(1, type, name, parameters, arguments) \
+	ENTRY(2, type, name, parameters, arguments) \
+	ENTRY(3, type, name, parameters, arguments) \
+	static type impl_##name(struct hw_namespace *ns, SPLICE parameters)
+
+/* The function that the namespace's own libc has under a wrapper's name. */
+#define REAL(name) ((__typeof__(&hw_entry0_##name))ns->real[HW_FN_##name])
+/* The same for a function without a wrapper, whose type must be given. */
+#define REAL_AS(type, name) ((type)ns->real[HW_FN_##name])
+
+/* Fails as the namespace's libc would. */
+static inline int fail(const struct hw_namespace *ns, int error)
+{
+	*ns->errno_location() = error;
+	return -1;
+}
+
+/* ---- wrap_stat.c ---- */
+
+/* The record of the original whose copy in the store has these attributes; NULL if it is not the
+ * store's. Other files on the store's file system, the program's own, are told apart by inode. */
+const struct hw_record *hw_store_file(const struct stat *st);
+/* The same for an open descriptor. */
+const struct hw_record *hw_store_descriptor(int fd);
+
+/* ---- wrap_dir.c ---- */
+
+struct dirent;
+/* A checked entry of a listing, the number-th, as readdir gives it. */
+void hw_give_entry(struct dirent *out, const struct hw_listing_entry *entry, const char *name, uint32_t number);
+
+/* ---- wrap_link.c ---- */
+
+/* If the link (dirfd, path), one of /proc, leads to the store's copy of a file: the original's path
+ * in `out`, and its length. Else 0. */
+size_t hw_link_into_store(int dirfd, const char *path, char out[HW_PATH_MAX]);
+
+#endif

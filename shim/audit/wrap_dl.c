@@ -1,0 +1,78 @@
+/* What the loader and the kernel tell a program of the paths that its objects came from.
+ *
+ * dlopen itself is not stood for: it finds its caller by the return address, and all that matters
+ * happens in la_objsearch and la_objopen. dladdr and dl_iterate_phdr show the link maps' names, which
+ * are the originals'. */
+#include "wrap.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+
+#include "sys.h"
+
+/* Replaces a store's path in place by the original's, which is shorter. */
+static void strip(char *path)
+{
+	const char *original = hw_strip_store(path);
+	if (original)
+		memmove(path, original, strlen(original) + 1);
+}
+
+static int serve_origin(const struct link_map *map, char *out)
+{
+	char origin[HW_PATH_MAX];
+	if (!hw_original_origin(map, origin))
+		return UNSERVED;
+	memcpy(out, origin, strlen(origin) + 1);
+	return 0;
+}
+
+static int stripped_search(int result, Dl_serinfo *info)
+{
+	for (unsigned i = 0; result == 0 && i < info->dls_cnt; i++)
+		strip(info->dls_serpath[i].dls_name);
+	return result;
+}
+
+WRAP(int, dlinfo, (void *handle, int request, void *out), (handle, request, out))
+{
+	int result = request == RTLD_DI_ORIGIN && hw_attached() ? serve_origin(handle, out) : UNSERVED;
+	if (result != UNSERVED)
+		return result;
+	if (request == RTLD_DI_SERINFO && hw_attached())
+		return stripped_search(REAL(dlinfo)(handle, request, out), out);
+	return REAL(dlinfo)(handle, request, out);
+}
+
+/* Without parameters, so not WRAP's. */
+#define DLERROR_ENTRY(slot) \
+	char *hw_entry##slot##_dlerror(void); \
+	char *hw_entry##slot##_dlerror(void) \
+	{ \
+		return impl_dlerror(&hw_namespaces[slot]); \
+	}
+static char *impl_dlerror(struct hw_namespace *ns);
+DLERROR_ENTRY(0)
+DLERROR_ENTRY(1)
+DLERROR_ENTRY(2)
+DLERROR_ENTRY(3)
+
+/* A text that names an object stands in memory that libc has formatted it into. */
+static char *impl_dlerror(struct hw_namespace *ns)
+{
+	char *text = REAL(dlerror)();
+	size_t bytes = 0;
+	const char *prefix = text && hw_attached() ? hw_store_prefix(&bytes) : NULL;
+	for (char *at = text; bytes > 0 && (at = strchr(at, *prefix)); at++) {
+		if (strlen(at) > bytes && memcmp(at, prefix, bytes) == 0)
+			memmove(at, at + bytes, strlen(at + bytes) + 1);
+	}
+	return text;
+}
+
+WRAP(unsigned long, getauxval, (unsigned long type), (type))
+{
+	unsigned long value = REAL(getauxval)(type);
+	const char *original = type == AT_EXECFN && value && hw_attached() ? hw_strip_store((const char *)value) : NULL;
+	return original ? (unsigned long)original : value;
+}

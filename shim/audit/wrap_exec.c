@@ -1,0 +1,365 @@
+/* exec and posix_spawn: programs and scripts of the scope run from the store, under their own names.
+ *
+ * The wrappers run in vfork's children: the stack and system calls only. If the store's copy can't be
+ * executed the original is, so the error that a program sees is the original's. */
+#include "wrap.h"
+
+#include <errno.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "sys.h"
+
+/* Arguments beyond which nothing is copied onto the stack, and scripts are left to the kernel. */
+#define ARGUMENTS_MAX 1024
+#define SHELL "/bin/sh"
+#define NAME_BYTES_MAX 255
+
+/* The environment that is the process's own, for which libc must be asked. */
+static char *const own_environment[1];
+
+typedef char *gets_variable(const char *name);
+typedef int executes(const char *file, char *const argv[], char *const envp[]);
+typedef int executes_here(const char *file, char *const argv[]);
+
+static size_t count(char *const argv[])
+{
+	size_t number = 0;
+	while (argv && argv[number])
+		number++;
+	return number;
+}
+
+static const char *variable(struct hw_namespace *ns, char *const envp[], const char *name)
+{
+	size_t bytes = strlen(name);
+	if (envp == own_environment) {
+		gets_variable *get = REAL_AS(gets_variable *, getenv);
+		return get ? get(name) : NULL;
+	}
+	for (; envp && *envp; envp++) {
+		if (strlen(*envp) > bytes && memcmp(*envp, name, bytes) == 0 && (*envp)[bytes] == '=')
+			return *envp + bytes + 1;
+	}
+	return NULL;
+}
+
+/* True if what is executed with this environment will be audited. Only then may it run from the
+ * store: otherwise it would see the store's paths. */
+static bool audited(struct hw_namespace *ns, char *const envp[])
+{
+	return hw_attached() && variable(ns, envp, "HEADWATER_TABLE") && variable(ns, envp, "LD_AUDIT");
+}
+
+static int execute(struct hw_namespace *ns, const char *file, char *const argv[], char *const envp[])
+{
+	if (envp == own_environment)
+		return REAL_AS(executes_here *, execv)(file, argv);
+	return REAL_AS(executes *, execve)(file, argv, envp);
+}
+
+/* Executes the store's copy. Comes back with UNSERVED if the original must be tried. */
+static __attribute__((noinline)) int serve_exec(struct hw_namespace *ns, int dirfd, const char *path,
+	char *const argv[], char *const envp[])
+{
+	size_t arguments = count(argv);
+	bool copied = arguments <= ARGUMENTS_MAX;
+	char *argv_out[copied ? arguments + 3 : 1];
+	struct hw_exec exec;
+	int error;
+	switch (hw_exec_resolve(dirfd, path, argv, &exec, copied ? argv_out : NULL, &error)) {
+	case HW_FAILS:
+		return fail(ns, error);
+	case HW_KNOWN:
+		break;
+	default:
+		return UNSERVED;
+	}
+	int before = *ns->errno_location();
+	execute(ns, exec.file, argv && copied ? argv_out : argv, envp);
+	error = *ns->errno_location();
+	if (error == E2BIG || error == ENOMEM)
+		return -1;
+	*ns->errno_location() = before;
+	hw_count(HW_COUNT_FALLBACKS);
+	return UNSERVED;
+}
+
+static int exec_path(struct hw_namespace *ns, const char *path, char *const argv[], char *const envp[])
+{
+	int result = path && audited(ns, envp) ? serve_exec(ns, AT_FDCWD, path, argv, envp) : UNSERVED;
+	return result != UNSERVED ? result : execute(ns, path, argv, envp);
+}
+
+/* As execvp does with what the kernel does not recognise. */
+static int exec_shell(struct hw_namespace *ns, const char *path, char *const argv[], char *const envp[])
+{
+	size_t arguments = count(argv);
+	char *shell_argv[arguments + 3];
+	size_t used = 0;
+	shell_argv[used++] = (char *)SHELL;
+	shell_argv[used++] = (char *)path;
+	for (size_t i = 1; i < arguments; i++)
+		shell_argv[used++] = argv[i];
+	shell_argv[used] = NULL;
+	return execute(ns, SHELL, shell_argv, envp);
+}
+
+static int exec_or_shell(struct hw_namespace *ns, const char *path, char *const argv[], char *const envp[])
+{
+	int result = exec_path(ns, path, argv, envp);
+	return *ns->errno_location() == ENOEXEC ? exec_shell(ns, path, argv, envp) : result;
+}
+
+/* A walk along PATH, as libc goes it. */
+struct search {
+	const char *file, *rest;
+	size_t file_bytes;
+	char candidate[HW_PATH_MAX + NAME_BYTES_MAX + 1];
+};
+
+/* 0, or a negative error number if the file's name can't be searched for. */
+static int search_begin(struct search *search, const char *file, const char *path)
+{
+	search->file = file;
+	search->rest = path;
+	search->file_bytes = strlen(file);
+	return search->file_bytes == 0 ? -ENOENT : search->file_bytes > NAME_BYTES_MAX ? -ENAMETOOLONG : 0;
+}
+
+/* The next candidate; false after the last. An empty element is the working directory. */
+static bool search_next(struct search *search)
+{
+	while (search->rest) {
+		const char *element = search->rest, *end = strchr(element, ':');
+		size_t bytes = end ? (size_t)(end - element) : strlen(element);
+		search->rest = end ? end + 1 : NULL;
+		if (bytes >= HW_PATH_MAX - 1)
+			continue;
+		memcpy(search->candidate, element, bytes);
+		if (bytes > 0)
+			search->candidate[bytes++] = '/';
+		memcpy(search->candidate + bytes, search->file, search->file_bytes + 1);
+		return true;
+	}
+	return false;
+}
+
+/* True if the search goes on after this error. */
+static bool is_passed_over(int error)
+{
+	return error == EACCES || error == ENOENT || error == ESTALE || error == ENOTDIR || error == ENODEV ||
+	       error == ETIMEDOUT;
+}
+
+static __attribute__((noinline)) int serve_search(struct hw_namespace *ns, const char *file, const char *path,
+	char *const argv[], char *const envp[])
+{
+	struct search search;
+	bool denied = false;
+	int error = search_begin(&search, file, path);
+	if (error < 0)
+		return fail(ns, -error);
+	while (search_next(&search)) {
+		exec_or_shell(ns, search.candidate, argv, envp);
+		error = *ns->errno_location();
+		denied |= error == EACCES;
+		if (!is_passed_over(error))
+			return -1;
+	}
+	return denied ? fail(ns, EACCES) : -1;
+}
+
+/* execvpe, whose original would execute without asking us. */
+static int exec_search(struct hw_namespace *ns, const char *file, char *const argv[], char *const envp[])
+{
+	if (!file || !audited(ns, envp))
+		return UNSERVED;
+	if (strchr(file, '/'))
+		return exec_or_shell(ns, file, argv, envp);
+	const char *path = variable(ns, own_environment, "PATH");
+	return path ? serve_search(ns, file, path, argv, envp) : UNSERVED;
+}
+
+WRAP(int, execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
+{
+	return exec_path(ns, path, argv, envp);
+}
+
+WRAP(int, execv, (const char *path, char *const argv[]), (path, argv))
+{
+	return exec_path(ns, path, argv, own_environment);
+}
+
+WRAP(int, execvp, (const char *file, char *const argv[]), (file, argv))
+{
+	int result = exec_search(ns, file, argv, own_environment);
+	return result != UNSERVED ? result : REAL(execvp)(file, argv);
+}
+
+WRAP(int, execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
+{
+	int result = exec_search(ns, file, argv, envp);
+	return result != UNSERVED ? result : REAL(execvpe)(file, argv, envp);
+}
+
+/* A descriptor of the store's copy stands for the original's path; but a script goes by the
+ * descriptor's name, which leads its interpreter to the copy. */
+static int serve_fexecve(struct hw_namespace *ns, int fd, char *const argv[], char *const envp[])
+{
+	char start[2];
+	const struct hw_record *record = hw_store_descriptor(fd);
+	if (!record || hw_sys(__NR_pread64, fd, start, sizeof start, 0) != sizeof start ||
+	    (start[0] == '#' && start[1] == '!'))
+		return UNSERVED;
+	return exec_path(ns, record->path, argv, envp);
+}
+
+WRAP(int, fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
+{
+	int result = serve_fexecve(ns, fd, argv, envp);
+	return result != UNSERVED ? result : REAL(fexecve)(fd, argv, envp);
+}
+
+WRAP(int, execveat, (int dirfd, const char *path, char *const argv[], char *const envp[], int flags),
+	(dirfd, path, argv, envp, flags))
+{
+	int result = UNSERVED;
+	if (path && flags == AT_EMPTY_PATH && !*path)
+		result = serve_fexecve(ns, dirfd, argv, envp);
+	else if (path && flags == 0 && audited(ns, envp))
+		result = serve_exec(ns, dirfd, path, argv, envp);
+	return result != UNSERVED ? result : REAL(execveat)(dirfd, path, argv, envp, flags);
+}
+
+/* ---- arguments one by one ---- */
+
+enum list { PATH_LIST, FILE_LIST, ENVIRONMENT_LIST };
+
+static int exec_list(struct hw_namespace *ns, enum list kind, const char *path, const char *first, va_list rest)
+{
+	va_list counted;
+	size_t arguments = 1;
+	va_copy(counted, rest);
+	if (first)
+		while (va_arg(counted, char *))
+			arguments++;
+	va_end(counted);
+	char *argv[arguments + 1];
+	argv[0] = (char *)first;
+	for (size_t i = 1; first && i <= arguments; i++)
+		argv[i] = va_arg(rest, char *);
+	if (kind == PATH_LIST)
+		return exec_path(ns, path, argv, own_environment);
+	if (kind == ENVIRONMENT_LIST)
+		return exec_path(ns, path, argv, va_arg(rest, char **));
+	int result = exec_search(ns, path, argv, own_environment);
+	return result != UNSERVED ? result : REAL(execvp)(path, argv);
+}
+
+#define LIST_ENTRY(slot, name, kind) \
+	int hw_entry##slot##_##name(const char *path, const char *first, ...); \
+	int hw_entry##slot##_##name(const char *path, const char *first, ...) \
+	{ \
+		va_list rest; \
+		va_start(rest, first); \
+		int result = exec_list(&hw_namespaces[slot], kind, path, first, rest); \
+		va_end(rest); \
+		return result; \
+	}
+#define WRAP_LIST(name, kind) \
+	LIST_ENTRY(0, name, kind) LIST_ENTRY(1, name, kind) LIST_ENTRY(2, name, kind) LIST_ENTRY(3, name, kind)
+WRAP_LIST(execl, PATH_LIST)
+WRAP_LIST(execlp, FILE_LIST)
+WRAP_LIST(execle, ENVIRONMENT_LIST)
+
+/* ---- posix_spawn ---- */
+
+typedef int spawns(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]);
+
+/* Spawns what `path` leads to in the store; an error number, or UNSERVED. */
+static int spawn_path(struct hw_namespace *ns, const char *path, pid_t *pid, const posix_spawn_file_actions_t *actions,
+	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[], enum hw_answer *answer)
+{
+	size_t arguments = count(argv);
+	bool copied = arguments <= ARGUMENTS_MAX;
+	char *argv_out[copied ? arguments + 3 : 1];
+	struct hw_exec exec;
+	int error;
+	*answer = hw_exec_resolve(AT_FDCWD, path, argv, &exec, copied ? argv_out : NULL, &error);
+	if (*answer == HW_FAILS)
+		return error;
+	if (*answer != HW_KNOWN)
+		return UNSERVED;
+	spawns *spawn = REAL_AS(spawns *, posix_spawn);
+	error = spawn(pid, exec.file, actions, attributes, argv && copied ? argv_out : argv, envp);
+	if (error == 0 || error == E2BIG || error == ENOMEM || error == EAGAIN)
+		return error;
+	hw_count(HW_COUNT_FALLBACKS);
+	return UNSERVED;
+}
+
+/* A relative path counts from the directory that the file actions may choose. */
+static bool is_certain(const char *path, const posix_spawn_file_actions_t *actions)
+{
+	return path && (*path == '/' || !actions);
+}
+
+static int serve_spawn(struct hw_namespace *ns, pid_t *pid, const char *path,
+	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
+	char *const envp[])
+{
+	enum hw_answer answer;
+	if (!is_certain(path, actions) || !audited(ns, envp))
+		return UNSERVED;
+	int error = spawn_path(ns, path, pid, actions, attributes, argv, envp, &answer);
+	/* A file action that fails comes before a program that is absent. */
+	return answer == HW_KNOWN ? error : UNSERVED;
+}
+
+WRAP(int, posix_spawn,
+	(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+		char *const argv[], char *const envp[]),
+	(pid, path, actions, attributes, argv, envp))
+{
+	int error = serve_spawn(ns, pid, path, actions, attributes, argv, envp);
+	return error != UNSERVED ? error : REAL(posix_spawn)(pid, path, actions, attributes, argv, envp);
+}
+
+/* Spawns the first candidate if it is the store's: those before it are known to be absent, or found
+ * absent. Anything else is the original's. */
+static int serve_spawn_search(struct hw_namespace *ns, pid_t *pid, const char *file,
+	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
+	char *const envp[])
+{
+	struct search search;
+	enum hw_answer answer;
+	const char *path = variable(ns, own_environment, "PATH");
+	if (!file || strchr(file, '/') || !path || !audited(ns, envp))
+		return serve_spawn(ns, pid, file, actions, attributes, argv, envp);
+	if (search_begin(&search, file, path) < 0)
+		return UNSERVED;
+	while (search_next(&search)) {
+		if (!is_certain(search.candidate, actions))
+			return UNSERVED;
+		int error = spawn_path(ns, search.candidate, pid, actions, attributes, argv, envp, &answer);
+		if (answer == HW_KNOWN)
+			return error;
+		if (answer == HW_ORIGINAL)
+			error = -(int)hw_sys(__NR_faccessat, AT_FDCWD, search.candidate, F_OK);
+		if (error != ENOENT && error != ENOTDIR)
+			return UNSERVED;
+	}
+	return UNSERVED;
+}
+
+WRAP(int, posix_spawnp,
+	(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+		char *const argv[], char *const envp[]),
+	(pid, file, actions, attributes, argv, envp))
+{
+	int error = serve_spawn_search(ns, pid, file, actions, attributes, argv, envp);
+	return error != UNSERVED ? error : REAL(posix_spawnp)(pid, file, actions, attributes, argv, envp);
+}

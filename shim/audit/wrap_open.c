@@ -1,0 +1,227 @@
+/* open, fopen and their relatives.
+ *
+ * A file that is only read is opened in the store; a directory is opened where it is, so that the
+ * descriptor is a real one; whatever may write or create is first announced, then done in place. */
+#include "wrap.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "sys.h"
+
+/* Flags under which the original must be asked: nothing is read through O_PATH, and O_NOATIME is
+ * only for a file's owner. */
+#define ORIGINAL_FLAGS (O_PATH | O_NOATIME)
+
+static bool writes(int flags)
+{
+	return (flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC);
+}
+
+/* Opens the store's copy; a negative error number if it can't be. */
+static __attribute__((noinline)) int open_copy(const struct hw_found *found, int flags)
+{
+	char copy[2 * HW_PATH_MAX];
+	int bytes = hw_store_path(found->path, found->path_bytes, copy);
+	if (bytes < 0)
+		return bytes;
+	long fd = hw_sys(__NR_openat, AT_FDCWD, copy, flags, 0);
+	if (fd == -EINVAL && flags & O_DIRECT)
+		fd = hw_sys(__NR_openat, AT_FDCWD, copy, flags & ~O_DIRECT, 0);
+	return (int)fd;
+}
+
+static int serve_read(struct hw_namespace *ns, int dirfd, const char *path, int flags)
+{
+	struct hw_found found;
+	unsigned want = HW_WANT_WHOLE | (flags & O_NOFOLLOW ? HW_WANT_NO_FOLLOW : 0);
+	/* Twice, because the copy may be evicted between the look-up and the open. */
+	for (int attempt = 0; attempt < 2; attempt++) {
+		switch (hw_resolve(dirfd, path, want, &found)) {
+		case HW_FAILS:
+			return fail(ns, found.error);
+		case HW_KNOWN:
+			break;
+		default:
+			return UNSERVED;
+		}
+		if (HW_KIND(found.state) == HW_LINK)
+			return fail(ns, flags & O_DIRECTORY ? ENOTDIR : ELOOP);
+		if (HW_KIND(found.state) != HW_FILE)
+			return UNSERVED;
+		if (flags & O_DIRECTORY)
+			return fail(ns, ENOTDIR);
+		int fd = open_copy(&found, flags);
+		if (fd >= 0)
+			return fd;
+		if (fd != -ENOENT)
+			break;
+	}
+	hw_count(HW_COUNT_FALLBACKS);
+	return UNSERVED;
+}
+
+/* A descriptor's link names the store's copy, which nobody may write: the original is opened. */
+static int serve_reopen(struct hw_namespace *ns, int dirfd, const char *path, int flags, mode_t mode)
+{
+	char original[HW_PATH_MAX];
+	if (!hw_link_into_store(dirfd, path, original))
+		return UNSERVED;
+	hw_goes_live(AT_FDCWD, original, false);
+	long fd = hw_sys(__NR_openat, AT_FDCWD, original, flags, mode);
+	return fd < 0 ? fail(ns, (int)-fd) : (int)fd;
+}
+
+static int serve_open(struct hw_namespace *ns, int dirfd, const char *path, int flags, mode_t mode)
+{
+	if (!path || flags & ORIGINAL_FLAGS)
+		return UNSERVED;
+	if (!writes(flags))
+		return serve_read(ns, dirfd, path, flags);
+	int result = serve_reopen(ns, dirfd, path, flags, mode);
+	/* A file without a name changes no directory. */
+	if (result == UNSERVED && (flags & O_TMPFILE) != O_TMPFILE)
+		hw_goes_live(dirfd, path, false);
+	return result;
+}
+
+/* Without O_CREAT the mode is whatever the caller's register holds, and means nothing. */
+#define WRAP_OPEN(name) \
+	WRAP(int, name, (const char *path, int flags, mode_t mode), (path, flags, mode)) \
+	{ \
+		int result = serve_open(ns, AT_FDCWD, path, flags, mode); \
+		return result != UNSERVED ? result : REAL(name)(path, flags, mode); \
+	}
+WRAP_OPEN(open)
+WRAP_OPEN(open64)
+WRAP_OPEN(__open)
+WRAP_OPEN(__open64)
+
+#define WRAP_OPENAT(name) \
+	WRAP(int, name, (int dirfd, const char *path, int flags, mode_t mode), (dirfd, path, flags, mode)) \
+	{ \
+		int result = serve_open(ns, dirfd, path, flags, mode); \
+		return result != UNSERVED ? result : REAL(name)(dirfd, path, flags, mode); \
+	}
+WRAP_OPENAT(openat)
+WRAP_OPENAT(openat64)
+
+/* The fortified forms abort if the flags ask for a mode. */
+#define NEEDS_MODE(flags) ((flags) & O_CREAT || ((flags) & O_TMPFILE) == O_TMPFILE)
+
+#define WRAP_OPEN_2(name) \
+	WRAP(int, name, (const char *path, int flags), (path, flags)) \
+	{ \
+		int result = NEEDS_MODE(flags) ? UNSERVED : serve_open(ns, AT_FDCWD, path, flags, 0); \
+		return result != UNSERVED ? result : REAL(name)(path, flags); \
+	}
+WRAP_OPEN_2(__open_2)
+WRAP_OPEN_2(__open64_2)
+
+#define WRAP_OPENAT_2(name) \
+	WRAP(int, name, (int dirfd, const char *path, int flags), (dirfd, path, flags)) \
+	{ \
+		int result = NEEDS_MODE(flags) ? UNSERVED : serve_open(ns, dirfd, path, flags, 0); \
+		return result != UNSERVED ? result : REAL(name)(dirfd, path, flags); \
+	}
+WRAP_OPENAT_2(__openat_2)
+WRAP_OPENAT_2(__openat64_2)
+
+#define WRAP_CREAT(name) \
+	WRAP(int, name, (const char *path, mode_t mode), (path, mode)) \
+	{ \
+		int result = serve_open(ns, AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode); \
+		return result != UNSERVED ? result : REAL(name)(path, mode); \
+	}
+WRAP_CREAT(creat)
+WRAP_CREAT(creat64)
+
+typedef FILE *opens_file(const char *path, const char *mode);
+
+static bool mode_writes(const char *mode)
+{
+	if (mode[0] != 'r')
+		return true;
+	/* What follows a comma names a character set. */
+	for (; *mode && *mode != ','; mode++) {
+		if (*mode == '+')
+			return true;
+	}
+	return false;
+}
+
+static __attribute__((noinline)) FILE *fopen_copy(opens_file *real, const struct hw_found *found, const char *mode)
+{
+	char copy[2 * HW_PATH_MAX];
+	return hw_store_path(found->path, found->path_bytes, copy) < 0 ? NULL : real(copy, mode);
+}
+
+static FILE *serve_fopen_read(struct hw_namespace *ns, opens_file *real, const char *path, const char *mode)
+{
+	struct hw_found found;
+	for (int attempt = 0; attempt < 2; attempt++) {
+		switch (hw_resolve(AT_FDCWD, path, HW_WANT_WHOLE, &found)) {
+		case HW_FAILS:
+			fail(ns, found.error);
+			return NULL;
+		case HW_KNOWN:
+			break;
+		default:
+			return UNSERVED_POINTER;
+		}
+		if (HW_KIND(found.state) != HW_FILE)
+			return UNSERVED_POINTER;
+		int *error = ns->errno_location(), before = *error;
+		FILE *file = fopen_copy(real, &found, mode);
+		if (file)
+			return file;
+		bool evicted = *error == ENOENT;
+		*error = before;
+		if (!evicted)
+			break;
+	}
+	hw_count(HW_COUNT_FALLBACKS);
+	return UNSERVED_POINTER;
+}
+
+static FILE *serve_fopen_reopen(opens_file *real, const char *path, const char *mode)
+{
+	char original[HW_PATH_MAX];
+	if (!hw_link_into_store(AT_FDCWD, path, original))
+		return UNSERVED_POINTER;
+	hw_goes_live(AT_FDCWD, original, false);
+	return real(original, mode);
+}
+
+static FILE *serve_fopen(struct hw_namespace *ns, opens_file *real, const char *path, const char *mode)
+{
+	if (!path || !mode)
+		return UNSERVED_POINTER;
+	if (!mode_writes(mode))
+		return serve_fopen_read(ns, real, path, mode);
+	FILE *file = serve_fopen_reopen(real, path, mode);
+	if (file == UNSERVED_POINTER)
+		hw_goes_live(AT_FDCWD, path, false);
+	return file;
+}
+
+#define WRAP_FOPEN(name) \
+	WRAP(FILE *, name, (const char *path, const char *mode), (path, mode)) \
+	{ \
+		FILE *file = serve_fopen(ns, REAL(name), path, mode); \
+		return file != UNSERVED_POINTER ? file : REAL(name)(path, mode); \
+	}
+WRAP_FOPEN(fopen)
+WRAP_FOPEN(fopen64)
+
+/* A freopen that fails has closed the stream and can't be repeated elsewhere, so reading goes to the
+ * original. */
+#define WRAP_FREOPEN(name) \
+	WRAP(FILE *, name, (const char *path, const char *mode, FILE *stream), (path, mode, stream)) \
+	{ \
+		if (path && mode && mode_writes(mode)) \
+			hw_goes_live(AT_FDCWD, path, false); \
+		return REAL(name)(path, mode, stream); \
+	}
+WRAP_FREOPEN(freopen)
+WRAP_FREOPEN(freopen64)

@@ -1,0 +1,127 @@
+/* scandir from the table's listings.
+ *
+ * The caller frees the result with the program's own free, which need not be libc's, so the memory
+ * must come from the malloc that libc itself calls. strdup is its plain way there. */
+#include "wrap.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "sys.h"
+
+typedef char *duplicates(const char *);
+typedef int selects(const struct dirent *);
+typedef int compares(const struct dirent **, const struct dirent **);
+typedef void sorts(void *base, size_t count, size_t bytes, int (*compare)(const void *, const void *));
+
+/* A block of the program's malloc; NULL if there is no memory. */
+static void *allocate(struct hw_namespace *ns, size_t bytes)
+{
+	duplicates *duplicate = REAL_AS(duplicates *, strdup);
+	char *text = (char *)hw_sys(__NR_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if ((intptr_t)text < 0 && (intptr_t)text > -4096)
+		return NULL;
+	memset(text, 'x', bytes - 1);
+	void *block = duplicate(text);
+	hw_sys(__NR_munmap, text, bytes);
+	return block;
+}
+
+static void *allocate_entry(struct hw_namespace *ns, const struct dirent *entry)
+{
+	char text[sizeof(struct dirent) + 1];
+	memset(text, 'x', entry->d_reclen - 1u);
+	text[entry->d_reclen - 1] = 0;
+	char *block = REAL_AS(duplicates *, strdup)(text);
+	return block ? memcpy(block, entry, entry->d_reclen) : NULL;
+}
+
+/* The listing in full, or NULL if it is not known, not valid now, or damaged. */
+static const struct hw_listing *whole_listing(const struct hw_found *found)
+{
+	const char *name;
+	if (HW_KIND(found->state) != HW_DIR || !(found->state & HW_LISTED) || found->state & HW_LISTING_LIVE)
+		return NULL;
+	const struct hw_listing *listing = hw_listing_of(found->record, found->state);
+	for (uint32_t i = 0; listing && i < listing->count; i++) {
+		const struct hw_listing_entry *entry = hw_listing_name(found->record, listing, i, &name);
+		if (!entry || entry->name_bytes >= sizeof(((struct dirent *)0)->d_name))
+			return NULL;
+	}
+	return listing;
+}
+
+static int scan(struct hw_namespace *ns, const struct hw_record *record, const struct hw_listing *listing,
+	struct dirent ***list, selects *select, compares *compare)
+{
+	struct dirent **found = NULL;
+	int count = 0;
+	for (uint32_t i = 0; i < listing->count; i++) {
+		struct dirent entry;
+		const char *name;
+		const struct hw_listing_entry *from = hw_listing_name(record, listing, i, &name);
+		hw_give_entry(&entry, from, name, i);
+		if (select && !select(&entry))
+			continue;
+		if (!found)
+			found = allocate(ns, listing->count * sizeof *found + 1);
+		struct dirent *copy = found ? allocate_entry(ns, &entry) : NULL;
+		if (!copy)
+			return fail(ns, ENOMEM);
+		found[count++] = copy;
+	}
+	if (count > 0 && compare)
+		REAL_AS(sorts *, qsort)(found, (size_t)count, sizeof *found,
+			(int (*)(const void *, const void *))(void (*)(void))compare);
+	*list = found;
+	return count;
+}
+
+static __attribute__((noinline)) int find(struct hw_namespace *ns, int dirfd, const char *path,
+	const struct hw_record **record, const struct hw_listing **listing)
+{
+	struct hw_found found;
+	switch (hw_resolve(dirfd, path, HW_WANT_LISTING, &found)) {
+	case HW_FAILS:
+		return fail(ns, found.error);
+	case HW_KNOWN:
+		break;
+	default:
+		return UNSERVED;
+	}
+	*record = found.record;
+	*listing = whole_listing(&found);
+	return *listing ? 0 : UNSERVED;
+}
+
+static int serve_scan(struct hw_namespace *ns, int dirfd, const char *path, struct dirent ***list, selects *select,
+	compares *compare)
+{
+	const struct hw_record *record;
+	const struct hw_listing *listing;
+	if (!ns->real[HW_FN_strdup] || !ns->real[HW_FN_qsort])
+		return UNSERVED;
+	int result = find(ns, dirfd, path, &record, &listing);
+	return result == 0 ? scan(ns, record, listing, list, select, compare) : result;
+}
+
+#define WRAP_SCANDIR(name) \
+	WRAP(int, name, (const char *path, struct dirent ***list, selects *select, compares *compare), \
+		(path, list, select, compare)) \
+	{ \
+		int result = serve_scan(ns, AT_FDCWD, path, list, select, compare); \
+		return result != UNSERVED ? result : REAL(name)(path, list, select, compare); \
+	}
+WRAP_SCANDIR(scandir)
+WRAP_SCANDIR(scandir64)
+
+#define WRAP_SCANDIRAT(name) \
+	WRAP(int, name, (int dirfd, const char *path, struct dirent ***list, selects *select, compares *compare), \
+		(dirfd, path, list, select, compare)) \
+	{ \
+		int result = serve_scan(ns, dirfd, path, list, select, compare); \
+		return result != UNSERVED ? result : REAL(name)(dirfd, path, list, select, compare); \
+	}
+WRAP_SCANDIRAT(scandirat)
+WRAP_SCANDIRAT(scandirat64)

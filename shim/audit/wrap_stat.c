@@ -1,0 +1,282 @@
+/* stat and its relatives, and access: answered from the table's copy of the original's attributes.
+ *
+ * A descriptor of the store's copy shows the original's attributes, found by the copy's inode. */
+#include "wrap.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "sys.h"
+
+_Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout serves both names");
+
+#define STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT)
+/* What the table keeps of statx. */
+#define STATX_KEPT (STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID)
+
+#ifndef STATX_MNT_ID
+#define STATX_MNT_ID 0x1000U
+#endif
+
+/* dev_t as libc packs it. */
+static dev_t device(uint32_t major, uint32_t minor)
+{
+	return (dev_t)(major & 0xfffu) << 8 | (dev_t)(major & ~0xfffu) << 32 | (minor & 0xffu) |
+	       (dev_t)(minor & ~0xffu) << 12;
+}
+
+static uint32_t device_major(dev_t dev)
+{
+	return (uint32_t)(dev >> 8 & 0xfff) | (uint32_t)(dev >> 32 & ~UINT64_C(0xfff));
+}
+
+static uint32_t device_minor(dev_t dev)
+{
+	return (uint32_t)(dev & 0xff) | (uint32_t)(dev >> 12 & ~UINT64_C(0xff));
+}
+
+static void give_stat(const struct hw_attr *attr, struct stat *out)
+{
+	*out = (struct stat){
+		.st_dev = device(attr->dev_major, attr->dev_minor),
+		.st_ino = attr->ino,
+		.st_nlink = attr->nlink,
+		.st_mode = attr->mode,
+		.st_uid = attr->uid,
+		.st_gid = attr->gid,
+		.st_rdev = device(attr->rdev_major, attr->rdev_minor),
+		.st_size = (off_t)attr->size,
+		.st_blksize = attr->blksize,
+		.st_blocks = (blkcnt_t)attr->blocks,
+		.st_atim = { attr->atime_s, attr->atime_ns },
+		.st_mtim = { attr->mtime_s, attr->mtime_ns },
+		.st_ctim = { attr->ctime_s, attr->ctime_ns },
+	};
+}
+
+/* The kernel gives the basic fields and the mount's number whether asked or not, and the time of
+ * birth only if asked. */
+static void give_statx(const struct hw_attr *attr, unsigned mask, struct statx *out)
+{
+	uint32_t given = attr->mask & (STATX_BASIC_STATS | STATX_MNT_ID | (mask & STATX_BTIME));
+	*out = (struct statx){
+		.stx_mask = given,
+		.stx_blksize = attr->blksize,
+		.stx_attributes = attr->attributes,
+		.stx_nlink = attr->nlink,
+		.stx_uid = attr->uid,
+		.stx_gid = attr->gid,
+		.stx_mode = (uint16_t)attr->mode,
+		.stx_ino = attr->ino,
+		.stx_size = attr->size,
+		.stx_blocks = attr->blocks,
+		.stx_attributes_mask = attr->attributes_mask,
+		.stx_atime = { .tv_sec = attr->atime_s, .tv_nsec = attr->atime_ns },
+		.stx_ctime = { .tv_sec = attr->ctime_s, .tv_nsec = attr->ctime_ns },
+		.stx_mtime = { .tv_sec = attr->mtime_s, .tv_nsec = attr->mtime_ns },
+		.stx_rdev_major = attr->rdev_major,
+		.stx_rdev_minor = attr->rdev_minor,
+		.stx_dev_major = attr->dev_major,
+		.stx_dev_minor = attr->dev_minor,
+	};
+	if (given & STATX_BTIME) {
+		out->stx_btime.tv_sec = attr->btime_s;
+		out->stx_btime.tv_nsec = attr->btime_ns;
+	}
+	if (given & STATX_MNT_ID)
+		out->stx_mnt_id = attr->mnt_id;
+}
+
+/* An evicted copy's inode number may have been given to another file since; but then that file has
+ * a name, while the evicted one, open somewhere still, has none. */
+static const struct hw_record *store_file(uint32_t major, uint32_t minor, uint64_t ino, uint32_t mode,
+	uint64_t links, uint64_t size)
+{
+	uint64_t state;
+	if (!hw_attached() || !hw_is_store_dev(major, minor) || !S_ISREG(mode))
+		return NULL;
+	const struct hw_record *record = hw_find_inode(ino, &state);
+	if (!record || !(state & HW_ATTR) || record->attr.size != size)
+		return NULL;
+	return links == 0 || state & (HW_LOADABLE | HW_WHOLE) ? record : NULL;
+}
+
+const struct hw_record *hw_store_file(const struct stat *st)
+{
+	return store_file(device_major(st->st_dev), device_minor(st->st_dev), st->st_ino, st->st_mode, st->st_nlink,
+		(uint64_t)st->st_size);
+}
+
+const struct hw_record *hw_store_descriptor(int fd)
+{
+	struct stat st;
+	if (!hw_attached() || hw_sys(__NR_fstat, fd, &st) < 0)
+		return NULL;
+	return hw_store_file(&st);
+}
+
+/* The original's result, or the original file's attributes if it shows the store's copy. */
+static int mapped(int result, struct stat *st)
+{
+	if (result == 0) {
+		const struct hw_record *record = hw_store_file(st);
+		if (record)
+			give_stat(&record->attr, st);
+	}
+	return result;
+}
+
+static int mapped_statx(int result, unsigned mask, struct statx *st)
+{
+	if (result == 0) {
+		const struct hw_record *record = store_file(st->stx_dev_major, st->stx_dev_minor, st->stx_ino,
+			st->stx_mode, st->stx_nlink, st->stx_size);
+		if (record)
+			give_statx(&record->attr, mask, st);
+	}
+	return result;
+}
+
+/* Finds a path's attributes: 0, UNSERVED, or -1 with errno set. */
+static int serve(struct hw_namespace *ns, int dirfd, const char *path, int flags, struct hw_found *found)
+{
+	unsigned want = HW_WANT_ATTR | (flags & AT_SYMLINK_NOFOLLOW ? HW_WANT_NO_FOLLOW : 0);
+	switch (hw_resolve(dirfd, path, want, found)) {
+	case HW_FAILS:
+		return fail(ns, found->error);
+	case HW_KNOWN:
+		return found->state & HW_ATTR ? 0 : UNSERVED;
+	default:
+		return UNSERVED;
+	}
+}
+
+static int serve_stat(struct hw_namespace *ns, int dirfd, const char *path, struct stat *out, int flags)
+{
+	struct hw_found found;
+	if (!out || flags & ~STAT_FLAGS)
+		return UNSERVED;
+	int result = serve(ns, dirfd, path, flags, &found);
+	if (result == 0)
+		give_stat(&found.record->attr, out);
+	return result;
+}
+
+#define WRAP_STAT(name, flags) \
+	WRAP(int, name, (const char *path, struct stat *out), (path, out)) \
+	{ \
+		int result = serve_stat(ns, AT_FDCWD, path, out, flags); \
+		return result != UNSERVED ? result : mapped(REAL(name)(path, out), out); \
+	}
+WRAP_STAT(stat, 0)
+WRAP_STAT(stat64, 0)
+WRAP_STAT(lstat, AT_SYMLINK_NOFOLLOW)
+WRAP_STAT(lstat64, AT_SYMLINK_NOFOLLOW)
+
+#define WRAP_FSTAT(name) \
+	WRAP(int, name, (int fd, struct stat *out), (fd, out)) \
+	{ \
+		return mapped(REAL(name)(fd, out), out); \
+	}
+WRAP_FSTAT(fstat)
+WRAP_FSTAT(fstat64)
+
+#define WRAP_FSTATAT(name) \
+	WRAP(int, name, (int dirfd, const char *path, struct stat *out, int flags), (dirfd, path, out, flags)) \
+	{ \
+		int result = serve_stat(ns, dirfd, path, out, flags); \
+		return result != UNSERVED ? result : mapped(REAL(name)(dirfd, path, out, flags), out); \
+	}
+WRAP_FSTATAT(fstatat)
+WRAP_FSTATAT(fstatat64)
+
+/* The names that programs built before glibc 2.33 bind. */
+#if defined(__x86_64__)
+#define VERSION_HOLDS(version) ((version) == 0 || (version) == 1)
+#else
+#define VERSION_HOLDS(version) ((version) == 0)
+#endif
+
+#define WRAP_XSTAT(name, flags) \
+	WRAP(int, name, (int version, const char *path, struct stat *out), (version, path, out)) \
+	{ \
+		int result = VERSION_HOLDS(version) ? serve_stat(ns, AT_FDCWD, path, out, flags) : UNSERVED; \
+		return result != UNSERVED ? result : mapped(REAL(name)(version, path, out), out); \
+	}
+WRAP_XSTAT(__xstat, 0)
+WRAP_XSTAT(__xstat64, 0)
+WRAP_XSTAT(__lxstat, AT_SYMLINK_NOFOLLOW)
+WRAP_XSTAT(__lxstat64, AT_SYMLINK_NOFOLLOW)
+
+#define WRAP_FXSTAT(name) \
+	WRAP(int, name, (int version, int fd, struct stat *out), (version, fd, out)) \
+	{ \
+		return mapped(REAL(name)(version, fd, out), out); \
+	}
+WRAP_FXSTAT(__fxstat)
+WRAP_FXSTAT(__fxstat64)
+
+#define WRAP_FXSTATAT(name) \
+	WRAP(int, name, (int version, int dirfd, const char *path, struct stat *out, int flags), \
+		(version, dirfd, path, out, flags)) \
+	{ \
+		int result = VERSION_HOLDS(version) ? serve_stat(ns, dirfd, path, out, flags) : UNSERVED; \
+		return result != UNSERVED ? result : mapped(REAL(name)(version, dirfd, path, out, flags), out); \
+	}
+WRAP_FXSTATAT(__fxstatat)
+WRAP_FXSTATAT(__fxstatat64)
+
+static int serve_statx(struct hw_namespace *ns, int dirfd, const char *path, int flags, unsigned mask,
+	struct statx *out)
+{
+	struct hw_found found;
+	if (!out || flags & ~(STAT_FLAGS | AT_STATX_DONT_SYNC) || mask & ~STATX_KEPT)
+		return UNSERVED;
+	int result = serve(ns, dirfd, path, flags, &found);
+	if (result == 0)
+		give_statx(&found.record->attr, mask, out);
+	return result;
+}
+
+WRAP(int, statx, (int dirfd, const char *path, int flags, unsigned mask, struct statx *out),
+	(dirfd, path, flags, mask, out))
+{
+	int result = serve_statx(ns, dirfd, path, flags, mask, out);
+	return result != UNSERVED ? result
+				  : mapped_statx(REAL(statx)(dirfd, path, flags, mask, out), mask, out);
+}
+
+/* Who may do what is decided here only where everybody may, or nobody: owners, groups, access lists
+ * and capabilities are the kernel's matter. */
+static int serve_access(struct hw_namespace *ns, int dirfd, const char *path, int mode, int flags)
+{
+	struct hw_found found;
+	if (mode & ~(R_OK | X_OK) || flags & ~(AT_EACCESS | AT_SYMLINK_NOFOLLOW))
+		return UNSERVED;
+	int result = serve(ns, dirfd, path, flags, &found);
+	if (result != 0 || mode == F_OK)
+		return result;
+	uint32_t bits = found.record->attr.mode;
+	uint32_t needed = (mode & R_OK ? 0444 : 0) | (mode & X_OK ? 0111 : 0);
+	if (S_ISLNK(bits))
+		return UNSERVED;
+	if ((bits & needed) == needed)
+		return 0;
+	return S_ISREG(bits) && mode == X_OK && !(bits & 0111) ? fail(ns, EACCES) : UNSERVED;
+}
+
+#define WRAP_ACCESS(name, flags) \
+	WRAP(int, name, (const char *path, int mode), (path, mode)) \
+	{ \
+		int result = serve_access(ns, AT_FDCWD, path, mode, flags); \
+		return result != UNSERVED ? result : REAL(name)(path, mode); \
+	}
+WRAP_ACCESS(access, 0)
+WRAP_ACCESS(eaccess, AT_EACCESS)
+WRAP_ACCESS(euidaccess, AT_EACCESS)
+
+WRAP(int, faccessat, (int dirfd, const char *path, int mode, int flags), (dirfd, path, mode, flags))
+{
+	int result = serve_access(ns, dirfd, path, mode, flags);
+	return result != UNSERVED ? result : REAL(faccessat)(dirfd, path, mode, flags);
+}

@@ -1,0 +1,61 @@
+//! What the benchmarks start.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::harness::Fixture;
+
+/// Libraries of the start-up benchmark.
+pub const LIBRARIES: usize = 200;
+/// Directories that they lie in, each an entry of the search path.
+pub const DIRECTORIES: usize = 20;
+
+/// `bin/app` with its libraries in `d0` to `d19`.
+pub fn many_libraries() -> Fixture {
+    let fixture = Fixture::new("bench");
+    let rpath: Vec<String> = (0..DIRECTORIES).map(|n| format!("$ORIGIN/../d{n}")).collect();
+    let rpath = format!("-Wl,--disable-new-dtags,-rpath,{}", rpath.join(":"));
+    let mut flags = vec!["-Wl,--no-as-needed".to_string(), "-Wl,--allow-shlib-undefined".into(), rpath];
+    (0..DIRECTORIES).for_each(|n| flags.push(format!("-L{{shared}}/d{n}")));
+    for number in 0..LIBRARIES {
+        // Neighbours in the loader's order lie in different directories.
+        let name = format!("d{}/libbench{number}.so", number * 7 % DIRECTORIES);
+        let own = [
+            format!("-DNUMBER={number}"),
+            format!("-DNEXT={}", (number + 1) % LIBRARIES),
+            format!("-Wl,-soname,libbench{number}.so"),
+        ];
+        let all: Vec<&str> = ["-shared", "-fPIC", "-g0"].into_iter().chain(own.iter().map(String::as_str)).collect();
+        fixture.build("bench_library.c", &name, &all);
+        flags.push(format!("-lbench{number}"));
+    }
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    fixture.build("bench_main.c", "bin/app", &flags);
+    fixture.build("bench_main.c", "bin/empty", &[]);
+    fixture
+}
+
+/// The directory of a Python environment with numpy and scipy: the demonstration's, or an own one,
+/// made at the first use.
+pub fn python_environment() -> Result<PathBuf, String> {
+    let target = crate::workspace().join("target");
+    let works = |venv: &PathBuf| {
+        let python = Command::new(venv.join("bin/python3")).args(["-c", "import scipy.stats"]).output();
+        python.is_ok_and(|output| output.status.success())
+    };
+    let own = target.join("bench/venv");
+    if let Some(venv) = [target.join("demo/shared/venv"), own.clone()].into_iter().find(works) {
+        return Ok(venv);
+    }
+    println!("making a Python environment with numpy and scipy in {}", own.display());
+    let mut steps = [Command::new("python3"), Command::new(own.join("bin/python3"))];
+    steps[0].args(["-m", "venv", "--copies", "--clear"]).arg(&own);
+    steps[1].args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "numpy", "scipy"]);
+    for step in &mut steps {
+        let output = step.output().map_err(|e| format!("{step:?}: {e}"))?;
+        if !output.status.success() {
+            return Err(format!("{step:?}: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+    }
+    Ok(own)
+}

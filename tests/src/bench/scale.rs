@@ -1,0 +1,92 @@
+//! An import on more and more nodes while the shared file system serves a fixed rate.
+
+use std::path::Path;
+use std::time::Instant;
+
+use super::counts::import;
+use super::fixture::python_environment;
+use super::plot::{Curve, Plot};
+use super::{Report, Table};
+use crate::counting_fs::{Caching, Mounted};
+use crate::harness::{Headwater, Program, Running};
+
+const RATE: u64 = 1000;
+const NODES: [usize; 3] = [1, 4, 16];
+
+pub(super) fn run(report: &mut Report) {
+    report.heading(&format!("import scipy.stats, the shared file system serving {RATE} operations a second"));
+    let environment = match python_environment() {
+        Ok(environment) => environment,
+        Err(reason) => return report.line(format!("skipped: {reason}")),
+    };
+    let mut curves =
+        [Curve::new("without Headwater"), Curve::new("with Headwater"), Curve::new("from node-local copies")];
+    local(&environment, 1);
+    for nodes in NODES {
+        let measured = [without(&environment, nodes), with(&environment, nodes), Ok(local(&environment, nodes))];
+        for (curve, seconds) in curves.iter_mut().zip(measured) {
+            match seconds {
+                Ok(seconds) => curve.points.push((nodes as f64, seconds)),
+                Err(reason) => return report.line(format!("skipped: {reason}")),
+            }
+        }
+    }
+    let at = |curve: usize, point: usize| curves[curve].points[point].1;
+    let wait = at(0, 0) - at(2, 0);
+    let mut table = Table::new(["seconds, one process a node", "1 node", "4 nodes", "16 nodes"]);
+    let row = |name: &str, of: &dyn Fn(usize) -> String| [name.to_string(), of(0), of(1), of(2)];
+    for (number, curve) in curves.iter().enumerate() {
+        table.row(row(curve.name, &|point| format!("{:.2}", at(number, point))));
+    }
+    table.row(row("with, beyond local", &|point| format!("{:.2}", at(1, point) - at(2, point))));
+    table.row(row("that over one process's wait", &|point| format!("{:.2}", (at(1, point) - at(2, point)) / wait)));
+    table.row(row("target", &|_| "1.30".into()));
+    report.line(format!(
+        "All processes start at once; the time is until the last has ended, sessions' starts and ends included. One \
+         process alone waits {wait:.2} s for the file system: its time on it less its time from a local copy. Each \
+         node has the kernel's caches for itself, empty at first, valid for three seconds as a network file system's.\n"
+    ));
+    report.table(&table);
+    let plot = Plot { title: "import scipy.stats", x: "nodes", y: "seconds", curves: &curves };
+    report.line(format!("```text\n{}```", plot.text()));
+    if let Some(file) = &report.svg {
+        std::fs::write(file, plot.svg()).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    }
+}
+
+/// Seconds until all of these have ended.
+fn together(programs: impl Iterator<Item = Program>) -> f64 {
+    let started = Instant::now();
+    let running: Vec<Running> = programs.map(|program| program.start()).collect();
+    for running in running {
+        let output = running.finish_within(std::time::Duration::from_secs(900));
+        assert_eq!(output.status, 0, "{output:?}");
+    }
+    started.elapsed().as_secs_f64()
+}
+
+fn local(environment: &Path, nodes: usize) -> f64 {
+    let python = environment.join("bin/python3");
+    let program = Program::new(python).args(["-c", "import scipy.stats"]).env("PYTHONDONTWRITEBYTECODE", "1");
+    together((0..nodes).map(|_| program.clone()))
+}
+
+fn mount(environment: &Path, nodes: usize) -> Result<Mounted, String> {
+    let mut mounted = Mounted::new(environment, nodes, Caching::USUAL)?;
+    mounted.set_rate(RATE);
+    Ok(mounted)
+}
+
+fn without(environment: &Path, nodes: usize) -> Result<f64, String> {
+    let mounted = mount(environment, nodes)?;
+    Ok(together((0..nodes).map(|node| import(&mounted, node))))
+}
+
+fn with(environment: &Path, nodes: usize) -> Result<f64, String> {
+    let mounted = mount(environment, 1)?;
+    let started = Instant::now();
+    let session = Headwater::new(mounted.path()).on(nodes, 1).run(&import(&mounted, 0));
+    let seconds = started.elapsed().as_secs_f64();
+    assert_eq!(session.output.status, 0, "{:?}", session.output);
+    Ok(seconds)
+}

@@ -1,0 +1,104 @@
+//! A directory seen through a file system that counts every operation and can be made slow.
+//!
+//! It runs as a process of its own, `counting-fs`, because a process that uses its own FUSE mount can
+//! deadlock. One process serves any number of mounts of the same source: each has the kernel's caches
+//! to itself, as each node of a cluster does, and all share the counts and the one slow server.
+//!
+//! The process is spoken to on a Unix socket, a line for a line:
+//!
+//! | request | reply |
+//! |---|---|
+//! | `counts` | the counts as JSON, see [`Tally::to_json`](tally::Tally::to_json) |
+//! | `reset` | `ok` |
+//! | `rate N` | `ok`; from now on one server handles N operations a second, 0: no limit |
+//! | `delay KIND NS` | `ok`; each operation of this kind takes that many nanoseconds longer |
+//!
+//! When the connection that it was first given closes, it unmounts everything and exits.
+
+mod fs;
+mod mounted;
+pub mod tally;
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+
+pub use mounted::{Caching, Mounted};
+use tally::{Kind, Pace, Tally};
+
+struct State {
+    tally: Tally,
+    pace: Pace,
+    entry_ttl: Duration,
+    attr_ttl: Duration,
+    keep_pages: bool,
+}
+
+/// What the process is told on its command line.
+pub struct Options {
+    /// The directory to show.
+    pub source: PathBuf,
+    /// Where to listen.
+    pub control: PathBuf,
+    /// How long the kernel may believe a name that it found, and attributes, in milliseconds.
+    pub ttl_ms: u64,
+    /// Whether a file's pages stay in the kernel when it is opened again.
+    pub keep_pages: bool,
+    /// Where to mount.
+    pub mounts: Vec<PathBuf>,
+}
+
+/// Mounts, serves one connection, unmounts.
+pub fn run(options: &Options) -> io::Result<()> {
+    let state = Arc::new(State {
+        tally: Tally::default(),
+        pace: Pace::default(),
+        entry_ttl: Duration::from_millis(options.ttl_ms),
+        attr_ttl: Duration::from_millis(options.ttl_ms),
+        keep_pages: options.keep_pages,
+    });
+    let sessions = options
+        .mounts
+        .iter()
+        .map(|mount| mount_at(&state, &options.source, mount))
+        .collect::<io::Result<Vec<BackgroundSession>>>()?;
+    let listener = UnixListener::bind(&options.control)?;
+    let (connection, _) = listener.accept()?;
+    let served = serve(&state, &connection);
+    for session in sessions {
+        session.umount_and_join()?;
+    }
+    served
+}
+
+fn mount_at(state: &Arc<State>, source: &Path, mount: &Path) -> io::Result<BackgroundSession> {
+    let mut config = Config::default();
+    config.mount_options =
+        vec![MountOption::FSName("counting-fs".into()), MountOption::DefaultPermissions, MountOption::Suid];
+    config.acl = SessionACL::All;
+    fuser::spawn_mount(fs::CountingFs::new(state.clone(), source), mount, &config)
+}
+
+fn serve(state: &State, connection: &UnixStream) -> io::Result<()> {
+    for line in BufReader::new(connection).lines() {
+        let reply = answer(state, &line?).unwrap_or_else(|| "what?".into());
+        writeln!(&*connection, "{reply}")?;
+    }
+    Ok(())
+}
+
+fn answer(state: &State, line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        ["counts"] => return Some(state.tally.to_json().to_string()),
+        ["reset"] => state.tally.reset(),
+        ["rate", per_second] => state.pace.set_rate(per_second.parse().ok()?),
+        ["delay", kind, ns] => state.pace.set_delay(Kind::from_name(kind)?, ns.parse().ok()?),
+        _ => return None,
+    }
+    Some("ok".into())
+}

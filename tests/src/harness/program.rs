@@ -1,0 +1,200 @@
+//! One command: how it is started, and what came of it.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// How long a program may take before the test fails.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How many differing lines a failure shows of each kind.
+const LINES_MAX: usize = 30;
+
+/// A program with its arguments and surroundings.
+#[derive(Clone, Debug)]
+pub struct Program {
+    argv: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+    dir: Option<PathBuf>,
+}
+
+/// What a program printed, and its status as a shell gives it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// The exit status, 128 + n for signal n.
+    pub status: i32,
+}
+
+impl std::fmt::Debug for Output {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "status {}\n--- stdout\n{}--- stderr\n{}", self.status, self.stdout, self.stderr)
+    }
+}
+
+impl Output {
+    /// Panics with the lines in which they differ, if they do.
+    pub fn assert_same(&self, plain: &Output) {
+        if self == plain {
+            return;
+        }
+        let mut report = format!("status {} with Headwater, {} without\n", self.status, plain.status);
+        for (name, ours, theirs) in [("stdout", &self.stdout, &plain.stdout), ("stderr", &self.stderr, &plain.stderr)] {
+            for (sign, from, other) in [('+', ours, theirs), ('-', theirs, ours)] {
+                let known: HashSet<&str> = other.lines().collect();
+                let only = from.lines().filter(|line| !known.contains(line)).take(LINES_MAX);
+                only.for_each(|line| report.push_str(&format!("{name} {sign} {line:.600}\n")));
+            }
+        }
+        panic!("lines with Headwater alone (+) and without it alone (-):\n{report}");
+    }
+}
+
+impl Program {
+    /// A program by its path or name.
+    pub fn new(file: impl AsRef<OsStr>) -> Program {
+        Program { argv: vec![file.as_ref().into()], env: Vec::new(), dir: None }
+    }
+
+    /// `sh -c SCRIPT`.
+    pub fn shell(script: &str) -> Program {
+        Program::new("/bin/sh").arg("-c").arg(script)
+    }
+
+    /// One more argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Program {
+        self.argv.push(argument.as_ref().into());
+        self
+    }
+
+    /// More arguments.
+    pub fn args<S: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = S>) -> Program {
+        arguments.into_iter().fold(self, Program::arg)
+    }
+
+    /// An environment variable.
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Program {
+        self.env.push((name.into(), value.as_ref().into()));
+        self
+    }
+
+    /// The working directory; without it the one for temporary files.
+    pub fn in_dir(mut self, dir: impl AsRef<Path>) -> Program {
+        self.dir = Some(dir.as_ref().into());
+        self
+    }
+
+    /// The same, started through `prefix`.
+    pub fn behind<S: AsRef<OsStr>>(&self, prefix: impl IntoIterator<Item = S>) -> Program {
+        let mut argv: Vec<OsString> = prefix.into_iter().map(|s| s.as_ref().into()).collect();
+        argv.extend(self.argv.iter().cloned());
+        Program { argv, ..self.clone() }
+    }
+
+    /// Starts it in a process group of its own, its output going to files.
+    pub fn start(&self) -> Running {
+        let scratch = || tempfile::tempfile().expect("the temporary directory takes a file");
+        let (stdout, stderr) = (scratch(), scratch());
+        let copy = |file: &File| file.try_clone().expect("descriptors are left");
+        let mut command = Command::new(&self.argv[0]);
+        command
+            .args(&self.argv[1..])
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(copy(&stdout))
+            .stderr(copy(&stderr))
+            .current_dir(self.dir.clone().unwrap_or_else(std::env::temp_dir))
+            .process_group(0);
+        let child = command.spawn().unwrap_or_else(|e| panic!("{:?} can't be started: {e}", self.argv[0]));
+        Running { child, stdout, stderr, what: format!("{:?}", self.argv) }
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self) -> Output {
+        self.start().finish()
+    }
+}
+
+/// A started program. Dropped before its end, its process group is killed.
+pub struct Running {
+    child: Child,
+    stdout: File,
+    stderr: File,
+    what: String,
+}
+
+impl Running {
+    /// The process that was started, which leads its group.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Sends a signal to the whole group, as a terminal does.
+    pub fn signal_group(&self, signal: Signal) {
+        let _ = kill_process_group(self.pid(), signal);
+    }
+
+    /// Sends a signal to the process alone.
+    pub fn signal(&self, signal: Signal) {
+        let _ = rustix::process::kill_process(self.pid(), signal);
+    }
+
+    /// What it has printed on standard output so far.
+    pub fn stdout(&mut self) -> String {
+        text(&mut self.stdout)
+    }
+
+    /// Waits for its end. A program that takes too long is killed, and the test fails.
+    pub fn finish(self) -> Output {
+        self.finish_within(TIME_MAX)
+    }
+
+    /// As [`Running::finish`], with another limit.
+    pub fn finish_within(mut self, time_max: Duration) -> Output {
+        let deadline = Instant::now() + time_max;
+        let mut pause = Duration::from_micros(500);
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
+                break status;
+            }
+            if Instant::now() > deadline {
+                self.signal_group(Signal::KILL);
+                let _ = self.child.wait();
+                let (stdout, stderr) = (text(&mut self.stdout), text(&mut self.stderr));
+                panic!("{} did not end within {time_max:?}\n--- stdout\n{stdout}--- stderr\n{stderr}", self.what);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        };
+        Output { stdout: text(&mut self.stdout), stderr: text(&mut self.stderr), status: shell_status(status) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.signal_group(Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn shell_status(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+fn text(file: &mut File) -> String {
+    let mut bytes = Vec::new();
+    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("a scratch file can be read");
+    String::from_utf8_lossy(&bytes).into_owned()
+}

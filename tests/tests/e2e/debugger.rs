@@ -1,0 +1,104 @@
+//! gdb on a program that runs in a session, and on what it leaves when it crashes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use headwater_tests::harness::{Fixture, Program, has_program, processes_using, skipped, wait_until};
+
+fn deep(fixture: &Fixture) -> Program {
+    fixture.build("deep.c", "lib/libdeep.so", &["-shared", "-fPIC", "-O0"]);
+    let link = ["-DPROGRAM", "-O0", "-L{shared}/lib", "-ldeep", "-Wl,-rpath,$ORIGIN/../lib"];
+    Program::new(fixture.build("deep.c", "bin/deep", &link))
+}
+
+/// What gdb says to these commands, when it says that of files below `shared` as they are.
+fn gdb(arguments: &[String], commands: &[&str]) -> String {
+    let gdb = Program::new("gdb").args(["-nx", "-batch"]).args(commands.iter().flat_map(|command| ["-ex", command]));
+    gdb.env("DEBUGINFOD_URLS", "").args(arguments).run().stdout
+}
+
+/// The frames of a backtrace know their function, file and line.
+fn assert_backtrace(said: &str) {
+    for frame in ["library_inner (depth=0", "library_inner (depth=3", "main (argc="] {
+        assert!(said.contains(frame), "no frame {frame} in\n{said}");
+    }
+    assert!(said.matches("deep.c:").count() >= 5, "no lines in\n{said}");
+}
+
+#[test]
+fn a_live_process() {
+    if !has_program("gdb") {
+        return skipped("gdb is not installed");
+    }
+    let fixture = Fixture::new("gdb");
+    let go = fixture.outside("go");
+    let program = deep(&fixture).arg(format!("w{}", go.display()));
+    let session = fixture.headwater().start(&program);
+    let mut found = Vec::new();
+    let runs = |found: &mut Vec<(i32, String)>| {
+        *found = processes_using(&go)
+            .into_iter()
+            .filter(|(_, line)| line.starts_with(program_name(&fixture).as_str()))
+            .collect();
+        found.len() == 1
+            && std::fs::read_to_string(format!("/proc/{}/maps", found[0].0)).is_ok_and(|m| m.contains("libdeep.so"))
+    };
+    assert!(wait_until(Duration::from_secs(20), || runs(&mut found)), "the program starts");
+    std::thread::sleep(Duration::from_millis(200));
+    let said = gdb(&["-p".into(), found[0].0.to_string()], &["bt", "info sharedlibrary", "detach"]);
+    std::fs::write(&go, "").expect("an own directory");
+    let session = session.finish();
+    if said.contains("ptrace") && !said.contains("library_inner") {
+        return skipped("processes may not be traced here");
+    }
+    assert_backtrace(&said);
+    assert!(said.contains(&fixture.path("bin/../lib/libdeep.so").display().to_string()), "{said}");
+    assert_eq!(session.output.stdout, "returned 3\n");
+}
+
+fn program_name(fixture: &Fixture) -> String {
+    fixture.path("bin/deep").display().to_string()
+}
+
+#[test]
+fn a_core_file() {
+    if !has_program("gdb") {
+        return skipped("gdb is not installed");
+    }
+    let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    if !pattern.starts_with("core") {
+        return skipped(format!("core files do not go to the working directory but to {}", pattern.trim()));
+    }
+    let fixture = Fixture::new("core");
+    deep(&fixture);
+    let dir = fixture.outside("cores");
+    std::fs::create_dir(&dir).expect("an own directory");
+    let script = format!("cd {} && ulimit -c unlimited && exec {} crash", dir.display(), program_name(&fixture));
+    let session = fixture.headwater().run(&Program::shell(&script));
+    assert_eq!(session.output.status, 128 + 6, "{:?}", session.output);
+    let cores: Vec<PathBuf> =
+        std::fs::read_dir(&dir).expect("made above").flatten().map(|entry| entry.path()).collect();
+    let [core] = &cores[..] else {
+        return skipped("the kernel wrote no core file");
+    };
+    let said = gdb(&[program_name(&fixture), core.display().to_string()], &["bt", "info sharedlibrary"]);
+    assert_backtrace(&said);
+    assert!(said.contains(&fixture.path("bin/../lib/libdeep.so").display().to_string()), "{said}");
+}
+
+#[test]
+fn a_debugger_in_the_session() {
+    if !has_program("gdb") {
+        return skipped("gdb is not installed");
+    }
+    let fixture = Fixture::new("ingdb");
+    deep(&fixture);
+    let commands = ["run crash", "bt", "info sharedlibrary", "kill"];
+    let gdb = Program::new("gdb").args(["-nx", "-batch"]).args(commands.iter().flat_map(|command| ["-ex", command]));
+    let session = fixture.headwater().run(&gdb.env("DEBUGINFOD_URLS", "").arg(program_name(&fixture)));
+    if session.output.stderr.contains("ptrace") {
+        return skipped("processes may not be traced here");
+    }
+    assert_backtrace(&session.output.stdout);
+    assert!(!session.output.stdout.contains("/dev/shm"), "{:?}", session.output);
+}

@@ -1,0 +1,124 @@
+//! Files and directories look the same in every field, and only reading them goes through Headwater.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+
+use headwater_tests::counting_fs::{Caching, Mounted};
+use headwater_tests::harness::{Fixture, Headwater, Program, is_root, skipped};
+
+/// `tree` with one of everything that `files.c` looks at.
+fn tree(fixture: &Fixture) {
+    fixture.file("tree/file", "forty-two bytes and some more of them, see\n", 0o644);
+    fixture.file("tree/sub/inner", "inner", 0o640);
+    fixture.file("tree/tool", "#!/bin/sh\necho tool\n", 0o755);
+    fixture.file("tree/empty", "", 0o444);
+    fixture.file("tree/secret", "secret", 0o000);
+    fixture.file("tree/closed/x", "x", 0o644);
+    fixture.file("tree/large", (0..300_000u32).map(|n| n.wrapping_mul(n) as u8).collect::<Vec<_>>(), 0o604);
+    fixture.link("file", "tree/link");
+    fixture.link("sub", "tree/dirlink");
+    fixture.link("nowhere/at/all", "tree/dangling");
+    fixture.link("loop", "tree/loop");
+    fs::hard_link(fixture.path("tree/file"), fixture.path("tree/hard")).expect("an own directory");
+    rustix::fs::mknodat(rustix::fs::CWD, fixture.path("tree/fifo"), rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .expect("an own directory");
+    if is_root() {
+        chown(fixture.path("tree/tool"), Some(12345), Some(54321)).expect("root may");
+    }
+    fs::set_permissions(fixture.path("tree/closed"), fs::Permissions::from_mode(0o311)).expect("an own directory");
+}
+
+#[test]
+fn everything_about_files_is_the_same() {
+    let fixture = Fixture::new("files");
+    tree(&fixture);
+    let program = Program::new(fixture.build("files.c", "bin/files", &["-Wno-nonnull"])).arg(fixture.path("tree"));
+    fixture.headwater().same_output(&program);
+    fixture.headwater().on(2, 1).run(&program);
+}
+
+#[test]
+fn everything_is_the_same_for_an_ordinary_user() {
+    if !is_root() {
+        return skipped("another user's permissions need root");
+    }
+    let fixture = Fixture::new("user");
+    tree(&fixture);
+    let program = Program::new(fixture.build("files.c", "bin/files", &["-Wno-nonnull"])).arg(fixture.path("tree"));
+    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    fixture.headwater().behind(&nobody).same_output(&program);
+}
+
+#[test]
+fn system_programs_see_the_same_tree() {
+    let fixture = Fixture::new("tools");
+    tree(&fixture);
+    let tree = fixture.path("tree").display().to_string();
+    let scripts = [
+        format!("ls -laiR --time-style=full-iso {tree}"),
+        format!("find {tree} -printf '%p %y %s %i %n %m %T@ %l\\n' | sort; cd {tree}; find . -name 'in*'"),
+        format!(
+            "cat {tree}/file {tree}/none; echo $?; head -c 100 {tree}/large | md5sum; tar cf - -C {tree} --exclude=fifo . | tar tf - | sort"
+        ),
+        format!("cd {tree}/dirlink && pwd -P && ls .. && cat ../file && test -x ../tool && ../tool"),
+        format!("cp -a {tree}/sub {} && ls -l --time-style=full-iso {0}", fixture.outside("copy").display()),
+        format!(
+            "stat {tree}/file {tree}/link {tree} | grep -v ^Access:.*:; realpath {tree}/link; readlink -f {tree}/dirlink/inner; du -a {tree} | sort"
+        ),
+    ];
+    for script in scripts {
+        let program =
+            Program::shell(&format!("rm -rf {}; {script}", fixture.outside("copy").display())).env("LC_ALL", "C");
+        program.run();
+        fixture.headwater().same_output(&program);
+    }
+}
+
+#[test]
+fn calls_that_symbol_binding_does_not_see() {
+    let fixture = Fixture::new("pointer");
+    tree(&fixture);
+    fixture.build("by_pointer.c", "lib/libpointer.so", &["-DLIBRARY", "-shared", "-fPIC", "-fno-plt"]);
+    for flags in [&["-fno-plt", "-Wl,-z,now"][..], &["-fno-plt", "-no-pie", "-Wl,-z,lazy"], &["-Wl,-z,relro,-z,now"]] {
+        fixture.build("by_pointer.c", "bin/app", flags);
+        let mut mounted = match Mounted::new(&fixture.shared(), 1, Caching::NONE) {
+            Ok(mounted) => mounted,
+            Err(reason) => return skipped(reason),
+        };
+        let at = |name: &str| mounted.path().join(name);
+        let program = Program::new(at("bin/app")).args([at("tree/file"), at("tree/sub"), at("lib/libpointer.so")]);
+        let plain = program.run();
+        mounted.reset();
+        let session = Headwater::new(mounted.path()).run(&program);
+        assert_eq!(session.output, plain);
+        let counts = mounted.counts();
+        let count = |path: &str, kind: &str| counts["paths"][path][kind].as_u64().unwrap_or(0);
+        assert_eq!(count("tree/file", "open"), 1, "{flags:?} {counts:#}");
+        assert_eq!(count("tree/sub", "opendir"), 1, "{flags:?} {counts:#}");
+    }
+}
+
+#[test]
+fn a_library_read_as_a_file_is_whole() {
+    let fixture = Fixture::new("whole");
+    let library = fixture.library("lib/libx.so", "x", &["-Wl,-z,common-page-size=65536"]);
+    let program = Program::new(fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]));
+    let open = program.arg("open=libx.so").arg("call=x");
+    let digest = |paths: &str| Program::shell(&format!("sha256sum {paths}; cmp {paths} && cat {paths} | cksum"));
+    let both = format!("{0} {0}", library.display());
+    let app = format!(
+        "{} open=libx.so call=x exec=/usr/bin/sha256sum {1} call=x",
+        fixture.path("bin/app").display(),
+        library.display()
+    );
+    let sum = format!("sha256sum {0} {0}.alias", library.display());
+    fixture.link("libx.so", "lib/libx.so.alias");
+    for script in
+        [format!("{app}; {sum}; {app}"), format!("{sum}; {app}; {sum}"), format!("{sum} & {app}; wait; {sum}")]
+    {
+        let script = if script.contains('&') { format!("({script}) | sort") } else { script };
+        fixture.headwater().same(&Program::shell(&script));
+    }
+    fixture.headwater().same(&digest(&both));
+    fixture.headwater().on(3, 2).run(&open);
+}

@@ -1,0 +1,185 @@
+//! However a session ends, nothing of it stays: no process, no file in the store.
+//!
+//! Each session's end is also checked by the harness, in every test.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use headwater_tests::harness::{Fixture, Program, Starting, processes_using, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+
+fn kill(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).expect("a process ID is positive"), signal).expect("the process runs");
+}
+
+/// A program that has opened a library and now waits.
+fn waiting(fixture: &Fixture, nodes: usize) -> Starting {
+    fixture.library("lib/libx.so", "x", &[]);
+    let app = fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]);
+    let pause = format!("pause={}", fixture.outside("reached").display());
+    let started = fixture.headwater().on(nodes, 1).start(&Program::new(app).args(["open=libx.so", &pause, "call=x"]));
+    assert!(wait_until(Duration::from_secs(20), || fixture.outside("reached").exists()), "the program starts");
+    started
+}
+
+fn programs(fixture: &Fixture) -> Vec<i32> {
+    let app = fixture.path("bin/app").display().to_string();
+    processes_using(Path::new(&app))
+        .into_iter()
+        .filter(|(_, line)| line.starts_with(&app))
+        .map(|(pid, _)| pid)
+        .collect()
+}
+
+fn go_on(fixture: &Fixture) {
+    std::fs::write(fixture.outside("reached.go"), "").expect("an own directory");
+}
+
+#[test]
+fn exit_statuses_are_the_programs() {
+    let fixture = Fixture::new("status");
+    let app = fixture.build("loader.c", "bin/app", &[]);
+    for (verb, status) in [("exit=0", 0), ("exit=3", 3), ("exit=255", 255), ("signal=11", 139), ("signal=9", 137)] {
+        let session = fixture.headwater().on(2, 2).run(&Program::new(&app).arg(verb));
+        assert_eq!(session.output.status, status, "{verb}: {:?}", session.output);
+    }
+}
+
+#[test]
+fn signals_reach_the_program() {
+    for (signal, number) in [(Signal::TERM, 15), (Signal::INT, 2), (Signal::HUP, 1), (Signal::USR1, 10)] {
+        let fixture = Fixture::new("signal");
+        let started = waiting(&fixture, 2);
+        started.running.signal(signal);
+        let session = started.finish();
+        assert_eq!(session.output.status, 128 + number, "{:?}", session.output);
+    }
+}
+
+#[test]
+fn control_c_on_the_terminal() {
+    let fixture = Fixture::new("ctrlc");
+    let started = waiting(&fixture, 2);
+    started.running.signal_group(Signal::INT);
+    let session = started.finish();
+    assert_eq!(session.output.status, 130, "{:?}", session.output);
+}
+
+#[test]
+fn a_program_that_catches_control_c_ends_in_its_own_way() {
+    let fixture = Fixture::new("catch");
+    let reached = fixture.outside("reached").display().to_string();
+    let script = format!("trap 'echo caught; exit 7' INT; : > {reached}; while :; do sleep 0.05; done");
+    let started = fixture.headwater().start(&Program::shell(&script));
+    assert!(wait_until(Duration::from_secs(20), || fixture.outside("reached").exists()), "the program starts");
+    started.running.signal_group(Signal::INT);
+    let session = started.finish();
+    assert_eq!((session.output.stdout.as_str(), session.output.status), ("caught\n", 7));
+}
+
+#[test]
+fn headwater_itself_is_killed() {
+    let fixture = Fixture::new("killed");
+    let started = waiting(&fixture, 3);
+    assert_eq!(started.daemons().len(), 3);
+    started.running.signal(Signal::KILL);
+    let began = Instant::now();
+    let gone = wait_until(Duration::from_secs(5), || started.daemons().is_empty() && programs(&fixture).is_empty());
+    assert!(gone, "after {:?}: daemons {:?}, programs {:?}", began.elapsed(), started.daemons(), programs(&fixture));
+    let session = started.finish();
+    assert_eq!(session.output.status, 137);
+}
+
+#[test]
+fn a_daemon_is_killed() {
+    let fixture = Fixture::new("daemon");
+    let started = waiting(&fixture, 3);
+    for pid in started.daemons() {
+        kill(pid, Signal::KILL);
+    }
+    go_on(&fixture);
+    let session = started.finish();
+    assert_eq!(session.output.stdout.matches("x() = x").count(), 3, "{:?}", session.output);
+    assert_eq!(session.output.status, 0, "{:?}", session.output);
+}
+
+#[test]
+fn a_program_is_killed() {
+    let fixture = Fixture::new("program");
+    let started = waiting(&fixture, 2);
+    let programs = programs(&fixture);
+    assert_eq!(programs.len(), 2);
+    kill(programs[0], Signal::KILL);
+    go_on(&fixture);
+    let session = started.finish();
+    assert_eq!(session.output.status, 137, "{:?}", session.output);
+}
+
+#[test]
+fn a_child_that_stays_behind_does_not_hold_the_session() {
+    let fixture = Fixture::new("child");
+    fixture.library("lib/libx.so", "x", &[]);
+    let script = "sleep 2 >/dev/null 2>&1 & echo started";
+    let began = Instant::now();
+    let started = fixture.headwater().start(&Program::shell(script));
+    let output = started.finish();
+    assert_eq!(output.output.stdout, "started\n");
+    assert!(began.elapsed() < Duration::from_secs(8));
+}
+
+#[test]
+fn what_a_killed_session_left_is_swept_by_the_next() {
+    let fixture = Fixture::new("sweep");
+    let store =
+        tempfile::Builder::new().prefix("hwt-sweep-").tempdir_in("/dev/shm").expect("/dev/shm takes a directory");
+    fixture.library("lib/libx.so", "x", &[]);
+    let app = fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]);
+    let headwater = fixture.headwater().store(store.path());
+    let pause = format!("pause={}", fixture.outside("reached").display());
+    let started = headwater.start(&Program::new(&app).args(["open=libx.so", &pause]));
+    assert!(wait_until(Duration::from_secs(20), || fixture.outside("reached").exists()), "the program starts");
+    started.daemons().iter().for_each(|&pid| kill(pid, Signal::KILL));
+    started.running.signal_group(Signal::KILL);
+    programs(&fixture).iter().for_each(|&pid| kill(pid, Signal::KILL));
+    drop(started);
+    let entries = || {
+        std::fs::read_dir(store.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+            .flat_map(|base| std::fs::read_dir(base.path()).into_iter().flatten())
+            .count()
+    };
+    assert!(entries() > 0, "something is left to sweep");
+    let session = headwater.run(&Program::new(&app).args(["open=libx.so", "call=x"]));
+    assert_eq!(session.output.status, 0);
+    assert_eq!(entries(), 0);
+}
+
+#[test]
+fn the_default_store_is_left_clean() {
+    let entries = || {
+        let names = std::fs::read_dir("/dev/shm").expect("a RAM disk").flatten().map(|entry| entry.path());
+        let bases =
+            names.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("headwater-")));
+        bases
+            .flat_map(|base| std::fs::read_dir(base).into_iter().flatten().flatten())
+            .map(|entry| entry.path())
+            .collect::<Vec<_>>()
+    };
+    let before = entries();
+    let fixture = Fixture::new("default");
+    fixture.library("lib/libx.so", "x", &[]);
+    let app = fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]);
+    let run = [
+        headwater_tests::harness::headwater_binary().into_os_string(),
+        "run".into(),
+        "--shared".into(),
+        fixture.shared().into(),
+        "--".into(),
+    ];
+    let output = Program::new(app).args(["open=libx.so", "call=x"]).behind(run).run();
+    assert!(output.stdout.contains("x() = x"), "{output:?}");
+    let new: Vec<_> = entries().into_iter().filter(|path| !before.contains(path)).collect();
+    assert!(new.iter().all(|path| !path.exists()), "{new:?}");
+}

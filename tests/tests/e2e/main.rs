@@ -1,0 +1,16 @@
+//! Real programs with and without Headwater: the same output and the same exit status.
+//!
+//! They run `target/dist/bin/headwater`; `cargo xtask dist` makes it.
+
+mod debugger;
+mod exec;
+mod files;
+mod hostile;
+mod interpreters;
+mod leftovers;
+mod names;
+mod open_close;
+mod read_once;
+mod search;
+mod search_graph;
+mod writes;

@@ -1,0 +1,112 @@
+//! What the shared file system is asked: each file opened once, each directory read once, nothing
+//! that is absent, however many nodes and processes there are.
+
+use headwater_tests::counting_fs::{Caching, Mounted};
+use headwater_tests::harness::{Fixture, Headwater, Program, has_program, skipped};
+use serde_json::Value;
+
+/// Programs, libraries and modules, with everything that makes a plain start ask too much: search
+/// paths, absent names, links.
+fn fill(fixture: &Fixture) {
+    let rpath = "-Wl,-rpath,$ORIGIN/../a:$ORIGIN/../b:$ORIGIN/../c:$ORIGIN/../d";
+    fixture.dir("a");
+    fixture.library("d/libbase.so", "base", &[]);
+    for (number, dir) in ["b", "c", "d", "c", "b"].iter().enumerate() {
+        fixture.library(&format!("{dir}/libl{number}.so"), dir, &["-L{shared}/d", "-lbase", rpath]);
+    }
+    fixture.link("libl2.so", "d/libl2.so.1");
+    fixture.file("data/table.txt", "rows\n", 0o644);
+    let link = [
+        "-Wl,--no-as-needed",
+        "-L{shared}/b",
+        "-L{shared}/c",
+        "-L{shared}/d",
+        "-ll0",
+        "-ll1",
+        "-ll2",
+        "-ll3",
+        "-ll4",
+        rpath,
+    ];
+    fixture.build("loader.c", "bin/app", &link);
+    fixture.file("site/pkg/__init__.py", "from . import one, two\n", 0o644);
+    fixture.file("site/pkg/one.py", "value = 1\n", 0o644);
+    fixture.file("site/pkg/two.py", "import pkg.one\n", 0o644);
+}
+
+/// Paths whose count of `kind` is over one.
+fn repeated(counts: &Value, kind: &str) -> Vec<String> {
+    let paths = counts["paths"].as_object().expect("counts by path");
+    let more = paths.iter().filter(|(_, counts)| counts[kind].as_u64().unwrap_or(0) > 1);
+    more.map(|(path, counts)| format!("{path}: {counts}")).collect()
+}
+
+/// (path, opens, directory reads, link reads) of all that was opened or read.
+fn opened(counts: &Value) -> Vec<(String, u64, u64, u64)> {
+    let paths = counts["paths"].as_object().expect("counts by path");
+    let number = |counts: &Value, kind: &str| counts[kind].as_u64().unwrap_or(0);
+    let all = paths.iter().map(|(p, c)| (p.clone(), number(c, "open"), number(c, "opendir"), number(c, "readlink")));
+    all.filter(|(_, opens, dirs, links)| opens + dirs + links > 0).collect()
+}
+
+fn check(mounted: &mut Mounted, program: &Program) {
+    let plain = program.run();
+    let mut first = None;
+    for (nodes, processes) in [(1, 1), (1, 8), (4, 1), (4, 8), (16, 1)] {
+        mounted.reset();
+        let session = Headwater::new(mounted.path()).on(nodes, processes).run(program);
+        let counts = mounted.counts();
+        let shape = format!("{nodes} nodes of {processes} processes\n{counts:#}\n{:#}", session.summary);
+        assert_eq!(session.output.status, plain.status, "{:?}", session.output);
+        assert_eq!(session.output.stdout, plain.stdout.repeat(nodes * processes), "{shape}");
+        assert_eq!(repeated(&counts, "open"), [""; 0], "files opened more than once: {shape}");
+        assert_eq!(repeated(&counts, "opendir"), [""; 0], "directories read more than once: {shape}");
+        assert_eq!(repeated(&counts, "readlink"), [""; 0], "links read more than once: {shape}");
+        assert_eq!(counts["total"]["failed_lookup"], 0, "absent names were probed: {shape}");
+        assert_eq!(session.number("clients.fallbacks"), 0, "{shape}");
+        let now = opened(&counts);
+        let first = first.get_or_insert_with(|| now.clone());
+        assert_eq!(*first, now, "what one process on one node (left) and {nodes} of {processes} (right) opened");
+    }
+}
+
+fn mounted(fixture: &Fixture) -> Result<Mounted, String> {
+    Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 60_000, pages: true })
+}
+
+#[test]
+fn libraries_and_files() {
+    let fixture = Fixture::new("once");
+    fill(&fixture);
+    let mut mounted = match mounted(&fixture) {
+        Ok(mounted) => mounted,
+        Err(reason) => return skipped(reason),
+    };
+    let at = |name: &str| mounted.path().join(name).display().to_string();
+    let verbs = [
+        "call=l0".into(),
+        format!("open={}", at("d/libl2.so.1")),
+        "open=libnope.so".into(),
+        format!("open={}", at("d/libnope.so")),
+    ];
+    let program = Program::new(at("bin/app")).args(verbs).args(["exec=/bin/cat".into(), at("data/table.txt")]);
+    check(&mut mounted, &program);
+}
+
+#[test]
+fn python_modules() {
+    if !has_program("python3") {
+        return skipped("python3 is not installed");
+    }
+    let fixture = Fixture::new("oncepy");
+    fill(&fixture);
+    let mut mounted = match mounted(&fixture) {
+        Ok(mounted) => mounted,
+        Err(reason) => return skipped(reason),
+    };
+    let script = "import pkg.two\ntry: import nope\nexcept ImportError as e: print(e)\nprint(pkg.one.value)";
+    let path = mounted.path().join("site");
+    let program =
+        Program::new("python3").args(["-c", script]).env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
+    check(&mut mounted, &program);
+}

@@ -1,0 +1,19 @@
+//! The benchmarks: the programs that measure are built here and run by themselves.
+
+use anyhow::{Context, Result, ensure};
+
+use crate::shell::{Shell, display};
+use crate::{dist, setup};
+
+/// Builds what is measured and what measures, and runs the benchmarks with these arguments.
+pub fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
+    setup::run(shell)?;
+    dist::run(shell)?;
+    let package = ["--quiet", "--release", "--package=headwater-tests", "--bin=bench"];
+    shell.step("build the benchmarks", || shell.run(shell.cargo(&["build"]).args(package)))?;
+    let mut command = shell.cargo(&["run"]);
+    command.args(package).arg("--").args(arguments);
+    let status = command.status().context("cannot start cargo")?;
+    ensure!(status.success(), "{status}: {}", display(&command, &shell.root));
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! `target/dist`: what a user installs, relocatable.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::files;
+use crate::shell::Shell;
+use crate::shim;
+
+/// Builds everything that a user installs; quick if nothing has changed.
+pub fn run(shell: &Shell) -> Result<()> {
+    let dist = shell.path("target/dist");
+    shell.step("build headwater", || files::copy_if_changed(&build_command(shell)?, &dist.join("bin/headwater")))?;
+    shell.step("build the audit library", || {
+        let library = shim::build_audit(shell, &shell.path("target/shim"))?;
+        files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))
+    })?;
+    shell.step("headers, man pages, completions", || {
+        files::copy_tree(&shell.path("abi/include"), &dist.join("include"))?;
+        files::copy_if_changed(&shell.path("LICENSE"), &dist.join("share/doc/headwater/LICENSE"))?;
+        files::copy_if_changed(&shell.path("README.md"), &dist.join("share/doc/headwater/README.md"))?;
+        generate(shell, &dist)
+    })
+}
+
+/// Copies `target/dist` to `prefix`.
+pub fn install(shell: &Shell, prefix: &Path) -> Result<()> {
+    run(shell)?;
+    let prefix = std::path::absolute(prefix)?;
+    shell.step(&format!("install to {}", prefix.display()), || files::copy_tree(&shell.path("target/dist"), &prefix))
+}
+
+/// The command is linked statically: one file that starts on any node without a search.
+fn build_command(shell: &Shell) -> Result<PathBuf> {
+    let target = host(shell)?;
+    let mut command = shell.cargo(&["build", "--quiet", "--release", "--package", "headwater", "--target", &target]);
+    command.env("RUSTFLAGS", "-C target-feature=+crt-static");
+    shell.run(&mut command)?;
+    Ok(shell.path("target").join(target).join("release/headwater"))
+}
+
+/// This machine's target triple. Giving it to cargo keeps flags from build scripts and macros.
+pub fn host(shell: &Shell) -> Result<String> {
+    let version = shell.run(shell.command("rustc").arg("-vV"))?;
+    let line = version.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(line.context("`rustc -vV` names no host")?.to_owned())
+}
+
+fn generate(shell: &Shell, dist: &Path) -> Result<()> {
+    let headwater = dist.join("bin/headwater");
+    let stamp = shell.path("target/dist.generated");
+    if files::modified(&stamp) >= files::modified(&headwater) && dist.join("share/man/man1").exists() {
+        return Ok(());
+    }
+    let generated = shell.path("target/generated");
+    if generated.exists() {
+        std::fs::remove_dir_all(&generated)?;
+    }
+    for what in ["man", "completions"] {
+        let directory = generated.join(what);
+        std::fs::create_dir_all(&directory)?;
+        shell.run(shell.command(&headwater).args(["generate", what]).arg(&directory))?;
+        let mut written = 0;
+        for entry in std::fs::read_dir(&directory)? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|n| n.to_str()).context("generated names are plain")?;
+            files::copy_if_changed(&path, &dist.join("share").join(place(name)?))?;
+            written += 1;
+        }
+        ensure!(written > 0, "`headwater generate {what}` wrote nothing");
+    }
+    std::fs::write(stamp, "")?;
+    Ok(())
+}
+
+/// Where a generated file stands below `share`, as shells and man look for it.
+fn place(name: &str) -> Result<PathBuf> {
+    Ok(match name.rsplit_once('.') {
+        Some((_, section)) if section.len() == 1 => format!("man/man{section}/{name}").into(),
+        Some((command, "bash")) => format!("bash-completion/completions/{command}").into(),
+        Some((_, "fish")) => format!("fish/vendor_completions.d/{name}").into(),
+        None if name.starts_with('_') => format!("zsh/site-functions/{name}").into(),
+        _ => bail!("`{name}` is neither a man page nor a completion of bash, zsh or fish"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_files_go_where_they_are_looked_for() {
+        let check = |name: &str, expected: &str| assert_eq!(place(name).unwrap(), Path::new(expected));
+        check("headwater-run.1", "man/man1/headwater-run.1");
+        check("headwater.bash", "bash-completion/completions/headwater");
+        check("_headwater", "zsh/site-functions/_headwater");
+        check("headwater.fish", "fish/vendor_completions.d/headwater.fish");
+        assert!(place("headwater.txt").is_err());
+    }
+}

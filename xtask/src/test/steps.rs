@@ -1,0 +1,156 @@
+//! What each step runs.
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+use super::report::{Tally, parse_cargo_test};
+use crate::shell::{Shell, display};
+use crate::{dist, files, fuzz, setup, shim, tidy};
+
+/// What fuzzing is built with has a workspace of its own.
+const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
+/// Exit status with which a C test says that it was skipped, as in Automake.
+const SKIPPED: i32 = 77;
+
+const CARGO_TEST_SECONDS_MAX: u64 = 1200;
+const C_TEST_SECONDS_MAX: u64 = 120;
+
+const SANITIZER_FLAGS: &[&str] = &[
+    "-g",
+    "-O1",
+    "-DHW_HOSTED",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    "-fno-omit-frame-pointer",
+];
+
+pub fn fmt(shell: &Shell) -> Result<Tally> {
+    shell.run(&mut shell.cargo(&["fmt", "--all", "--check"]))?;
+    shell.run(&mut shell.cargo(&["fmt", FUZZ_MANIFEST, "--check"]))?;
+    Ok(Tally::passed())
+}
+
+pub fn clippy(shell: &Shell) -> Result<Tally> {
+    shell.run(&mut shell.cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--", "-Dwarnings"]))?;
+    let mut fuzz = shell.cargo(&["clippy", "--quiet", FUZZ_MANIFEST, "--target-dir=target/fuzz", "--", "-Dwarnings"]);
+    shell.run(&mut fuzz)?;
+    Ok(Tally::passed())
+}
+
+pub fn doc(shell: &Shell) -> Result<Tally> {
+    shell.run(shell.cargo(&["doc", "--quiet", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings"))?;
+    Ok(Tally::passed())
+}
+
+pub fn tidy(shell: &Shell) -> Result<Tally> {
+    tidy::run(shell)?;
+    Ok(Tally::passed())
+}
+
+pub fn shim(shell: &Shell) -> Result<Tally> {
+    shim::check_headers(shell)?;
+    shim::build_audit(shell, &shell.path("target/shim"))?;
+    Ok(Tally::passed())
+}
+
+/// Each `shim/audit/tests/*.c` that begins with a line `/* sources: a.c b.c */` is a program of its
+/// own, linked with these sources and run under the sanitizers.
+pub fn c(shell: &Shell) -> Result<Tally> {
+    let mut tally = Tally::default();
+    let directory = shell.path("target/c-tests");
+    std::fs::create_dir_all(&directory)?;
+    for source in files::with_extensions(&shell.path(shim::AUDIT_TESTS), &["c"])? {
+        let text = std::fs::read_to_string(&source)?;
+        let Some(sources) = linked_sources(&text) else { continue };
+        let name = source.file_stem().expect("a source has a name").to_string_lossy().into_owned();
+        let program = directory.join(&name);
+        let mut command = shim::compiler(shell);
+        command.args(SANITIZER_FLAGS).arg(format!("-I{}", shim::AUDIT_SOURCES)).arg("-o").arg(&program);
+        command.arg(source.strip_prefix(&shell.root)?);
+        command.args(sources.iter().map(|name| format!("{}/{name}", shim::AUDIT_SOURCES)));
+        tally.add(match shell.run(&mut command) {
+            Ok(_) => run_c(shell, &name, &mut shell.command(&program))?,
+            Err(error) => {
+                Tally { output: format!("{error:#}\n"), ..Tally::failed(format!("{name}: does not compile")) }
+            }
+        });
+    }
+    ensure!(tally != Tally::default(), "{} holds no C tests", shim::AUDIT_TESTS);
+    Ok(tally)
+}
+
+fn linked_sources(text: &str) -> Option<Vec<&str>> {
+    let list = text.lines().find_map(|line| line.strip_prefix("/* sources:"))?;
+    Some(list.split("*/").next()?.split_whitespace().collect())
+}
+
+fn run_c(shell: &Shell, name: &str, program: &mut Command) -> Result<Tally> {
+    // Freestanding code allocates nothing, and finding leaks needs ptrace.
+    program.env("ASAN_OPTIONS", "detect_leaks=0");
+    let finished = shell.capture_limited(program, C_TEST_SECONDS_MAX)?;
+    let reason = finished.output.lines().find_map(|line| line.strip_prefix("skipped: "));
+    Ok(match (finished.status.code(), reason) {
+        (Some(0), _) => Tally::passed(),
+        (Some(SKIPPED), Some(reason)) => Tally::skipped(format!("{name}: {reason}")),
+        _ => {
+            let repeat = format!("{name}: {}; repeat: {}", finished.status, display(program, &shell.root));
+            Tally { output: finished.output, ..Tally::failed(repeat) }
+        }
+    })
+}
+
+pub fn cargo(shell: &Shell) -> Result<Tally> {
+    dist::run(shell)?;
+    let command = shell.cargo(&["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
+    cargo_test(shell, command)
+}
+
+pub fn loom(shell: &Shell) -> Result<Tally> {
+    let mut command =
+        shell.cargo(&["test", "--release", "--package=headwater-abi", "--test=loom", "--target-dir=target/loom"]);
+    command.env("RUSTFLAGS", "--cfg loom");
+    cargo_test(shell, command)
+}
+
+fn cargo_test(shell: &Shell, command: Command) -> Result<Tally> {
+    let finished = shell.capture_limited(&command, CARGO_TEST_SECONDS_MAX)?;
+    let mut tally = parse_cargo_test(&finished.output);
+    let repeat = display(&command, &shell.root);
+    for name in &mut tally.failed {
+        *name = format!("{name}; repeat: {} {name}", repeat.trim_end_matches(" --show-output"));
+    }
+    if !finished.status.success() && tally.failed.is_empty() {
+        tally.failed.push(format!("{}: {repeat}", finished.status));
+    }
+    Ok(tally)
+}
+
+pub fn sim(shell: &Shell, seeds: u64) -> Result<Tally> {
+    crate::sim::run(shell, seeds, None)?;
+    Ok(Tally::passed())
+}
+
+pub fn fuzz(shell: &Shell, seconds: u64) -> Result<Tally> {
+    setup::run(shell)?;
+    let mut tally = Tally::default();
+    for result in fuzz::run(shell, None, seconds)? {
+        match result.failure {
+            None => tally.add(Tally::passed()),
+            Some(failure) => tally.add(Tally { output: result.output, ..Tally::failed(failure) }),
+        }
+    }
+    Ok(tally)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_of_c_tests() {
+        assert_eq!(linked_sources("/* sources: a.c b.c */\nint x;"), Some(vec!["a.c", "b.c"]));
+        assert_eq!(linked_sources("/* sources: */\n"), Some(vec![]));
+        assert_eq!(linked_sources("int x;\n"), None);
+    }
+}

@@ -1,0 +1,39 @@
+//! The style that a machine can check.
+
+mod content;
+mod edges;
+mod functions;
+mod layout;
+mod text;
+
+use anyhow::{Result, bail};
+
+use crate::shell::Shell;
+
+/// Fails with all complaints, one a line.
+pub fn run(shell: &Shell) -> Result<()> {
+    let listed = shell.run(shell.command("git").args(["ls-files", "--cached", "--others", "--exclude-standard"]))?;
+    let paths: Vec<String> = listed.lines().filter(|p| shell.path(p).is_file()).map(str::to_owned).collect();
+    let read = |path: &str| std::fs::read(shell.path(path)).map(|b| String::from_utf8_lossy(&b).into_owned());
+    let mut complaints = edges::check(shell)?;
+    complaints.extend(layout::folders(&paths));
+    complaints.extend(layout::purity(|path| read(path).unwrap_or_default()));
+    complaints.extend(layout::architecture(&read("ARCHITECTURE.md").unwrap_or_default(), &paths));
+    let here = shell.root.to_string_lossy();
+    for path in paths.iter().filter(|path| is_text(path)) {
+        let source = read(path)?;
+        complaints.extend(content::check(path, &source));
+        if source.contains(&*here) {
+            complaints.push(format!("{path}: names {here}, a directory of this machine"));
+        }
+    }
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    let count = complaints.len();
+    bail!("{}\n{count} complaints\nrepeat: cargo xtask tidy", complaints.join("\n"));
+}
+
+fn is_text(path: &str) -> bool {
+    !path.starts_with("fuzz/seeds/") && !matches!(path, "Cargo.lock" | "fuzz/Cargo.lock" | "LICENSE")
+}

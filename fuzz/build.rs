@@ -1,6 +1,9 @@
-//! Compiles the shim's table reader for its fuzz target, hosted and under gcc's sanitizers.
+//! Compiles readers of the shim for their fuzz targets, hosted and under gcc's sanitizers.
 
 use std::process::Command;
+
+/// Targets whose C code is checked by AddressSanitizer.
+const SHIM_TARGETS: [&str; 2] = ["shim_table", "shim_ldcache"];
 
 fn main() {
     for directory in ["shim", "../shim/audit", "../abi/include"] {
@@ -12,12 +15,15 @@ fn main() {
     build.clone().file("shim/coverage.c").compile("headwater-coverage");
     build.flag("-fsanitize=address,undefined").flag("-fsanitize-undefined-trap-on-error");
     build.flag("-fsanitize-coverage=trace-pc,trace-cmp");
-    build.file("shim/table.c").file("../shim/audit/resolve.c").file("../shim/audit/path.c").compile("headwater-shim");
+    build.clone().file("shim/ldcache.c").compile("headwater-ldcache");
+    build.files(["shim/table.c", "../shim/audit/resolve.c", "../shim/audit/path.c"]).compile("headwater-table");
 
     // Statically: the shared run-time insists on being the first library, and rustc has its own order.
     let output = Command::new("gcc").arg("-print-file-name=libasan.a").output().expect("gcc is installed");
     let library = String::from_utf8(output.stdout).expect("gcc's paths are UTF-8");
-    // libFuzzer has a function of this name too, which only says that it is no longer supported.
-    println!("cargo:rustc-link-arg-bin=shim_table=-Wl,--wrap=__sanitizer_cov_trace_pc");
-    println!("cargo:rustc-link-arg-bin=shim_table=-Wl,--whole-archive,{},--no-whole-archive", library.trim());
+    for target in SHIM_TARGETS {
+        // libFuzzer has a function of this name too, which only says that it is no longer supported.
+        println!("cargo:rustc-link-arg-bin={target}=-Wl,--wrap=__sanitizer_cov_trace_pc");
+        println!("cargo:rustc-link-arg-bin={target}=-Wl,--whole-archive,{},--no-whole-archive", library.trim());
+    }
 }

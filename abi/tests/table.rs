@@ -225,6 +225,16 @@ fn survive(words: &[u64], seed: u8) {
 }
 
 #[test]
+fn a_table_that_is_cut_off_is_no_table_or_survived() {
+    let words = words(GEOMETRY);
+    Writer::create(&words, GEOMETRY, &header(), |_| true).unwrap();
+    let words: Vec<u64> = words.into_iter().map(AtomicU64::into_inner).collect();
+    for end in 0..300 {
+        survive(&words[..end], 0);
+    }
+}
+
+#[test]
 fn a_full_table_says_so_and_keeps_what_it_has() {
     let words = words(GEOMETRY);
     let mut writer = Writer::create(&words, GEOMETRY, &header(), |_| true).unwrap();

@@ -15,7 +15,7 @@ use headwater_daemon::{Config, Policy, Report};
 use rustix::io::FdFlags;
 
 use crate::launch;
-use crate::run::{Event, Interrupted};
+use crate::run::Event;
 use crate::session::Session;
 
 /// How long the daemons may take to be ready.
@@ -88,20 +88,16 @@ impl Daemons {
     /// Waits until every daemon is ready.
     ///
     /// # Errors
-    /// [`Interrupted`] if a signal came that ends a program; anything else if a daemon fails.
+    /// [`Interrupted`](crate::run::Interrupted) if a signal came that ends a program; anything else if a daemon fails.
     pub fn wait_ready(&mut self, events: &Receiver<Event>) -> Result<()> {
         let deadline = Instant::now() + READY_TIMEOUT;
         let mut waiting = self.daemons.len();
         while waiting > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             match events.recv_timeout(left) {
-                Ok(Event::Daemon(rank, Some(line))) if is_ready(&line) => {
-                    waiting -= 1;
-                    let _ = rank;
-                }
+                Ok(Event::Daemon(_, Some(line))) if is_ready(&line) => waiting -= 1,
                 Ok(Event::Daemon(rank, None)) => bail!("the daemon of node {rank} ended before it was ready"),
-                Ok(Event::Signal(signal)) if signal.ends() => return Err(Interrupted(signal.number).into()),
-                Ok(_) => {}
+                Ok(event) => event.interrupts().map_or(Ok(()), Err)?,
                 Err(_) => bail!("{waiting} daemons were not ready after {} s", READY_TIMEOUT.as_secs()),
             }
         }

@@ -12,7 +12,8 @@ use headwater_closure::program;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::launch::CARRIED;
+use crate::launch::{CARRIED, TABLE};
+use crate::message::say;
 use crate::options::ExecOptions;
 use crate::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
@@ -36,10 +37,13 @@ pub fn exec(options: &ExecOptions) -> u8 {
         }
     }
     let environment = environment(env::vars_os(), options.audit.as_deref(), options.tls);
+    if let Some(table) = env::var_os(TABLE) {
+        shim::attach(table.as_ref());
+    }
     let (name, arguments) = options.program.split_first().expect("the program is required");
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
-    eprintln!("headwater: {message}");
+    say(message);
     status
 }
 

@@ -125,6 +125,15 @@ impl Processes {
         }
     }
 
+    /// True if there are processes and all of them are stopped.
+    pub fn are_stopped(&self) -> bool {
+        let state = |child: &Child| {
+            let status = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
+            status.rsplit_once(") ")?.1.chars().next()
+        };
+        !self.running.is_empty() && self.running.iter().all(|child| state(child) == Some('T'))
+    }
+
     /// The exit status of all: the highest, as `srun` has it; 128 + n for a process that signal n
     /// ended.
     pub fn status(&self) -> u8 {

@@ -8,6 +8,7 @@ mod daemons;
 mod exec;
 mod generate;
 mod launch;
+mod message;
 mod options;
 mod prepare;
 mod run;
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
     };
     done.map_or_else(
         |e| {
-            eprintln!("headwater: {e:#}");
+            message::say(format_args!("{e:#}"));
             ExitCode::from(FAILURE)
         },
         ExitCode::from,

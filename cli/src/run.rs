@@ -3,9 +3,10 @@
 use std::env;
 use std::ffi::OsString;
 use std::fmt;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use headwater_closure::program;
@@ -14,7 +15,8 @@ use headwater_daemon::Report;
 
 use crate::daemons::{Daemons, Shape};
 use crate::exec;
-use crate::launch::{Attachment, Launch, Processes};
+use crate::launch::{Attachment, Launch};
+use crate::message::{say, show};
 use crate::options::RunOptions;
 use crate::prepare;
 use crate::session::{Session, base_directory};
@@ -30,6 +32,16 @@ pub enum Event {
     Signal(Signal),
     /// A daemon said a line, or nothing more comes from it (`None`).
     Daemon(usize, Option<String>),
+}
+
+impl Event {
+    /// Says so if this is a signal that ends programs.
+    pub fn interrupts(&self) -> Option<Interrupted> {
+        match self {
+            Event::Signal(signal) if signal.ends() => Some(Interrupted(signal.number)),
+            _ => None,
+        }
+    }
 }
 
 /// A signal that ends programs came before the program was started.
@@ -60,17 +72,17 @@ pub fn run(options: &RunOptions) -> Result<u8> {
         Ok(program) => program,
         Err(e) => {
             let (status, message) = exec::complaint(name, e.into());
-            eprintln!("headwater: {message}");
+            say(message);
             return Ok(status);
         }
     };
     let scope = discover(options, &program, &cwd);
     if options.show_scope {
-        print!("{scope}");
+        show(stdout(), &scope);
         return Ok(0);
     }
     if options.verbose {
-        eprint!("{scope}");
+        show(stderr(), &scope);
     }
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
@@ -82,7 +94,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
             Err(e) => match e.downcast_ref::<Interrupted>() {
                 Some(Interrupted(number)) => return Ok((128 + number) as u8),
                 None => {
-                    eprintln!("headwater: warning: {e:#}. The program runs without Headwater");
+                    say(format_args!("warning: {e:#}. The program runs without Headwater"));
                     off = Some(format!("{e:#}"));
                 }
             },
@@ -92,7 +104,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     }
     let mut summary = Summary::new(options.nodes, options.processes(), off);
     summary.timeline.daemons_ready = serving.is_some().then(|| start.elapsed_ms());
-    summary.exit_status = supervise(options, &mut serving, &events)?;
+    summary.exit_status = supervise(options, &program, &mut serving, &events)?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
     if let Some(serving) = serving {
         summary.add(&serving.end(&events), start);
@@ -106,7 +118,7 @@ fn discover(options: &RunOptions, program: &Path, cwd: &Path) -> Scope {
     let world = World { cwd, variable: &variable, network: &network_file_system };
     let scope = Scope::discover(program, Named { shared: &options.shared, exclude: &options.exclude }, world);
     for missing in scope.refused.iter().filter(|r| r.reason == "--shared") {
-        eprintln!("headwater: warning: {}: {}", missing.path.display(), missing.because);
+        say(format_args!("warning: {}: {}", missing.path.display(), missing.because));
     }
     scope
 }
@@ -115,6 +127,9 @@ fn discover(options: &RunOptions, program: &Path, cwd: &Path) -> Scope {
 fn serve(options: &RunOptions, mut scope: Scope, sender: &Sender<Event>, events: &Receiver<Event>) -> Result<Serving> {
     let library = prepare::read_audit_library()?;
     let store = store::choose(options.store.as_deref(), options.store_max, options.nodes)?;
+    if options.verbose {
+        say(format_args!("stores in {}, of at most {} bytes each", store.directory.display(), store.bytes_max));
+    }
     scope.cut_out(&base_directory(&store.directory), "the store");
     let session = Session::create(&store.directory, options.nodes)?;
     let attach = |node: u32| {
@@ -136,19 +151,40 @@ fn serve(options: &RunOptions, mut scope: Scope, sender: &Sender<Event>, events:
 }
 
 /// Starts the processes and waits for them, passing signals on; gives their exit status.
-fn supervise(options: &RunOptions, serving: &mut Option<Serving>, events: &Receiver<Event>) -> Result<u8> {
+fn supervise(
+    options: &RunOptions,
+    program: &Path,
+    serving: &mut Option<Serving>,
+    events: &Receiver<Event>,
+) -> Result<u8> {
     let session = serving.as_mut().map(|s| (s.session.name(), std::mem::take(&mut s.attachments)));
-    let tls = tls::optional_static_tls();
+    let tls = session.as_ref().map_or(0, |(_, nodes)| tls::optional_static_tls(program, &nodes[0].table));
     let launch = Launch { program: &options.program, nodes: options.nodes, ppn: options.ppn, session, tls };
+    if let Some(Interrupted(number)) = events.try_iter().find_map(|event| event.interrupts()) {
+        return Ok((128 + number) as u8);
+    }
     let mut processes = launch.start()?;
+    let launched = Instant::now();
+    let mut stopping = false;
     while !processes.reap() {
+        // Only after its processes: whether they stop at all is theirs to say, and the kernel's, which
+        // stops no process that nobody could continue.
+        if stopping && processes.are_stopped() {
+            signals::stop_here();
+            stopping = false;
+        }
         match events.recv().context("signals are no longer watched")? {
-            Event::Signal(signal) => pass_on(signal, &processes),
+            Event::Signal(signal) => {
+                stopping = signal.stops() || stopping && !signal.continues();
+                // What the kernel sends to the foreground group reaches the processes that are there.
+                let has_come = signal.from_kernel && signal.at > launched;
+                if !signal.is_child() && !has_come {
+                    processes.signal(signal.number);
+                }
+            }
             Event::Daemon(rank, line) => {
                 if line.is_none() {
-                    eprintln!(
-                        "headwater: warning: the daemon of node {rank} is gone. Its processes use the original files"
-                    );
+                    say(format_args!("warning: the daemon of node {rank} is gone. Its processes use the originals"));
                 }
                 if let Some(serving) = serving {
                     serving.daemons.heard(rank, line.as_deref());
@@ -157,18 +193,6 @@ fn supervise(options: &RunOptions, serving: &mut Option<Serving>, events: &Recei
         }
     }
     Ok(processes.status())
-}
-
-fn pass_on(signal: Signal, processes: &Processes) {
-    if signal.is_child() {
-        return;
-    }
-    if !signal.from_kernel {
-        processes.signal(signal.number);
-    }
-    if signal.stops() {
-        signals::stop_here();
-    }
 }
 
 impl Serving {
@@ -180,10 +204,10 @@ impl Serving {
 }
 
 fn report(options: &RunOptions, summary: &Summary) {
-    if options.prints_summary(std::io::stderr().is_terminal()) {
-        eprint!("{summary}");
+    if options.prints_summary(stderr().is_terminal()) {
+        show(stderr(), summary);
     }
     if let Some(Err(e)) = options.summary_json.as_ref().map(|file| summary.write_json(file)) {
-        eprintln!("headwater: {e:#}. Name a file that can be written with --summary-json");
+        say(format_args!("{e:#}. Name a file that can be written with --summary-json"));
     }
 }

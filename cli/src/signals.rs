@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::Sender;
 use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use libc::c_int;
@@ -22,6 +23,8 @@ pub struct Signal {
     /// True if the kernel sent it, as it does for keys of the terminal: then the whole foreground
     /// group has it already, the processes too.
     pub from_kernel: bool,
+    /// When it came.
+    pub at: Instant,
 }
 
 impl Signal {
@@ -39,6 +42,11 @@ impl Signal {
     pub fn stops(self) -> bool {
         self.number == SIGTSTP
     }
+
+    /// True if it tells a stopped program to go on.
+    pub fn continues(self) -> bool {
+        self.number == SIGCONT
+    }
 }
 
 /// Sends each signal that is to be passed on, and `SIGCHLD`, as an event from now on. Signals that
@@ -50,7 +58,11 @@ pub fn watch(events: Sender<Event>) -> Result<()> {
     let mut signals = SignalsInfo::<WithOrigin>::new(watched).context("signals can't be watched")?;
     thread::Builder::new().name("signals".into()).spawn(move || {
         for origin in signals.forever() {
-            let signal = Signal { number: origin.signal, from_kernel: matches!(origin.cause, Cause::Kernel) };
+            let signal = Signal {
+                number: origin.signal,
+                from_kernel: matches!(origin.cause, Cause::Kernel),
+                at: Instant::now(),
+            };
             if events.send(Event::Signal(signal)).is_err() {
                 return;
             }
@@ -59,9 +71,8 @@ pub fn watch(events: Sender<Event>) -> Result<()> {
     Ok(())
 }
 
-/// Stops this process as the signal would have, until it is continued.
+/// Stops this process until it is continued.
 pub fn stop_here() {
-    // The processes have stopped, or have chosen not to; the shell waits for this process to stop.
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
 }
 

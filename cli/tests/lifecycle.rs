@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -16,18 +17,36 @@ use site::{Site, eventually, text};
 struct Running {
     child: Child,
     output: BufReader<ChildStdout>,
+    _watchdog: Watchdog,
+}
+
+/// Kills a process that still runs when patience is at an end, so that its test fails and not hangs.
+struct Watchdog(#[expect(dead_code, reason = "dropped to call the thread off")] Sender<()>);
+
+impl Watchdog {
+    fn over(child: &Child) -> Watchdog {
+        let pid = Pid::from_child(child);
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            if receiver.recv_timeout(site::PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        });
+        Watchdog(sender)
+    }
 }
 
 impl Running {
     fn start(mut command: Command, processes: usize) -> Running {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let watchdog = Watchdog::over(&child);
         let mut output = BufReader::new(child.stdout.take().unwrap());
         for _ in 0..processes {
             let mut line = String::new();
             output.read_line(&mut line).unwrap();
             assert_eq!(line, "ready\n");
         }
-        Running { child, output }
+        Running { child, output, _watchdog: watchdog }
     }
 
     fn signal(&self, signal: Signal) {
@@ -108,34 +127,69 @@ fn terminal() -> (File, File) {
     (File::from(master), slave)
 }
 
+/// These words of a command in a session of their own whose terminal is `slave`.
+fn on_terminal(headwater: &Command, before: &[&str], slave: File) -> Command {
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", "--wait"]).args(before).arg(headwater.get_program()).args(headwater.get_args());
+    for (name, value) in headwater.get_envs().filter_map(|(n, v)| Some((n, v?))) {
+        command.env(name, value);
+    }
+    command.stdin(slave);
+    command
+}
+
+fn next_line(output: &mut BufReader<ChildStdout>) -> String {
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    line
+}
+
 #[test]
 fn a_key_of_the_terminal_reaches_each_process_once() {
     let site = Site::new();
     let script = waiting("trap 'n=$((n + 1)); echo INT $n; test $n = 2 && { kill $!; exit 9; }' INT");
     let headwater = site.command(&["--", "sh", "-c", &script]);
     let (mut master, slave) = terminal();
-    let mut command = Command::new("setsid");
-    command.args(["--ctty", "--wait"]).arg(headwater.get_program()).args(headwater.get_args());
-    for (name, value) in headwater.get_envs().filter_map(|(n, v)| Some((n, v?))) {
-        command.env(name, value);
-    }
-    let running = Running::start(
-        {
-            command.stdin(slave);
-            command
-        },
-        1,
-    );
-    let Running { mut child, mut output } = running;
+    let Running { mut child, mut output, _watchdog } = Running::start(on_terminal(&headwater, &[], slave), 1);
     for expected in ["INT 1\n", "INT 2\n"] {
         master.write_all(b"\x03").unwrap();
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        assert_eq!(line, expected);
+        assert_eq!(next_line(&mut output), expected);
         // Were it passed on too, the second would come without a key.
         std::thread::sleep(std::time::Duration::from_millis(200));
     }
     assert_eq!(child.wait().unwrap().code(), Some(9));
+    site.assert_clean();
+}
+
+#[test]
+fn a_shell_stops_and_continues_it() {
+    let site = Site::new();
+    // No child: a shell that is stopped inside vfork stops nothing, with and without headwater.
+    let headwater =
+        site.command(&["--", "perl", "-e", "$| = 1; print qq(ready\\n); select undef, undef, undef, 1; exit 6"]);
+    let (mut master, slave) = terminal();
+    let shell = ["bash", "--norc", "--noprofile", "--noediting", "-i", "-s"];
+    let mut command = on_terminal(&headwater, &shell, slave);
+    command.env("HISTFILE", "/dev/null").stderr(Stdio::null());
+    master.write_all(b"\"$@\"\n").unwrap();
+    let Running { mut child, mut output, _watchdog } = Running::start(command, 1);
+    master.write_all(b"\x1a").unwrap();
+    master.write_all(b"echo stopped $?; fg >/dev/null; echo ended $?; exit\n").unwrap();
+    // By SIGSTOP: it caught SIGTSTP itself.
+    assert_eq!(next_line(&mut output), "stopped 147\n");
+    assert_eq!(next_line(&mut output), "ended 6\n");
+    assert!(child.wait().unwrap().success());
+    site.assert_clean();
+}
+
+#[test]
+fn what_nobody_could_continue_is_not_stopped() {
+    let site = Site::new();
+    let headwater = site.command(&["--", "sh", "-c", "echo ready; sleep 1; exit 6"]);
+    let (mut master, slave) = terminal();
+    let Running { mut child, _watchdog, .. } = Running::start(on_terminal(&headwater, &[], slave), 1);
+    master.write_all(b"\x1a").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(6));
     site.assert_clean();
 }
 

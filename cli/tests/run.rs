@@ -4,7 +4,8 @@ mod site;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use site::{Site, text};
@@ -234,7 +235,7 @@ fn a_session_in_a_session_is_its_own() {
 fn man_pages_and_completions_are_generated() {
     let site = Site::new();
     let generate = |what: &str| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_headwater"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
         let directory = site.path(what);
         assert!(command.args(["generate", what]).arg(&directory).status().unwrap().success());
         move |name: &str| fs::read_to_string(directory.join(name)).unwrap()
@@ -244,4 +245,55 @@ fn man_pages_and_completions_are_generated() {
     for name in ["headwater.bash", "_headwater", "headwater.fish"] {
         assert!(completion(name).contains("store-max"), "{name}");
     }
+}
+
+/// Makes a program of which a start-up library has this much thread-local storage, and which tries to
+/// make a thread with the smallest stack; its exit status tells whether that went well.
+fn program_with_tls(site: &Site, size: u32) -> PathBuf {
+    site.write("work/library.c", "__thread char block[SIZE] __attribute__((tls_model(\"initial-exec\"))) = {1};\n");
+    site.write(
+        "work/main.c",
+        "#include <pthread.h>\nextern __thread char block[];\nstatic void *f(void *a) { return a; }\n\
+         int main(void)\n{\n\tpthread_attr_t a;\n\tpthread_t t;\n\tpthread_attr_init(&a);\n\
+         \tpthread_attr_setstacksize(&a, 16384);\n\tblock[0]++;\n\treturn pthread_create(&t, &a, f, 0);\n}\n",
+    );
+    let library = site.path(&format!("shared/libtls{size}.so"));
+    let program = site.path(&format!("work/program{size}"));
+    let compile = |arguments: &[&str]| {
+        let mut compiler = Command::new("cc");
+        assert!(compiler.current_dir(site.path("work")).args(arguments).status().unwrap().success());
+    };
+    let path = library.to_str().unwrap();
+    compile(&["-shared", "-fPIC", &format!("-DSIZE={size}"), "library.c", "-o", path]);
+    compile(&["main.c", "-pthread", path, "-o", program.to_str().unwrap()]);
+    program
+}
+
+#[test]
+fn thread_local_storage_of_start_up_libraries_fits() {
+    let site = Site::new();
+    for size in [16, 4000, 8000, 60_000] {
+        let program = program_with_tls(&site, size);
+        let plain = Command::new(&program).status().unwrap();
+        let output = site.run(&["--", program.to_str().unwrap()]);
+        assert_eq!((output.status.code(), text(&output.stderr)), (plain.code(), String::new()), "{size} bytes");
+    }
+    site.assert_clean();
+}
+
+#[test]
+fn nobody_need_listen() {
+    let site = Site::new();
+    let headwater = site.command(&["--nodes", "2", "--summary", "--verbose", "--", "sh", "-c", "exit 4"]);
+    let mut command = Command::new("bash");
+    command.args(["-c", "\"$@\" 2> >(:); exit $?", "bash"]).arg(headwater.get_program()).args(headwater.get_args());
+    for (name, value) in headwater.get_envs().filter_map(|(n, v)| Some((n, v?))) {
+        command.env(name, value);
+    }
+    assert_eq!(command.status().unwrap().code(), Some(4));
+    let mut command = site.command(&["--show-scope", "--", "true"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success());
+    site.assert_clean();
 }

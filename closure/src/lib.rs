@@ -1,6 +1,7 @@
 //! What a program's start needs, found without running it.
 //!
 //! - [`elf`]: which bytes of an object a loader maps, and which libraries it asks for where;
+//! - [`libraries`]: which libraries the loader loads before `main`;
 //! - [`program`]: which file a program's name stands for;
 //! - [`scope`]: the directories that a session serves.
 //!
@@ -10,5 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod elf;
+pub mod libraries;
 pub mod program;
 pub mod scope;
+mod search_path;

@@ -23,6 +23,9 @@ use protected::{Protected, Verdict};
 /// Directories of a prefix that hold software, for where the whole prefix can't be taken.
 const SOFTWARE: [&str; 5] = ["bin", "lib", "lib64", "libexec", "share"];
 
+/// The most entries that are found: processes compare each path with all of them.
+const ENTRIES_MAX: usize = 200;
+
 /// What the discovery sees of the world.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
@@ -141,6 +144,9 @@ impl Scope {
     fn consider(&mut self, candidate: Candidate, protected: &Protected, excluded: &[PathBuf], world: World<'_>) {
         let forms = forms(&candidate.path);
         let Some(canonical) = forms.last() else { return };
+        if self.refused.iter().any(|r| r.path == candidate.path) {
+            return;
+        }
         let refuse =
             |because: String| Refused { path: candidate.path.clone(), reason: candidate.reason.clone(), because };
         if forms.iter().any(|form| excluded.iter().any(|e| form.starts_with(e))) {
@@ -153,6 +159,9 @@ impl Scope {
             return self.refused.push(refuse("it is on a local file system".into()));
         };
         match protected.judge(&forms) {
+            Verdict::Free if self.entries.len() + forms.len() > ENTRIES_MAX => {
+                self.refused.push(refuse(format!("there are {ENTRIES_MAX} already")));
+            }
             Verdict::Free => {
                 for path in forms {
                     self.add(true, path, &format!("{} ({network})", candidate.reason));

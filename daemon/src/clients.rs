@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use headwater_abi::client::{
-    Decoded, PENDING_INTERVAL_MS, REQUEST_BYTES, Request, Status, encode_reply,
-};
+use headwater_abi::client::{Decoded, PENDING_INTERVAL_MS, REQUEST_BYTES, Request, Status, encode_reply};
 use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_proto::{ClientId, Input, Time};
 use mio::net::{UnixListener, UnixStream};
@@ -162,7 +160,10 @@ impl Clients {
         let is_full = self.clients.len() >= self.clients_max;
         if is_full || registry.register(&mut stream, token, Interest::READABLE).is_err() {
             if self.turned_away == 0 {
-                tracing::warn!(clients_max = self.clients_max, "too many processes ask at once; some use the originals. A higher limit of open files (ulimit -n) helps");
+                tracing::warn!(
+                    clients_max = self.clients_max,
+                    "too many processes ask at once; some use the originals. A higher limit of open files (ulimit -n) helps"
+                );
             }
             self.turned_away += 1;
             let _ = stream.write(&encode_reply(Status::Fallback));

@@ -112,7 +112,7 @@ impl Config {
                     || !geometry.ino_slot_count.is_power_of_two()
                     || geometry.slot_count.max(geometry.ino_slot_count) > 1 << 28
                     || !(64 << 10..=16 << 30).contains(&geometry.heap_bytes)
-                    || geometry.heap_bytes % 8 != 0,
+                    || !geometry.heap_bytes.is_multiple_of(8),
                 "the table's sizes are out of bounds",
             ),
         ];

@@ -18,9 +18,9 @@ use crate::config::{Config, ConfigError};
 use crate::control::{Command, Control};
 use crate::layout::{GENERATION, NodeDir};
 use crate::overlay::{Identity, Links, Transfers};
+use crate::perform::Timeline;
 use crate::process;
 use crate::reader::Pool;
-use crate::perform::Timeline;
 use crate::session::{self, Session};
 use crate::store::Store;
 use crate::table::Table;
@@ -36,6 +36,8 @@ const FIRST_FREE: usize = 16;
 const EVENTS_MAX: usize = 256;
 /// Messages, or pieces of news, between two looks at everything else.
 const BATCH: usize = 64;
+/// Answers to the node's outputs between two looks at everything else.
+const EXCHANGES_MAX: usize = 64;
 /// How long to wait for the parent before saying *ready* without it, in milliseconds.
 const PARENT_WAIT_MS_MAX: Time = 10_000;
 
@@ -75,7 +77,7 @@ pub(crate) struct Daemon {
     pub(crate) transfers: Transfers,
     pub(crate) readers: Pool,
     pub(crate) timeline: Timeline,
-    /// What outputs gave rise to.
+    /// What the node has yet to hear of its outputs.
     pub(crate) inbox: VecDeque<Input>,
     pub(crate) depth: u32,
     pub(crate) dir: NodeDir,
@@ -146,8 +148,7 @@ impl Daemon {
             Links::new(identity, listener, &config.peers, registry, PEERS).map_err(system("listen for peers"))?;
         let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("wake the event loop"))?);
         // Last, because a table without a daemon would make processes wait.
-        let table =
-            Table::create(&dir.table(), config.geometry(), &header).map_err(failed("create", &dir.table()))?;
+        let table = Table::create(&dir.table(), config.geometry(), &header).map_err(failed("create", &dir.table()))?;
         Ok(Daemon {
             node: Node::new(config.node(scope), config.session.0 as u64 ^ u64::from(config.rank)),
             store,
@@ -204,6 +205,17 @@ impl Daemon {
         let now = self.now();
         self.node.handle(now, input);
         self.perform_outputs();
+        self.answer_inbox();
+    }
+
+    /// Tells the node what came of its outputs; a long exchange goes on after everything else.
+    fn answer_inbox(&mut self) {
+        for _ in 0..EXCHANGES_MAX {
+            let Some(input) = self.inbox.pop_front() else { return };
+            let now = self.now();
+            self.node.handle(now, input);
+            self.perform_outputs();
+        }
     }
 
     /// Milliseconds since the start.
@@ -248,6 +260,7 @@ impl Daemon {
     /// Performs what is left to do, and hands what waits to the sockets.
     fn settle(&mut self) {
         self.perform_outputs();
+        self.answer_inbox();
         let now = self.now();
         let store = &self.store;
         self.links.flush(now, &|chunk, bytes| store.read(&chunk.path, bytes, chunk.offset));
@@ -260,7 +273,9 @@ impl Daemon {
         let is_late = self.now() >= PARENT_WAIT_MS_MAX;
         if self.links.has_parent() || is_late {
             if is_late {
-                tracing::warn!("the parent daemon can't be reached; this node's processes use the originals until it can");
+                tracing::warn!(
+                    "the parent daemon can't be reached; this node's processes use the originals until it can"
+                );
             }
             self.is_ready = true;
             tell(output, &Ready { ready: true });
@@ -269,7 +284,7 @@ impl Daemon {
 
     /// How long to wait for readiness: not at all if there is work left.
     fn timeout(&self) -> Option<Duration> {
-        if self.links.has_next() || self.readers.has_news() {
+        if self.links.has_next() || self.readers.has_news() || !self.inbox.is_empty() {
             return Some(Duration::ZERO);
         }
         let ready = (!self.is_ready).then_some(PARENT_WAIT_MS_MAX);

@@ -13,16 +13,11 @@ use crate::overlay::{Arrival, ArrivalError, ChunkOut, LinkEvent, Next, Outgoing}
 use crate::reader::{FileError, FileNews, FileOrder, News, Order};
 
 impl Daemon {
-    /// Performs the node's outputs in their order, and feeds it what comes of them, until it wants
-    /// nothing more.
+    /// Performs the node's outputs in their order. What the node has to hear of them waits in the
+    /// inbox.
     pub(crate) fn perform_outputs(&mut self) {
-        loop {
-            while let Some(output) = self.node.poll_output() {
-                self.perform(output);
-            }
-            let Some(input) = self.inbox.pop_front() else { return };
-            let now = self.now();
-            self.node.handle(now, input);
+        while let Some(output) = self.node.poll_output() {
+            self.perform(output);
         }
     }
 
@@ -86,10 +81,7 @@ impl Daemon {
                 let now = self.now();
                 self.links.disconnect(now, from, "a chunk lies outside of its file's content");
             }
-            Err(ArrivalError::Store(path, error)) => {
-                self.store_failed(path, &error);
-                self.perform_outputs();
-            }
+            Err(ArrivalError::Store(path, error)) => self.store_failed(path, &error),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The daemon as a process: its standard streams, signals and limits.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -78,7 +78,11 @@ fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("HEADWATER_LOG");
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     // A second subscriber in one process is refused; the first one then serves.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
+        .with_writer(io::stderr)
+        .try_init();
 }
 
 /// The end of a pipe that becomes readable on SIGTERM. What else could end the daemon is ignored: it

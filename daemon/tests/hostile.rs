@@ -48,8 +48,7 @@ fn strangers_that_say_nothing_give_way() {
     let mut cluster = Cluster::prepare();
     cluster.write("a", b"x");
     cluster.run(1, |_| ());
-    let mut streams: Vec<TcpStream> =
-        (0..80).map(|_| TcpStream::connect(cluster.addresses[0]).unwrap()).collect();
+    let mut streams: Vec<TcpStream> = (0..80).map(|_| TcpStream::connect(cluster.addresses[0]).unwrap()).collect();
     streams[0].set_read_timeout(Some(PATIENCE)).unwrap();
     assert_eq!(streams[0].read(&mut [0; 8]).unwrap(), 0, "the oldest is closed for a newer one");
     assert_eq!(cluster.ask(0, "a", Want::WHOLE), Status::Done);
@@ -85,7 +84,12 @@ fn garbage_from_processes_is_survived() {
     cluster.write("a", b"x");
     cluster.run(1, |_| ());
     let socket = cluster.nodes[0].dir.socket();
-    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 5000], &[255; 100_000], b"HWQ1\xff\xff\xff\xff\0\0\0\0\0\0\0\0\xff\xff\xff\xff\0\0\0\0"] {
+    for garbage in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0; 5000],
+        &[255; 100_000],
+        b"HWQ1\xff\xff\xff\xff\0\0\0\0\0\0\0\0\xff\xff\xff\xff\0\0\0\0",
+    ] {
         let mut stream = UnixStream::connect(&socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let _ = stream.write_all(garbage);

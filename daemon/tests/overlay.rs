@@ -12,7 +12,7 @@ fn tree(cluster: &Cluster) -> Vec<(String, Vec<u8>)> {
     let mut files = vec![
         ("lib/empty.py".to_owned(), Vec::new()),
         ("lib/small.py".to_owned(), b"import os\n".to_vec()),
-        ("lib/large.npy".to_owned(), (0..3_000_000u32).map(|n| (n >> 3) as u8).collect()),
+        ("lib/large.npy".to_owned(), (0..1_000_000u32).map(|n| (n >> 3) as u8).collect()),
     ];
     files.extend((0..20).map(|n| (format!("lib/deep/er/f{n}.py"), vec![n as u8; 1000 * n])));
     for (name, content) in &files {
@@ -55,7 +55,14 @@ fn every_node_has_all(ranks: u32, policy: Policy) {
         assert!(reports[0].overlay.bytes > bytes as u64 && reports[0].overlay.messages > 20);
         assert!(reports.iter().all(|report| report.first_byte_unix_ms <= report.last_file_unix_ms));
     }
-    assert_eq!(reports[0].depth, match ranks { 1 => 0, 4 => 1, _ => 3 });
+    assert_eq!(
+        reports[0].depth,
+        match ranks {
+            1 => 0,
+            4 => 1,
+            _ => 3,
+        }
+    );
 }
 
 #[test]
@@ -99,7 +106,7 @@ fn what_one_asks_for_is_pushed_to_all() {
 #[test]
 fn holes_are_filled_on_every_node() {
     let mut cluster = Cluster::prepare();
-    let content = elf(40, 0xcd);
+    let content = elf(30, 0xcd);
     cluster.write("lib/x.so", &content);
     cluster.run(4, |_| ());
     let path = cluster.shared("lib/x.so");
@@ -112,6 +119,31 @@ fn holes_are_filled_on_every_node() {
     assert_eq!(support::allocated(&cluster.nodes[1].copy(&path)), 4096, "others keep their holes");
     let reports = cluster.stop();
     assert_eq!(reports[0].shared_fs.bytes_read, 2 * content.len() as u64 - 4096);
+}
+
+#[test]
+fn loadable_and_whole_are_wanted_at_once() {
+    let mut cluster = Cluster::prepare();
+    for number in 0..60 {
+        cluster.write(&format!("lib/x{number}.so"), &elf(10, number));
+    }
+    cluster.run(2, |_| ());
+    for number in 0..60 {
+        let name = format!("lib/x{number}.so");
+        std::thread::scope(|scope| {
+            let wants = [Want::LOADABLE, Want::WHOLE, Want::EXECUTE, Want::ATTR];
+            for (node, want) in (0..2).flat_map(|node| wants.map(|want| (node, want))) {
+                let (cluster, name) = (&cluster, &name);
+                scope.spawn(move || {
+                    assert_eq!(cluster.ask(node, name, want), Status::Done, "{name} {want:?} on {node}")
+                });
+            }
+        });
+        for node in &cluster.nodes {
+            assert!(std::fs::read(node.copy(&cluster.shared(&name))).unwrap() == elf(10, number));
+        }
+    }
+    cluster.stop();
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn a_listing_answers_for_absent_names() {
 #[test]
 fn unloaded_sections_are_holes_until_they_are_wanted() {
     let mut cluster = Cluster::prepare();
-    let content = elf(64, 0xab);
+    let content = elf(32, 0xab);
     cluster.write("lib/x.so", &content);
     cluster.run(1, |_| ());
     let (original, node) = (cluster.shared("lib/x.so"), 0);
@@ -103,7 +103,10 @@ fn links_lead_into_the_mirror() {
         let table = node.table();
         let record = table.reader().find(cluster.shared(name).as_os_str().as_encoded_bytes()).unwrap();
         assert_eq!(record.kind, Kind::Link);
-        assert_eq!(record.aux().unwrap(), std::fs::read_link(cluster.shared(name)).unwrap().as_os_str().as_encoded_bytes());
+        assert_eq!(
+            record.aux().unwrap(),
+            std::fs::read_link(cluster.shared(name)).unwrap().as_os_str().as_encoded_bytes()
+        );
         assert_eq!(std::fs::read(node.copy(&cluster.shared(name))).unwrap(), b"real", "{name}");
         let real = std::fs::canonicalize(node.copy(&cluster.shared(name))).unwrap();
         assert!(real.starts_with(std::fs::canonicalize(node.dir.root()).unwrap()), "{name} leads out of the mirror");

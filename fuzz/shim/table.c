@@ -2,6 +2,7 @@
  * sees the first byte that is read beyond it. */
 #include <string.h>
 
+#include "memory.h"
 #include "../../shim/audit/table.c"
 
 static const void *file;

@@ -48,6 +48,8 @@ pub(crate) struct Arriving {
     pub(crate) reserved: u64,
     /// The parent's number for it; `None` if this node reads it.
     pub(crate) transfer: Option<TransferId>,
+    /// Content whose eviction for its sake was refused.
+    pub(crate) unevictable: Vec<Path>,
 }
 
 /// What became of a new fact.
@@ -159,6 +161,14 @@ impl Entries {
         let Lookup::Found(name) = self.lookup(path) else { return None };
         let directory = self.get(&path.parent()?)?.attr()?;
         Some((directory.dev_major, directory.dev_minor, name.ino))
+    }
+
+    /// Known names of the file with this inode, if it has several.
+    pub(crate) fn names_of(&self, inode: Inode) -> impl Iterator<Item = &Path> {
+        let is_name = move |entry: &Entry| {
+            entry.is_file() && entry.attr().is_some_and(|attr| attr.nlink > 1 && inode_of(attr) == inode)
+        };
+        self.by_path.iter().filter(move |(_, entry)| is_name(entry)).map(|(path, _)| path)
     }
 
     /// Known paths below `ancestor`.

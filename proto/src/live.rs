@@ -4,6 +4,8 @@ use alloc::collections::{BTreeMap, BTreeSet};
 
 use headwater_abi::Path;
 
+use crate::entries::Inode;
+
 /// The live paths.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
@@ -11,6 +13,8 @@ pub(crate) struct Live {
     paths: BTreeMap<Path, bool>,
     /// Directories whose names the job changes.
     directories: BTreeSet<Path>,
+    /// Files that are written; their other names lead to the same bytes.
+    inodes: BTreeSet<Inode>,
     trees: usize,
 }
 
@@ -42,6 +46,15 @@ impl Live {
     /// Whether a name that this directory's listing lacks may exist by now.
     pub(crate) fn changes_names_of(&self, directory: &Path) -> bool {
         self.directories.contains(directory)
+    }
+
+    pub(crate) fn extend_inodes(&mut self, inode: Option<Inode>) {
+        self.inodes.extend(inode);
+    }
+
+    /// Whether this is a file that the job writes under another name.
+    pub(crate) fn covers_inode(&self, inode: Inode) -> bool {
+        self.inodes.contains(&inode)
     }
 
     pub(crate) fn len(&self) -> usize {

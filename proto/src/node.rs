@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use headwater_abi::wire::{Aspect, FileHead, TransferId};
 use headwater_abi::{Path, Want};
 
-use crate::asks::{Asks, Client, Waiter};
+use crate::asks::{Asks, Client, Key, Waiter};
 use crate::entries::{Entries, Inode};
 use crate::evict::Sieve;
 use crate::live::Live;
@@ -61,8 +61,8 @@ pub struct Node {
     live: Live,
     asks: Asks,
     clients: BTreeMap<ClientId, Client>,
-    /// Paths that could lately not be had, and when that was.
-    failed: BTreeMap<Path, Time>,
+    /// What could lately not be had, and when that was. Content fails as a whole.
+    failed: BTreeMap<Key, Time>,
     parent: Option<Parent>,
     children: BTreeMap<Rank, Child>,
     next_transfer: u64,
@@ -107,6 +107,8 @@ struct Evicted {
     path: Path,
     head: Arc<FileHead>,
     bytes: u64,
+    /// Whether other names may share its file in the store.
+    is_shared: bool,
     /// What the room was made for.
     for_path: Path,
 }
@@ -203,11 +205,10 @@ impl Node {
                 if !self.children.is_empty() && self.spread.pushes_new(now) {
                     self.give_to_all(&thing);
                 }
-            } else {
+            } else if !self.start_read() {
                 break;
             }
         }
-        self.start_reads();
         for (&rank, child) in &mut self.children {
             child.pump(rank, &self.entries, self.config.limits.chunks_in_flight_max, &mut self.outputs);
         }

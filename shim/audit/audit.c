@@ -31,6 +31,9 @@ static struct {
 	bool loading;
 } namespaces[HW_NAMESPACES];
 
+/* The program's start is over: errors go to dlerror. */
+static bool started;
+
 static int slot_of(long lmid)
 {
 	int unused = -1;
@@ -51,42 +54,76 @@ static int slot_of(long lmid)
 
 /* ---- start ---- */
 
+/* A program that was started from the store of a session that is no more, or of another version, knows
+ * itself by the wrong path: it starts again from the original. */
+static void leave_store(const char *execfn, char **argv, char **envp)
+{
+	const char *table = NULL, *rest = execfn;
+	size_t directory = 0;
+
+	for (char **entry = envp; *entry; entry++)
+		table = hw_after(*entry, "HEADWATER_TABLE=") ? hw_after(*entry, "HEADWATER_TABLE=") : table;
+	for (size_t at = 0; table && table[at]; at++)
+		if (table[at] == '/')
+			directory = at;
+	if (!directory || !rest)
+		return;
+	for (size_t at = 0; at < directory; at++)
+		if (rest[at] != table[at])
+			return;
+	rest = hw_after(rest + directory, "/root");
+	if (rest && *rest == '/')
+		hw_sys(__NR_execve, rest, argv, envp);
+}
+
+static const char *kept_text(const char *text)
+{
+	const struct hw_kept *kept = text ? hw_keep(text, strlen(text)) : NULL;
+
+	return kept ? kept->text : "";
+}
+
 __attribute__((constructor)) static void start(int argc, char **argv, char **envp)
 {
 	const Elf64_auxv_t *aux;
 	bool secure = false, tracing = false;
 	char **end = envp;
-	const char *value;
+	const char *value, *library_path = NULL, *execfn = NULL;
 
 	(void)argc;
-	(void)argv;
-	hw_start.loader_run_directly = true;
 	for (; *end; end++) {
 		if ((value = hw_after(*end, "LD_LIBRARY_PATH=")))
-			hw_start.library_path = value;
+			library_path = value;
 		tracing |= hw_after(*end, "LD_TRACE_LOADED_OBJECTS=") != NULL;
 	}
 	for (aux = (const Elf64_auxv_t *)(end + 1); aux->a_type != AT_NULL; aux++) {
 		if (aux->a_type == AT_PAGESZ)
 			hw_start.page_bytes = aux->a_un.a_val;
 		else if (aux->a_type == AT_BASE)
-			hw_start.loader_run_directly = aux->a_un.a_val == 0;
+			hw_start.loader_base = aux->a_un.a_val;
 		else if (aux->a_type == AT_PLATFORM)
 			hw_start.platform = (const char *)aux->a_un.a_val;
 		else if (aux->a_type == AT_EXECFN)
-			hw_start.execfn = (char *)aux->a_un.a_val;
+			execfn = (const char *)aux->a_un.a_val;
 		else if (aux->a_type == AT_SECURE)
 			secure = aux->a_un.a_val != 0;
 	}
 	/* ldd prints what the loader opens: it shall print the originals. */
 	if (!secure && !tracing && hw_start.page_bytes)
 		hw_attach(envp);
+	if (hw_attached()) {
+		/* The program may overwrite its environment. */
+		hw_start.library_path = kept_text(library_path);
+		hw_start.executable = kept_text(hw_strip_store(execfn));
+	} else if (!secure) {
+		leave_store(execfn, argv, envp);
+	}
 }
 
 EXPORT unsigned int la_version(unsigned int offered)
 {
-	/* Each version so far has only added to the one before. */
-	return offered;
+	/* Each version so far has only added to the one before. At 0 the loader forgets the shim. */
+	return hw_attached() ? offered : 0;
 }
 
 /* ---- search ---- */
@@ -126,19 +163,23 @@ static bool spell(struct hw_object *loader, const char *name, struct hw_target *
 	return true;
 }
 
-/* The copy in the store of an original that no table entry leads to (a link the daemon was not
- * asked for, or it is gone), if the namespace has that copy loaded. */
-static bool loaded_copy(int slot, struct hw_target *target)
+/* Which file a path on disk is; false if there is none. */
+static bool identity(struct hw_target *target)
 {
 	struct stat st;
-	const struct hw_object *same;
 
 	if (hw_sys(__NR_newfstatat, AT_FDCWD, target->path, &st, 0) < 0)
 		return false;
-	target->dev = (st.st_dev >> 32 & 0xfffff000) | (st.st_dev >> 8 & 0xfff);
-	target->dev = target->dev << 32 | (st.st_dev >> 12 & 0xffffff00) | (st.st_dev & 0xff);
-	target->ino = st.st_ino;
-	same = hw_object_same(slot, target->dev, target->ino);
+	hw_identify(&st, target);
+	return true;
+}
+
+/* The copy in the store of an original that the table does not lead to (by a link from elsewhere, or the
+ * daemon is gone), if the namespace has that copy loaded. */
+static bool loaded_copy(int slot, struct hw_target *target)
+{
+	const struct hw_object *same = identity(target) ? hw_object_same(slot, target->dev, target->ino) : NULL;
+
 	if (!same || !same->from_store)
 		return false;
 	target->path_bytes = strlen(same->path);
@@ -152,7 +193,6 @@ enum outcome { OPEN_STORE, OPEN_ORIGINAL, MISSING };
 static enum outcome locate(int slot, struct hw_target *target)
 {
 	struct hw_found found;
-	size_t bytes;
 
 	target->in_store = false;
 	target->dev = target->ino = 0;
@@ -160,15 +200,12 @@ static enum outcome locate(int slot, struct hw_target *target)
 	case HW_FAILS:
 		return found.error == ENOENT || found.error == ENOTDIR ? MISSING : OPEN_ORIGINAL;
 	case HW_ORIGINAL:
-		target->in_store = hw_absolute(AT_FDCWD, target->path, found.path, &bytes) == 0 &&
-				   loaded_copy(slot, target);
+		target->in_store = loaded_copy(slot, target);
 		break;
 	case HW_KNOWN: {
-		const struct hw_attr *attr = &found.record->attr;
 		const struct hw_object *same;
 
-		target->dev = (uint64_t)attr->dev_major << 32 | attr->dev_minor;
-		target->ino = attr->ino;
+		hw_identify_record(found.record, target);
 		same = hw_object_same(slot, target->dev, target->ino);
 		target->in_store = found.state & HW_NATIVE_OBJECT && (!same || same->from_store);
 		break;
@@ -178,7 +215,7 @@ static enum outcome locate(int slot, struct hw_target *target)
 }
 
 /* A name with a slash, or a candidate of the loader's own search. */
-static char *objsearch_path(struct hw_object *loader, const char *name, bool named)
+static char *objsearch_path(struct hw_object *loader, const char *name, bool named, bool system_wide)
 {
 	struct hw_target *target = &pending.target;
 	const char *mapped = hw_strip_store(name);
@@ -189,28 +226,40 @@ static char *objsearch_path(struct hw_object *loader, const char *name, bool nam
 	size_t bytes = strlen(path);
 	if (bytes < sizeof(pending.display))
 		memcpy(pending.display, path, bytes + 1);
+	if (system_wide && !hw_in_scope(target->path, target->path_bytes))
+		return (char *)path;
 	enum outcome outcome = locate(loader->slot, target);
-	if (outcome == OPEN_STORE) {
-		char *store = answer(target->path, target->path_bytes, true);
-
-		return store ? store : (char *)path;
-	}
-	/* An error shall name what the program named. */
-	return outcome == MISSING && !named ? NOTHING : (char *)path;
+	if (outcome == MISSING && !named)
+		return NOTHING;
+	/* dlerror shows a path in the store as the original's; the errors of a program's start pass by it. */
+	bool in_store = outcome == OPEN_STORE ||
+			(outcome == MISSING && started && path[0] == '/' && path[1] != '/');
+	char *store = in_store ? answer(target->path, target->path_bytes, true) : NULL;
+	return store ? store : (char *)path;
 }
 
 static char *objsearch_name(struct hw_object *loader, const char *name)
 {
 	struct hw_target *target = &pending.target;
+	enum hw_search result = hw_search(loader, name, target);
+	char *found = NULL;
 
-	if (!hw_search(loader, name, target))
-		return (char *)name;
-	/* Under a second name the loader must keep that name too, which only its own search does. */
-	if (target->in_store ? hw_object_same(loader->slot, target->dev, target->ino) != NULL :
-			       hw_in_scope(target->path, target->path_bytes) && loaded_copy(loader->slot, target))
-		return (char *)name;
-	memcpy(pending.display, target->path, target->path_bytes + 1);
-	char *found = answer(target->path, target->path_bytes, target->in_store);
+	if (result == HW_FOUND) {
+		bool again = hw_object_same(loader->slot, target->dev, target->ino) != NULL;
+
+		/* A dependency's second name must be kept for the check of versions, which only the loader's
+		 * own search does. */
+		if (again && (namespaces[loader->slot].loading || !target->in_store))
+			return (char *)name;
+		memcpy(pending.display, target->path, target->path_bytes + 1);
+		found = answer(target->path, target->path_bytes, target->in_store);
+	} else if (result == HW_NOWHERE && started && strlen(name) + 3 <= HW_PATH_MAX) {
+		size_t bytes = strlen(name);
+
+		memcpy(target->path, HW_NOWHERE_PREFIX, 2);
+		memcpy(target->path + 2, name, bytes + 1);
+		found = answer(target->path, bytes + 2, true);
+	}
 	return found ? found : (char *)name;
 }
 
@@ -227,7 +276,7 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned int flag
 		pending.loader = loader;
 	if (flag == LA_SER_ORIG && !strchr(name, '/'))
 		return objsearch_name(loader, name);
-	return objsearch_path(loader, name, flag == LA_SER_ORIG);
+	return objsearch_path(loader, name, flag == LA_SER_ORIG, flag == LA_SER_CONFIG || flag == LA_SER_DEFAULT);
 }
 
 /* ---- objects ---- */
@@ -241,26 +290,29 @@ static bool is_libc(const char *soname)
 /* Gives an object its original's path and identity. */
 static void identify(struct hw_object *object, const void *limit)
 {
-	const char *name = object->map->l_name;
+	const char *name = object->map->l_name, *stripped = hw_strip_store(name);
 	bool answered = *pending.answer && strcmp(name, pending.answer) == 0;
 	bool displayed = *pending.display && strcmp(name, pending.display) == 0;
 	struct hw_target *target = &pending.target;
-	const struct hw_kept *path = NULL;
 
 	if (object == hw_object_main()) {
-		const char *executable = hw_executable();
-
-		object->from_store = *executable != '\0';
-		path = hw_keep(executable, strlen(executable));
+		object->from_store = *hw_executable() != '\0';
+		object->path = hw_executable();
 	} else if (answered || displayed) {
 		object->from_store = target->in_store;
-		path = hw_keep(target->path, target->path_bytes);
-	} else if (hw_strip_store(name)) {
-		object->from_store = true;
-		path = hw_keep(hw_strip_store(name), strlen(hw_strip_store(name)));
+	} else if (strchr(name, '/') && spell(object, stripped ? stripped : name, target)) {
+		/* What dlmopen itself names is not announced. */
+		object->from_store = stripped != NULL;
+		target->dev = target->ino = 0;
+		if (object->from_store || hw_in_scope(target->path, target->path_bytes))
+			identity(target);
+	} else {
+		target->path_bytes = 0;
 	}
-	object->path = path ? path->text : "";
-	if (answered || displayed) {
+	if (object != hw_object_main() && target->path_bytes) {
+		const struct hw_kept *path = hw_keep(target->path, target->path_bytes);
+
+		object->path = path ? path->text : "";
 		object->dev = target->dev;
 		object->ino = target->ino;
 	}
@@ -310,6 +362,7 @@ EXPORT void la_activity(uintptr_t *cookie, unsigned int flag)
 
 	if (flag != LA_ACT_CONSISTENT)
 		return;
+	started = true;
 	if (object && object->slot >= 0)
 		namespaces[object->slot].loading = false;
 	hw_ldcache_release();

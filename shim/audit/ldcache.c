@@ -45,8 +45,7 @@ static bool open_cache(void)
 		return false;
 	if (memcmp(file->magic, MAGIC, sizeof(file->magic)) == 0 &&
 	    (file->endian == 0 || file->endian == ENDIAN_LITTLE) &&
-	    file->count <= (cache_bytes - sizeof(*file)) / sizeof(struct entry) &&
-	    ((const char *)file)[cache_bytes - 1] == '\0') {
+	    file->count <= (cache_bytes - sizeof(*file)) / sizeof(struct entry)) {
 		cache = file;
 		return true;
 	}
@@ -63,9 +62,15 @@ void hw_ldcache_release(void)
 	cache_unusable = false;
 }
 
+/* The string at an offset; NULL if it does not end inside the file. */
 static const char *text_at(uint32_t at)
 {
-	return at < cache_bytes ? (const char *)cache + at : NULL;
+	const char *file = (const char *)cache;
+
+	for (size_t end = at; end < cache_bytes; end++)
+		if (!file[end])
+			return file + at;
+	return NULL;
 }
 
 static bool digit(char c)
@@ -104,10 +109,14 @@ static int compare(const char *a, const char *b)
 	return *a - *b;
 }
 
-const char *hw_ldcache_find(const char *name)
+const char *hw_ldcache_find(const char *name, bool *unsure)
 {
-	uint32_t left = 0, right = open_cache() ? cache->count : 0;
+	uint32_t left = 0, right;
 
+	*unsure = true;
+	if (!open_cache())
+		return NULL;
+	right = cache->count;
 	/* The entries are in descending order; find the first that is not before the name. */
 	while (left < right) {
 		uint32_t middle = left + (right - left) / 2;
@@ -120,16 +129,23 @@ const char *hw_ldcache_find(const char *name)
 		else
 			right = middle;
 	}
-	for (; cache && left < cache->count; left++) {
+	for (; left < cache->count; left++) {
 		const struct entry *entry = &cache->entries[left];
 		const char *key = text_at(entry->key);
 
-		if (!key || compare(name, key) != 0)
+		if (!key)
 			return NULL;
+		if (compare(name, key) != 0)
+			break;
 		if (entry->flags == FLAGS_ELF || (entry->flags == FLAGS_NATIVE && entry->hwcap))
 			return NULL;
-		if (entry->flags == FLAGS_NATIVE)
-			return text_at(entry->value);
+		if (entry->flags == FLAGS_NATIVE) {
+			const char *path = text_at(entry->value);
+
+			*unsure = !path;
+			return path;
+		}
 	}
+	*unsure = false;
 	return NULL;
 }

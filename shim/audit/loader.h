@@ -13,11 +13,11 @@
 
 /* What the kernel told the process at its start. */
 struct hw_start {
-	const char *library_path;       /* LD_LIBRARY_PATH, NULL if unset */
+	const char *library_path;       /* LD_LIBRARY_PATH, "" if unset */
+	const char *executable;         /* the original's path if the store's copy was executed, else "" */
 	const char *platform;           /* AT_PLATFORM, NULL if there is none */
-	char *execfn;                   /* AT_EXECFN */
 	size_t page_bytes;
-	bool loader_run_directly;       /* as `ld.so PROGRAM`, with options that change the search */
+	uintptr_t loader_base;          /* AT_BASE; 0 if run as `ld.so PROGRAM`, whose options change the search */
 };
 extern struct hw_start hw_start;
 
@@ -56,16 +56,15 @@ struct hw_object *hw_object_of(const uintptr_t *cookie);
 uintptr_t hw_object_cookie(struct hw_object *object);
 /* An object of the namespace that was loaded from the original (dev, ino) or its copy. */
 struct hw_object *hw_object_same(int slot, uint64_t dev, uint64_t ino);
-/* The program; NULL before it has been opened. */
+/* The program, and ld.so; NULL before they have been opened. */
 struct hw_object *hw_object_main(void);
+struct hw_object *hw_object_ld_so(void);
 
 /* The directory that $ORIGIN means, kept; NULL if unknown. */
 const char *hw_object_origin(struct hw_object *object);
 /* Shows `display` as the object's name and its directory as its $ORIGIN, where they show the
  * store's. `limit` is an address behind the link map's own members. */
 void hw_object_rename(struct hw_object *object, const char *display, const void *limit);
-
-/* ---- search.c ---- */
 
 /* What a name leads to. */
 struct hw_target {
@@ -75,14 +74,26 @@ struct hw_target {
 	char path[HW_PATH_MAX];         /* absolute, spelled as the loader would */
 };
 
-/* Finds a name without a slash as glibc would for a dependency or dlopen of `loader`. False if
- * that can't be said for sure, and glibc must search. */
-bool hw_search(struct hw_object *loader, const char *name, struct hw_target *target);
+struct stat;
+void hw_identify(const struct stat *st, struct hw_target *target);
+void hw_identify_record(const struct hw_record *record, struct hw_target *target);
+
+/* ---- search.c ---- */
+
+enum hw_search {
+	HW_UNSURE,                      /* glibc must search */
+	HW_FOUND,                       /* the target */
+	HW_NOWHERE,                     /* glibc would find nothing */
+};
+
+/* Finds a name without a slash as glibc would for a dependency or dlopen of `loader`. */
+enum hw_search hw_search(struct hw_object *loader, const char *name, struct hw_target *target);
 
 /* ---- ldcache.c ---- */
 
-/* The path that /etc/ld.so.cache gives for a name; NULL if it has none or leaves a choice. */
-const char *hw_ldcache_find(const char *name);
+/* The path that /etc/ld.so.cache gives for a name; NULL if it has none, or, with *unsure, if it leaves
+ * a choice or can't be read. */
+const char *hw_ldcache_find(const char *name, bool *unsure);
 void hw_ldcache_release(void);
 
 /* ---- symbols.c ---- */

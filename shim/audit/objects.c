@@ -12,16 +12,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #define ARENA_BYTES ((size_t)128 << 10)
 #define CHUNK_BYTES ((size_t)1 << 20)
 #define KEPT_BUCKETS 1024
 /* Objects in which the place of $ORIGIN is sought before giving up. */
 #define ORIGIN_TRIES 8
+/* glibc 2.36's link map has 1,152 bytes; ld.so's own has its cookie elsewhere. */
+#define LINK_MAP_BYTES_MAX 4096
+#define UNKNOWN_ORIGIN ((char *)-1)
 /* Two strings that malloc returned one after the other are hardly further apart. */
 #define NEAR_BYTES ((uintptr_t)1 << 20)
 
-struct hw_start hw_start;
+struct hw_start hw_start = { .library_path = "", .executable = "" };
 
 static _Alignas(16) char first_chunk[ARENA_BYTES];
 static struct {
@@ -30,7 +34,7 @@ static struct {
 } arena = { first_chunk, ARENA_BYTES };
 static struct hw_kept *kept[KEPT_BUCKETS];
 static struct hw_object *objects;
-static struct hw_object *program;
+static struct hw_object *program, *ld_so;
 
 static size_t origin_at;        /* offset of the origin in a link map; 0: not found */
 static unsigned origin_tries;
@@ -114,6 +118,8 @@ struct hw_object *hw_object_new(struct link_map *map, int slot)
 	read_dynamic(object);
 	if (!program)
 		program = object;
+	if (!ld_so && hw_start.loader_base && map->l_addr == hw_start.loader_base)
+		ld_so = object;
 	return object;
 }
 
@@ -146,9 +152,29 @@ struct hw_object *hw_object_same(int slot, uint64_t dev, uint64_t ino)
 	return NULL;
 }
 
+void hw_identify(const struct stat *st, struct hw_target *target)
+{
+	uint64_t major = (st->st_dev >> 32 & 0xfffff000) | (st->st_dev >> 8 & 0xfff);
+	uint64_t minor = (st->st_dev >> 12 & 0xffffff00) | (st->st_dev & 0xff);
+
+	target->dev = major << 32 | minor;
+	target->ino = st->st_ino;
+}
+
+void hw_identify_record(const struct hw_record *record, struct hw_target *target)
+{
+	target->dev = (uint64_t)record->attr.dev_major << 32 | record->attr.dev_minor;
+	target->ino = record->attr.ino;
+}
+
 struct hw_object *hw_object_main(void)
 {
 	return program;
+}
+
+struct hw_object *hw_object_ld_so(void)
+{
+	return ld_so;
 }
 
 /* ---- original names ---- */
@@ -163,17 +189,36 @@ static size_t directory_bytes(const char *path)
 	return bytes > 1 ? bytes - 1 : bytes;
 }
 
+/* The program's path as the kernel knows it, kept; "" if unknown. */
+static const char *executable_path(void)
+{
+	char path[HW_PATH_MAX];
+	long bytes = hw_sys(__NR_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof(path) - 1);
+
+	if (bytes <= 0)
+		return "";
+	path[bytes] = '\0';
+	const char *original = hw_strip_store(path) ? hw_strip_store(path) : path;
+	const struct hw_kept *entry = hw_keep(original, strlen(original));
+	return entry ? entry->text : "";
+}
+
+static char **origin_of(const struct link_map *map, size_t at)
+{
+	return (char **)((char *)map + at);
+}
+
 const char *hw_object_origin(struct hw_object *object)
 {
 	const struct hw_kept *directory;
 
-	if (object == program && !*object->path) {
-		char path[HW_PATH_MAX];
-		long bytes = hw_sys(__NR_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof(path) - 1);
-		const struct hw_kept *exe = bytes > 0 ? hw_keep(path, (size_t)bytes) : NULL;
+	if (object == program && !hw_start.loader_base) {
+		const char *origin = origin_at ? *origin_of(object->map, origin_at) : NULL;
 
-		object->path = exe ? exe->text : "";
+		return origin == UNKNOWN_ORIGIN ? NULL : origin;
 	}
+	if (object == program && !*object->path)
+		object->path = executable_path();
 	if (object->path[0] != '/')
 		return NULL;
 	directory = hw_keep(object->path, directory_bytes(object->path));
@@ -186,23 +231,19 @@ static bool readable(uintptr_t address)
 	return hw_sys(__NR_rt_sigprocmask, ~0, address, NULL, 8) != -EFAULT;
 }
 
-static char **origin_of(const struct link_map *map, size_t at)
-{
-	return (char **)((char *)map + at);
-}
-
 /* Finds the member of the link map, before `limit`, that points to this directory's text. */
 static void find_origin(const struct link_map *map, const char *name, const void *limit)
 {
 	size_t directory = directory_bytes(name), bytes = (size_t)((const char *)limit - (const char *)map);
 
-	if (origin_at || origin_tries++ >= ORIGIN_TRIES || bytes > 4096)
+	if (bytes > LINK_MAP_BYTES_MAX || origin_tries++ >= ORIGIN_TRIES)
 		return;
 	for (size_t at = sizeof(*map); at + sizeof(char *) <= bytes; at += sizeof(char *)) {
 		uintptr_t value = (uintptr_t)*origin_of(map, at);
 		uintptr_t distance = value > (uintptr_t)name ? value - (uintptr_t)name : (uintptr_t)name - value;
 
-		if (distance == 0 || distance > NEAR_BYTES || (value >= (uintptr_t)map && value < (uintptr_t)limit))
+		if (distance == 0 || distance > NEAR_BYTES || (value >= (uintptr_t)map && value < (uintptr_t)limit) ||
+		    (value >= map->l_addr && value < (uintptr_t)map->l_ld + hw_start.page_bytes))
 			continue;
 		if (value / hw_start.page_bytes != (uintptr_t)name / hw_start.page_bytes && !readable(value))
 			continue;
@@ -217,9 +258,10 @@ static void find_origin(const struct link_map *map, const char *name, const void
 	}
 }
 
+/* Takes the store's prefix off; NULL and glibc's mark for an unknown origin are left alone. */
 static void shorten(char *text)
 {
-	const char *original = hw_strip_store(text);
+	const char *original = text == UNKNOWN_ORIGIN ? NULL : hw_strip_store(text);
 
 	if (original)
 		memmove(text, original, strlen(original) + 1);
@@ -230,7 +272,7 @@ static void rename_program(void)
 {
 	char **origin = program ? origin_of(program->map, origin_at) : NULL;
 
-	if (!origin || !*hw_executable() || *origin == (char *)-1)
+	if (!origin || !*hw_executable())
 		return;
 	if (*origin)
 		shorten(*origin);
@@ -242,19 +284,17 @@ void hw_object_rename(struct hw_object *object, const char *display, const void 
 {
 	struct link_map *map = object->map;
 	const char *original = hw_strip_store(map->l_name);
+	bool program_needs_it = !hw_start.loader_base || *hw_executable();
 
-	if (!original)
-		return;
-	bool unknown = origin_at == 0;
-	find_origin(map, map->l_name, limit);
-	if (origin_at) {
-		char **origin = origin_of(map, origin_at);
-
-		if (*origin && *origin != (char *)-1)
-			shorten(*origin);
-		if (unknown)
+	if (!origin_at && (original || (program_needs_it && map->l_name[0] == '/'))) {
+		find_origin(map, map->l_name, limit);
+		if (origin_at)
 			rename_program();
 	}
+	if (!original)
+		return;
+	if (origin_at)
+		shorten(*origin_of(map, origin_at));
 	if (!display || strlen(display) > strlen(map->l_name))
 		display = original;
 	memmove(map->l_name, display, strlen(display) + 1);
@@ -278,7 +318,5 @@ bool hw_original_origin(const struct link_map *map, char out[HW_PATH_MAX])
 
 const char *hw_executable(void)
 {
-	const char *original = hw_strip_store(hw_start.execfn);
-
-	return original ? original : "";
+	return hw_start.executable;
 }

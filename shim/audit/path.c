@@ -6,6 +6,9 @@
 #include "path.h"
 #include "sys.h"
 
+/* No process has memory below: vm.mmap_min_addr. */
+#define ADDRESS_MIN 4096
+
 size_t hw_append(char out[HW_PATH_MAX], size_t length, const char *text, size_t bytes)
 {
 	size_t at = 0;
@@ -76,13 +79,26 @@ static long directory_of(int dirfd, char out[HW_PATH_MAX])
 	return length;
 }
 
-int hw_absolute(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes)
+/* Copies an absolute path that is clean as it stands, without components that are empty or begin with
+ * "."; its length, or 0 if it is not of that kind. */
+static size_t copy_clean(const char *path, char out[HW_PATH_MAX])
+{
+	size_t at = 0;
+
+	for (char c; (c = path[at]); at++) {
+		if (at == HW_PATH_MAX - 1 ||
+		    (c == '/' && (path[at + 1] == '/' || path[at + 1] == '.' || !path[at + 1])))
+			return 0;
+		out[at] = c;
+	}
+	out[at] = '\0';
+	return at;
+}
+
+static int absolute_cleaned(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes)
 {
 	size_t length = 0, given = 0;
-	const char *inner;
 
-	if (!hw_attached() || !path || !*path)
-		return -ENOENT;
 	while (given < HW_PATH_MAX && path[given])
 		given++;
 	if (given == HW_PATH_MAX)
@@ -92,18 +108,40 @@ int hw_absolute(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *byte
 
 		if (start < 0)
 			return (int)start;
-		inner = hw_strip_store(out);
+		const char *inner = hw_strip_store(out);
 		/* Cleaning only shortens, so it can be done in place. */
 		length = hw_append(out, 0, inner ? inner : out, strlen(inner ? inner : out));
-	} else if ((inner = hw_strip_store(path))) {
-		given -= (size_t)(inner - path);
-		path = inner;
 	}
 	length = hw_append(out, length, path, given);
 	if (length == HW_TOO_LONG)
 		return -ENAMETOOLONG;
 	*bytes = hw_finish(out, length);
-	return hw_in_scope(out, *bytes) ? 0 : -EXDEV;
+	return 0;
+}
+
+int hw_absolute_plain(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes, bool *plain)
+{
+	/* What can't be a pointer is the kernel's to refuse. */
+	if (!hw_attached() || (uintptr_t)path < ADDRESS_MIN || !*path)
+		return -ENOENT;
+	if (*path == '/') {
+		const char *inner = hw_strip_store(path);
+
+		path = inner ? inner : path;
+		*bytes = copy_clean(path, out);
+	} else {
+		*bytes = 0;
+	}
+	*plain = *bytes != 0;
+	int error = *plain ? 0 : absolute_cleaned(dirfd, path, out, bytes);
+	return error ? error : hw_in_scope(out, *bytes) ? 0 : -EXDEV;
+}
+
+int hw_absolute(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes)
+{
+	bool plain;
+
+	return hw_absolute_plain(dirfd, path, out, bytes, &plain);
 }
 
 int hw_store_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX])

@@ -11,6 +11,8 @@
 size_t hw_append(char out[HW_PATH_MAX], size_t length, const char *text, size_t bytes);
 /* Makes "/" of "" and terminates it. The new length. */
 size_t hw_finish(char out[HW_PATH_MAX], size_t length);
+/* hw_absolute, and whether the path was clean and demands no directory: it holds no "..". */
+int hw_absolute_plain(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes, bool *plain);
 /* Where the first component ".." begins, its slash included; `bytes` if there is none. */
 size_t hw_dotdot(const char *path, size_t bytes);
 

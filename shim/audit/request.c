@@ -98,12 +98,12 @@ static bool connect_to(long fd, const char *path, size_t bytes)
 	return result == 0;
 }
 
-static enum hw_status ask(long fd, const char *path, size_t bytes, unsigned want, uint64_t generation)
+static enum hw_status ask(long fd, const char *path, size_t bytes, unsigned want)
 {
 	struct hw_request request = {
 		.magic = HW_REQUEST_MAGIC,
 		.want = want,
-		.generation = generation,
+		.generation = hw_generation(),
 		.path_bytes = (uint32_t)bytes,
 	};
 	struct hw_reply reply = { .status = HW_FALLBACK };
@@ -120,19 +120,18 @@ static enum hw_status ask(long fd, const char *path, size_t bytes, unsigned want
 enum hw_status hw_request(const char *path, size_t bytes, unsigned want)
 {
 	enum hw_status status = HW_FALLBACK;
-	const char *socket_path;
 	size_t socket_bytes;
-	uint64_t generation, quiet = __atomic_load_n(&quiet_until, __ATOMIC_RELAXED);
+	const char *socket_path = hw_socket(&socket_bytes);
+	uint64_t quiet = __atomic_load_n(&quiet_until, __ATOMIC_RELAXED);
 
-	if (!hw_is_serving(&generation, &socket_path, &socket_bytes) || bytes > HW_PATH_BYTES_MAX ||
-	    (quiet && now_s() < quiet))
+	if (!hw_in_use() || bytes > HW_PATH_BYTES_MAX || (quiet && now_s() < quiet))
 		return HW_FALLBACK;
 	long fd = hw_sys(__NR_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return HW_FALLBACK;
 	hw_count(HW_COUNT_REQUESTS);
 	if (connect_to(fd, socket_path, socket_bytes))
-		status = ask(fd, path, bytes, want, generation);
+		status = ask(fd, path, bytes, want);
 	hw_sys(__NR_close, fd);
 	return status;
 }

@@ -14,6 +14,7 @@
 /* As many links as the kernel follows. */
 #define LINKS_MAX 40
 #define ERRNO_MAX 4095
+#define NAME_BYTES_MAX 255
 
 enum step {
 	STEP_KNOWN,     /* the prefix has a record */
@@ -26,7 +27,9 @@ enum step {
 struct walk {
 	struct hw_found *found;
 	unsigned links;
+	bool plain;             /* the path is in the scope and holds no ".." */
 	bool must_be_dir;
+	bool asked;
 };
 
 static enum step fails(struct walk *walk, int error)
@@ -66,6 +69,7 @@ __attribute__((noinline)) static enum step follow(struct walk *walk, size_t end)
 	if (length == HW_TOO_LONG)
 		return fails(walk, ENAMETOOLONG);
 	found->path_bytes = hw_finish(path, length);
+	walk->plain = false;
 	memcpy(found->path, path, found->path_bytes + 1);
 	return STEP_AGAIN;
 }
@@ -101,6 +105,9 @@ static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 		return STEP_ASK;
 	while (name_end < end && found->path[name_end] != '/')
 		name_end++;
+	/* Too long a name is another error than an absent one, by a limit of the file system's own. */
+	if (name_end - name > NAME_BYTES_MAX)
+		return STEP_ORIGINAL;
 	if (hw_listing_has(found->record, listing, found->path + name, name_end - name, NULL) == 0)
 		return fails(walk, ENOENT);
 	return STEP_ASK;
@@ -111,7 +118,7 @@ static enum step look(struct walk *walk, size_t end, bool follow_last)
 {
 	struct hw_found *found = walk->found;
 
-	if (!hw_in_scope(found->path, end))
+	if (!walk->plain && !hw_in_scope(found->path, end))
 		return STEP_ORIGINAL;
 	found->record = hw_find(found->path, end, &found->state);
 	if (found->record) {
@@ -185,6 +192,9 @@ static enum step judge(struct walk *walk, unsigned want)
 			return STEP_ORIGINAL;
 		if (!(state & resident))
 			return STEP_ASK;
+		/* Content that came for reading has not been checked for execution. */
+		if (want & HW_WANT_EXECUTE && !(state & HW_EXECUTABLE) && !walk->asked)
+			return STEP_ASK;
 	}
 	return STEP_KNOWN;
 }
@@ -195,7 +205,7 @@ static enum step resolve(struct walk *walk, unsigned want)
 	struct hw_found *found = walk->found;
 
 	for (;;) {
-		size_t dotdot = hw_dotdot(found->path, found->path_bytes);
+		size_t dotdot = walk->plain ? found->path_bytes : hw_dotdot(found->path, found->path_bytes);
 		bool last = dotdot == found->path_bytes;
 		bool follow_last = !last || walk->must_be_dir || !(want & HW_WANT_NO_FOLLOW);
 		enum step step = dotdot ? look(walk, dotdot, follow_last) : STEP_KNOWN;
@@ -220,17 +230,21 @@ enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_
 	struct walk walk = { .found = found };
 	enum step step;
 
-	if (hw_absolute(dirfd, path, found->path, &found->path_bytes) < 0)
+	if (hw_absolute_plain(dirfd, path, found->path, &found->path_bytes, &walk.plain) < 0)
 		return HW_ORIGINAL;
 	hw_count(HW_COUNT_LOOKUPS);
-	walk.must_be_dir = demands_directory(path);
+	if (!hw_in_use()) {
+		hw_count(HW_COUNT_FALLBACKS);
+		return HW_ORIGINAL;
+	}
+	walk.must_be_dir = !walk.plain && demands_directory(path);
 	step = resolve(&walk, want);
 	if (step != STEP_ASK) {
 		if (step != STEP_ORIGINAL)
 			hw_count(HW_COUNT_ANSWERED);
 	} else if (hw_absolute(dirfd, path, found->path, &found->path_bytes) == 0 &&
 		   hw_request(found->path, found->path_bytes, want) == HW_DONE) {
-		walk = (struct walk){ .found = found, .must_be_dir = demands_directory(path) };
+		walk = (struct walk){ .found = found, .must_be_dir = demands_directory(path), .asked = true };
 		step = resolve(&walk, want);
 	}
 	switch (step) {
@@ -252,7 +266,7 @@ void hw_goes_live(int dirfd, const char *path, bool tree)
 	struct walk walk = { .found = &found };
 	unsigned want = HW_WANT_LIVE | (tree ? HW_WANT_TREE : 0);
 
-	if (hw_absolute(dirfd, path, found.path, &found.path_bytes) < 0)
+	if (!hw_in_use() || hw_absolute(dirfd, path, found.path, &found.path_bytes) < 0)
 		return;
 	found.record = NULL;
 	enum step step = resolve(&walk, HW_WANT_ATTR | HW_WANT_NO_FOLLOW);
@@ -264,9 +278,9 @@ void hw_goes_live(int dirfd, const char *path, bool tree)
 			return;
 	}
 	bool link = step == STEP_KNOWN && HW_KIND(found.state) == HW_LINK;
-	if (hw_absolute(dirfd, path, found.path, &found.path_bytes) == 0) {
-		hw_request(found.path, found.path_bytes, want | HW_WANT_NO_FOLLOW);
-		if (link)
-			hw_request(found.path, found.path_bytes, want);
-	}
+	if (hw_absolute(dirfd, path, found.path, &found.path_bytes) < 0)
+		return;
+	if (hw_request(found.path, found.path_bytes, want | HW_WANT_NO_FOLLOW) != HW_DONE ||
+	    (link && hw_request(found.path, found.path_bytes, want) != HW_DONE))
+		hw_give_up();
 }

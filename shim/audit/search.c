@@ -9,12 +9,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #if defined(__x86_64__)
 #define MACHINE EM_X86_64
 static const char *const capabilities[] = {
 	"glibc-hwcaps", "tls", "x86_64", "haswell", "xeon_phi", "avx512_1", "sse2", NULL
 };
+#define USUAL_LD_SO "/lib64/ld-linux-x86-64.so.2"
+#define DEFAULT_DIRECTORIES \
+	"/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib"
 #elif defined(__aarch64__)
 #define MACHINE EM_AARCH64
 static const char *const capabilities[] = { "glibc-hwcaps", "tls", "aarch64", "atomics", NULL };
@@ -138,11 +142,14 @@ static bool is_native_object(long fd)
 static enum verdict on_disk(struct hw_target *target)
 {
 	long fd = hw_sys(__NR_openat, AT_FDCWD, target->path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
 	bool native;
 
 	if (fd < 0)
 		return fd == -ENOENT || fd == -ENOTDIR ? NEXT : UNSURE;
-	native = is_native_object(fd);
+	native = is_native_object(fd) && hw_sys(__NR_fstat, fd, &st) == 0;
+	if (native)
+		hw_identify(&st, target);
 	hw_sys(__NR_close, fd);
 	return native ? HIT : UNSURE;
 }
@@ -157,8 +164,7 @@ static enum verdict candidate(struct search *search)
 		if (!(found->state & HW_NATIVE_OBJECT))
 			return UNSURE;
 		target->in_store = true;
-		target->dev = (uint64_t)found->record->attr.dev_major << 32 | found->record->attr.dev_minor;
-		target->ino = found->record->attr.ino;
+		hw_identify_record(found->record, target);
 		return HIT;
 	case HW_FAILS:
 		return found->error == ENOENT || found->error == ENOTDIR ? NEXT : UNSURE;
@@ -178,7 +184,8 @@ static enum verdict try_directory(struct search *search, const struct hw_kept *p
 		return UNSURE;
 	if (directory->kind == ABSENT)
 		return NEXT;
-	if (directory->kind == IN_TABLE) {
+	bool in_table = directory->kind == IN_TABLE && hw_in_use();
+	if (in_table) {
 		uint64_t state = __atomic_load_n(&directory->record->state, __ATOMIC_ACQUIRE);
 		bool damaged = (state & (HW_LIVE | HW_TREE_LIVE | HW_LISTING_LIVE)) != 0;
 
@@ -191,7 +198,7 @@ static enum verdict try_directory(struct search *search, const struct hw_kept *p
 	target->path[bytes] = '/';
 	memcpy(target->path + bytes + 1, search->name, search->name_bytes + 1);
 	target->path_bytes = bytes + 1 + search->name_bytes;
-	return directory->kind == IN_TABLE ? candidate(search) : on_disk(target);
+	return in_table ? candidate(search) : on_disk(target);
 }
 
 /* An element relative to the working directory. What is found there glibc must name. */
@@ -240,7 +247,9 @@ static const struct hw_kept *expand(const char *element, size_t bytes, const cha
 	}
 	while (length > 1 && path[length - 1] == '/')
 		length--;
-	return hw_keep(path, length);
+	path[length] = '\0';
+	const char *original = hw_strip_store(path);
+	return original ? hw_keep(original, strlen(original)) : hw_keep(path, length);
 }
 
 /* The elements of a search path; NULL if there is no memory. A list is kept by its text and origin. */
@@ -312,26 +321,66 @@ static enum verdict try_rpaths(struct search *search, struct hw_object *loader)
 	return verdict;
 }
 
-static enum verdict try_cache(struct search *search, const struct hw_object *loader)
+static enum verdict hit(struct search *search, const char *path)
 {
 	struct hw_target *target = search->target;
-	const char *path;
 
-	if (loader->flags_1 & DF_1_NODEFLIB || !(path = hw_ldcache_find(search->name)) || path[0] != '/')
-		return UNSURE;
 	target->path_bytes = strlen(path);
-	if (target->path_bytes >= HW_PATH_MAX)
+	if (path[0] != '/' || target->path_bytes >= HW_PATH_MAX)
 		return UNSURE;
 	memcpy(target->path, path, target->path_bytes + 1);
-	if (hw_in_scope(path, target->path_bytes))
+	return HIT;
+}
+
+static enum verdict try_cache(struct search *search, const struct hw_object *loader)
+{
+	bool unsure;
+	const char *path = hw_ldcache_find(search->name, &unsure);
+
+	if (loader->flags_1 & DF_1_NODEFLIB || unsure)
+		return UNSURE;
+	if (!path)
+		return NEXT;
+	if (hit(search, path) != HIT)
+		return UNSURE;
+	if (hw_in_scope(path, search->target->path_bytes))
 		return candidate(search) == HIT ? HIT : UNSURE;
 	return hw_sys(__NR_faccessat, AT_FDCWD, path, R_OK) == 0 ? HIT : UNSURE;
 }
 
-bool hw_search(struct hw_object *loader, const char *name, struct hw_target *target)
+/* The directories that distributions build into glibc. What is in one of them glibc must find. */
+static enum verdict try_defaults(struct search *search)
+{
+	struct hw_object *ld_so = hw_object_ld_so();
+
+	if (!ld_so || strcmp(ld_so->map->l_name, USUAL_LD_SO) != 0)
+		return UNSURE;
+	return try_list(search, DEFAULT_DIRECTORIES, ":", NULL) == NEXT ? NEXT : UNSURE;
+}
+
+static enum verdict try_all(struct search *search, struct hw_object *loader)
+{
+	struct hw_object *ld_so = hw_object_ld_so();
+	enum verdict verdict = NEXT;
+
+	/* In a further namespace the loader knows itself by this name alone. */
+	if (ld_so && ld_so->soname && strcmp(search->name, ld_so->soname) == 0)
+		return UNSURE;
+	if (!loader->runpath)
+		verdict = try_rpaths(search, loader);
+	if (verdict == NEXT && *hw_start.library_path)
+		verdict = try_list(search, hw_start.library_path, ":;", hw_object_main());
+	if (verdict == NEXT && loader->runpath && *loader->runpath)
+		verdict = try_list(search, loader->runpath, ":", loader);
+	/* Without search paths glibc finds the cache by itself. */
+	if (verdict == NEXT)
+		verdict = search->any ? try_cache(search, loader) : UNSURE;
+	return verdict == NEXT ? try_defaults(search) : verdict;
+}
+
+enum hw_search hw_search(struct hw_object *loader, const char *name, struct hw_target *target)
 {
 	struct search search;
-	enum verdict verdict = NEXT;
 
 	search.name = name;
 	search.name_bytes = strlen(name);
@@ -339,16 +388,12 @@ bool hw_search(struct hw_object *loader, const char *name, struct hw_target *tar
 	search.any = false;
 	target->in_store = false;
 	target->dev = target->ino = 0;
-	if (hw_start.loader_run_directly || !search.name_bytes)
-		return false;
-	if (!loader->runpath)
-		verdict = try_rpaths(&search, loader);
-	if (verdict == NEXT && hw_start.library_path && *hw_start.library_path)
-		verdict = try_list(&search, hw_start.library_path, ":;", hw_object_main());
-	if (verdict == NEXT && loader->runpath && *loader->runpath)
-		verdict = try_list(&search, loader->runpath, ":", loader);
-	/* Without search paths glibc finds the cache by itself. */
-	if (verdict == NEXT)
-		verdict = search.any ? try_cache(&search, loader) : UNSURE;
-	return verdict == HIT;
+	switch (hw_start.loader_base && search.name_bytes ? try_all(&search, loader) : UNSURE) {
+	case HIT:
+		return HW_FOUND;
+	case NEXT:
+		return HW_NOWHERE;
+	default:
+		return HW_UNSURE;
+	}
 }

@@ -22,9 +22,12 @@
  * Without a usable table every hw_resolve says HW_ORIGINAL. */
 void hw_attach(char *const envp[]);
 bool hw_attached(void);
-/* While the daemon serves: the table's generation and the daemon's socket (NUL-terminated). */
-bool hw_is_serving(uint64_t *generation, const char **socket, size_t *socket_bytes);
-
+/* False once the session has ended or this process has given the table up: all is the original's. */
+bool hw_in_use(void);
+void hw_give_up(void);
+uint64_t hw_generation(void);
+/* The daemon's socket, NUL-terminated. */
+const char *hw_socket(size_t *bytes);
 /* The table's hash of a byte string. */
 uint64_t hw_hash(const char *data, size_t bytes);
 /* The record of exactly this path, its state read once with acquire order; NULL if unknown. */
@@ -77,7 +80,8 @@ struct hw_found {
 /* Resolves `path` (relative to dirfd or the working directory) along the table, following links as
  * the kernel does (the last component not with HW_WANT_NO_FOLLOW), and asks the daemon for what the
  * table lacks of `want`. HW_KNOWN promises that what was wanted is in the record's state; with
- * HW_WANT_LOADABLE, _WHOLE or _EXECUTE that the bytes were in the store at the time of the look-up.
+ * HW_WANT_LOADABLE, _WHOLE or _EXECUTE that the bytes were in the store at the time of the look-up
+ * (whether they may be executed, HW_EXECUTABLE says).
  * A trailing slash demands a directory. A NULL, empty or over-long path is HW_ORIGINAL. */
 enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_found *found);
 
@@ -87,13 +91,18 @@ enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_
 int hw_absolute(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes);
 
 /* Tells the daemon, if (dirfd, path) lies in the scope, that the program is about to change it;
- * tree: and everything below (a directory is renamed or removed). */
+ * tree: and everything below (a directory is renamed or removed). If the daemon can't be told, this
+ * process gives the table up, for it would hide the program's own changes. */
 void hw_goes_live(int dirfd, const char *path, bool tree);
 
 /* prefix + path into out (two HW_PATH_MAX long); its length, or a negative error number. */
 int hw_store_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX]);
 /* If `path` lies in the store: the original's path inside it (a suffix of `path`). Else NULL. */
 const char *hw_strip_store(const char *path);
+
+/* A bare name that is nowhere to be found is given to the loader as the store's prefix, this, and the
+ * name: it fails without a search, and dlerror drops the prefix. */
+#define HW_NOWHERE_PREFIX "//"
 
 /* ---- audit.c: namespaces and objects ---- */
 
@@ -115,12 +124,10 @@ struct hw_namespace {
 };
 extern struct hw_namespace hw_namespaces[HW_NAMESPACES];
 
-/* ---- wrap_*.c ---- */
+/* ---- wrap/ ---- */
 
 /* The wrapper of a function for the slot-th namespace. */
 extern void *const hw_wrappers[HW_NAMESPACES][HW_FUNCTIONS];
-/* The function called `name`, or -1. Constant time. */
-int hw_function_named(const char *name);
 
 /* Called by audit.c for each object: where it stands, and which original it came from. */
 /* ---- objects, as dladdr, dlinfo and the loader's search need them ---- */

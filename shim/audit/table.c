@@ -7,7 +7,7 @@
 #include "sys.h"
 
 #define SCOPE_MAX 256
-#define HEADER_STRING_MAX HW_PATH_MAX
+#define STRINGS_BYTES ((size_t)64 << 10)
 
 struct text {
 	const char *at;
@@ -24,11 +24,17 @@ static struct {
 	const char *base;               /* NULL until attached, then constant */
 	size_t bytes;
 	uint64_t slots_at, slot_mask, ino_slots_at, ino_slot_mask;
-	struct text store;
+	bool given_up;
+	struct text store, socket;
 	struct scope_entry scope[SCOPE_MAX];
 	size_t scope_count;
 	struct hw_counters *counters;   /* this process's slot, NULL without a counters file */
 } table;
+
+/* The header's strings are copied when they have been checked: whatever happens to the table, paths
+ * in the store are still mapped back. */
+static char strings[STRINGS_BYTES];
+static size_t strings_used;
 
 static const struct hw_header *header(void)
 {
@@ -74,11 +80,27 @@ uint64_t hw_hash(const char *data, size_t bytes)
 
 /* ---- attaching ---- */
 
-static bool header_text(const char *base, size_t limit, uint64_t at, uint64_t bytes, struct text *text)
+/* Copies a part of the header's heap, with a NUL; NULL if it is not inside the table or too long. */
+static const char *copy(const char *base, size_t limit, uint64_t at, uint64_t bytes)
 {
-	if (bytes == 0 || bytes >= HEADER_STRING_MAX || !within(at, bytes + 1, limit) || base[at + bytes])
+	char *text = strings + strings_used;
+
+	if (!within(at, bytes, limit) || bytes >= STRINGS_BYTES - strings_used)
+		return NULL;
+	memcpy(text, base + at, bytes);
+	text[bytes] = '\0';
+	strings_used += bytes + 1;
+	return text;
+}
+
+/* An absolute path of the header. */
+static bool copy_path(const char *base, size_t limit, uint64_t at, uint64_t bytes, struct text *text)
+{
+	const char *path = copy(base, limit, at, bytes);
+
+	if (!path || path[0] != '/' || bytes >= HW_PATH_MAX || strlen(path) != bytes)
 		return false;
-	*text = (struct text){ base + at, bytes };
+	*text = (struct text){ path, bytes };
 	return true;
 }
 
@@ -90,17 +112,13 @@ static bool slots_fit(uint64_t at, uint64_t count, size_t limit)
 /* False if the scope does not fit: a part of it must not be mistaken for the whole. */
 static bool read_scope(const char *base, size_t limit, const struct hw_header *h)
 {
-	uint64_t at = h->scope_at, end = at + h->scope_bytes;
+	uint64_t left = h->scope_bytes;
+	const char *entry = copy(base, limit, h->scope_at, left);
 
-	if (!within(at, h->scope_bytes, limit))
-		return false;
-	while (at < end) {
-		const char *entry = base + at;
-		size_t bytes = 0;
+	while (entry && left) {
+		size_t bytes = strlen(entry);
 
-		while (at + bytes < end && entry[bytes])
-			bytes++;
-		if (at + bytes == end || bytes < 2 || entry[1] != '/' || (entry[0] != '+' && entry[0] != '-') ||
+		if (bytes >= left || bytes < 2 || entry[1] != '/' || (entry[0] != '+' && entry[0] != '-') ||
 		    table.scope_count == SCOPE_MAX)
 			return false;
 		table.scope[table.scope_count++] = (struct scope_entry){
@@ -108,9 +126,10 @@ static bool read_scope(const char *base, size_t limit, const struct hw_header *h
 			.bytes = bytes == 2 ? 0 : (uint32_t)bytes - 1,
 			.included = entry[0] == '+',
 		};
-		at += bytes + 1;
+		entry += bytes + 1;
+		left -= bytes + 1;
 	}
-	return true;
+	return entry != NULL;
 }
 
 static void attach_counters(const char *path)
@@ -126,7 +145,7 @@ static void attach_counters(const char *path)
 void hw_attach(char *const envp[])
 {
 	const char *path = NULL, *value;
-	struct text counters, socket;
+	struct text counters;
 	size_t bytes;
 
 	for (; envp && *envp; envp++)
@@ -142,18 +161,18 @@ void hw_attach(char *const envp[])
 	if (__atomic_load_n(&h->magic, __ATOMIC_ACQUIRE) == HW_TABLE_MAGIC && h->version == HW_TABLE_VERSION &&
 	    h->total_bytes <= bytes && slots_fit(h->slots_at, h->slot_count, bytes) &&
 	    slots_fit(h->ino_slots_at, h->ino_slot_count, bytes) && read_scope(base, bytes, h) &&
-	    header_text(base, bytes, h->socket_at, h->socket_bytes, &socket) &&
-	    header_text(base, bytes, h->store_at, h->store_bytes, &table.store) && table.store.at[0] == '/') {
+	    copy_path(base, bytes, h->socket_at, h->socket_bytes, &table.socket) &&
+	    copy_path(base, bytes, h->store_at, h->store_bytes, &table.store)) {
 		table.bytes = bytes;
 		table.slots_at = h->slots_at;
 		table.slot_mask = h->slot_count - 1;
 		table.ino_slots_at = h->ino_slots_at;
 		table.ino_slot_mask = h->ino_slot_count - 1;
 		table.base = base;
-		if (header_text(base, bytes, h->counters_at, h->counters_bytes, &counters))
+		if (copy_path(base, bytes, h->counters_at, h->counters_bytes, &counters))
 			attach_counters(counters.at);
 	} else {
-		table.scope_count = 0;
+		table.scope_count = strings_used = 0;
 		hw_sys(__NR_munmap, base, bytes);
 	}
 }
@@ -163,14 +182,26 @@ bool hw_attached(void)
 	return table.base != NULL;
 }
 
-bool hw_is_serving(uint64_t *generation, const char **socket, size_t *socket_bytes)
+bool hw_in_use(void)
 {
-	if (!table.base || __atomic_load_n(&header()->serving, __ATOMIC_ACQUIRE) != 1)
-		return false;
-	*generation = header()->generation;
-	*socket = table.base + header()->socket_at;
-	*socket_bytes = header()->socket_bytes;
-	return within(header()->socket_at, *socket_bytes, table.bytes);
+	return table.base && !__atomic_load_n(&table.given_up, __ATOMIC_RELAXED) &&
+	       __atomic_load_n(&header()->serving, __ATOMIC_ACQUIRE) == 1;
+}
+
+void hw_give_up(void)
+{
+	__atomic_store_n(&table.given_up, true, __ATOMIC_RELAXED);
+}
+
+uint64_t hw_generation(void)
+{
+	return table.base ? header()->generation : 0;
+}
+
+const char *hw_socket(size_t *bytes)
+{
+	*bytes = table.socket.bytes;
+	return table.socket.at;
 }
 
 void hw_count(enum hw_counter which)
@@ -302,12 +333,14 @@ static uint64_t entries_at(const struct hw_listing *listing)
 
 const struct hw_listing *hw_listing_of(const struct hw_record *record, uint64_t state)
 {
-	const struct hw_listing *listing = (const struct hw_listing *)(table.base + record->aux_at);
+	uint64_t at = record->aux_at, bytes = record->aux_bytes;
 
-	if (!(state & HW_LISTED) || HW_KIND(state) != HW_DIR || record->aux_at % 8 ||
-	    !within(record->aux_at, record->aux_bytes, table.bytes) || record->aux_bytes < sizeof(*listing) ||
-	    !listing->index_slots || (listing->index_slots & (listing->index_slots - 1)) ||
-	    !within(entries_at(listing), (uint64_t)listing->count * sizeof(struct hw_listing_entry), record->aux_bytes))
+	if (!(state & HW_LISTED) || HW_KIND(state) != HW_DIR || at % 8 || bytes < sizeof(struct hw_listing) ||
+	    !within(at, bytes, table.bytes))
+		return NULL;
+	const struct hw_listing *listing = (const struct hw_listing *)(table.base + at);
+	if (!listing->index_slots || (listing->index_slots & (listing->index_slots - 1)) ||
+	    !within(entries_at(listing), (uint64_t)listing->count * sizeof(struct hw_listing_entry), bytes))
 		return NULL;
 	return listing;
 }

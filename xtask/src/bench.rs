@@ -9,10 +9,11 @@ use crate::{dist, setup};
 pub fn run(shell: &Shell, arguments: &[String]) -> Result<()> {
     setup::run(shell)?;
     dist::run(shell)?;
-    let package = ["--quiet", "--release", "--package=headwater-tests", "--bin=bench"];
-    shell.step("build the benchmarks", || shell.run(shell.cargo(&["build"]).args(package)))?;
+    let package = ["--quiet", "--release", "--package=headwater-tests"];
+    // With the counting file system that it starts.
+    shell.step("build the benchmarks", || shell.run(shell.cargo(&["build"]).args(package).arg("--bins")))?;
     let mut command = shell.cargo(&["run"]);
-    command.args(package).arg("--").args(arguments);
+    command.args(package).args(["--bin=bench", "--"]).args(arguments);
     let status = command.status().context("cannot start cargo")?;
     ensure!(status.success(), "{status}: {}", display(&command, &shell.root));
     Ok(())

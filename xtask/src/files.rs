@@ -54,9 +54,16 @@ pub fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
     let directory = to.parent().context("a file lies in a directory")?;
     std::fs::create_dir_all(directory)?;
     // A running program's file cannot be written, but its name can be given to another file.
-    let partial = directory.join(".partial");
+    let partial = partial(to);
     std::fs::copy(from, &partial)?;
     std::fs::rename(&partial, to).with_context(|| to.display().to_string())
+}
+
+/// A name beside `path` for what is to be renamed to it; another run of this program has another.
+pub fn partial(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".partial-{}", std::process::id()));
+    name.into()
 }
 
 /// Copies a whole tree of directories and files.

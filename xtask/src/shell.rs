@@ -57,6 +57,8 @@ impl Shell {
     /// The same cargo that runs this program, without the settings of that run.
     pub fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        // Everything is below target/, whatever the machine's settings are.
+        command.env_remove("CARGO_TARGET_DIR").env_remove("CARGO_BUILD_TARGET_DIR").env_remove("CARGO_BUILD_TARGET");
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {

@@ -34,7 +34,10 @@ impl<'a> Reader<'a> {
     /// `None` if this is no table of this version, or its header points outside of it.
     pub fn open(words: &'a [AtomicU64]) -> Option<Reader<'a>> {
         let header = |n: usize| words.get(n).map(|w| w.load(Ordering::Relaxed));
-        if words.first()?.load(Ordering::Acquire) != MAGIC || header(word::VERSION)? != VERSION {
+        if words.len() < word::HEADER_WORDS
+            || words[word::MAGIC].load(Ordering::Acquire) != MAGIC
+            || header(word::VERSION)? != VERSION
+        {
             return None;
         }
         let part = |at: usize, count: usize| -> Option<(usize, u64)> {
@@ -93,11 +96,12 @@ impl<'a> Record<'a> {
 
     /// The attributes, once they are known.
     pub fn attr(&self) -> Option<Attr> {
+        self.state.contains(State::ATTR).then_some(())?;
         let mut packed = [0; ATTR_WORDS];
         for (number, value) in packed.iter_mut().enumerate() {
             *value = self.load(word::RECORD_ATTR + number);
         }
-        self.state.contains(State::ATTR).then(|| Attr::from_words(&packed))
+        Some(Attr::from_words(&packed))
     }
 
     /// A link's target or a directory's listing.

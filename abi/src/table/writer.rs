@@ -144,6 +144,9 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     pub fn index_inode(&mut self, path: &Path, ino: u64) -> Result<(), TableError> {
         let record = self.record(path)?;
         let base = self.geometry.slot_count as usize + word::HEADER_WORDS;
+        if self.words[record + word::RECORD_STORE_INO].load(Ordering::Relaxed) == ino {
+            return Ok(());
+        }
         if self.inodes * 2 >= self.geometry.ino_slot_count {
             return Err(TableError::Full);
         }

@@ -4,21 +4,19 @@ use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use object::read::ReadCache;
 
 use super::{Candidate, World, set};
 use crate::elf::dynamic;
-use crate::program;
+use crate::{program, search_path};
 
 /// `#!` lines that are followed, as the kernel does.
 const SCRIPTS_MAX: usize = 4;
 /// The most of a `#!` line or of a `pyvenv.cfg` that is read.
 const TEXT_BYTES_MAX: u64 = 4096;
-/// What `$LIB` stands for on one distribution or another.
-const LIB: [&str; 4] = ["lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "lib"];
 /// Interpreters: their whole prefix is theirs. Version numbers after the name are ignored.
 const INTERPRETERS: [&str; 20] = [
     "python",
@@ -186,7 +184,7 @@ impl Found<'_> {
         let Some(dynamic) = dynamic::read(&cache) else { return };
         let origin = program.parent().unwrap_or(Path::new("/"));
         for (kind, directories) in [("RPATH", &dynamic.rpath), ("RUNPATH", &dynamic.runpath)] {
-            for directory in directories.iter().flat_map(|d| expand(d, origin)) {
+            for directory in directories.iter().flat_map(|d| search_path::expand(d, origin)) {
                 self.directory(self.world.cwd.join(directory), format!("{kind} of {}", program.display()));
             }
         }
@@ -208,35 +206,6 @@ impl Found<'_> {
             }
         }
     }
-}
-
-/// The directories that an entry of a search path stands for.
-fn expand(entry: &[u8], origin: &Path) -> Vec<PathBuf> {
-    let mut entries = vec![entry.to_vec()];
-    let machine = rustix::system::uname();
-    let machine = machine.machine().to_bytes();
-    for (token, values) in [
-        ("ORIGIN", vec![origin.as_os_str().as_bytes()]),
-        ("LIB", LIB.iter().map(|l| l.as_bytes()).collect()),
-        ("PLATFORM", vec![machine]),
-    ] {
-        for form in [format!("${{{token}}}"), format!("${token}")] {
-            let replaced = |entry: &Vec<u8>| match find(entry, form.as_bytes()) {
-                None => vec![entry.clone()],
-                Some(at) => {
-                    let rest = &entry[at + form.len()..];
-                    values.iter().map(|value| [&entry[..at], value, rest].concat()).collect()
-                }
-            };
-            entries = entries.iter().flat_map(replaced).collect();
-        }
-    }
-    entries.retain(|e| !e.is_empty());
-    entries.into_iter().map(|e| PathBuf::from(OsString::from_vec(e))).collect()
-}
-
-fn find(text: &[u8], pattern: &[u8]) -> Option<usize> {
-    text.windows(pattern.len()).position(|w| w == pattern)
 }
 
 /// The words of the `#!` line that a file starts with.

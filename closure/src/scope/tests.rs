@@ -202,3 +202,13 @@ fn a_named_directory_that_does_not_exist_is_reported() {
     assert_eq!(scope.entries, []);
     assert!(scope.refused[0].because.contains("no such directory"));
 }
+
+#[test]
+fn the_scope_is_bounded() {
+    let names: Vec<String> = (0..300).map(|n| format!("net/packages/{n}/lib")).collect();
+    let site = Site::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let path = names.iter().map(|n| format!("@/{n}")).collect::<Vec<_>>().join(":");
+    let scope = site.set("PYTHONPATH", &path).discover("local/x", &[], &[]);
+    let refused = scope.refused.iter().filter(|r| r.because.contains("already")).count();
+    assert_eq!((scope.entries.len(), refused), (ENTRIES_MAX, 300 - ENTRIES_MAX));
+}

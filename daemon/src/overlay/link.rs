@@ -73,11 +73,10 @@ pub(crate) enum LinkError {
     Silent(Time),
     #[error("the peer takes too little of what is sent")]
     QueueFull,
-    #[error("content to be sent is not in the store: {0}")]
-    Store(io::Error),
 }
 
 /// What a link has received.
+#[allow(clippy::large_enum_variant, reason = "it lives for one call; boxing would cost more")]
 pub(crate) enum Received {
     /// The peer has greeted; the link stands.
     Up(Rank),
@@ -185,6 +184,12 @@ impl Link {
         &self.plain[range]
     }
 
+    /// Bytes of memory held for this peer.
+    #[cfg(test)]
+    pub(crate) fn buffered(&self) -> usize {
+        self.sending.capacity() + self.ciphertext.capacity() + self.plain.capacity()
+    }
+
     /// Sends until the socket takes no more. `read` fills a buffer with a chunk's bytes. Returns how
     /// many chunks the socket has taken.
     pub(crate) fn flush(
@@ -219,7 +224,7 @@ impl Link {
                 return Ok(chunks);
             }
             scratch.clear();
-            traffic.messages += self.gather(scratch, read)?;
+            traffic.messages += self.gather(scratch, read);
             self.noise.send(scratch, &mut self.sending)?;
             empty(scratch);
         }
@@ -241,11 +246,7 @@ impl Link {
     }
 
     /// Encodes what waits, up to about [`GATHER_BYTES`]; how many frames it is.
-    fn gather(
-        &mut self,
-        scratch: &mut Vec<u8>,
-        read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>,
-    ) -> Result<u64, LinkError> {
+    fn gather(&mut self, scratch: &mut Vec<u8>, read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>) -> u64 {
         let mut frames = 0;
         while scratch.len() < GATHER_BYTES
             && let Some(outgoing) = self.queue.pop_front()
@@ -253,16 +254,22 @@ impl Link {
             match outgoing {
                 Outgoing::Message(message) => put_frame(scratch, &message, 0),
                 Outgoing::Chunk(chunk) => {
+                    self.chunks_sending += 1;
+                    let before = scratch.len();
                     let ChunkOut { transfer, position, bytes, .. } = chunk;
                     put_frame(scratch, &Message::Chunk { transfer, position, bytes }, bytes as usize);
                     let content = scratch.len() - bytes as usize;
-                    read(&chunk, &mut scratch[content..]).map_err(LinkError::Store)?;
-                    self.chunks_sending += 1;
+                    if let Err(error) = read(&chunk, &mut scratch[content..]) {
+                        // Given up meanwhile; what the node sends next says so.
+                        tracing::debug!(path = %chunk.path, %error, "content to be sent has gone");
+                        scratch.truncate(before);
+                        continue;
+                    }
                 }
             }
             frames += 1;
         }
-        Ok(frames)
+        frames
     }
 
     /// The length of the frame that starts what has not been taken, if that much has arrived.

@@ -5,6 +5,8 @@
 
 mod link;
 mod noise;
+#[cfg(test)]
+mod tests;
 mod transfers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -18,8 +20,8 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use rustix::net::sockopt;
 
-use self::link::{Link, LinkError, Received};
 pub(crate) use self::link::{ChunkOut, Identity, Outgoing, Traffic};
+use self::link::{Link, LinkError, Received};
 pub(crate) use self::transfers::{Arrival, ArrivalError, Transfers};
 
 /// How long a connection may take until its peer has greeted, in milliseconds.
@@ -32,8 +34,6 @@ const ALIVE_INTERVAL_MS: Time = 2000;
 const SILENCE_MS_MAX: Time = 10_000;
 /// The first and the longest wait before the parent is dialled again, in milliseconds.
 const REDIAL_MS: (Time, Time) = (20, 1000);
-/// How often [`Links::tick`] is due while there are links, in milliseconds.
-const TICK_MS: Time = 500;
 
 /// All links of a rank.
 #[derive(Debug)]
@@ -52,7 +52,6 @@ pub(crate) struct Links {
     traffic: Traffic,
     scratch: Vec<u8>,
     refused: u64,
-    next_tick: Time,
 }
 
 /// The rank to be dialled.
@@ -78,6 +77,7 @@ pub(crate) enum LinkEvent {
 
 /// The next thing from the links.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it lives for one call; boxing would cost more")]
 pub(crate) enum Next<'a> {
     /// Something happened.
     Event(LinkEvent),
@@ -114,7 +114,6 @@ impl Links {
             traffic: Traffic::default(),
             scratch: Vec::new(),
             refused: 0,
-            next_tick: 0,
         })
     }
 
@@ -222,23 +221,17 @@ impl Links {
     /// Does what is due: signs of life, dead peers, dialling.
     pub(crate) fn tick(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
         self.dial(now, registry, &mut token);
-        if now < self.next_tick {
-            return;
-        }
-        self.next_tick = now + TICK_MS;
-        let late = |link: &Link| match link.rank {
-            None => (now >= link.opened_at + GREETING_TIMEOUT_MS).then_some(GREETING_TIMEOUT_MS),
-            Some(_) => (now >= link.heard_at + SILENCE_MS_MAX).then_some(SILENCE_MS_MAX),
-        };
-        let silent: Vec<_> = self.links.iter().filter_map(|(token, link)| Some((*token, late(link)?))).collect();
-        for (token, ms) in silent {
-            self.drop_link(now, token, &LinkError::Silent(ms));
-        }
-        for (token, link) in &mut self.links {
-            if link.rank.is_some() && now >= link.spoke_at + ALIVE_INTERVAL_MS {
-                // Full queues need no sign of life: what is in them is one.
+        let due: Vec<Token> = self.links.iter().filter(|(_, link)| now >= due(link)).map(|(token, _)| *token).collect();
+        for token in due {
+            let Some(link) = self.links.get_mut(&token) else { continue };
+            let silent_ms = now - link.heard_at;
+            if link.rank.is_none() || silent_ms >= SILENCE_MS_MAX {
+                self.drop_link(now, token, &LinkError::Silent(silent_ms));
+            } else {
+                link.spoke_at = now;
+                // A full queue needs no sign of life: what is in it is one.
                 let _ = link.send(Outgoing::Message(Message::Alive));
-                self.writable.insert(*token);
+                self.writable.insert(token);
             }
         }
     }
@@ -246,8 +239,7 @@ impl Links {
     /// When [`Links::tick`] is due.
     pub(crate) fn next_tick(&self) -> Option<Time> {
         let dial = self.parent.as_ref().filter(|parent| parent.link.is_none()).map(|parent| parent.dial_at);
-        let tick = (!self.links.is_empty()).then_some(self.next_tick);
-        dial.into_iter().chain(tick).min()
+        self.links.values().map(due).chain(dial).min()
     }
 
     fn dial(&mut self, now: Time, registry: &Registry, token: &mut impl FnMut() -> Token) {
@@ -339,5 +331,13 @@ impl Links {
         {
             self.drop_link(now, oldest, &LinkError::Silent(0));
         }
+    }
+}
+
+/// When something has to be done about a link.
+fn due(link: &Link) -> Time {
+    match link.rank {
+        None => link.opened_at + GREETING_TIMEOUT_MS,
+        Some(_) => (link.heard_at + SILENCE_MS_MAX).min(link.spoke_at + ALIVE_INTERVAL_MS),
     }
 }

@@ -80,3 +80,38 @@ impl Transfers {
         Ok(Arrival::Stored)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::NodeDir;
+    use headwater_abi::Attr;
+
+    #[test]
+    fn chunks_stay_within_their_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::create(&NodeDir::new(dir.path()), Vec::new()).unwrap();
+        let (path, from, transfer) = (Path::new(b"/f").unwrap(), Rank(0), TransferId(7));
+        let attr = Attr { size: 100, ..Attr::default() };
+        let head = FileHead { attr, format: 0, ranges: [(0, 10), (50, 10)].into(), whole: false };
+        store.incoming(&path).create(100).unwrap();
+        let mut transfers = Transfers::default();
+        transfers.expect(from, transfer, path.clone(), head);
+        let mut arrive = |rank, position, bytes: &[u8]| {
+            let message = Message::Chunk { transfer, position, bytes: bytes.len() as u32 };
+            transfers.arrived(&store, rank, &message, bytes)
+        };
+        assert!(matches!(arrive(Rank(1), 0, b"x"), Ok(Arrival::Unwanted)), "another peer's number");
+        assert!(matches!(arrive(from, 20, b"x"), Err(ArrivalError::OutOfRange)));
+        assert!(matches!(arrive(from, 5, b"0123456789"), Err(ArrivalError::OutOfRange)), "it reaches into a hole");
+        assert!(matches!(arrive(from, 0, b"0123456789"), Ok(Arrival::Stored)));
+        assert!(matches!(arrive(from, 10, b"abcdefghij"), Ok(Arrival::Stored)));
+        assert!(matches!(arrive(from, 0, b"again"), Ok(Arrival::Unwanted)), "it is complete");
+        let mut content = [0; 100];
+        store.read(&path, &mut content, 0).unwrap();
+        assert_eq!(
+            (&content[..10], &content[10..50], &content[50..60]),
+            (&b"0123456789"[..], &[0; 40][..], &b"abcdefghij"[..])
+        );
+    }
+}

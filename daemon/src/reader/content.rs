@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use super::{FileError, FileNews, FileOrder, Reader};
 
 /// Bytes that one call reads.
-const READ_BYTES: usize = 256 << 10;
+const READ_BYTES: usize = 128 << 10;
 
 /// A file that is being copied.
 struct Copy<'a> {
@@ -30,14 +30,15 @@ struct Copy<'a> {
 }
 
 impl Reader {
-    /// Copies a file's content to where the order says. `tell` hears of each step; the last one only
-    /// once the file is known to have stayed the same meanwhile. `buffer` is kept for the next file.
+    /// Copies a file's content to where the order says, and returns how many bytes it is once the
+    /// file is known to have stayed the same meanwhile. `tell` hears of each step before that.
+    /// `buffer` is kept for the next file.
     pub(super) fn file(
         &self,
         order: &FileOrder,
         buffer: &mut Vec<u8>,
         tell: &mut dyn FnMut(FileNews),
-    ) -> Result<(), FileError> {
+    ) -> Result<u64, FileError> {
         let original = FileError::Original;
         let source = self.retried(|| self.open_file(&order.path)).map_err(original)?;
         self.files_read.fetch_add(1, Ordering::Relaxed);
@@ -65,8 +66,7 @@ impl Reader {
         if !is_same_version(&attr, &after) {
             return Err(changed(&order.path));
         }
-        tell(FileNews::Read(head.content_bytes()));
-        Ok(())
+        Ok(head.content_bytes())
     }
 
     fn open_file(&self, path: &Path) -> Result<OwnedFd, Errno> {
@@ -200,4 +200,95 @@ fn refused(order: &FileOrder, error: &io::Error) -> FileError {
     }
     tracing::warn!(path = %order.path, %error, "the store could not take a file; its processes use the original. More space under --store or a smaller --store-max helps");
     FileError::Store
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Incoming;
+    use tempfile::TempDir;
+
+    struct Fixture {
+        dir: TempDir,
+        reader: Reader,
+    }
+
+    impl Fixture {
+        fn new(content: &[u8]) -> Fixture {
+            let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join("f"), content).unwrap();
+            Fixture { dir, reader: Reader::default() }
+        }
+
+        fn order(&self, name: &str) -> FileOrder {
+            let path = Path::new(self.dir.path().join(name).as_os_str().as_encoded_bytes()).unwrap();
+            let incoming = Arc::new(Incoming::new(1, self.dir.path().join("copy"), None));
+            FileOrder { path, aspect: Aspect::Whole, have: None, execute: false, incoming }
+        }
+
+        fn copy(&self) -> Vec<u8> {
+            std::fs::read(self.dir.path().join("copy")).unwrap()
+        }
+    }
+
+    #[test]
+    fn large_files_are_told_of_piece_by_piece() {
+        let content: Vec<u8> = (0..READ_BYTES * 3 + 5).map(|n| (n / 7) as u8).collect();
+        let fixture = Fixture::new(&content);
+        let mut positions = Vec::new();
+        let mut tell = |news| match news {
+            FileNews::Opened(head) => assert_eq!((head.whole, head.content_bytes()), (true, content.len() as u64)),
+            FileNews::Read(position) => positions.push(position as usize),
+            FileNews::Failed(error) => panic!("{error:?}"),
+        };
+        let total = fixture.reader.file(&fixture.order("f"), &mut Vec::new(), &mut tell);
+        assert_eq!(total, Ok(content.len() as u64));
+        assert_eq!(positions, [READ_BYTES, READ_BYTES * 2, READ_BYTES * 3]);
+        assert!(fixture.copy() == content);
+        let counts = fixture.reader.counts();
+        assert_eq!((counts.files_read, counts.bytes_read), (1, content.len() as u64));
+    }
+
+    #[test]
+    fn a_file_that_changes_meanwhile_is_not_served() {
+        for change in [
+            |file: &File| file.set_len(3),
+            |file: &File| file.set_len(20),
+            |file: &File| file.set_modified(std::time::UNIX_EPOCH),
+        ] {
+            let fixture = Fixture::new(b"0123456789");
+            let order = fixture.order("f");
+            let original = File::options().write(true).open(fixture.dir.path().join("f")).unwrap();
+            let mut tell = |_| change(&original).unwrap();
+            let result = fixture.reader.file(&order, &mut Vec::new(), &mut tell);
+            assert_eq!(result, Err(FileError::Original(Errno::STALE)));
+        }
+    }
+
+    #[test]
+    fn only_regular_files_have_content() {
+        let fixture = Fixture::new(b"x");
+        std::fs::create_dir(fixture.dir.path().join("d")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, fixture.dir.path().join("fifo"), rustix::fs::Mode::RUSR).unwrap();
+        std::os::unix::fs::symlink("f", fixture.dir.path().join("link")).unwrap();
+        for (name, errno) in
+            [("d", Errno::ISDIR), ("fifo", Errno::INVAL), ("link", Errno::LOOP), ("absent", Errno::NOENT)]
+        {
+            let result = fixture.reader.file(&fixture.order(name), &mut Vec::new(), &mut |_| ());
+            assert_eq!(result, Err(FileError::Original(errno)), "{name}");
+        }
+    }
+
+    #[test]
+    fn who_is_given_up_stops() {
+        let fixture = Fixture::new(&vec![1; READ_BYTES * 2]);
+        let order = fixture.order("f");
+        let mut tell = |news| {
+            if let FileNews::Read(_) = news {
+                order.incoming.give_up().unwrap();
+            }
+        };
+        assert_eq!(fixture.reader.file(&order, &mut Vec::new(), &mut tell), Err(FileError::GivenUp));
+        assert_eq!(fixture.reader.counts().bytes_read, 2 * READ_BYTES as u64);
+    }
 }

@@ -24,17 +24,19 @@ struct Open {
 }
 
 impl Directories {
-    /// An `O_PATH` descriptor of the directory, opened along its ancestors. `count` is told of each
-    /// call that looks a name up.
-    pub(crate) fn open(&self, path: &Path, count: &dyn Fn()) -> Result<Arc<OwnedFd>, Errno> {
+    /// An `O_PATH` descriptor of the directory, opened along its ancestors. With
+    /// [`OFlags::NOFOLLOW`] as `last`, a link as its last component is `ENOTDIR`. `count` is told of
+    /// each call that looks a name up.
+    pub(crate) fn open(&self, path: &Path, last: OFlags, count: &dyn Fn()) -> Result<Arc<OwnedFd>, Errno> {
         if let Some(directory) = self.lock().by_path.get(path) {
             return Ok(Arc::clone(directory));
         }
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | last;
         let directory = match path.parent() {
             None => openat(CWD, "/", flags, Mode::empty())?,
             Some(parent) => {
-                let parent = self.open(&parent, count)?;
+                // What leads to the scope may be a link.
+                let parent = self.open(&parent, OFlags::empty(), count)?;
                 count();
                 openat(&parent, path.name(), flags, Mode::empty())?
             }
@@ -79,7 +81,7 @@ mod tests {
         let (directories, count) = (Directories::default(), Cell::new(0));
         let open = |name: &str| {
             count.set(0);
-            let result = directories.open(&path(name), &|| count.set(count.get() + 1));
+            let result = directories.open(&path(name), OFlags::empty(), &|| count.set(count.get() + 1));
             (result.map(drop), count.get())
         };
         assert_eq!(open("a").0, Ok(()));
@@ -97,7 +99,9 @@ mod tests {
         for number in 0..DIRECTORIES_MAX + 10 {
             let path = dir.path().join(number.to_string());
             std::fs::create_dir(&path).unwrap();
-            directories.open(&Path::new(path.as_os_str().as_encoded_bytes()).unwrap(), &|| ()).unwrap();
+            directories
+                .open(&Path::new(path.as_os_str().as_encoded_bytes()).unwrap(), OFlags::NOFOLLOW, &|| ())
+                .unwrap();
         }
         assert_eq!(directories.lock().by_path.len(), DIRECTORIES_MAX);
         assert_eq!(directories.lock().by_age.len(), DIRECTORIES_MAX);

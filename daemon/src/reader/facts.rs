@@ -2,21 +2,19 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use headwater_abi::listing::{LISTING_BYTES_MAX, LISTING_NAMES_MAX};
 use headwater_abi::wire::Fact;
 use headwater_abi::{Attr, Kind, Listing, Name, Path};
-use rustix::fs::{Mode, OFlags, RawDir, fstatfs, openat, readlinkat};
+use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 use rustix::io::Errno;
 
 use super::Reader;
 
 /// Bytes of directory entries that one call reads.
 const LISTING_READ_BYTES: usize = 32 << 10;
-/// `statfs` type of a directory whose names appear as they are used.
-const AUTOFS_SUPER_MAGIC: u64 = 0x0187;
 
 impl Reader {
     /// What `path` is, by its name alone.
@@ -44,23 +42,31 @@ impl Reader {
     }
 
     fn try_listing(&self, path: &Path) -> Result<Fact, Errno> {
-        let directory = match self.open_directory(path) {
-            Ok(directory) => directory,
+        // The directory's name is looked up once, for this and for all that is below it.
+        let directory = match self.directories.open(path, OFlags::NOFOLLOW, &|| self.count_operation()) {
             Err(Errno::NOTDIR | Errno::LOOP) => return self.try_entry(path),
-            Err(Errno::ACCESS) => {
-                return match self.try_entry(path)? {
-                    Fact::Attr(attr) if attr.kind() == Kind::Dir => Ok(Fact::Unlistable(attr)),
-                    fact => Ok(fact),
-                };
-            }
-            Err(error) => return Err(error),
+            result => result?,
         };
         let attr = self.attr(&directory, b"")?;
-        if fstatfs(&directory).is_ok_and(|fs| fs.f_type as u64 == AUTOFS_SUPER_MAGIC) {
+        let directory = match self.open_at(&directory, b".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC) {
+            Err(Errno::ACCESS) => return Ok(Fact::Unlistable(attr)),
+            result => result?,
+        };
+        if self.is_autofs(&attr) {
             return Ok(Fact::Unlistable(attr));
         }
         self.directories_read.fetch_add(1, Ordering::Relaxed);
         Ok(self.names(path, &directory, attr))
+    }
+
+    /// Whether the directory's names appear as they are used. The kernel's list of mounts tells without
+    /// a question to a server.
+    fn is_autofs(&self, attr: &Attr) -> bool {
+        let device = (attr.dev_major, attr.dev_minor);
+        let mut known = self.autofs_devices.lock().unwrap_or_else(PoisonError::into_inner);
+        *known.entry(device).or_insert_with(|| {
+            std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| is_autofs_in(&mounts, device))
+        })
     }
 
     /// A listing that breaks off is as good as none: its names are then looked up one by one.
@@ -91,17 +97,9 @@ impl Reader {
         Fact::Listing(attr, Arc::new(Listing { names }))
     }
 
-    fn open_directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match path.parent() {
-            None => openat(self.directory(path)?, ".", flags, Mode::empty()),
-            Some(parent) => self.open_at(&*self.directory(&parent)?, path.name(), flags),
-        }
-    }
-
     /// The `O_PATH` descriptor of a directory that is known to be one.
     pub(super) fn directory(&self, path: &Path) -> Result<Arc<OwnedFd>, Errno> {
-        self.directories.open(path, &|| self.count_operation())
+        self.directories.open(path, OFlags::empty(), &|| self.count_operation())
     }
 
     /// Opens for reading, without touching the access time where that is allowed.
@@ -125,10 +123,41 @@ fn fact_of(error: Errno) -> Fact {
     }
 }
 
+/// Whether a device is an automounter's in the text of `/proc/self/mountinfo`; see proc(5).
+fn is_autofs_in(mounts: &str, (major, minor): (u32, u32)) -> bool {
+    let device = format!("{major}:{minor}");
+    mounts.lines().any(|mount| {
+        let (place, kind) = mount.split_once(" - ").unwrap_or((mount, ""));
+        place.split(' ').nth(2) == Some(&device) && kind.split(' ').next() == Some("autofs")
+    })
+}
+
 fn d_type(file_type: rustix::fs::FileType) -> u8 {
     // `DT_*` is the file type of the mode, shifted.
     match file_type {
         rustix::fs::FileType::Unknown => headwater_abi::listing::d_type::UNKNOWN,
         known => (known.as_raw_mode() >> 12) as u8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn automounts_are_recognised() {
+        let mounts = "24 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw\n\
+                      35 24 0:31 / /home rw,relatime shared:2 - autofs /etc/auto.home rw,fd=6\n\
+                      36 35 0:44 / /home/autofs rw - nfs4 server:/autofs rw\n";
+        assert!(is_autofs_in(mounts, (0, 31)));
+        assert!(!is_autofs_in(mounts, (259, 1)) && !is_autofs_in(mounts, (0, 44)) && !is_autofs_in(mounts, (0, 3)));
+    }
+
+    #[test]
+    fn types_of_directory_entries_are_the_kernels() {
+        use headwater_abi::listing::d_type::{DIR, FILE, LINK, UNKNOWN};
+        use rustix::fs::FileType;
+        let given = [FileType::Directory, FileType::RegularFile, FileType::Symlink, FileType::Unknown];
+        assert_eq!(given.map(d_type), [DIR, FILE, LINK, UNKNOWN]);
     }
 }

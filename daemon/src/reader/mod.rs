@@ -8,9 +8,10 @@ mod directories;
 mod facts;
 mod pool;
 
+use std::collections::HashMap;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headwater_abi::wire::{Aspect, Fact, FileHead};
@@ -51,6 +52,7 @@ pub(crate) struct FileOrder {
 
 /// News of an [`Order`].
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it lives for one call; boxing would cost more")]
 pub(crate) enum News {
     /// The answer to an order for an entry or a listing.
     Fact(Path, Aspect, Fact),
@@ -90,6 +92,8 @@ struct Reader {
     operations: AtomicU64,
     /// Set once `O_NOATIME` was refused: others own the software.
     noatime_refused: AtomicBool,
+    /// Devices by major and minor number, and whether they are an automounter's.
+    autofs_devices: Mutex<HashMap<(u32, u32), bool>>,
     stopping: AtomicBool,
 }
 

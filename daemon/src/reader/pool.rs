@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use headwater_abi::wire::Aspect;
 use mio::Waker;
 
-use super::{FileError, FileNews, FileOrder, News, Order, Reader};
+use super::{FileError, FileNews, News, Order, Reader};
 use crate::report::SharedFs;
 
 /// Threads that read at once; more would only queue at the shared file system's servers.
@@ -36,7 +36,8 @@ struct Worker {
     orders: Receiver<Order>,
     news: Sender<News>,
     waker: Arc<Waker>,
-    idle: Arc<AtomicUsize>,
+    /// Orders that have not been answered to their end.
+    open_orders: Arc<AtomicUsize>,
 }
 
 impl Pool {
@@ -45,15 +46,15 @@ impl Pool {
         let reader = Arc::<Reader>::default();
         let (orders, orders_out) = unbounded();
         let (news_in, news) = bounded(NEWS_MAX);
-        let idle = Arc::default();
-        let worker = Worker { reader: Arc::clone(&reader), orders: orders_out, news: news_in, waker, idle };
+        let open_orders = Arc::default();
+        let worker = Worker { reader: Arc::clone(&reader), orders: orders_out, news: news_in, waker, open_orders };
         Pool { reader, orders, worker, news, threads: 0 }
     }
 
     /// Has `order` done. Fails if there is no thread and none can be started.
     pub(crate) fn order(&mut self, order: Order) -> io::Result<()> {
-        let is_busy = self.worker.idle.load(Ordering::Relaxed) <= self.orders.len();
-        if is_busy && self.threads < THREADS_MAX {
+        let open_orders = self.worker.open_orders.fetch_add(1, Ordering::Relaxed);
+        if open_orders >= self.threads && self.threads < THREADS_MAX {
             let worker = self.worker.clone();
             let builder = std::thread::Builder::new().name("reader".into()).stack_size(STACK_BYTES);
             match builder.spawn(move || worker.run()) {
@@ -91,45 +92,53 @@ impl Drop for Pool {
 impl Worker {
     fn run(self) {
         let mut buffer = Vec::new();
-        loop {
-            self.idle.fetch_add(1, Ordering::Relaxed);
-            let order = self.orders.recv();
-            self.idle.fetch_sub(1, Ordering::Relaxed);
-            let Ok(order) = order else { return };
-            if self.reader.stopping.load(Ordering::Relaxed) || !self.perform(order, &mut buffer) {
+        while let Ok(order) = self.orders.recv() {
+            if self.reader.stopping.load(Ordering::Relaxed) {
+                return;
+            }
+            let last = self.perform(order, &mut buffer);
+            // First, so that who hears the news finds this thread free.
+            self.open_orders.fetch_sub(1, Ordering::Relaxed);
+            if let Some(news) = last
+                && !self.tell(news)
+            {
                 return;
             }
         }
     }
 
-    /// False once nobody listens.
-    fn perform(&self, order: Order, buffer: &mut Vec<u8>) -> bool {
+    /// The last news of the order, if anybody wants to know.
+    fn perform(&self, order: Order, buffer: &mut Vec<u8>) -> Option<News> {
         match order {
             Order::Entry(path) => {
                 let fact = self.reader.entry(&path);
-                self.tell(News::Fact(path, Aspect::Entry, fact))
+                Some(News::Fact(path, Aspect::Entry, fact))
             }
             Order::Listing(path) => {
                 let fact = self.reader.listing(&path);
-                self.tell(News::Fact(path, Aspect::Listing, fact))
+                Some(News::Fact(path, Aspect::Listing, fact))
             }
-            Order::File(order) => self.perform_file(&order, buffer),
+            Order::File(order) => {
+                let mut tell = |news| {
+                    self.tell(News::File(order.clone(), news));
+                };
+                let news = match self.reader.file(&order, buffer, &mut tell) {
+                    Ok(position) => FileNews::Read(position),
+                    Err(FileError::GivenUp) => {
+                        // The file may have been made after it was given up.
+                        if !order.incoming.is_in_place() {
+                            let _ = order.incoming.give_up();
+                        }
+                        return None;
+                    }
+                    Err(error) => FileNews::Failed(error),
+                };
+                Some(News::File(order, news))
+            }
         }
     }
 
-    fn perform_file(&self, order: &FileOrder, buffer: &mut Vec<u8>) -> bool {
-        let mut heard = true;
-        let mut tell = |news| heard &= self.tell(News::File(order.clone(), news));
-        match self.reader.file(order, buffer, &mut tell) {
-            Ok(()) => {}
-            // The file may have been made after it was given up.
-            Err(FileError::GivenUp) if !order.incoming.is_in_place() => drop(order.incoming.give_up()),
-            Err(FileError::GivenUp) => {}
-            Err(error) => tell(FileNews::Failed(error)),
-        }
-        heard
-    }
-
+    /// False once nobody listens.
     fn tell(&self, news: News) -> bool {
         self.news.send(news).is_ok() && self.waker.wake().is_ok()
     }

@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use headwater_abi::wire::FileHead;
@@ -34,7 +35,9 @@ const MODE_KEPT: u32 = 0o777;
 pub(crate) struct Store {
     prefix: PathBuf,
     incoming_dir: PathBuf,
-    root: OwnedFd,
+    root: Rc<OwnedFd>,
+    /// The directory that was used last; the mirror's directories stay.
+    parent: Option<(Path, Rc<OwnedFd>)>,
     scope: Vec<(bool, Path)>,
     incoming: HashMap<Path, Arc<Incoming>>,
     next_number: u64,
@@ -47,8 +50,17 @@ impl Store {
         let (prefix, incoming_dir) = (dir.root(), dir.incoming());
         std::fs::create_dir_all(&prefix)?;
         std::fs::create_dir_all(&incoming_dir)?;
-        let root = rustix::fs::open(&prefix, DIRECTORY, Mode::empty())?;
-        Ok(Store { prefix, incoming_dir, root, scope, incoming: HashMap::new(), next_number: 0, bytes: 0 })
+        let root = Rc::new(rustix::fs::open(&prefix, DIRECTORY, Mode::empty())?);
+        Ok(Store {
+            prefix,
+            incoming_dir,
+            root,
+            parent: None,
+            scope,
+            incoming: HashMap::new(),
+            next_number: 0,
+            bytes: 0,
+        })
     }
 
     /// Major and minor number of the store's device.
@@ -126,7 +138,7 @@ impl Store {
     pub(crate) fn hard_link(&mut self, path: &Path, target: &Path) -> io::Result<u64> {
         let from = self.copy_of(target);
         let parent = self.parent(path)?;
-        match rustix::fs::linkat(rustix::fs::CWD, &from, &parent, path.name(), AtFlags::empty()) {
+        match rustix::fs::linkat(rustix::fs::CWD, &from, &*parent, path.name(), AtFlags::empty()) {
             Ok(()) | Err(Errno::EXIST) => Ok(std::fs::symlink_metadata(self.copy_of(path))?.ino()),
             Err(error) => Err(error.into()),
         }
@@ -140,7 +152,7 @@ impl Store {
         let parent = self.parent(path)?;
         step(&parent, path.name())?;
         let mode = Mode::from(attr.mode & MODE_KEPT | 0o700);
-        Ok(rustix::fs::chmodat(&parent, path.name(), mode, AtFlags::empty())?)
+        Ok(rustix::fs::chmodat(&*parent, path.name(), mode, AtFlags::empty())?)
     }
 
     /// Mirrors a symbolic link. One that leads out of the mirror where the original stays below `/`
@@ -148,7 +160,7 @@ impl Store {
     pub(crate) fn symbolic_link(&mut self, path: &Path, target: &[u8]) -> io::Result<()> {
         let Some(target) = self.mirrored_target(path, target) else { return Ok(()) };
         let parent = self.parent(path)?;
-        match rustix::fs::symlinkat(&target[..], &parent, path.name()) {
+        match rustix::fs::symlinkat(&target[..], &*parent, path.name()) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -179,7 +191,7 @@ impl Store {
         Ok(())
     }
 
-    fn place(&self, path: &Path, incoming: &Incoming, attr: &Attr) -> io::Result<Metadata> {
+    fn place(&mut self, path: &Path, incoming: &Incoming, attr: &Attr) -> io::Result<Metadata> {
         let file = File::open(&incoming.file)?;
         let times = Timestamps { last_access: timespec(attr.atime), last_modification: timespec(attr.mtime) };
         rustix::fs::futimens(&file, &times)?;
@@ -187,7 +199,7 @@ impl Store {
         file.set_permissions(Permissions::from_mode(attr.mode & MODE_KEPT | 0o400))?;
         if !incoming.is_in_place() {
             let parent = self.parent(path)?;
-            rustix::fs::renameat(rustix::fs::CWD, &incoming.file, &parent, path.name())?;
+            rustix::fs::renameat(rustix::fs::CWD, &incoming.file, &*parent, path.name())?;
         }
         file.metadata()
     }
@@ -200,13 +212,19 @@ impl Store {
 
     /// The mirror's directory that holds `path`, made if need be. No link is followed on the way, so
     /// nothing can be written outside of the mirror.
-    fn parent(&self, path: &Path) -> io::Result<OwnedFd> {
-        let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
-        let mut directory = self.root.try_clone()?;
-        for name in parent.components() {
-            directory = step(&directory, name)?;
+    fn parent(&mut self, path: &Path) -> io::Result<Rc<OwnedFd>> {
+        let parent = path.parent().filter(|_| path.name() != b"..").ok_or(io::ErrorKind::InvalidInput)?;
+        if let Some((last, directory)) = &self.parent
+            && *last == parent
+        {
+            return Ok(Rc::clone(directory));
         }
-        if path.name() == b".." { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(directory) }
+        let mut directory = Rc::clone(&self.root);
+        for name in parent.components() {
+            directory = Rc::new(step(&directory, name)?);
+        }
+        self.parent = Some((parent, Rc::clone(&directory)));
+        Ok(directory)
     }
 
     fn mirrored_target(&self, path: &Path, target: &[u8]) -> Option<Vec<u8>> {
@@ -256,4 +274,141 @@ fn step(directory: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
 
 fn timespec((seconds, nanoseconds): (i64, u32)) -> Timespec {
     Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headwater_abi::attr::mode;
+    use tempfile::TempDir;
+
+    fn path(name: &str) -> Path {
+        Path::new(name.as_bytes()).unwrap()
+    }
+
+    fn store() -> (TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let scope = vec![(true, path("/sw")), (false, path("/sw/home"))];
+        let store = Store::create(&NodeDir::new(dir.path()), scope).unwrap();
+        (dir, store)
+    }
+
+    fn head(content: &[u8], ranges: &[(u64, u64)]) -> FileHead {
+        let attr = Attr { mode: mode::FILE | 0o4751, size: content.len() as u64, mtime: (1000, 5), ..Attr::default() };
+        let whole = ranges == [(0, attr.size)];
+        FileHead { attr, format: 0, ranges: ranges.into(), whole }
+    }
+
+    /// Brings the ranges of `content` into the store.
+    fn put(store: &mut Store, name: &str, content: &[u8], ranges: &[(u64, u64)]) -> u64 {
+        let (path, head) = (path(name), head(content, ranges));
+        store.incoming(&path).create(head.attr.size).unwrap();
+        for &(offset, bytes) in ranges {
+            store.write(&path, &content[offset as usize..(offset + bytes) as usize], offset).unwrap();
+        }
+        store.complete(&path, &head).unwrap()
+    }
+
+    #[test]
+    fn the_longest_entry_decides_the_scope() {
+        let scope = [(true, path("/sw")), (false, path("/sw/home")), (true, path("/sw/home/lib"))];
+        for (name, within) in
+            [("/sw", true), ("/sw/x", true), ("/sw/home/x", false), ("/sw/home/lib/x", true), ("/swx", false)]
+        {
+            assert_eq!(in_scope(&scope, &path(name)), within, "{name}");
+        }
+    }
+
+    #[test]
+    fn content_is_there_once_it_is_complete() {
+        let (_dir, mut store) = store();
+        let content = vec![b'x'; 10_000];
+        let (name, head) = (path("/sw/a/f"), head(&content, &[(0, 10_000)]));
+        store.incoming(&name).create(10_000).unwrap();
+        store.write(&name, &content[..5000], 0).unwrap();
+        let mut early = vec![0; 5000];
+        store.read(&name, &mut early, 0).unwrap();
+        assert!(early == content[..5000], "what has arrived can be sent on");
+        assert!(!store.copy_of(&name).exists());
+        store.write(&name, &content[5000..], 5000).unwrap();
+        let ino = store.complete(&name, &head).unwrap();
+        let metadata = std::fs::metadata(store.copy_of(&name)).unwrap();
+        assert_eq!((metadata.ino(), metadata.mode() & 0o7777, metadata.mtime()), (ino, 0o751, 1000));
+        assert_eq!(store.bytes(), metadata.blocks() * 512);
+        assert_eq!(std::fs::read_dir(&store.incoming_dir).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn holes_are_filled_in_place_and_a_discard_leaves_what_was_there() {
+        let (_dir, mut store) = store();
+        let (name, content) = ("/sw/x.so", vec![b'x'; 64 << 10]);
+        let ino = put(&mut store, name, &content, &[(0, 4096)]);
+        assert_eq!(store.bytes(), 4096);
+        store.incoming(&path(name)).create(64 << 10).unwrap();
+        store.write(&path(name), &content[8192..12_288], 8192).unwrap();
+        store.discard(&path(name));
+        let metadata = std::fs::metadata(store.copy_of(&path(name))).unwrap();
+        assert_eq!((metadata.mode() & 0o7777, metadata.mtime(), metadata.ino()), (0o751, 1000, ino));
+        assert_eq!(store.bytes(), metadata.blocks() * 512);
+        assert_eq!(put(&mut store, name, &content, &[(0, 64 << 10)]), ino);
+        assert!(std::fs::read(store.copy_of(&path(name))).unwrap() == content);
+        assert_eq!(store.bytes(), 64 << 10);
+    }
+
+    #[test]
+    fn a_discarded_file_is_gone() {
+        let (_dir, mut store) = store();
+        let incoming = store.incoming(&path("/sw/f"));
+        incoming.create(10).unwrap();
+        store.discard(&path("/sw/f"));
+        assert!(incoming.is_given_up() && !incoming.file.exists());
+        assert!(!store.is_incoming(&path("/sw/f"), incoming.number));
+        assert_ne!(store.incoming(&path("/sw/f")).number, incoming.number);
+    }
+
+    #[test]
+    fn eviction_needs_that_nobody_has_the_file() {
+        let (_dir, mut store) = store();
+        put(&mut store, "/sw/f", b"content", &[(0, 7)]);
+        store.hard_link(&path("/sw/g"), &path("/sw/f")).unwrap();
+        let (bytes, file) = (store.bytes(), File::open(store.copy_of(&path("/sw/f"))).unwrap());
+        let mut hidden = 0;
+        let refused = store.evict(&path("/sw/f"), || hidden += 1).unwrap_err();
+        assert_eq!((refused.kind(), hidden), (io::ErrorKind::WouldBlock, 0));
+        drop(file);
+        store.evict(&path("/sw/f"), || hidden += 1).unwrap();
+        assert_eq!((hidden, store.bytes()), (1, bytes), "its other name keeps the bytes");
+        store.evict(&path("/sw/g"), || hidden += 1).unwrap();
+        assert_eq!((hidden, store.bytes()), (2, 0));
+    }
+
+    #[test]
+    fn links_never_lead_out_of_the_mirror_by_accident() {
+        let (_dir, store) = store();
+        let inside = [store.prefix.as_os_str().as_bytes(), b"/sw/b"].concat();
+        for (link, target, mirrored) in [
+            ("/sw/l", &b"b"[..], Some(&b"b"[..])),
+            ("/sw/d/l", b"../b", Some(b"../b")),
+            ("/sw/l", b"../../etc/passwd", None),
+            ("/sw/l", b"x/../../../b", None),
+            ("/sw/l", b"/sw/b", Some(&inside)),
+            ("/sw/l", b"/sw/home/b", Some(b"/sw/home/b")),
+            ("/sw/l", b"/etc/passwd", Some(b"/etc/passwd")),
+        ] {
+            assert_eq!(store.mirrored_target(&path(link), target).as_deref(), mirrored);
+        }
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link() {
+        let (dir, mut store) = store();
+        let outside = dir.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        store.symbolic_link(&path("/sw/way"), outside.as_os_str().as_bytes()).unwrap();
+        store.incoming(&path("/sw/way/f")).create(1).unwrap();
+        assert!(store.complete(&path("/sw/way/f"), &head(b"x", &[(0, 1)])).is_err());
+        assert!(store.directory(&path("/sw/way/d"), &Attr::default()).is_err());
+        assert!(store.hard_link(&path("/sw/../../f"), &path("/sw/f")).is_err());
+        assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+    }
 }

@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
+use headwater_abi::Path;
 use headwater_abi::table::{Fact as TableFact, Geometry, Header, State, TableError, Writer};
 use headwater_abi::wire::{Aspect, Fact, FileHead};
-use headwater_abi::Path;
 
 use self::mapping::Backing;
 

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-pub const SESSION: SessionId = SessionId(0x5e55_10);
+pub const SESSION: SessionId = SessionId(0x5e55);
 pub const KEY: [u8; 32] = [7; 32];
 
 /// The directory that stands for the shared file system, and a session over it.

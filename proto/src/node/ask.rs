@@ -49,9 +49,7 @@ impl Node {
         if let Some(arriving) = self.entries.get(&path).and_then(|e| e.arriving.as_ref()) {
             return (path, aspect_of(&arriving.head));
         }
-        let is_unknown = self.entries.get(&path).is_none();
-        if is_unknown && self.is_root() && self.entries.inode_hint(&path).is_some_and(|i| self.inodes.contains_key(&i))
-        {
+        if self.is_linked_by_hint(&path) {
             return (path, Aspect::Entry);
         }
         (path, aspect)
@@ -67,7 +65,7 @@ impl Node {
             return true;
         }
         let room = self.config.limits.entries_max.saturating_sub(self.entries.len() + self.asks.len());
-        let failed_lately = self.failed.get(path).is_some_and(|&at| now.saturating_sub(at) < RETRY_MS_MIN);
+        let failed_lately = self.failed.get(&failure(key)).is_some_and(|&at| now.saturating_sub(at) < RETRY_MS_MIN);
         if failed_lately || (entry.is_none() && room == 0) {
             return false;
         }
@@ -102,18 +100,34 @@ impl Node {
         }
     }
 
-    /// Starts waiting reads of files as far as the bound allows.
-    pub(super) fn start_reads(&mut self) {
-        while self.reads.len() < self.config.limits.reads_in_flight_max {
-            let Some((path, aspect)) = self.reads_waiting.pop_front() else { return };
-            if !self.asks.contains(&(path.clone(), aspect)) || self.reads.contains_key(&path) {
-                continue;
-            }
-            self.reads.insert(path.clone(), aspect);
-            let complete = self.entries.get(&path).and_then(|e| e.complete.as_ref());
-            let have = complete.map(|c| (*c.head).clone());
-            self.outputs.push_back(Output::ReadFile { path, aspect, have, execute: aspect == Aspect::Whole });
+    /// Starts the next waiting read of a file, if the bound allows. False if there is none.
+    pub(super) fn start_read(&mut self) -> bool {
+        if self.reads.len() >= self.config.limits.reads_in_flight_max {
+            return false;
         }
+        let Some(key) = self.reads_waiting.pop_front() else { return false };
+        let (path, aspect) = &key;
+        if !self.asks.contains(&key) || self.reads.contains_key(path) || self.adopt_hard_link(path, *aspect) {
+            return true;
+        }
+        if self.is_linked_by_hint(path) {
+            // The file was completed under another name while this one waited: ask anew.
+            self.release(&key);
+            return true;
+        }
+        self.reads.insert(path.clone(), *aspect);
+        let complete = self.entries.get(path).and_then(|e| e.complete.as_ref());
+        let have = complete.map(|c| (*c.head).clone());
+        let execute = *aspect == Aspect::Whole;
+        self.outputs.push_back(Output::ReadFile { path: path.clone(), aspect: *aspect, have, execute });
+        true
+    }
+
+    /// Whether a directory's listing hints that this unknown file is complete under another name.
+    fn is_linked_by_hint(&self, path: &Path) -> bool {
+        self.is_root()
+            && self.entries.get(path).is_none()
+            && self.entries.inode_hint(path).is_some_and(|inode| self.inodes.contains_key(&inode))
     }
 
     /// Wakes those who wait for what is now known about `path`.
@@ -147,7 +161,7 @@ impl Node {
             self.failed.retain(|_, at| now.saturating_sub(*at) < RETRY_MS_MIN);
         }
         if self.failed.len() < FAILED_MAX {
-            self.failed.insert(key.0.clone(), now);
+            self.failed.insert(failure(key), now);
         }
         self.fail(key);
     }
@@ -190,6 +204,11 @@ impl Node {
             }
         }
     }
+}
+
+/// What fails when this does.
+fn failure((path, aspect): &Key) -> Key {
+    (path.clone(), if is_content(*aspect) { Aspect::Whole } else { *aspect })
 }
 
 pub(super) fn is_content(aspect: Aspect) -> bool {

@@ -2,6 +2,7 @@
 //! soon as it is there.
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use headwater_abi::wire::{Aspect, Fact, FileHead, Message, TransferId};
 use headwater_abi::{Kind, Path};
@@ -153,7 +154,8 @@ impl Node {
         self.sieve.take(reserved);
         let head = Arc::new(head);
         let Some(entry) = self.entries.get_mut(path) else { return false };
-        entry.arriving = Some(Arriving { head: head.clone(), position, reserved, transfer });
+        entry.arriving =
+            Some(Arriving { head: head.clone(), position, reserved, transfer, unevictable: Vec::new() });
         entry.content_at = Audience::default();
         if let (Some(transfer), Some(parent)) = (transfer, &mut self.parent) {
             parent.incoming.insert(transfer, path.clone());

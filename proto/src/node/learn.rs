@@ -3,10 +3,10 @@
 use alloc::vec::Vec;
 
 use headwater_abi::wire::{Aspect, Fact, Message};
-use headwater_abi::{Path, Want};
+use headwater_abi::{Kind, Path, Want};
 
-use super::Node;
-use crate::entries::{Learned, is_sound};
+use super::{Link, Node};
+use crate::entries::{Learned, inode_of, is_sound};
 use crate::policy::Thing;
 use crate::{Output, Publication, Rank, Time};
 
@@ -31,6 +31,14 @@ impl Node {
     pub(super) fn learn(&mut self, now: Time, path: &Path, fact: Fact, is_alone: bool) -> bool {
         let is_passing = matches!(&fact, Fact::Error(errno) if !LASTING.contains(errno));
         if is_passing || !self.scope.contains(path) || self.live.covers(path) {
+            return false;
+        }
+        if let Fact::Attr(attr) = &fact
+            && attr.nlink > 1
+            && attr.kind() == Kind::File
+            && self.live.covers_inode(inode_of(attr))
+        {
+            self.go_live(path, false, None);
             return false;
         }
         match self.entries.learn(path, fact) {
@@ -69,10 +77,13 @@ impl Node {
         if !self.scope.contains(path) || self.live.covers_as(path, tree) {
             return;
         }
-        if self.live.len() < self.config.limits.entries_max {
+        let inode = self.entries.inode_hint(path);
+        let is_remembered = self.live.len() < self.config.limits.entries_max;
+        if is_remembered {
             self.live.insert(path, tree);
+            self.live.extend_inodes(inode);
         }
-        let parent = self.parent.as_ref().map(|parent| parent.rank);
+        let parent = self.parent.as_ref().filter(|parent| parent.link == Link::Up).map(|parent| parent.rank);
         for to in self.children.keys().copied().chain(parent).filter(|&to| Some(to) != from) {
             let message = Message::Live { path: path.clone(), tree };
             self.outputs.push_back(Output::Send { to, message });
@@ -87,6 +98,11 @@ impl Node {
         // Whoever waits for something that is now the original's business is done.
         for key in self.asks.keys(|(asked, _), _| asked == path || (tree && asked.is_within(path))) {
             self.release(&key);
+        }
+        // Writing through one name changes what the others lead to.
+        let names = inode.filter(|_| is_remembered).into_iter().flat_map(|inode| self.entries.names_of(inode));
+        for name in names.cloned().collect::<Vec<Path>>() {
+            self.go_live(&name, false, None);
         }
     }
 

@@ -23,8 +23,10 @@ impl Node {
                 return false;
             }
             let (entries, children) = (&self.entries, &self.children);
+            let arriving = entries.get(path).and_then(|e| e.arriving.as_ref());
             let may_go = |candidate: &Path| {
                 candidate != path
+                    && arriving.is_none_or(|a| !a.unevictable.contains(candidate))
                     && entries.get(candidate).is_some_and(|e| e.arriving.is_none())
                     && !children.values().any(|child| child.needs(candidate))
             };
@@ -36,20 +38,23 @@ impl Node {
 
     fn evict(&mut self, path: Path, for_path: &Path) {
         let before = self.sieve.bytes();
-        let Some(complete) = self.drop_complete(&path) else { return };
+        let attr = self.entries.get(&path).and_then(|e| e.attr());
+        let names = attr.and_then(|attr| self.inodes.get(&inode_of(attr)));
+        let is_shared = names.is_some_and(|names| names.contains(&path));
+        let Some(Complete { head, .. }) = self.drop_complete(&path) else { return };
         self.stats.evictions += 1;
         if self.evicted.len() == EVICTED_MAX {
             self.evicted.pop_front();
         }
         let bytes = before - self.sieve.bytes();
-        self.evicted.push_back(Evicted { path: path.clone(), head: complete.head, bytes, for_path: for_path.clone() });
+        self.evicted.push_back(Evicted { path: path.clone(), head, bytes, is_shared, for_path: for_path.clone() });
         self.outputs.push_back(Output::Evict { path });
     }
 
     /// The content stays after all, since a process uses it; something else has to go.
     pub(super) fn evict_refused(&mut self, now: Time, path: &Path) {
         let Some(at) = self.evicted.iter().rposition(|e| e.path == *path) else { return };
-        let Some(Evicted { head, bytes, for_path, .. }) = self.evicted.remove(at) else { return };
+        let Some(Evicted { head, bytes, is_shared, for_path, .. }) = self.evicted.remove(at) else { return };
         let Some(entry) = self.entries.get_mut(path) else { return };
         if entry.complete.is_some() || entry.arriving.is_some() {
             return;
@@ -57,10 +62,16 @@ impl Node {
         let order = self.sieve.insert(path.clone());
         self.sieve.touch(order);
         self.sieve.take(bytes);
+        let inode = inode_of(&head.attr);
         entry.complete = Some(Complete { head, bytes, order });
         self.stats.evictions -= 1;
-        self.note_inode(path);
+        if is_shared {
+            self.inodes.entry(inode).or_default().push(path.clone());
+        }
         self.wake(path);
+        // If what the room was for has arrived already, the next arrival makes up for it.
+        let Some(arriving) = self.entries.get_mut(&for_path).and_then(|e| e.arriving.as_mut()) else { return };
+        arriving.unevictable.push(path.clone());
         if !self.make_room(&for_path, 0) {
             self.abandon(now, &for_path, EIO, true);
         }

@@ -17,6 +17,7 @@
 
 mod fs;
 mod mounted;
+mod source;
 pub mod tally;
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -80,7 +81,7 @@ fn mount_at(state: &Arc<State>, source: &Path, mount: &Path) -> io::Result<Backg
     config.mount_options =
         vec![MountOption::FSName("counting-fs".into()), MountOption::DefaultPermissions, MountOption::Suid];
     config.acl = SessionACL::All;
-    fuser::spawn_mount(fs::CountingFs::new(state.clone(), source), mount, &config)
+    fuser::spawn_mount(source::CountingFs::new(state.clone(), source), mount, &config)
 }
 
 fn serve(state: &State, connection: &UnixStream) -> io::Result<()> {

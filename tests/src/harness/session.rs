@@ -96,6 +96,7 @@ impl Headwater {
     pub fn same(&self, program: &Program) -> Session {
         let session = self.same_output(program);
         assert_eq!(session.number("clients.fallbacks"), 0, "fallbacks\n{:#}", session.summary);
+        assert_eq!(session.messages, "", "Headwater had nothing to say");
         session
     }
 
@@ -104,7 +105,7 @@ impl Headwater {
         let plain = program.behind(&self.prefix).run();
         let session = self.run(program);
         session.output.assert_same(&plain);
-        assert!(session.number("clients.processes") > 0, "no process was attached\n{:#}", session.summary);
+        assert!(session.number("clients.lookups") > 0, "Headwater took no part\n{:#}", session.summary);
         session
     }
 }
@@ -154,13 +155,17 @@ impl Starting {
     /// Waits for its end and checks that nothing is left.
     pub fn finish(self) -> Session {
         let Starting { running, store, summary, _files, _own_store } = self;
-        let output = running.finish();
+        let mut output = running.finish();
         let shell = Starting::check_gone(&store);
         if let Err(left) = shell {
             panic!("left behind: {left}\n{output:?}");
         }
         let summary = fs::read(&summary).ok().and_then(|json| serde_json::from_slice(&json).ok());
-        Session { summary: summary.unwrap_or(Value::Null), output }
+        let is_own = |line: &&str| line.starts_with("headwater: ") || line.contains("headwater_daemon");
+        let (messages, stderr): (Vec<&str>, Vec<&str>) = output.stderr.split_inclusive('\n').partition(is_own);
+        let (messages, stderr) = (messages.concat(), stderr.concat());
+        output.stderr = stderr;
+        Session { summary: summary.unwrap_or(Value::Null), output, messages }
     }
 
     /// Waits until no process and no file of any session in `store` is left.
@@ -187,6 +192,8 @@ impl Starting {
 pub struct Session {
     /// What the program did.
     pub output: Output,
+    /// What Headwater itself said on standard error.
+    pub messages: String,
     /// The JSON summary; null if there is none.
     pub summary: Value,
 }

@@ -100,5 +100,7 @@ fn a_debugger_in_the_session() {
         return skipped("processes may not be traced here");
     }
     assert_backtrace(&session.output.stdout);
-    assert!(!session.output.stdout.contains("/dev/shm"), "{:?}", session.output);
+    // gdb lists the audit library of its own namespace too, by the only name that it has.
+    let from_store = |line: &&str| line.contains("/dev/shm") && !line.contains("libheadwater-audit.so");
+    assert_eq!(session.output.stdout.lines().find(from_store), None, "{:?}", session.output);
 }

@@ -71,7 +71,7 @@ fn what_cannot_be_started_has_a_shells_status() {
     {
         let session = fixture.headwater().run(&Program::new(fixture.path("bin").join(name)));
         assert_eq!(session.output.status, status, "{name}: {:?}", session.output);
-        assert!(session.output.stderr.contains(name), "the message names the program: {:?}", session.output);
+        assert!(session.messages.contains(name), "the message names the program: {session:?}");
     }
     assert_eq!(fixture.headwater().run(&Program::new("no-such-program-anywhere")).output.status, 127);
 }
@@ -86,8 +86,8 @@ fn set_user_id_programs_keep_their_user() {
     fs::set_permissions(&tool, fs::Permissions::from_mode(0o4755)).expect("an own file");
     let app = fixture.build("loader.c", "bin/app", &[]);
     let start = ["exec", "vfork", "spawn"].map(|verb| format!("{verb}={}", tool.display()));
-    let program = Program::new(app).args(start.iter().flat_map(|verb| [verb.as_str(), "x"])).behind(NOBODY);
-    let session = fixture.headwater().same_output(&program);
+    let program = Program::new(app).args(start.iter().flat_map(|verb| [verb.as_str(), "x"]));
+    let session = fixture.headwater().behind(&NOBODY).same_output(&program);
     assert_eq!(session.output.stdout.matches("euid 0").count(), 3, "{:?}", session.output);
     let direct = fixture.headwater().behind(&NOBODY).same_output(&Program::new(&tool).behind(["env"]));
     assert!(direct.output.stdout.contains("uid 65534 euid 0"), "{:?}", direct.output);

@@ -179,8 +179,21 @@ fn random_words_of_the_table_are_changed() {
 fn the_session_is_of_another_version() {
     let fixture = Fixture::new("hversion");
     interfered(&fixture, &fixture.headwater(), |started| {
-        let table = File::options().write(true).open(started.node_dir(0).join("1/table")).expect("the daemon made it");
-        table.write_all_at(&999u64.to_le_bytes(), 8).expect("an own file");
+        // What a process meets that takes its environment into a session of another version.
+        let node = started.node_dir(0);
+        let copy = fixture.outside("table");
+        fs::copy(node.join("1/table"), &copy).expect("the daemon made it");
+        let program = Program::new(fixture.path("bin/app")).args(["open=libthree.so", "call=three", "self", "objects"]);
+        let plain = program.run();
+        let audited = program.env("LD_AUDIT", node.join("lib/libheadwater-audit.so")).env("HEADWATER_TABLE", &copy);
+        audited.run().assert_same(&plain);
+        for (word, value) in [(0, 999), (1, 999), (2, 16), (4, u64::MAX)] {
+            let table = File::options().write(true).open(&copy).expect("copied above");
+            table.write_all_at(&u64::to_le_bytes(value), word * 8).expect("an own file");
+            audited.run().assert_same(&plain);
+        }
+        fs::write(&copy, "").expect("an own file");
+        audited.run().assert_same(&plain);
     });
 }
 

@@ -61,10 +61,9 @@ fn programs_that_start_programs() {
         let start = format!("{verb}={}", app.display());
         let again = format!("self open=libx.so where=dep open={}/lib/none.so", shared.display());
         let nothing = format!("{verb}={}/bin/none", shared.display());
-        let session = fixture
+        fixture
             .headwater()
             .same(&program.clone().args([&start, &again, &nothing, "", &start, "objects"]).arg("open=libx.so"));
-        assert!(session.number("clients.processes") >= 3, "{:#}", session.summary);
     }
     let by_name = program.args(["spawn=app", "self open=libx.so", "spawn=absent-program", "x"]);
     let path = format!("PATH={}/bin:/usr/bin:/bin", shared.display());

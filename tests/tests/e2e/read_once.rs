@@ -49,6 +49,13 @@ fn opened(counts: &Value) -> Vec<(String, u64, u64, u64)> {
     all.filter(|(_, opens, dirs, links)| opens + dirs + links > 0).collect()
 }
 
+/// Processes write at the same time: only what they write is compared, not in which order.
+fn lines(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
 fn check(mounted: &mut Mounted, program: &Program) {
     let plain = program.run();
     let mut first = None;
@@ -58,12 +65,15 @@ fn check(mounted: &mut Mounted, program: &Program) {
         let counts = mounted.counts();
         let shape = format!("{nodes} nodes of {processes} processes\n{counts:#}\n{:#}", session.summary);
         assert_eq!(session.output.status, plain.status, "{:?}", session.output);
-        assert_eq!(session.output.stdout, plain.stdout.repeat(nodes * processes), "{shape}");
+        assert_eq!(lines(&session.output.stdout), lines(&plain.stdout.repeat(nodes * processes)), "{shape}");
         assert_eq!(repeated(&counts, "open"), [""; 0], "files opened more than once: {shape}");
         assert_eq!(repeated(&counts, "opendir"), [""; 0], "directories read more than once: {shape}");
         assert_eq!(repeated(&counts, "readlink"), [""; 0], "links read more than once: {shape}");
         assert_eq!(counts["total"]["failed_lookup"], 0, "absent names were probed: {shape}");
         assert_eq!(session.number("clients.fallbacks"), 0, "{shape}");
+        let total = |kind: &str| counts["total"][kind].as_u64().expect("a count");
+        assert_eq!(session.number("shared_fs.files_read"), total("open"), "{shape}");
+        assert_eq!(session.number("shared_fs.directories_read"), total("opendir"), "{shape}");
         let now = opened(&counts);
         let first = first.get_or_insert_with(|| now.clone());
         assert_eq!(*first, now, "what one process on one node (left) and {nodes} of {processes} (right) opened");
@@ -109,4 +119,43 @@ fn python_modules() {
     let program =
         Program::new("python3").args(["-c", script]).env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");
     check(&mut mounted, &program);
+}
+
+/// Paths below `dir` that were opened, once for each time, by strace's annotation of descriptors.
+fn opened_by_strace(log: &str, dir: &str) -> Vec<String> {
+    let calls = log.lines().filter(|line| line.contains("open") && !line.contains("O_PATH"));
+    let descriptors = calls.filter_map(|line| line.rsplit_once(" = ")?.1.split_once('<')?.1.split_once('>'));
+    let mut paths: Vec<String> =
+        descriptors.map(|(path, _)| path.to_string()).filter(|path| path.starts_with(dir)).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn all_processes_of_a_session_together_open_each_file_once() {
+    if !has_program("strace") {
+        return skipped("strace is not installed");
+    }
+    let fixture = Fixture::new("oncetrace");
+    fill(&fixture);
+    let shared = fixture.shared().display().to_string();
+    let data = fixture.path("data/table.txt").display().to_string();
+    let program = Program::new(fixture.path("bin/app")).args(["call=l0", "open=libnope.so", "exec=/bin/cat", &data]);
+    let plain = program.run();
+    let log = fixture.outside("log").display().to_string();
+    let strace = ["strace", "-f", "-y", "-qq", "-e", "trace=open,openat,openat2,execve", "-o", &log];
+    let plain_trace = program.behind(strace).run();
+    if plain_trace.status != 0 {
+        return skipped(format!("strace: {}", plain_trace.stderr.trim()));
+    }
+    let read_log =
+        || String::from_utf8_lossy(&std::fs::read(fixture.outside("log")).expect("strace wrote it")).into_owned();
+    assert!(opened_by_strace(&read_log(), &shared).len() >= 7, "strace sees what a plain run opens");
+    for (nodes, processes) in [(1, 1), (3, 2)] {
+        let session = fixture.headwater().on(nodes, processes).behind(&strace).run(&program);
+        assert_eq!(lines(&session.output.stdout), lines(&plain.stdout.repeat(nodes * processes)), "{session:?}");
+        let paths = opened_by_strace(&read_log(), &shared);
+        let twice: Vec<_> = paths.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| &pair[0]).collect();
+        assert!(!paths.is_empty() && twice.is_empty(), "opened again, by {nodes} nodes of {processes}: {twice:?}");
+    }
 }

@@ -17,6 +17,7 @@ const UNSAFE_FILES: &[&str] = &[
     "daemon/src/process.rs",
     "daemon/src/store/lease.rs",
     "daemon/src/table/mapping.rs",
+    "fuzz/targets/shim_ldcache.rs",
     "fuzz/targets/shim_table.rs",
 ];
 

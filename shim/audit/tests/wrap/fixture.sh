@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the tree that the programs of this directory look at: fixture.sh DIR (which must not exist).
-# REACHER, if set, is a program that is copied into DIR/bin as `program` and `suid`.
+# PROGRAM, if set, is copied into DIR/bin as `program` and `suid`.
 set -eu
 top=$1
 mkdir -p "$top/bin" "$top/lib/deep/deeper" "$top/empty" "$top/closed"
@@ -32,10 +32,10 @@ printf '#!/bin/sh\necho forbidden\n' > "$top/bin/forbidden"
 chmod 0755 "$top/bin/script" "$top/bin/argument" "$top/bin/nested" "$top/bin/orphan" "$top/bin/rootshell" \
 	"$top/bin/plainscript"
 chmod 0644 "$top/bin/forbidden"
-if [ -n "${REACHER:-}" ]; then
-	cp "$REACHER" "$top/bin/program"
+if [ -n "${PROGRAM:-}" ]; then
+	cp "$PROGRAM" "$top/bin/program"
 	chmod 0755 "$top/bin/program"
-	cp "$REACHER" "$top/bin/suid"
+	cp "$PROGRAM" "$top/bin/suid"
 	chmod 4755 "$top/bin/suid"
 	ln -s program "$top/bin/alias"
 	printf '#!%s/bin/program -argument\n' "$top" > "$top/bin/interpreted"

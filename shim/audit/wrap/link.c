@@ -44,7 +44,7 @@ static __attribute__((noinline)) size_t read_into_store(int dirfd, const char *p
 
 size_t hw_link_into_store(int dirfd, const char *path, char out[HW_PATH_MAX])
 {
-	if (!hw_attached() || !(is_prefix("/proc/", path) || is_prefix("/dev/fd/", path)))
+	if (!hw_attached() || !is_address(path) || !(is_prefix("/proc/", path) || is_prefix("/dev/fd/", path)))
 		return 0;
 	return read_into_store(dirfd, path, out);
 }
@@ -52,7 +52,7 @@ size_t hw_link_into_store(int dirfd, const char *path, char out[HW_PATH_MAX])
 static ssize_t serve_readlink(struct hw_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
 {
 	struct hw_found found;
-	if (size == 0 || size > SSIZE_MAX || !buffer)
+	if (size == 0 || size > SSIZE_MAX || !is_address(buffer))
 		return UNSERVED;
 	switch (hw_resolve(dirfd, path, HW_WANT_ATTR | HW_WANT_NO_FOLLOW, &found)) {
 	case HW_FAILS:

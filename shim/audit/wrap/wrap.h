@@ -4,10 +4,10 @@
  * in its arguments says which that is. So every wrapper is written once, with its namespace as an
  * argument, and WRAP makes one entry for each namespace's slot.
  *
- * A wrapper that can't serve a call ends in a tail call of the original: no frame of ours lies under
- * it, so cancellation and exceptions unwind, and backtraces read, as without us. For that a wrapper
- * keeps no addressable local; what needs one stands in a function of its own (UNSERVED says that it
- * could not serve). Nothing here touches errno on success. */
+ * A wrapper that can't serve a call ends in a tail call of the original, unless it must look at the
+ * result: no frame of ours lies under it, so cancellation and exceptions unwind, and backtraces read,
+ * as without us. For that a wrapper keeps no addressable local; what needs one stands in a function of
+ * its own (UNSERVED says that it could not serve). Nothing here touches errno on success. */
 #ifndef HEADWATER_WRAP_H
 #define HEADWATER_WRAP_H
 
@@ -58,7 +58,13 @@ static inline int fail(const struct hw_namespace *ns, int error)
 	return -1;
 }
 
-/* ---- wrap_stat.c ---- */
+/* What can't be a pointer is the kernel's to refuse. */
+static inline bool is_address(const void *pointer)
+{
+	return (uintptr_t)pointer >= 4096;
+}
+
+/* ---- stat.c ---- */
 
 /* The record of the original whose copy in the store has these attributes; NULL if it is not the
  * store's. Other files on the store's file system, the program's own, are told apart by inode. */
@@ -66,13 +72,13 @@ const struct hw_record *hw_store_file(const struct stat *st);
 /* The same for an open descriptor. */
 const struct hw_record *hw_store_descriptor(int fd);
 
-/* ---- wrap_dir.c ---- */
+/* ---- dir.c ---- */
 
 struct dirent;
 /* A checked entry of a listing, the number-th, as readdir gives it. */
 void hw_give_entry(struct dirent *out, const struct hw_listing_entry *entry, const char *name, uint32_t number);
 
-/* ---- wrap_link.c ---- */
+/* ---- link.c ---- */
 
 /* If the link (dirfd, path), one of /proc, leads to the store's copy of a file: the original's path
  * in `out`, and its length. Else 0. */

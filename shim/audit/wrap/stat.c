@@ -154,7 +154,7 @@ static int serve(struct hw_namespace *ns, int dirfd, const char *path, int flags
 static int serve_stat(struct hw_namespace *ns, int dirfd, const char *path, struct stat *out, int flags)
 {
 	struct hw_found found;
-	if (!out || flags & ~STAT_FLAGS)
+	if (!is_address(out) || flags & ~STAT_FLAGS)
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);
 	if (result == 0)
@@ -230,7 +230,7 @@ static int serve_statx(struct hw_namespace *ns, int dirfd, const char *path, int
 	struct statx *out)
 {
 	struct hw_found found;
-	if (!out || flags & ~(STAT_FLAGS | AT_STATX_DONT_SYNC) || mask & ~STATX_KEPT)
+	if (!is_address(out) || flags & ~(STAT_FLAGS | AT_STATX_DONT_SYNC) || mask & ~STATX_KEPT)
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);
 	if (result == 0)

@@ -64,8 +64,11 @@ static char *impl_dlerror(struct hw_namespace *ns)
 	size_t bytes = 0;
 	const char *prefix = text && hw_attached() ? hw_store_prefix(&bytes) : NULL;
 	for (char *at = text; bytes > 0 && (at = strchr(at, *prefix)); at++) {
-		if (strlen(at) > bytes && memcmp(at, prefix, bytes) == 0)
-			memmove(at, at + bytes, strlen(at + bytes) + 1);
+		if (strlen(at) > bytes && memcmp(at, prefix, bytes) == 0) {
+			const char *rest = hw_after(at + bytes, HW_NOWHERE_PREFIX);
+			rest = rest ? rest : at + bytes;
+			memmove(at, rest, strlen(rest) + 1);
+		}
 	}
 	return text;
 }

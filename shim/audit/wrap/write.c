@@ -139,9 +139,10 @@ WRAP(int, futimens, (int fd, const struct timespec times[2]), (fd, times))
 /* Without a path the descriptor itself is meant, here and in futimesat. */
 WRAP(int, utimensat, (int fd, const char *path, const struct timespec times[2], int flags), (fd, path, times, flags))
 {
-	const char *original = path ? NULL : announced(fd);
+	bool itself = !path || (!*path && flags & AT_EMPTY_PATH);
+	const char *original = itself ? announced(fd) : NULL;
 	if (original)
-		return settled(ns, hw_sys(__NR_utimensat, AT_FDCWD, original, times, flags));
+		return settled(ns, hw_sys(__NR_utimensat, AT_FDCWD, original, times, 0));
 	hw_goes_live(fd, path, false);
 	return REAL(utimensat)(fd, path, times, flags);
 }

@@ -1,0 +1,14 @@
+//! What headwater says. That nobody listens any more is no reason to fail.
+
+use std::fmt::Display;
+use std::io::{Write, stderr};
+
+/// Says a line on standard error, after the command's name.
+pub fn say(message: impl Display) {
+    let _ = writeln!(stderr(), "headwater: {message}");
+}
+
+/// Writes text as it is.
+pub fn show(mut to: impl Write, text: impl Display) {
+    let _ = write!(to, "{text}").and_then(|()| to.flush());
+}

@@ -1,0 +1,181 @@
+//! One link against a peer that knows the key and still misbehaves.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::time::Duration;
+
+use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION};
+use headwater_proto::{Rank, Topology};
+
+use super::link::{Link, LinkError, Received, Traffic};
+use super::noise::Noise;
+use super::{ChunkOut, Identity, Outgoing};
+use crate::config::{SessionId, SessionKey};
+
+/// The parent of ranks 1 and 2 of three.
+fn identity() -> Identity {
+    Identity { rank: Rank(0), topology: Topology::new(3, 2), session: SessionId(1), key: SessionKey([1; 32]) }
+}
+
+fn hello(rank: u32) -> Message {
+    Message::Hello { version: VERSION, session: 1, rank, ranks: 3, fan_out: 2 }
+}
+
+fn frame(message: &Message, content: &[u8]) -> Vec<u8> {
+    let body = [message.encode(), content.to_vec()].concat();
+    [&(body.len() as u32).to_le_bytes()[..], &body].concat()
+}
+
+/// A link and the other end of its connection, after the handshake.
+struct Pair {
+    link: Link,
+    peer: TcpStream,
+    noise: Noise,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        peer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        accepted.set_nonblocking(true).unwrap();
+        let mut link = Link::accept(mio::net::TcpStream::from_std(accepted), &identity(), 0).unwrap();
+        let (mut out, mut plain) = (Vec::new(), Vec::new());
+        let mut noise = Noise::initiator(SessionId(1), &SessionKey([1; 32]), &mut out).unwrap();
+        peer.write_all(&out).unwrap();
+        while !noise.is_ready() {
+            assert!(link.receive(&identity(), 0).unwrap().is_none());
+            flush(&mut link);
+            read_record(&mut peer, &mut noise, &mut plain);
+        }
+        Pair { link, peer, noise }
+    }
+
+    fn send(&mut self, plain: &[u8]) {
+        let mut out = Vec::new();
+        self.noise.send(plain, &mut out).unwrap();
+        self.peer.write_all(&out).unwrap();
+    }
+
+    /// What the link makes of what the peer has sent.
+    fn receive(&mut self) -> Result<Received, LinkError> {
+        loop {
+            if let Some(received) = self.link.receive(&identity(), 0)? {
+                return Ok(received);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn error(&mut self) -> LinkError {
+        match self.receive() {
+            Err(error) => error,
+            Ok(_) => panic!("accepted"),
+        }
+    }
+
+    fn greeted() -> Pair {
+        let mut pair = Pair::new();
+        pair.send(&frame(&hello(2), b""));
+        assert!(matches!(pair.receive(), Ok(Received::Up(Rank(2)))));
+        pair
+    }
+}
+
+fn flush(link: &mut Link) -> usize {
+    let read = |_: &ChunkOut, bytes: &mut [u8]| {
+        bytes.fill(b'c');
+        Ok(())
+    };
+    link.flush(0, &mut Traffic::default(), &mut Vec::new(), &read).unwrap()
+}
+
+fn read_record(peer: &mut TcpStream, noise: &mut Noise, plain: &mut Vec<u8>) {
+    let mut record = vec![0; 2];
+    peer.read_exact(&mut record).unwrap();
+    let bytes = u16::from_be_bytes([record[0], record[1]]);
+    record.resize(2 + usize::from(bytes), 0);
+    peer.read_exact(&mut record[2..]).unwrap();
+    noise.receive(&record, plain, &mut Vec::new()).unwrap();
+}
+
+#[test]
+fn greetings_are_checked() {
+    for (message, why) in [
+        (Message::Alive, "it is missing"),
+        (hello(0), "its rank is no neighbour's"),
+        (hello(3), "its rank is no neighbour's"),
+        (hello(u32::MAX), "its rank is no neighbour's"),
+        (Message::Hello { version: 0, session: 1, rank: 1, ranks: 3, fan_out: 2 }, "another version"),
+        (Message::Hello { version: VERSION, session: 2, rank: 1, ranks: 3, fan_out: 2 }, "another session"),
+        (Message::Hello { version: VERSION, session: 1, rank: 1, ranks: 4, fan_out: 2 }, "another topology"),
+    ] {
+        let mut pair = Pair::new();
+        pair.send(&frame(&message, b""));
+        assert!(matches!(pair.error(), LinkError::Hello(reason) if reason == why), "{message:?}");
+    }
+}
+
+#[test]
+fn frames_are_bounded() {
+    let mut pair = Pair::greeted();
+    pair.send(&(FRAME_BYTES_MAX as u32 + 1).to_le_bytes());
+    assert!(matches!(pair.error(), LinkError::FrameLength(bytes) if bytes == FRAME_BYTES_MAX + 1));
+}
+
+#[test]
+fn frames_must_be_messages() {
+    for body in [&[250u8, 1, 2][..], &[]] {
+        let mut pair = Pair::greeted();
+        pair.send(&[&(body.len() as u32).to_le_bytes()[..], body].concat());
+        assert!(matches!(pair.error(), LinkError::Wire(_)), "{body:?}");
+    }
+    let mut pair = Pair::greeted();
+    let chunk = Message::Chunk { transfer: TransferId(1), position: 0, bytes: 4 };
+    pair.send(&frame(&chunk, b"abc"));
+    assert!(matches!(pair.error(), LinkError::Wire(_)), "a chunk lacks bytes");
+}
+
+#[test]
+fn a_frame_that_breaks_off_is_no_message() {
+    let mut pair = Pair::greeted();
+    let whole = frame(&Message::Alive, b"");
+    pair.send(&whole[..whole.len() - 1]);
+    pair.peer.shutdown(Shutdown::Write).unwrap();
+    assert!(matches!(pair.error(), LinkError::Closed));
+}
+
+#[test]
+fn chunks_arrive_with_their_bytes() {
+    let mut pair = Pair::greeted();
+    let content: Vec<u8> = (0..100_000u32).map(|n| n as u8).collect();
+    let chunk = Message::Chunk { transfer: TransferId(1), position: 0, bytes: 100_000 };
+    pair.send(&frame(&Message::Alive, b""));
+    pair.send(&frame(&chunk, &content));
+    assert!(matches!(pair.receive(), Ok(Received::Message(Rank(2), Message::Alive, _))));
+    let Ok(Received::Message(_, message, range)) = pair.receive() else { panic!("no chunk") };
+    assert_eq!(message, chunk);
+    assert!(pair.link.content(range) == content);
+}
+
+#[test]
+fn a_slow_peer_costs_no_memory_and_its_chunks_are_not_reported_sent() {
+    let mut pair = Pair::greeted();
+    let bytes = 128 << 10;
+    let count = 160;
+    for number in 0..count {
+        let path = headwater_abi::Path::root();
+        let position = number * u64::from(bytes);
+        let chunk = ChunkOut { transfer: TransferId(1), path, position, offset: position, bytes };
+        pair.link.send(Outgoing::Chunk(chunk)).unwrap();
+    }
+    let sent = flush(&mut pair.link);
+    assert!(sent < count as usize * 3 / 4, "the sockets' buffers can't hold it all");
+    assert!(pair.link.buffered() < 1 << 20, "{} bytes are buffered for a slow peer", pair.link.buffered());
+    let (mut plain, mut more) = (Vec::new(), 0);
+    while more == 0 {
+        read_record(&mut pair.peer, &mut pair.noise, &mut plain);
+        more = flush(&mut pair.link);
+    }
+}

@@ -1,0 +1,54 @@
+/* What the hosted tests share: assertions, and tables written by abi's own writer. */
+#ifndef HEADWATER_CHECK_H
+#define HEADWATER_CHECK_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHECK(condition, ...) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s", __FILE__, __LINE__, #condition); \
+			fprintf(stderr, ": " __VA_ARGS__); \
+			fputc('\n', stderr); \
+			exit(1); \
+		} \
+	} while (0)
+
+/* A directory of the test's own, removed at its end. */
+static char work_directory[64];
+
+static void remove_work_directory(void)
+{
+	char command[sizeof(work_directory) + 16];
+
+	snprintf(command, sizeof(command), "rm -rf '%s'", work_directory);
+	if (system(command) != 0)
+		fprintf(stderr, "%s is left behind\n", work_directory);
+}
+
+static inline void make_work_directory(void)
+{
+	strcpy(work_directory, "/tmp/headwater-test-XXXXXX");
+	CHECK(mkdtemp(work_directory), "%m");
+	atexit(remove_work_directory);
+}
+
+/* Writes the table that a description (abi/examples/mktable.rs) stands for. */
+static inline void make_table(const char *path, const char *description)
+{
+	const char *cargo = getenv("CARGO");
+	char command[1024];
+
+	snprintf(command, sizeof(command), "'%s' run -q -p headwater-abi --example mktable -- '%s'",
+		cargo ? cargo : "cargo", path);
+	FILE *pipe = popen(command, "w");
+	CHECK(pipe, "%m");
+	fputs(description, pipe);
+	CHECK(pclose(pipe) == 0, "%s failed", command);
+}
+
+#endif

@@ -1,0 +1,218 @@
+/* sources: table.c path.c resolve.c request.c sys.c */
+/* Paths against a table, without a daemon: what the table knows is answered, the rest is the
+ * original's. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+
+#include "check.h"
+#include "shim.h"
+
+static const char description[] =
+	"store /store/root\n"
+	"scope + /sw\n"
+	"scope - /sw/private\n"
+	"scope + /sw/private/shared\n"
+	"scope + /linked\n"
+	"dir /sw bin lib link chain loop1 abs out dangling odd live listing tree closed files private up\n"
+	"dir /sw/lib liba.so liba.so.1 sub gone.so\n"
+	"dir /sw/lib/sub deep\n"
+	"file /sw/lib/liba.so.1\n"
+	"mark /sw/lib/liba.so.1 LOADABLE NATIVE_OBJECT\n"
+	"link /sw/lib/liba.so liba.so.1\n"
+	"link /sw/link lib\n"
+	"link /sw/chain link\n"
+	"link /sw/loop1 loop2\n"
+	"link /sw/loop2 loop1\n"
+	"link /sw/abs /sw/lib\n"
+	"link /sw/up lib/sub/..//./\n"
+	"link /sw/out /etc\n"
+	"link /sw/dangling nothing\n"
+	"link /linked sw/lib\n"
+	"error 13 /sw/odd\n"
+	"absent /sw/lib/never\n"
+	"dir /sw/live x\n"
+	"mark /sw/live LIVE LISTING_LIVE\n"
+	"dir /sw/listing x\n"
+	"file /sw/listing/x\n"
+	"mark /sw/listing LISTING_LIVE\n"
+	"dir /sw/tree x\n"
+	"mark /sw/tree LIVE TREE_LIVE\n"
+	"unlistable /sw/closed\n"
+	"dir /sw/files whole run live\n"
+	"file /sw/files/whole\n"
+	"mark /sw/files/whole WHOLE LOADABLE\n"
+	"file /sw/files/run\n"
+	"mark /sw/files/run WHOLE EXECUTABLE\n"
+	"file /sw/files/live\n"
+	"mark /sw/files/live LIVE WHOLE\n"
+	"file /sw/private/shared/file\n";
+
+#define ORIGINAL (-1)
+#define KNOWN 0
+
+/* expected: KNOWN (with the canonical path), ORIGINAL, or an error number. */
+static void check(int dirfd, const char *path, unsigned want, int expected, const char *canonical)
+{
+	struct hw_found found;
+	enum hw_answer answer = hw_resolve(dirfd, path, want, &found);
+	int result = answer == HW_KNOWN ? KNOWN : answer == HW_FAILS ? found.error : ORIGINAL;
+
+	CHECK(result == expected, "%s gives %d, not %d", path, result, expected);
+	if (expected == KNOWN)
+		CHECK(strcmp(found.path, canonical) == 0 && found.path_bytes == strlen(canonical), "%s leads to %s, not %s",
+			path, found.path, canonical);
+}
+
+/* /sw/lib/ and a name of so many bytes. */
+static const char *long_name(size_t bytes)
+{
+	static char path[HW_PATH_MAX + 16];
+
+	strcpy(path, "/sw/lib/");
+	memset(path + 8, 'x', bytes);
+	path[8 + bytes] = '\0';
+	return path;
+}
+
+static void names(void)
+{
+	const unsigned attr = HW_WANT_ATTR;
+
+	check(AT_FDCWD, "/sw/lib/liba.so.1", attr, KNOWN, "/sw/lib/liba.so.1");
+	check(AT_FDCWD, "//sw/./lib///liba.so.1", attr, KNOWN, "/sw/lib/liba.so.1");
+	check(AT_FDCWD, "/sw", attr, KNOWN, "/sw");
+	check(AT_FDCWD, "/sw/", attr, KNOWN, "/sw");
+	check(AT_FDCWD, "/store/root/sw/lib", attr, KNOWN, "/sw/lib");
+	check(AT_FDCWD, "/store/rooted/sw/lib", attr, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/lib/never", attr, ENOENT, NULL);
+	check(AT_FDCWD, "/sw/lib/none", attr, ENOENT, NULL);
+	check(AT_FDCWD, "/sw/lib/none/below", attr, ENOENT, NULL);
+	check(AT_FDCWD, "/sw/lib/liba.so.1/below", attr, ENOTDIR, NULL);
+	check(AT_FDCWD, "/sw/lib/liba.so.1/", attr, ENOTDIR, NULL);
+	check(AT_FDCWD, "/sw/lib/liba.so.1/.", attr, ENOTDIR, NULL);
+	check(AT_FDCWD, "/sw/lib/gone.so", attr, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/odd", attr, EACCES, NULL);
+	check(AT_FDCWD, "/sw/odd/below", attr, EACCES, NULL);
+	check(AT_FDCWD, "/swap", attr, ORIGINAL, NULL);
+	check(AT_FDCWD, "/", attr, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/private/x", attr, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/private/shared/file", attr, KNOWN, "/sw/private/shared/file");
+	check(AT_FDCWD, long_name(255), attr, ENOENT, NULL);
+	check(AT_FDCWD, long_name(256), attr, ORIGINAL, NULL);
+	check(AT_FDCWD, long_name(HW_PATH_MAX), attr, ORIGINAL, NULL);
+	check(AT_FDCWD, (const char *)8, attr, ORIGINAL, NULL);
+	check(AT_FDCWD, "", attr, ORIGINAL, NULL);
+	check(AT_FDCWD, NULL, attr, ORIGINAL, NULL);
+}
+
+static void links(void)
+{
+	const unsigned attr = HW_WANT_ATTR;
+
+	check(AT_FDCWD, "/sw/lib/liba.so", attr, KNOWN, "/sw/lib/liba.so.1");
+	check(AT_FDCWD, "/sw/lib/liba.so", attr | HW_WANT_NO_FOLLOW, KNOWN, "/sw/lib/liba.so");
+	check(AT_FDCWD, "/sw/chain/liba.so", attr, KNOWN, "/sw/lib/liba.so.1");
+	check(AT_FDCWD, "/sw/chain", attr | HW_WANT_NO_FOLLOW, KNOWN, "/sw/chain");
+	check(AT_FDCWD, "/sw/chain/", attr | HW_WANT_NO_FOLLOW, KNOWN, "/sw/lib");
+	check(AT_FDCWD, "/sw/abs/none", attr, ENOENT, NULL);
+	check(AT_FDCWD, "/sw/loop1", attr, ELOOP, NULL);
+	check(AT_FDCWD, "/sw/loop1/x", attr, ELOOP, NULL);
+	check(AT_FDCWD, "/sw/loop1", attr | HW_WANT_NO_FOLLOW, KNOWN, "/sw/loop1");
+	check(AT_FDCWD, "/sw/out", attr, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/out/passwd", attr, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/dangling", attr, ENOENT, NULL);
+	check(AT_FDCWD, "/linked/liba.so", attr, KNOWN, "/sw/lib/liba.so.1");
+	check(AT_FDCWD, "/sw/up/liba.so", attr, KNOWN, "/sw/lib/liba.so.1");
+	check(AT_FDCWD, "/sw/lib/sub/..", attr, KNOWN, "/sw/lib");
+	check(AT_FDCWD, "/sw/lib/sub/../../link/liba.so.1", attr, KNOWN, "/sw/lib/liba.so.1");
+	check(AT_FDCWD, "/sw/link/../lib", attr, KNOWN, "/sw/lib");
+	check(AT_FDCWD, "/sw/none/../lib", attr, ENOENT, NULL);
+	check(AT_FDCWD, "/sw/lib/liba.so/../sub", attr, ENOTDIR, NULL);
+	check(AT_FDCWD, "/sw/../sw/lib", attr, KNOWN, "/sw/lib");
+	check(AT_FDCWD, "/sw/lib/../..", attr, ORIGINAL, NULL);
+}
+
+static void states(void)
+{
+	check(AT_FDCWD, "/sw/live", HW_WANT_ATTR, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/live/none", HW_WANT_ATTR, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/listing", HW_WANT_LISTING, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/listing/none", HW_WANT_ATTR, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/listing/x", HW_WANT_ATTR, KNOWN, "/sw/listing/x");
+	check(AT_FDCWD, "/sw/tree/none", HW_WANT_ATTR, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/closed", HW_WANT_ATTR, KNOWN, "/sw/closed");
+	check(AT_FDCWD, "/sw/closed", HW_WANT_LISTING, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/closed/none", HW_WANT_ATTR, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/lib", HW_WANT_LISTING, KNOWN, "/sw/lib");
+	check(AT_FDCWD, "/sw/lib/liba.so.1", HW_WANT_LISTING, ENOTDIR, NULL);
+	check(AT_FDCWD, "/sw/lib/liba.so", HW_WANT_LOADABLE, KNOWN, "/sw/lib/liba.so.1");
+	check(AT_FDCWD, "/sw/lib/liba.so", HW_WANT_WHOLE, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/lib", HW_WANT_WHOLE, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/files/whole", HW_WANT_WHOLE, KNOWN, "/sw/files/whole");
+	check(AT_FDCWD, "/sw/files/run", HW_WANT_EXECUTE, KNOWN, "/sw/files/run");
+	check(AT_FDCWD, "/sw/files/whole", HW_WANT_EXECUTE, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/files/live", HW_WANT_WHOLE, ORIGINAL, NULL);
+	check(AT_FDCWD, "/sw/files/live", HW_WANT_ATTR, ORIGINAL, NULL);
+}
+
+/* Relative paths start from the real directory, wherever it is. */
+static void relative(void)
+{
+	char below[128], path[HW_PATH_MAX], table[256];
+	size_t bytes;
+
+	snprintf(below, sizeof(below), "%s/here", work_directory);
+	CHECK(mkdir(below, 0700) == 0 && chdir(below) == 0, "%m");
+	int directory = open(work_directory, O_RDONLY | O_DIRECTORY);
+	snprintf(table, sizeof(table), "%s/x/../here", work_directory);
+
+	CHECK(hw_absolute(AT_FDCWD, "./a//b/", path, &bytes) == -EXDEV && strncmp(path, below, strlen(below)) == 0 &&
+		      strcmp(path + strlen(below), "/a/b") == 0,
+		"%s", path);
+	CHECK(hw_absolute(directory, "x/../here", path, &bytes) == -EXDEV && strcmp(path, table) == 0, "%s", path);
+	CHECK(hw_absolute(999, "x", path, &bytes) < 0, "a closed descriptor");
+	CHECK(hw_absolute(999, "/sw/lib", path, &bytes) == 0 && bytes == 7, "%s", path);
+	check(directory, "x", HW_WANT_ATTR, ORIGINAL, NULL);
+	close(directory);
+}
+
+static void listings(void)
+{
+	uint64_t state;
+	uint8_t type;
+	const struct hw_record *record = hw_find("/sw/lib", 7, &state);
+	const struct hw_listing *listing = hw_listing_of(record, state);
+	const char *name;
+
+	CHECK(listing && listing->count == 6, "two dots and four names");
+	CHECK(hw_listing_name(record, listing, 0, &name) && strcmp(name, ".") == 0, "%s", name);
+	CHECK(hw_listing_name(record, listing, 5, &name) && strcmp(name, "gone.so") == 0, "%s", name);
+	CHECK(!hw_listing_name(record, listing, 6, &name), "no seventh entry");
+	CHECK(hw_listing_has(record, listing, "liba.so", 7, &type) == 1 && type == 0, "liba.so");
+	CHECK(hw_listing_has(record, listing, "liba.so.", 8, NULL) == 0, "liba.so.");
+}
+
+int main(void)
+{
+	char table[128], variable[160];
+	char *environment[] = { "OTHER=1", variable, NULL };
+	char store[2 * HW_PATH_MAX];
+
+	check(AT_FDCWD, "/sw/lib", HW_WANT_ATTR, ORIGINAL, NULL);
+	make_work_directory();
+	snprintf(table, sizeof(table), "%s/table", work_directory);
+	snprintf(variable, sizeof(variable), "HEADWATER_TABLE=%s", table);
+	make_table(table, description);
+	hw_attach(environment);
+	CHECK(hw_attached(), "%s", table);
+	names();
+	links();
+	states();
+	relative();
+	listings();
+	CHECK(hw_store_path("/a", 2, store) == 13 && strcmp(store, "/store/root/a") == 0, "%s", store);
+	CHECK(strcmp(hw_strip_store("/store/root/a"), "/a") == 0, "stripped");
+	CHECK(!hw_strip_store("/store/root") && !hw_strip_store("/store/roo"), "not below the store");
+	return 0;
+}

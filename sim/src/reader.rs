@@ -1,0 +1,52 @@
+//! The reader of a root: answers from the model of the shared file system, piece by piece.
+
+use std::collections::BTreeMap;
+
+use headwater_abi::Path;
+use headwater_abi::wire::{Aspect, FileHead};
+
+/// A file that is being read.
+#[derive(Clone, Debug)]
+pub(crate) struct Read {
+    pub(crate) number: u64,
+    pub(crate) aspect: Aspect,
+    pub(crate) head: Option<FileHead>,
+    pub(crate) position: u64,
+}
+
+/// Reads under way, and what was read before.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    pub(crate) files: BTreeMap<Path, Read>,
+    next: u64,
+    /// How often each thing was read without a reason to read it again.
+    counts: BTreeMap<(Path, Aspect), u32>,
+}
+
+impl Reads {
+    pub(crate) fn open(&mut self, path: &Path, aspect: Aspect) -> u64 {
+        self.next += 1;
+        let read = Read { number: self.next, aspect, head: None, position: 0 };
+        self.files.insert(path.clone(), read);
+        self.next
+    }
+
+    /// The read, if it has not been given up.
+    pub(crate) fn get(&mut self, path: &Path, number: u64) -> Option<&mut Read> {
+        self.files.get_mut(path).filter(|read| read.number == number)
+    }
+
+    /// Counts a read; how often it has happened.
+    pub(crate) fn count(&mut self, path: &Path, aspect: Aspect) -> u32 {
+        let count = self.counts.entry((path.clone(), aspect)).or_default();
+        *count += 1;
+        *count
+    }
+
+    /// There is a reason to read this again.
+    pub(crate) fn excuse(&mut self, path: &Path) {
+        for aspect in [Aspect::Entry, Aspect::Listing, Aspect::Loadable, Aspect::Whole] {
+            self.counts.remove(&(path.clone(), aspect));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The model of the shared file system: a tree that does not change, except that looking at it sets
+//! access times.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use headwater_abi::attr::mode;
+use headwater_abi::listing::d_type;
+use headwater_abi::wire::{Aspect, Fact, FileHead};
+use headwater_abi::{Attr, Kind, Listing, Name, Path};
+
+use crate::random::Random;
+
+const EACCES: u16 = 13;
+const ENOTDIR: u16 = 20;
+
+/// What a path is.
+#[derive(Clone, Debug)]
+pub(crate) enum Item {
+    Dir { attr: Attr, is_listable: bool },
+    Link { attr: Attr, target: Vec<u8> },
+    File { attr: Attr, is_readable: bool, loadable: Option<Arc<[(u64, u64)]>> },
+}
+
+/// All paths.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    items: BTreeMap<Path, Item>,
+    /// Whether listings say what kind their names are.
+    is_typed: bool,
+}
+
+impl Tree {
+    /// A tree below `/sw`.
+    pub(crate) fn random(random: &mut Random) -> Tree {
+        let mut tree = Tree { items: BTreeMap::new(), is_typed: random.chance(800) };
+        let root = Path::new(b"/sw").expect("an absolute path");
+        let attr = tree.attr(mode::DIR, 0);
+        tree.items.insert(root.clone(), Item::Dir { attr, is_listable: true });
+        let mut directories = vec![root];
+        for number in 0..3 + random.below(40) {
+            let parent = random.pick(&directories).clone();
+            let Some(path) = parent.join(format!("n{number}").as_bytes()) else { continue };
+            let item = tree.random_item(random);
+            if matches!(item, Item::Dir { .. }) && directories.len() < 12 {
+                directories.push(path.clone());
+            }
+            tree.items.insert(path, item);
+        }
+        tree
+    }
+
+    fn random_item(&self, random: &mut Random) -> Item {
+        match random.below(100) {
+            0..25 => Item::Dir { attr: self.attr(mode::DIR, 0), is_listable: random.chance(900) },
+            25..40 => Item::Link { attr: self.attr(mode::LINK, 0), target: self.random_target(random) },
+            40..50 => self.hard_link(random),
+            _ => self.random_file(random),
+        }
+    }
+
+    fn random_file(&self, random: &mut Random) -> Item {
+        let size = match random.below(4) {
+            0 => random.below(3),
+            1 => random.below(1 << 20),
+            _ => random.below(5000),
+        };
+        let part = size / 4;
+        let has_holes = part > 0 && random.chance(500);
+        let loadable = has_holes.then(|| Arc::from([(0, part), (2 * part, part)]));
+        Item::File { attr: self.attr(mode::FILE, size), is_readable: random.chance(950), loadable }
+    }
+
+    /// Another name of a file that is there already.
+    fn hard_link(&self, random: &mut Random) -> Item {
+        let files: Vec<&Item> = self.items.values().filter(|i| matches!(i, Item::File { .. })).collect();
+        match files.is_empty() {
+            true => self.random_file(random),
+            false => (*random.pick(&files)).clone(),
+        }
+    }
+
+    fn random_target(&self, random: &mut Random) -> Vec<u8> {
+        let paths: Vec<&Path> = self.items.keys().collect();
+        let path = *random.pick(&paths);
+        match random.below(10) {
+            0 => b"nowhere/at/all".to_vec(),
+            1 => b"/etc/outside".to_vec(),
+            2 => b"..".to_vec(),
+            3..6 => [b"../", path.name()].concat(),
+            6 => path.name().to_vec(),
+            _ => path.as_bytes().to_vec(),
+        }
+    }
+
+    fn attr(&self, kind: u32, size: u64) -> Attr {
+        Attr { mode: kind | 0o755, nlink: 1, ino: self.items.len() as u64 + 10, size, dev_major: 8, ..Attr::default() }
+    }
+
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.items.keys()
+    }
+
+    pub(crate) fn item(&self, path: &Path) -> Option<&Item> {
+        self.items.get(path)
+    }
+
+    /// The attributes as a look at `now` sees them.
+    fn look(&self, attr: &Attr, now: u64) -> Attr {
+        let same = |item: &&Item| matches!(item, Item::File { attr: other, .. } if other.ino == attr.ino);
+        let nlink = if attr.kind() == Kind::File { self.items.values().filter(same).count() as u32 } else { 2 };
+        Attr { atime: (now as i64, 0), nlink, ..*attr }
+    }
+
+    /// What the reader says about an entry.
+    pub(crate) fn entry(&self, path: &Path, now: u64) -> Fact {
+        let is_below_a_file = || {
+            std::iter::successors(path.parent(), Path::parent)
+                .any(|p| matches!(self.items.get(&p), Some(Item::File { .. } | Item::Link { .. })))
+        };
+        match self.items.get(path) {
+            None if is_below_a_file() => Fact::Error(ENOTDIR),
+            None => Fact::Absent,
+            Some(Item::Dir { attr, .. } | Item::File { attr, .. }) => Fact::Attr(self.look(attr, now)),
+            Some(Item::Link { attr, target }) => Fact::Link(self.look(attr, now), target.clone().into()),
+        }
+    }
+
+    /// What the reader says about a directory's names.
+    pub(crate) fn listing(&self, path: &Path, now: u64) -> Fact {
+        match self.items.get(path) {
+            Some(Item::Dir { attr, is_listable: false }) => Fact::Unlistable(self.look(attr, now)),
+            Some(Item::Dir { attr, .. }) => {
+                let names = self.items.iter().filter(|(p, _)| p.parent().as_ref() == Some(path));
+                let names = names.map(|(p, item)| self.name(p, item)).collect();
+                Fact::Listing(self.look(attr, now), Arc::new(Listing { names }))
+            }
+            _ => self.entry(path, now),
+        }
+    }
+
+    fn name(&self, path: &Path, item: &Item) -> Name {
+        let (ino, d_type) = match item {
+            Item::Dir { attr, .. } => (attr.ino, d_type::DIR),
+            Item::Link { attr, .. } => (attr.ino, d_type::LINK),
+            Item::File { attr, .. } => (attr.ino, d_type::FILE),
+        };
+        let d_type = if self.is_typed { d_type } else { d_type::UNKNOWN };
+        Name { ino, d_type, name: path.name().into() }
+    }
+
+    /// What the reader sees when it opens a file, or an error number.
+    pub(crate) fn open(&self, path: &Path, aspect: Aspect, now: u64) -> Result<FileHead, u16> {
+        match self.items.get(path) {
+            Some(Item::File { attr, is_readable: true, loadable }) => {
+                let all = if attr.size > 0 { vec![(0, attr.size)] } else { Vec::new() };
+                let loadable = loadable.clone().filter(|_| aspect == Aspect::Loadable);
+                Ok(FileHead {
+                    attr: self.look(attr, now),
+                    format: 0,
+                    whole: loadable.is_none(),
+                    ranges: loadable.unwrap_or_else(|| all.into()),
+                })
+            }
+            _ => Err(EACCES),
+        }
+    }
+}
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Absent,
+    Error,
+    /// Out of the scope, or round in circles.
+    Original,
+    /// The job changes it.
+    Live,
+    /// Not known yet.
+    Unknown,
+    /// To this canonical path.
+    Found(Path),
+}
+
+/// One path, looked at without following it.
+#[derive(Clone, Debug)]
+pub(crate) enum Look {
+    Unknown,
+    Absent,
+    Error,
+    Live,
+    Link(Vec<u8>),
+    Dir,
+    Other,
+}
+
+/// Follows a path from the top of the scope, as a reader of the table does.
+pub(crate) fn resolve(path: &Path, follows: bool, in_scope: impl Fn(&Path) -> bool, look: impl Fn(&Path) -> Look) -> Outcome {
+    let mut todo: Vec<Vec<u8>> = path.components().map(<[u8]>::to_vec).rev().collect();
+    let (mut at, mut links) = (Path::root(), 0);
+    loop {
+        let is_last = todo.is_empty();
+        // A path whose text lies out of the scope is the original's, wherever its links lead.
+        let text = todo.iter().rev().try_fold(at.clone(), |path, name| path.join(name));
+        if text.is_none_or(|text| !in_scope(&text)) {
+            return Outcome::Original;
+        }
+        if in_scope(&at) {
+            match look(&at) {
+                Look::Unknown => return Outcome::Unknown,
+                Look::Absent => return Outcome::Absent,
+                Look::Live => return Outcome::Live,
+                Look::Error => return Outcome::Error,
+                Look::Link(target) if !is_last || follows => {
+                    links += 1;
+                    if links > 40 {
+                        return Outcome::Original;
+                    }
+                    let names = target.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".").rev();
+                    todo.extend(names.map(<[u8]>::to_vec));
+                    at = if target.first() == Some(&b'/') { Path::root() } else { at.parent().unwrap_or_else(Path::root) };
+                }
+                Look::Dir if !is_last => {}
+                Look::Other if !is_last => return Outcome::Error,
+                Look::Link(_) | Look::Dir | Look::Other => return Outcome::Found(at),
+            }
+        } else if !at.as_bytes().eq(b"/") || is_last {
+            return Outcome::Original;
+        }
+        while todo.last().is_some_and(|name| name == b"..") {
+            todo.pop();
+            at = at.parent().unwrap_or_else(Path::root);
+        }
+        if let Some(name) = todo.pop() {
+            let Some(next) = at.join(&name) else { return Outcome::Original };
+            at = next;
+        }
+    }
+}

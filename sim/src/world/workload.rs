@@ -1,0 +1,100 @@
+//! What processes ask for.
+
+use headwater_abi::{Path, Want};
+use headwater_proto::{Input, Rank};
+
+use super::{Event, World};
+use crate::check::{Check, wants_content};
+use crate::site::Waiting;
+use crate::tree::{Item, Outcome};
+
+impl World {
+    pub(super) fn plan_workload(&mut self) {
+        for rank in 1..self.sites.len() as u32 {
+            let after = self.random.below(100);
+            self.schedule(after, Event::Connect(Rank(rank)));
+        }
+        if self.random.chance(500) {
+            self.script = (0..40).map(|_| self.random_request()).collect();
+        }
+        for _ in 0..self.options.requests {
+            let after = self.random.below(self.options.duration_ms);
+            self.schedule(after, Event::Request { must_succeed: self.options.is_calm() });
+            if self.random.chance(self.options.node_death) {
+                self.schedule(after, Event::Death);
+            }
+        }
+    }
+
+    /// Requests that must succeed, now that nothing fails any more.
+    pub(super) fn plan_epilogue(&mut self) {
+        self.script.clear();
+        for _ in 0..self.options.requests.min(50) {
+            let after = self.random.below(self.options.duration_ms);
+            self.schedule(after, Event::Request { must_succeed: true });
+        }
+    }
+
+    pub(super) fn request(&mut self, must_succeed: bool) -> Check {
+        let rank = Rank(self.random.below(self.sites.len() as u64) as u32);
+        if !self.site(rank).is_alive {
+            return Ok(());
+        }
+        let at = self.script_at.entry(rank).or_default();
+        let scripted = self.script.get(*at).cloned();
+        *at += 1;
+        let (path, mut want) = scripted.unwrap_or_else(|| self.random_request());
+        if self.random.chance(self.options.live) {
+            want = if self.random.chance(200) { Want::LIVE | Want::TREE } else { Want::LIVE };
+        }
+        let must_succeed = must_succeed && self.can_succeed(rank, &path, want);
+        let client = self.next_client();
+        self.summary.requests += 1;
+        self.site_mut(rank).waiting.insert(client, Waiting { path: path.clone(), want, must_succeed });
+        if self.random.chance(self.options.client_gone) {
+            let after = self.random.below(50);
+            self.schedule(after, Event::Local(rank, Input::ClientGone { client }));
+        }
+        self.give(rank, Input::Request { client, path, want })
+    }
+
+    /// Whether nothing stands between a request and its answer.
+    fn can_succeed(&self, rank: Rank, path: &Path, want: Want) -> bool {
+        let is_connected = std::iter::successors(Some(rank), |&r| self.topology.parent(r))
+            .all(|r| self.site(r).is_alive && (r == Rank::ROOT || self.wires[r.0 as usize].is_up));
+        let fits = self.limits.store_bytes_max >= 1 << 30 || !wants_content(want);
+        let is_lasting = |outcome: &Outcome| match outcome {
+            Outcome::Found(at) => !matches!(self.tree.item(at), Some(Item::File { is_readable: false, .. })),
+            _ => true,
+        };
+        // What the job changes on the way may be on its way as well.
+        let is_live = self.sites.iter().any(|site| !site.live.is_empty());
+        is_connected && fits && !is_live && is_lasting(&self.truth(path, want))
+    }
+
+    fn random_request(&mut self) -> (Path, Want) {
+        let paths: Vec<Path> = self.tree.paths().cloned().collect();
+        let mut path = self.random.pick(&paths).clone();
+        for _ in 0..self.random.below(3) {
+            let tail: &[u8] = match self.random.below(8) {
+                0 => b"absent",
+                1 => b"..",
+                2..5 => self.random.pick(&paths).name(),
+                _ => continue,
+            };
+            path = path.join(tail).unwrap_or(path);
+        }
+        if self.random.chance(20) {
+            path = Path::new(b"/etc/passwd").expect("an absolute path");
+        }
+        let want = match self.random.below(8) {
+            0 => Want::ATTR,
+            1 => Want::ATTR | Want::NO_FOLLOW,
+            2 => Want::LISTING,
+            3..6 => Want::LOADABLE,
+            6 => Want::EXECUTE,
+            _ => Want::WHOLE,
+        };
+        (path, want)
+    }
+}

@@ -1,0 +1,136 @@
+//! What the options of `headwater run` change, and what they do not.
+
+use headwater_tests::counting_fs::{Caching, Mounted};
+use headwater_tests::harness::{Fixture, Headwater, Program, headwater_binary, skipped};
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn every_process_knows_its_place() {
+    let fixture = Fixture::new("place");
+    let script = "echo $HEADWATER_NODE/$HEADWATER_NODES $HEADWATER_RANK/$HEADWATER_RANKS";
+    let session = fixture.headwater().on(2, 3).run(&Program::shell(script));
+    let expected = ["0/2 0/6", "0/2 1/6", "0/2 2/6", "1/2 3/6", "1/2 4/6", "1/2 5/6"];
+    assert_eq!(sorted(&session.output.stdout), expected);
+    assert_eq!((session.number("nodes"), session.number("processes")), (2, 6));
+}
+
+#[test]
+fn every_policy_and_shape_gives_the_same() {
+    let fixture = Fixture::new("policy");
+    fixture.library("lib/libdep.so", "dep", &[]);
+    fixture.library("lib/libx.so", "x", &["-L{shared}/lib", "-ldep", "-Wl,-rpath,$ORIGIN"]);
+    fixture.file("data", vec![7; 2 << 20], 0o644);
+    let app = fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]);
+    let data = fixture.path("data").display().to_string();
+    let program = Program::new(app).args(["open=libx.so", "call=dep", "exec=/usr/bin/cksum", &data, "open=libnope.so"]);
+    let plain = program.run();
+    for policy in ["--push", "--pull", "--adaptive"] {
+        for fan_out in ["1", "2", "16"] {
+            let headwater = fixture.headwater().on(5, 1).option(policy).option("--fan-out").option(fan_out);
+            let session = headwater.run(&program);
+            let shape = format!("{policy} --fan-out {fan_out}: {session:#?}");
+            assert_eq!(sorted(&session.output.stdout), sorted(&plain.stdout.repeat(5)), "{shape}");
+            assert_eq!(session.number("shared_fs.files_read"), 4, "{shape}");
+            assert_eq!(session.number("clients.fallbacks"), 0, "{shape}");
+        }
+    }
+}
+
+#[test]
+fn one_rank_in_a_path_of_its_own() {
+    let fixture = Fixture::new("mpmd");
+    for rank in 0..4 {
+        fixture.file(&format!("data/{rank}"), format!("of {rank}\n"), 0o644);
+    }
+    let script = format!("cat {}/$HEADWATER_RANK", fixture.path("data").display());
+    for policy in ["--push", "--pull", "--adaptive"] {
+        let session = fixture.headwater().on(4, 1).option(policy).run(&Program::shell(&script));
+        assert_eq!(sorted(&session.output.stdout), ["of 0", "of 1", "of 2", "of 3"], "{policy}");
+    }
+}
+
+#[test]
+fn what_is_excluded_is_left_to_the_original() {
+    let fixture = Fixture::new("exclude");
+    fixture.file("in/file", "in\n", 0o644);
+    fixture.file("out/file", "out\n", 0o644);
+    let mut mounted = match Mounted::new(&fixture.shared(), 1, Caching::NONE) {
+        Ok(mounted) => mounted,
+        Err(reason) => return skipped(reason),
+    };
+    let (inside, outside) = (mounted.path().join("in/file"), mounted.path().join("out/file"));
+    let script = format!("cat {0} {1} {0} {1}", inside.display(), outside.display());
+    let headwater = Headwater::new(mounted.path()).option("--exclude").option(mounted.path().join("out"));
+    let session = headwater.on(1, 2).run(&Program::shell(&script));
+    assert_eq!(session.output.stdout, "in\nout\nin\nout\n".repeat(2));
+    let counts = mounted.counts();
+    assert_eq!(counts["paths"]["in/file"]["open"], 1, "{counts:#}");
+    assert_eq!(counts["paths"]["out/file"]["open"], 4, "{counts:#}");
+}
+
+#[test]
+fn options_are_variables_too() {
+    let fixture = Fixture::new("variables");
+    fixture.file("data", "data\n", 0o644);
+    let run = Program::new(headwater_binary()).arg("run").arg("--").arg("cat").arg(fixture.path("data"));
+    let summary = fixture.outside("summary.json");
+    let run = run
+        .env("HEADWATER_SHARED", fixture.shared())
+        .env("HEADWATER_NODES", "2")
+        .env("HEADWATER_PPN", "3")
+        .env("HEADWATER_SUMMARY_JSON", &summary);
+    assert_eq!(run.run().stdout, "data\n".repeat(6));
+    let summary = std::fs::read(&summary).expect("the variable names it");
+    let summary: serde_json::Value = serde_json::from_slice(&summary).expect("it is JSON");
+    assert_eq!(summary["processes"], 6);
+    assert_eq!(summary["shared_fs"]["files_read"], 1, "{summary:#}");
+}
+
+#[test]
+fn the_scope_is_shown_and_explained() {
+    let fixture = Fixture::new("scope");
+    fixture.file("data", "data\n", 0o644);
+    let shared = fixture.shared().display().to_string();
+    let run = Program::new(headwater_binary()).args(["run", "--show-scope", "--shared", &shared, "--", "true"]);
+    let output = run.run();
+    assert!(output.stdout.contains(&shared) || output.stderr.contains(&shared), "{output:?}");
+}
+
+#[test]
+fn a_wrong_command_line_is_refused_by_name() {
+    let cases = [
+        (&["run"][..], "PROGRAM"),
+        (&["run", "--nodes", "0", "--", "true"], "--nodes"),
+        (&["run", "--store-max", "lots", "--", "true"], "--store-max"),
+        (&["run", "--no-such-option", "--", "true"], "--no-such-option"),
+    ];
+    for (arguments, named) in cases {
+        let output = Program::new(headwater_binary()).args(arguments).run();
+        assert_eq!(output.status, 125, "{arguments:?}: {output:?}");
+        assert!(output.stderr.contains(named), "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_said_and_the_program_runs() {
+    let fixture = Fixture::new("warn");
+    let app = fixture.build("tool.c", "bin/tool", &[]).display().to_string();
+    let shared = fixture.shared().display().to_string();
+    let long = format!("/dev/shm/{}", "x".repeat(120));
+    let cases = [
+        (["--shared", &shared, "--store", "/no/such/store"], "/no/such/store"),
+        (["--shared", &shared, "--store", &long], &long),
+        (["--shared", "/no/such/dir", "--ppn", "1"], "/no/such/dir"),
+    ];
+    let plain = Program::new(&app).run();
+    for (options, named) in cases {
+        let output = Program::new(headwater_binary()).arg("run").args(options).args(["--", &app]).run();
+        assert_eq!((output.status, &output.stdout), (plain.status, &plain.stdout), "{options:?}: {output:?}");
+        assert!(output.stderr.contains(named), "{options:?}: {output:?}");
+    }
+}

@@ -1,0 +1,81 @@
+//! Each function that the audit shim stands for, called in every way that the programs of
+//! `shim/audit/tests/wrap` know, gives what it gives without Headwater.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use headwater_tests::harness::{Fixture, Headwater, Program, is_root, skipped};
+use headwater_tests::workspace;
+
+const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+
+fn sources() -> PathBuf {
+    workspace().join("shim/audit/tests/wrap")
+}
+
+fn build(fixture: &Fixture, name: &str) -> PathBuf {
+    let source = sources().join(format!("{name}.c"));
+    fixture.build(source.to_str().expect("the workspace's path is text"), &format!("build/{name}"), &[])
+}
+
+/// Makes `tree` anew.
+fn tree(fixture: &Fixture) -> PathBuf {
+    let tree = fixture.path("tree");
+    if tree.exists() {
+        std::fs::remove_dir_all(&tree).expect("an own directory");
+    }
+    let mut command = Command::new("sh");
+    command.arg(sources().join("fixture.sh")).arg(&tree).env("PROGRAM", fixture.path("build/execs"));
+    assert!(command.status().expect("there is a shell").success());
+    tree
+}
+
+fn check(name: &str, session: impl Fn(Headwater) -> Headwater) {
+    let fixture = Fixture::new(name);
+    build(&fixture, "execs");
+    let program = Program::new(build(&fixture, name)).arg(tree(&fixture));
+    session(fixture.headwater()).same_output(&program);
+}
+
+fn check_for_everybody(name: &str) {
+    check(name, |session| session);
+    if !is_root() {
+        return skipped("another user's permissions need root");
+    }
+    check(name, |session| session.behind(&NOBODY));
+}
+
+#[test]
+fn stat_and_access() {
+    check_for_everybody("stats");
+}
+
+#[test]
+fn open_and_fopen() {
+    check_for_everybody("opens");
+}
+
+#[test]
+fn directory_streams() {
+    check_for_everybody("dirs");
+}
+
+#[test]
+fn readlink_and_realpath() {
+    check_for_everybody("links");
+}
+
+#[test]
+fn exec_and_posix_spawn() {
+    check_for_everybody("execs");
+}
+
+#[test]
+fn what_changes_the_tree() {
+    let fixture = Fixture::new("writes");
+    build(&fixture, "execs");
+    let program = Program::new(build(&fixture, "writes")).arg(tree(&fixture));
+    let plain = program.run();
+    tree(&fixture);
+    fixture.headwater().run(&program).output.assert_same(&plain);
+}

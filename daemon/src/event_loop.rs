@@ -252,6 +252,7 @@ impl Daemon {
         for input in lost {
             self.feed(input);
         }
+        self.store.tick(now);
         if self.node.poll_timeout().is_some_and(|due| due <= now) {
             self.node.handle_timeout(now);
         }
@@ -288,7 +289,8 @@ impl Daemon {
             return Some(Duration::ZERO);
         }
         let ready = (!self.is_ready).then_some(PARENT_WAIT_MS_MAX);
-        let due = [self.node.poll_timeout(), self.clients.next_tick(), self.links.next_tick(), ready];
+        let due =
+            [self.node.poll_timeout(), self.clients.next_tick(), self.links.next_tick(), self.store.next_tick(), ready];
         let due = due.into_iter().flatten().min()?;
         Some(Duration::from_millis(due.saturating_sub(self.now())))
     }

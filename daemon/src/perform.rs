@@ -163,8 +163,9 @@ impl Daemon {
     }
 
     fn evict(&mut self, path: Path) {
+        let now = self.now();
         let table = &mut self.table;
-        let result = self.store.evict(&path, || table.evicted(&path));
+        let result = self.store.evict(now, &path, || table.evicted(&path));
         if let Err(error) = result {
             if error.kind() != io::ErrorKind::WouldBlock {
                 tracing::warn!(%path, %error, "a file can't be removed from the store");

@@ -62,7 +62,7 @@ impl Reader {
         let target = order.incoming.create(attr.size).map_err(|error| refused(order, &error))?;
         tell(FileNews::Opened(head.clone()));
         Copy { reader: self, order, head: &head, source: &source, target: &target }.run(buffer, prefix_bytes, tell)?;
-        let after = self.attr(&source, b"").map_err(original)?;
+        let after = self.version(&source).map_err(original)?;
         if !is_same_version(&attr, &after) {
             return Err(changed(&order.path));
         }

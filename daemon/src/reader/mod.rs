@@ -114,12 +114,19 @@ impl Reader {
 
     /// The attributes of what `name` in `directory` is; of `directory` itself if `name` is empty.
     fn attr(&self, directory: impl AsFd, name: &[u8]) -> Result<Attr, Errno> {
+        self.statx(directory, name, StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID)
+    }
+
+    /// What shows whether an open file has changed. Asking for no more lets a file system answer from
+    /// what it knows: reading, for one, makes it forget the access time.
+    fn version(&self, file: impl AsFd) -> Result<Attr, Errno> {
+        self.statx(file, b"", StatxFlags::INO | StatxFlags::SIZE | StatxFlags::MTIME)
+    }
+
+    fn statx(&self, directory: impl AsFd, name: &[u8], wanted: StatxFlags) -> Result<Attr, Errno> {
         self.count_operation();
-        let flags = AtFlags::SYMLINK_NOFOLLOW
-            | AtFlags::NO_AUTOMOUNT
-            | if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::empty() };
-        let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-        statx(directory, name, flags, wanted).map(|statx| attr_of(&statx))
+        let place = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
+        statx(directory, name, place | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
     }
 
     /// Tries until the answer is the shared file system's own. A shortage of this machine's, which

@@ -6,6 +6,7 @@
 //! place, so its inode stays. Only the event loop changes the mirror; readers write the files that
 //! they are given. Nothing here is mapped.
 
+mod hidden;
 mod incoming;
 mod lease;
 
@@ -21,9 +22,11 @@ use std::sync::Arc;
 
 use headwater_abi::wire::FileHead;
 use headwater_abi::{Attr, Path};
+use headwater_proto::Time;
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
+use self::hidden::Hidden;
 pub(crate) use self::incoming::Incoming;
 use crate::layout::NodeDir;
 
@@ -40,6 +43,7 @@ pub(crate) struct Store {
     parent: Option<(Path, Rc<OwnedFd>)>,
     scope: Vec<(bool, Path)>,
     incoming: HashMap<Path, Arc<Incoming>>,
+    hidden: Hidden,
     next_number: u64,
     bytes: u64,
 }
@@ -58,6 +62,7 @@ impl Store {
             parent: None,
             scope,
             incoming: HashMap::new(),
+            hidden: Hidden::default(),
             next_number: 0,
             bytes: 0,
         })
@@ -81,7 +86,8 @@ impl Store {
         }
         self.next_number += 1;
         let copy = self.copy_of(path);
-        let before = std::fs::symlink_metadata(&copy).ok().filter(|metadata| metadata.is_file());
+        let is_hidden = self.hidden.contains(path);
+        let before = std::fs::symlink_metadata(&copy).ok().filter(|metadata| metadata.is_file() && !is_hidden);
         let file = if before.is_some() { copy } else { self.incoming_dir.join(self.next_number.to_string()) };
         let incoming = Arc::new(Incoming::new(self.next_number, file, before));
         self.incoming.insert(path.clone(), Arc::clone(&incoming));
@@ -136,10 +142,20 @@ impl Store {
 
     /// Gives complete content a second name.
     pub(crate) fn hard_link(&mut self, path: &Path, target: &Path) -> io::Result<u64> {
-        let from = self.copy_of(target);
+        let (from, to) = (self.copy_of(target), self.copy_of(path));
         let parent = self.parent(path)?;
+        if self.hidden.contains(path) {
+            self.next_number += 1;
+            let beside = self.incoming_dir.join(self.next_number.to_string());
+            std::fs::hard_link(&from, &beside)?;
+            self.replaced(path);
+            rustix::fs::renameat(rustix::fs::CWD, &beside, &*parent, path.name())?;
+            // Renaming one name of a file to another of its names is nothing.
+            let _ = std::fs::remove_file(&beside);
+            return Ok(std::fs::symlink_metadata(to)?.ino());
+        }
         match rustix::fs::linkat(rustix::fs::CWD, &from, &*parent, path.name(), AtFlags::empty()) {
-            Ok(()) | Err(Errno::EXIST) => Ok(std::fs::symlink_metadata(self.copy_of(path))?.ino()),
+            Ok(()) | Err(Errno::EXIST) => Ok(std::fs::symlink_metadata(to)?.ino()),
             Err(error) => Err(error.into()),
         }
     }
@@ -166,29 +182,54 @@ impl Store {
         }
     }
 
-    /// Removes content from the mirror, unless a process has it open or mapped: then
-    /// [`io::ErrorKind::WouldBlock`]. `hide` is called once it is sure that nobody has; who finds the
-    /// copy until then waits in open, and gets the whole file.
-    pub(crate) fn evict(&mut self, path: &Path, hide: impl FnOnce()) -> io::Result<()> {
+    /// Gives up content, unless a process has it open or mapped: then
+    /// [`io::ErrorKind::WouldBlock`]. `hide` is called once it is sure that nobody has; the copy goes
+    /// some time later, in [`Store::tick`].
+    pub(crate) fn evict(&mut self, now: Time, path: &Path, hide: impl FnOnce()) -> io::Result<()> {
         if self.incoming.contains_key(path) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let copy = self.copy_of(path);
-        let file = match File::open(&copy) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        match File::open(self.copy_of(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => hide(),
+            file => {
+                lease::take(&file?)?;
                 hide();
-                return Ok(());
+                self.hidden.add(path, now);
             }
-            result => result?,
-        };
-        lease::take(&file)?;
-        hide();
-        let metadata = file.metadata()?;
-        std::fs::remove_file(&copy)?;
-        if metadata.nlink() == 1 {
-            self.bytes = self.bytes.saturating_sub(metadata.blocks() * 512);
         }
         Ok(())
+    }
+
+    /// Removes evicted copies whose time has come. Who opened one meanwhile keeps it.
+    pub(crate) fn tick(&mut self, now: Time) {
+        for path in self.hidden.take_due(now) {
+            let copy = self.copy_of(&path);
+            self.forget_bytes(&copy);
+            if let Err(error) = std::fs::remove_file(&copy) {
+                tracing::warn!(%path, %error, "an evicted file could not be removed from the store");
+            }
+        }
+    }
+
+    /// When [`Store::tick`] is due.
+    pub(crate) fn next_tick(&self) -> Option<Time> {
+        self.hidden.next()
+    }
+
+    /// Something new is about to take the place of an evicted copy.
+    fn replaced(&mut self, path: &Path) {
+        if self.hidden.remove(path) {
+            self.forget_bytes(&self.copy_of(path));
+        }
+    }
+
+    /// The copy's last name goes.
+    fn forget_bytes(&mut self, copy: &std::path::Path) {
+        if let Ok(metadata) = std::fs::symlink_metadata(copy)
+            && metadata.nlink() == 1
+        {
+            self.bytes = self.bytes.saturating_sub(metadata.blocks() * 512);
+        }
     }
 
     fn place(&mut self, path: &Path, incoming: &Incoming, attr: &Attr) -> io::Result<Metadata> {
@@ -199,6 +240,7 @@ impl Store {
         file.set_permissions(Permissions::from_mode(attr.mode & MODE_KEPT | 0o400))?;
         if !incoming.is_in_place() {
             let parent = self.parent(path)?;
+            self.replaced(path);
             rustix::fs::renameat(rustix::fs::CWD, &incoming.file, &*parent, path.name())?;
         }
         file.metadata()
@@ -373,13 +415,39 @@ mod tests {
         store.hard_link(&path("/sw/g"), &path("/sw/f")).unwrap();
         let (bytes, file) = (store.bytes(), File::open(store.copy_of(&path("/sw/f"))).unwrap());
         let mut hidden = 0;
-        let refused = store.evict(&path("/sw/f"), || hidden += 1).unwrap_err();
+        let refused = store.evict(0, &path("/sw/f"), || hidden += 1).unwrap_err();
         assert_eq!((refused.kind(), hidden), (io::ErrorKind::WouldBlock, 0));
         drop(file);
-        store.evict(&path("/sw/f"), || hidden += 1).unwrap();
+        store.evict(0, &path("/sw/f"), || hidden += 1).unwrap();
+        let due = store.next_tick().unwrap();
+        store.tick(due);
         assert_eq!((hidden, store.bytes()), (1, bytes), "its other name keeps the bytes");
-        store.evict(&path("/sw/g"), || hidden += 1).unwrap();
-        assert_eq!((hidden, store.bytes()), (2, 0));
+        store.evict(due, &path("/sw/g"), || hidden += 1).unwrap();
+        store.tick(store.next_tick().unwrap());
+        assert_eq!((hidden, store.bytes(), store.next_tick()), (2, 0, None));
+    }
+
+    #[test]
+    fn who_comes_just_after_an_eviction_finds_the_copy() {
+        let (_dir, mut store) = store();
+        let (f, g) = (path("/sw/f"), path("/sw/g"));
+        put(&mut store, "/sw/f", b"content", &[(0, 7)]);
+        let bytes = store.bytes();
+        store.evict(0, &f, || ()).unwrap();
+        let due = store.next_tick().unwrap();
+        store.tick(due - 1);
+        assert_eq!(std::fs::read(store.copy_of(&f)).unwrap(), b"content");
+
+        put(&mut store, "/sw/f", b"content", &[(0, 7)]);
+        store.tick(due);
+        assert_eq!((std::fs::read(store.copy_of(&f)).unwrap(), store.bytes()), (b"content".to_vec(), bytes));
+
+        put(&mut store, "/sw/g", b"content", &[(0, 7)]);
+        store.evict(due, &f, || ()).unwrap();
+        let ino = store.hard_link(&f, &g).unwrap();
+        store.tick(due * 2);
+        assert_eq!(std::fs::metadata(store.copy_of(&f)).unwrap().ino(), ino);
+        assert_eq!((store.bytes(), std::fs::read_dir(&store.incoming_dir).unwrap().count()), (bytes, 0));
     }
 
     #[test]

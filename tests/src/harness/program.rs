@@ -109,6 +109,7 @@ impl Program {
         let mut command = Command::new(&self.argv[0]);
         command
             .args(&self.argv[1..])
+            .env_remove("LD_LIBRARY_PATH") // cargo's
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(copy(&stdout))

@@ -37,3 +37,12 @@ fn the_auxiliary_vector_has_the_original_name() {
     fixture.build("loader.c", "bin/app", &[]);
     fixture.headwater().same(&Program::new(fixture.path("bin/app")).arg("execfn"));
 }
+
+#[test]
+fn a_static_program_is_left_alone() {
+    let fixture = Fixture::new("static");
+    let tool = fixture.build("tool.c", "bin/tool", &["-static"]);
+    let app = fixture.build("loader.c", "bin/app", &[]);
+    fixture.headwater().same_output(&Program::new(&tool).arg("a"));
+    fixture.headwater().same_output(&Program::new(app).args([&format!("exec={}", tool.display()), "a"]));
+}

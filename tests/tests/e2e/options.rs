@@ -67,7 +67,7 @@ fn what_is_excluded_is_left_to_the_original() {
     let script = format!("cat {0} {1} {0} {1}", inside.display(), outside.display());
     let headwater = Headwater::new(mounted.path()).option("--exclude").option(mounted.path().join("out"));
     let session = headwater.on(1, 2).run(&Program::shell(&script));
-    assert_eq!(session.output.stdout, "in\nout\nin\nout\n".repeat(2));
+    assert_eq!(sorted(&session.output.stdout), ["in", "in", "in", "in", "out", "out", "out", "out"]);
     let counts = mounted.counts();
     assert_eq!(counts["paths"]["in/file"]["open"], 1, "{counts:#}");
     assert_eq!(counts["paths"]["out/file"]["open"], 4, "{counts:#}");

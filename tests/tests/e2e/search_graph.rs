@@ -84,14 +84,17 @@ fn build(draw: &mut Draw, fixture: &Fixture) -> Program {
 fn random_graphs_resolve_alike() {
     let first = std::env::var("HEADWATER_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = first.map_or(1..=6, |seed: u64| seed..=seed);
+    let (mut loaded, mut all) = (0, 0);
     for seed in seeds {
         println!("seed {seed}: repeat with HEADWATER_TEST_SEED={seed}");
         let mut draw = Draw(seed);
         let fixture = Fixture::new("graph");
         let app = build(&mut draw, &fixture).args(["call=g0", "objects", "links", "open=libg5.so", "origin"]);
-        fixture.headwater().same_output(&app);
+        loaded += usize::from(fixture.headwater().same_output(&app).output.status == 0);
+        all += 1;
         let path =
             format!("LD_LIBRARY_PATH={}", draw.search_path(&fixture).replace("$ORIGIN", ".").replace("${ORIGIN}", "."));
         fixture.headwater().same_output(&app.in_dir(fixture.path("d0")).behind(["env", &path]));
     }
+    assert!(loaded * 2 >= all, "most graphs are complete: {loaded} of {all}");
 }

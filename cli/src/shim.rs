@@ -8,6 +8,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::ptr;
 
+use headwater_abi::Want;
+
 use crate::launch::TABLE;
 
 /// What executing a file comes to.
@@ -26,12 +28,12 @@ pub enum Resolved {
     },
 }
 
-/// Where a library is.
+/// Where a file is.
 #[derive(Debug)]
 pub enum Found {
     /// Where its path says, if anywhere.
     Original,
-    /// Its copy is here, with the parts that a loader reads.
+    /// Its copy is here, with the parts that were wanted.
     Copy(PathBuf),
     /// Nowhere.
     Nothing,
@@ -41,8 +43,6 @@ const HW_PATH_MAX: usize = 4096;
 /// `enum hw_answer` of `shim.h`.
 const HW_FAILS: c_int = 1;
 const HW_KNOWN: c_int = 2;
-/// `HW_WANT_LOADABLE` of `client.h`.
-const HW_WANT_LOADABLE: c_uint = 4;
 /// Slots that `hw_exec_resolve` may need beyond the arguments.
 const EXTRA_ARGUMENTS: usize = 3;
 
@@ -87,12 +87,12 @@ pub fn attach(table: &Path) {
     unsafe { hw_attach(envp.as_ptr()) };
 }
 
-/// Where the library with this absolute path is.
-pub fn find_library(path: &Path) -> Found {
+/// Where the file with this absolute path is.
+pub fn find(path: &Path, want: Want) -> Found {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return Found::Nothing };
     let mut found = Box::new(MaybeUninit::<HwFound>::zeroed());
     // SAFETY: the path is NUL-terminated and found is writable; both outlive the call.
-    match unsafe { hw_resolve(libc::AT_FDCWD, path.as_ptr(), HW_WANT_LOADABLE, found.as_mut_ptr()) } {
+    match unsafe { hw_resolve(libc::AT_FDCWD, path.as_ptr(), want.bits(), found.as_mut_ptr()) } {
         HW_FAILS => Found::Nothing,
         HW_KNOWN => {
             // SAFETY: numbers, a raw pointer and characters are valid with any content, and were zeroed.

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use headwater_abi::Want;
 use headwater_closure::elf::dynamic::{self, Dynamic};
 use headwater_closure::libraries::{self, Search};
 use object::read::ReadCache;
@@ -39,15 +40,17 @@ pub fn optional_static_tls(program: &Path, table: &Path) -> u64 {
         default_directories: libraries::default_directories(),
     };
     let program = program.canonicalize().unwrap_or_else(|_| program.to_owned());
-    let start_up = read(&program)
-        .map(|executable| libraries::start_up(&program, &executable, &search, &mut |path| read(path)).tls_bytes());
-    let needed = start_up.unwrap_or(0).saturating_add(PADDING_BYTES);
+    // Wanted as the program itself will be, so that it is read but once.
+    let executable = read(&program, Want::EXECUTE).unwrap_or_default();
+    let mut library = |path: &Path| read(path, Want::LOADABLE);
+    let start_up = libraries::start_up(&program, &executable, &search, &mut library);
+    let needed = start_up.tls_bytes().saturating_add(PADDING_BYTES);
     DEFAULT_BYTES + needed.clamp(START_UP_BYTES_MIN, START_UP_BYTES_MAX)
 }
 
 /// The dynamic section of a file, from the node's copy if the session serves it.
-fn read(path: &Path) -> Option<Dynamic> {
-    let file: PathBuf = match shim::find_library(path) {
+fn read(path: &Path, want: Want) -> Option<Dynamic> {
+    let file: PathBuf = match shim::find(path, want) {
         Found::Original => path.to_owned(),
         Found::Copy(copy) => copy,
         Found::Nothing => return None,

@@ -80,9 +80,19 @@ pub struct Scope {
 /// A directory that code may come from.
 struct Candidate {
     path: PathBuf,
-    /// True if it is the top of an installation, with `bin`, `lib` and so on below it.
-    prefix: bool,
+    kind: Kind,
     reason: String,
+}
+
+/// What a candidate is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A directory that is searched.
+    Directory,
+    /// The top of an installation, with `bin`, `lib` and so on below it.
+    Prefix,
+    /// A directory that an installation may have; not to be probed for where it would be served anyway.
+    Usual,
 }
 
 impl Scope {
@@ -142,6 +152,9 @@ impl Scope {
     }
 
     fn consider(&mut self, candidate: Candidate, protected: &Protected, excluded: &[PathBuf], world: World<'_>) {
+        if candidate.kind == Kind::Usual && self.includes(&clean(&candidate.path)) {
+            return;
+        }
         let forms = forms(&candidate.path);
         let Some(canonical) = forms.last() else { return };
         if self.refused.iter().any(|r| r.path == candidate.path) {
@@ -167,11 +180,11 @@ impl Scope {
                     self.add(true, path, &format!("{} ({network})", candidate.reason));
                 }
             }
-            Verdict::Protected(_) if candidate.prefix => {
+            Verdict::Protected(_) if candidate.kind == Kind::Prefix => {
                 for name in SOFTWARE {
                     let path = candidate.path.join(name);
                     let reason = format!("{name} of the {}", candidate.reason);
-                    self.consider(Candidate { path, prefix: false, reason }, protected, excluded, world);
+                    self.consider(Candidate { path, kind: Kind::Usual, reason }, protected, excluded, world);
                 }
             }
             Verdict::Protected(what) => self.refused.push(refuse(format!("it is {what}"))),

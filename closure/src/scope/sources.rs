@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use object::read::ReadCache;
 
-use super::{Candidate, World, set};
+use super::{Candidate, Kind, World, set};
 use crate::elf::dynamic;
 use crate::{program, search_path};
 
@@ -103,11 +103,11 @@ struct Found<'a> {
 
 impl Found<'_> {
     fn directory(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>) {
-        self.candidates.push(Candidate { path: path.into(), prefix: false, reason: reason.into() });
+        self.candidates.push(Candidate { path: path.into(), kind: Kind::Directory, reason: reason.into() });
     }
 
     fn prefix(&mut self, path: impl Into<PathBuf>, reason: impl Into<String>) {
-        self.candidates.push(Candidate { path: path.into(), prefix: true, reason: reason.into() });
+        self.candidates.push(Candidate { path: path.into(), kind: Kind::Prefix, reason: reason.into() });
     }
 
     /// The directories of a program, of what it links to, and of what interprets it.
@@ -119,6 +119,7 @@ impl Found<'_> {
                 self.installation(path, interpreter);
             }
         }
+        self.python_environment(program);
         let Ok(mut file) = File::open(&canonical) else { return };
         match script_interpreter(&mut file) {
             Some(words) if scripts > 0 => self.script(&words, scripts),
@@ -132,28 +133,26 @@ impl Found<'_> {
         let Some(directory) = program.parent() else { return };
         let shown = program.display();
         self.directory(directory, format!("directory of {shown}"));
-        if interpreter {
-            self.python_environment(program, directory);
-        }
         let Some(top) = directory.parent().filter(|_| directory.ends_with("bin")) else { return };
         if interpreter {
             self.prefix(top, format!("prefix of {shown}"));
         } else {
             for name in ["lib", "lib64", "libexec", "share"] {
-                self.directory(top.join(name), format!("{name} beside the bin of {shown}"));
+                let reason = format!("{name} beside the bin of {shown}");
+                self.candidates.push(Candidate { path: top.join(name), kind: Kind::Usual, reason });
             }
         }
     }
 
     /// What Python's `site` looks at: the base of a virtual environment, and the user's packages.
-    fn python_environment(&mut self, program: &Path, directory: &Path) {
+    fn python_environment(&mut self, program: &Path) {
         if !base_name(program).is_some_and(|name| name == "python" || name == "pypy") {
             return;
         }
         if let Some(home) = set(self.world, "HOME").filter(|_| set(self.world, "PYTHONNOUSERSITE").is_none()) {
             self.directory(Path::new(&home).join(".local/lib"), "packages that the user installed for Python");
         }
-        let configuration = directory.parent().map(|top| top.join("pyvenv.cfg"));
+        let configuration = program.ancestors().nth(2).map(|top| top.join("pyvenv.cfg"));
         let Some((configuration, text)) = configuration.and_then(|c| Some((c.clone(), read_text(&c)?))) else { return };
         let home = text.lines().filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == "home");
         if let Some((_, home)) = home {

@@ -100,6 +100,11 @@ impl Reader {
             format.set(State::NATIVE_OBJECT, object.as_ref().is_some_and(|object| object.native));
             format.set(State::SCRIPT, prefix.starts_with(b"#!"));
         }
+        // Only these are ever executed from the store; a library with mode 0755 costs no question.
+        let is_program = match &object {
+            Some(object) => object.has_interpreter,
+            None => order.have.is_some() || format.contains(State::SCRIPT),
+        };
         let all = if attr.size > 0 { vec![(0, attr.size)] } else { Vec::new() };
         let ranges: Arc<[(u64, u64)]> = match object {
             Some(object) if order.aspect == Aspect::Loadable => object.ranges.into(),
@@ -107,7 +112,8 @@ impl Reader {
         };
         let whole = *ranges == *all;
         // Whoever has all bytes may come to execute them, without asking again.
-        format.set(State::EXECUTABLE, (order.execute || whole) && self.is_executable(order, source, &attr));
+        let may_be_executed = is_program && (order.execute || whole);
+        format.set(State::EXECUTABLE, may_be_executed && self.is_executable(order, source, &attr));
         FileHead { attr, format: format.bits(), ranges, whole }
     }
 

@@ -101,7 +101,7 @@ impl FileHead {
     }
 }
 
-/// A sender's number for a file that it is sending; chosen by the sender, never reused on a link.
+/// A sender's number for a file that it is sending; on a link the numbers ascend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TransferId(pub u64);
 

@@ -16,12 +16,13 @@ use loom::thread;
 const GEOMETRY: Geometry = Geometry { slot_count: 4, ino_slot_count: 4, heap_bytes: 512 };
 
 type Table = Arc<Vec<AtomicU64>>;
+type TableWriter<'a> = Writer<'a, fn(u64) -> bool>;
 
 fn table() -> Table {
     Arc::new((0..GEOMETRY.total_bytes() / 8).map(|_| AtomicU64::new(0)).collect())
 }
 
-fn writer(words: &Table) -> Writer<'_, fn(u64) -> bool> {
+fn writer(words: &Table) -> TableWriter<'_> {
     let header = Header {
         generation: 1,
         scope: Vec::new(),
@@ -42,7 +43,7 @@ fn attr(kind: u32) -> Attr {
 }
 
 /// Runs `write` against `readers` threads that each `look` at the table once.
-fn check(readers: usize, write: fn(&mut Writer<'_, fn(u64) -> bool>), look: fn(&Reader<'_>)) {
+fn check(readers: usize, write: fn(&mut TableWriter<'_>), look: fn(&Reader<'_>)) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(move || {

@@ -35,8 +35,7 @@ fn expected() -> BTreeMap<String, u64> {
     add("sizeof(struct hw_attr)", ATTR_WORDS as u64 * 8);
     add("sizeof(struct hw_listing)", 8);
     add("sizeof(struct hw_listing_entry)", 16);
-    for (name, value) in
-        [("HW_PENDING", Status::Pending), ("HW_DONE", Status::Done), ("HW_FALLBACK", Status::Fallback)]
+    for (name, value) in [("HW_PENDING", Status::Pending), ("HW_DONE", Status::Done), ("HW_FALLBACK", Status::Fallback)]
     {
         add(name, value as u64);
     }
@@ -171,9 +170,30 @@ fn show(expression: &str) -> String {
 #[test]
 fn attributes_agree() {
     let names = [
-        "mode", "nlink", "uid", "gid", "ino", "dev_major", "dev_minor", "rdev_major", "rdev_minor", "size", "blocks",
-        "blksize", "mask", "attributes", "attributes_mask", "atime_s", "mtime_s", "ctime_s", "btime_s", "atime_ns",
-        "mtime_ns", "ctime_ns", "btime_ns", "mnt_id",
+        "mode",
+        "nlink",
+        "uid",
+        "gid",
+        "ino",
+        "dev_major",
+        "dev_minor",
+        "rdev_major",
+        "rdev_minor",
+        "size",
+        "blocks",
+        "blksize",
+        "mask",
+        "attributes",
+        "attributes_mask",
+        "atime_s",
+        "mtime_s",
+        "ctime_s",
+        "btime_s",
+        "atime_ns",
+        "mtime_ns",
+        "ctime_ns",
+        "btime_ns",
+        "mnt_id",
     ];
     let attr = headwater_abi::Attr {
         mode: 1,

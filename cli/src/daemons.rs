@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -15,6 +15,7 @@ use headwater_daemon::{Config, Policy, Report};
 use rustix::io::FdFlags;
 
 use crate::launch;
+use crate::opened::Opened;
 use crate::run::Event;
 use crate::session::Session;
 
@@ -36,6 +37,8 @@ pub struct Shape {
     pub store_bytes_max: u64,
     /// The scope.
     pub scope: Vec<(bool, String)>,
+    /// Files that the reader need not open again.
+    pub opened: Opened,
     /// Whether they tell what they do.
     pub verbose: bool,
 }
@@ -64,7 +67,7 @@ impl Daemons {
         let peers = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
         let mut started = Daemons { daemons: Vec::new() };
         for (rank, listener) in (0..).zip(&listeners) {
-            let config = Config {
+            let mut config = Config {
                 rank,
                 ranks: shape.nodes,
                 fan_out: shape.fan_out,
@@ -77,9 +80,19 @@ impl Daemons {
                 session_lock: session.lock_path(),
                 store_bytes_max: shape.store_bytes_max,
                 scope: shape.scope.clone(),
+                opened: Vec::new(),
                 table: None,
             };
-            let daemon = Daemon::start(&config, listener, shape.verbose, events);
+            let daemon = shape.opened.with(|files| {
+                let mut inherited = vec![listener.as_fd()];
+                if rank == 0 {
+                    let named =
+                        |(path, file): &(PathBuf, BorrowedFd<'_>)| Some((path.to_str()?.to_owned(), file.as_raw_fd()));
+                    config.opened = files.iter().filter_map(named).collect();
+                    inherited.extend(files.iter().map(|(_, file)| *file));
+                }
+                Daemon::start(&config, &inherited, shape.verbose, events)
+            });
             started.daemons.push(daemon.with_context(|| format!("the daemon of node {rank} can't be started"))?);
         }
         Ok(started)
@@ -148,7 +161,7 @@ impl Drop for Daemons {
 }
 
 impl Daemon {
-    fn start(config: &Config, listener: &TcpListener, verbose: bool, events: &Sender<Event>) -> Result<Daemon> {
+    fn start(config: &Config, inherited: &[BorrowedFd<'_>], verbose: bool, events: &Sender<Event>) -> Result<Daemon> {
         let mut command = Command::new(own_executable());
         command.arg0("headwater").arg("daemon").current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -159,10 +172,10 @@ impl Daemon {
             command.env("HEADWATER_LOG", "info");
         }
         let line = serde_json::to_string(config)? + "\n";
-        // Nothing else is started meanwhile, so that only this daemon inherits the socket.
-        rustix::io::fcntl_setfd(listener.as_fd(), FdFlags::empty())?;
+        // Nothing else is started meanwhile, so that only this daemon inherits them.
+        inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::empty()))?;
         let spawned = command.spawn();
-        rustix::io::fcntl_setfd(listener.as_fd(), FdFlags::CLOEXEC)?;
+        inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::CLOEXEC))?;
         let mut process = spawned?;
         let output = process.stdout.take().context("the daemon has no standard output")?;
         let lifeline = process.stdin.take();

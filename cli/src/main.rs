@@ -9,6 +9,7 @@ mod exec;
 mod generate;
 mod launch;
 mod message;
+mod opened;
 mod options;
 mod prepare;
 mod run;

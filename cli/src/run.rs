@@ -17,6 +17,7 @@ use crate::daemons::{Daemons, Shape};
 use crate::exec;
 use crate::launch::{Attachment, Launch};
 use crate::message::{say, show};
+use crate::opened::Opened;
 use crate::options::RunOptions;
 use crate::prepare;
 use crate::session::{Session, base_directory};
@@ -76,7 +77,8 @@ pub fn run(options: &RunOptions) -> Result<u8> {
             return Ok(status);
         }
     };
-    let scope = discover(options, &program, &cwd);
+    let opened = Opened::default();
+    let scope = discover(options, &program, &cwd, &opened);
     if options.show_scope {
         show(stdout(), &scope);
         return Ok(0);
@@ -89,7 +91,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     let mut serving = None;
     let mut off = None;
     if scope.entries.iter().any(|e| e.included) {
-        match serve(options, scope, &sender, &events) {
+        match serve(options, scope, opened, &sender, &events) {
             Ok(started) => serving = Some(started),
             Err(e) => match e.downcast_ref::<Interrupted>() {
                 Some(Interrupted(number)) => return Ok((128 + number) as u8),
@@ -113,9 +115,10 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     Ok(summary.exit_status)
 }
 
-fn discover(options: &RunOptions, program: &Path, cwd: &Path) -> Scope {
+fn discover(options: &RunOptions, program: &Path, cwd: &Path, opened: &Opened) -> Scope {
     let variable = |name: &str| -> Option<OsString> { env::var_os(name) };
-    let world = World { cwd, variable: &variable, network: &network_file_system };
+    let open = |path: &Path| opened.open(path);
+    let world = World { cwd, variable: &variable, network: &network_file_system, open: &open };
     let scope = Scope::discover(program, Named { shared: &options.shared, exclude: &options.exclude }, world);
     for missing in scope.refused.iter().filter(|r| r.reason == "--shared") {
         say(format_args!("warning: {}: {}", missing.path.display(), missing.because));
@@ -124,7 +127,13 @@ fn discover(options: &RunOptions, program: &Path, cwd: &Path) -> Scope {
 }
 
 /// Starts a session and waits until it serves.
-fn serve(options: &RunOptions, mut scope: Scope, sender: &Sender<Event>, events: &Receiver<Event>) -> Result<Serving> {
+fn serve(
+    options: &RunOptions,
+    mut scope: Scope,
+    opened: Opened,
+    sender: &Sender<Event>,
+    events: &Receiver<Event>,
+) -> Result<Serving> {
     let library = prepare::read_audit_library()?;
     let store = store::choose(options.store.as_deref(), options.store_max, options.nodes)?;
     if options.verbose {
@@ -143,6 +152,7 @@ fn serve(options: &RunOptions, mut scope: Scope, sender: &Sender<Event>, events:
         policy: options.policy(),
         store_bytes_max: store.bytes_max,
         scope: scope.pairs(),
+        opened,
         verbose: options.verbose,
     };
     let mut daemons = Daemons::start(&session, &shape, sender)?;

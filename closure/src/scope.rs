@@ -14,6 +14,8 @@ mod sources;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::fs::File;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 pub use network::network_file_system;
@@ -35,6 +37,8 @@ pub struct World<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// The name of the network file system that holds a directory; `None` if it is local.
     pub network: &'a dyn Fn(&Path) -> Option<&'static str>,
+    /// Opens a file for reading. What is opened here need not be opened again by whoever serves it.
+    pub open: &'a dyn Fn(&Path) -> io::Result<File>,
 }
 
 /// What the user names.

@@ -40,6 +40,10 @@ pub struct Config {
     pub store_bytes_max: u64,
     /// Included (`true`) and excluded directories; the longest match decides.
     pub scope: Vec<(bool, String)>,
+    /// Files of the shared file system, by canonical path, that are open already in inherited
+    /// descriptors; the reader opens them no more.
+    #[serde(default)]
+    pub opened: Vec<(String, i32)>,
     /// Sizes of the shared table; the default has room for 131,072 paths.
     #[serde(default)]
     pub table: Option<TableGeometry>,
@@ -252,6 +256,7 @@ mod tests {
             session_lock: "/dev/shm/headwater-0/s/lock".into(),
             store_bytes_max: 1 << 30,
             scope: vec![(true, "/lustre/sw".into()), (false, "/lustre/sw/home".into())],
+            opened: Vec::new(),
             table: None,
         }
     }

@@ -20,7 +20,7 @@ use crate::layout::{GENERATION, NodeDir};
 use crate::overlay::{Identity, Links, Transfers};
 use crate::perform::Timeline;
 use crate::process;
-use crate::reader::Pool;
+use crate::reader::{Opened, Pool};
 use crate::session::{self, Session};
 use crate::store::Store;
 use crate::table::Table;
@@ -92,13 +92,14 @@ pub(crate) struct Daemon {
 pub(crate) fn serve(
     config: &Config,
     listener: TcpListener,
+    opened: Opened,
     mut control: Control,
     termination: Option<OwnedFd>,
     output: &mut dyn Write,
 ) -> Result<(), DaemonError> {
     config.check()?;
     let session = Session::join(config)?;
-    let mut daemon = Daemon::start(config, listener)?;
+    let mut daemon = Daemon::start(config, listener, opened)?;
     let register = |what| move |source| DaemonError::System { what, source };
     control.register(daemon.poll.registry(), CONTROL).map_err(register("watch standard input"))?;
     if let Some(pipe) = &termination {
@@ -117,7 +118,7 @@ pub(crate) fn serve(
 }
 
 impl Daemon {
-    fn start(config: &Config, listener: TcpListener) -> Result<Daemon, DaemonError> {
+    fn start(config: &Config, listener: TcpListener, opened: Opened) -> Result<Daemon, DaemonError> {
         let system = |what| move |source: io::Error| DaemonError::System { what, source };
         let dir = config.dir();
         let scope = config.scope_paths()?;
@@ -156,7 +157,7 @@ impl Daemon {
             clients,
             links,
             transfers: Transfers::default(),
-            readers: Pool::new(waker),
+            readers: Pool::new(waker, opened),
             timeline: Timeline::default(),
             inbox: VecDeque::new(),
             depth: config.topology().depth(),

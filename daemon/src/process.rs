@@ -8,15 +8,17 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use headwater_abi::Path;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
-use rustix::fs::Mode;
+use rustix::fs::{FileType, Mode};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit, umask};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGIO, SIGTERM};
 
 use crate::config::Config;
 use crate::control::Control;
 use crate::event_loop::{DaemonError, serve};
+use crate::reader::Opened;
 
 /// Descriptors to plan with where the limit can't be known.
 const DESCRIPTORS_DEFAULT: usize = 1024;
@@ -45,7 +47,7 @@ pub fn run(
     lifeline: OwnedFd,
     output: &mut dyn io::Write,
 ) -> Result<(), DaemonError> {
-    serve(config, listener, Control::new(lifeline), None, output)
+    serve(config, listener, Opened::default(), Control::new(lifeline), None, output)
 }
 
 fn run_process() -> Result<(), DaemonError> {
@@ -60,7 +62,8 @@ fn run_process() -> Result<(), DaemonError> {
     let input = io::stdin().as_fd().try_clone_to_owned().map_err(system("use standard input"))?;
     let (config, control) = Control::start(input).map_err(system("read a configuration from standard input"))?;
     let listener = inherited_listener(config.listener_fd).map_err(system("use the inherited socket"))?;
-    serve(&config, listener, control, Some(termination), &mut io::stdout().lock())
+    let opened = config.opened.iter().filter_map(|(path, number)| inherited_file(path, *number).ok()).collect();
+    serve(&config, listener, opened, control, Some(termination), &mut io::stdout().lock())
 }
 
 /// Has the event loop woken by a signal.
@@ -116,4 +119,18 @@ fn inherited_listener(number: i32) -> io::Result<TcpListener> {
     let socket = unsafe { OwnedFd::from_raw_fd(number) };
     rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
     Ok(socket.into())
+}
+
+fn inherited_file(path: &str, number: i32) -> io::Result<(Path, OwnedFd)> {
+    let path = Path::new(path.as_bytes()).filter(|_| number > 2).ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: the number is a descriptor that this process was started with for this purpose; if it
+    // is not open, every use of it fails with EBADF.
+    let status = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(number) })?;
+    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: as above, it is open, and nothing else in this process knows of it.
+    let file = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC)?;
+    Ok((path, file))
 }

@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     /// The listing's names in order.
     by_name: Box<[u32]>,
     pub(crate) complete: Option<Complete>,
-    pub(crate) arriving: Option<Arriving>,
+    pub(crate) arriving: Option<Box<Arriving>>,
     /// Children that have the fact.
     pub(crate) fact_at: Audience,
     /// Children that have the content.
@@ -163,6 +163,12 @@ impl Entries {
         Some((directory.dev_major, directory.dev_minor, name.ino))
     }
 
+    /// The inode of a path that may be one of several names of a file.
+    pub(crate) fn shared_inode(&self, path: &Path) -> Option<Inode> {
+        let is_single = |entry: &Entry| !entry.is_file() || entry.attr().is_none_or(|attr| attr.nlink < 2);
+        self.inode_hint(path).filter(|_| self.get(path).is_none_or(|entry| !is_single(entry)))
+    }
+
     /// Known names of the file with this inode, if it has several.
     pub(crate) fn names_of(&self, inode: Inode) -> impl Iterator<Item = &Path> {
         let is_name = move |entry: &Entry| {
@@ -288,4 +294,70 @@ fn index(fact: &Fact) -> Box<[u32]> {
     let mut numbers: Vec<u32> = (0..listing.names.len() as u32).collect();
     numbers.sort_by(|&a, &b| listing.names[a as usize].name.cmp(&listing.names[b as usize].name));
     numbers.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use headwater_abi::Listing;
+    use headwater_abi::attr::mode;
+
+    fn path(text: &str) -> Path {
+        Path::new(text.as_bytes()).unwrap()
+    }
+
+    fn attr(kind: u32, ino: u64) -> Attr {
+        Attr { mode: kind, ino, ..Attr::default() }
+    }
+
+    fn listing(ino: u64, names: &[&str]) -> Fact {
+        let name = |n: &&str| Name { ino: 1, d_type: 0, name: n.as_bytes().into() };
+        Fact::Listing(attr(mode::DIR, ino), Arc::new(Listing { names: names.iter().map(name).collect() }))
+    }
+
+    #[test]
+    fn an_entry_only_grows() {
+        let check = |first: Fact, second: Fact, becomes: Learned| {
+            let mut entries = Entries::new(1);
+            assert_eq!(entries.learn(&path("/a"), first.clone()), Learned::New);
+            assert_eq!(entries.learn(&path("/a"), second.clone()), becomes, "{first:?} then {second:?}");
+            let stays = entries.fact(&path("/a")) == Some(&first);
+            assert_eq!(stays, becomes != Learned::New);
+        };
+        let (dir, file) = (attr(mode::DIR, 1), attr(mode::FILE, 1));
+        check(Fact::Attr(dir), listing(1, &["x"]), Learned::New);
+        check(Fact::Attr(dir), Fact::Unlistable(dir), Learned::New);
+        check(Fact::Attr(dir), listing(2, &["x"]), Learned::Contradiction);
+        check(Fact::Attr(dir), Fact::Attr(Attr { mtime: (5, 0), ..dir }), Learned::Known);
+        check(listing(1, &["x"]), Fact::Attr(dir), Learned::Known);
+        check(listing(1, &["x"]), listing(1, &["x", "y"]), Learned::Known);
+        check(Fact::Attr(file), Fact::Attr(Attr { atime: (5, 0), ..file }), Learned::Known);
+        check(Fact::Attr(file), Fact::Attr(Attr { mtime: (5, 0), ..file }), Learned::Contradiction);
+        check(Fact::Attr(file), Fact::Absent, Learned::Contradiction);
+        check(Fact::Absent, Fact::Attr(file), Learned::Contradiction);
+        check(Fact::Error(13), Fact::Error(13), Learned::Known);
+        check(Fact::Error(13), Fact::Error(40), Learned::Contradiction);
+    }
+
+    #[test]
+    fn names_are_looked_up_in_their_directory() {
+        let mut entries = Entries::new(3);
+        entries.learn(&path("/a"), listing(1, &["z", "lib", "a.so"]));
+        entries.learn(&path("/a/u"), Fact::Unlistable(attr(mode::DIR, 2)));
+        assert!(matches!(entries.lookup(&path("/a/lib")), Lookup::Found(name) if *name.name == *b"lib"));
+        assert_eq!(entries.lookup(&path("/a/li")), Lookup::Missing);
+        assert_eq!(entries.lookup(&path("/a/u/x")), Lookup::Unlistable);
+        assert_eq!(entries.lookup(&path("/b/x")), Lookup::Unknown);
+    }
+
+    #[test]
+    fn descendants_are_those_below_and_no_neighbours() {
+        let mut entries = Entries::new(9);
+        let all = ["/a", "/a-b", "/a/b", "/a/b/c", "/a0", "/b"];
+        all.iter().for_each(|p| assert_eq!(entries.learn(&path(p), Fact::Absent), Learned::New));
+        let below: Vec<Path> = entries.descendants(&path("/a")).cloned().collect();
+        assert_eq!(below, vec![path("/a/b"), path("/a/b/c")]);
+        assert_eq!(entries.descendants(&Path::root()).count(), all.len());
+    }
 }

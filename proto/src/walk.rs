@@ -84,9 +84,7 @@ impl Map<'_> {
             None => Some(self.unknown(&way.at, last, want)),
             Some(Fact::Link(_, target)) if !last || !want.contains(Want::NO_FOLLOW) => self.follow(way, target),
             Some(fact) if last => Some(self.leaf(&way.at, fact, want)),
-            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => {
-                Some(Step::Missing(way.at.clone(), Aspect::Listing))
-            }
+            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => Some(Step::Missing(way.at.clone(), Aspect::Listing)),
             Some(Fact::Listing(..) | Fact::Unlistable(_)) => way.next(way.at.clone()),
             Some(_) => Some(Step::Done),
         }

@@ -11,7 +11,18 @@ use headwater_proto::{ClientId, Config, Input, Limits, Node, Output, Policy, Pub
 use proptest::prelude::*;
 
 const PATHS: [&str; 12] = [
-    "/sw", "/sw/a", "/sw/b", "/sw/d", "/sw/d/a", "/sw/d/b", "/sw/l", "/sw/l/a", "/sw/x/../a", "/sw/d/e/f", "/etc/x", "/",
+    "/sw",
+    "/sw/a",
+    "/sw/b",
+    "/sw/d",
+    "/sw/d/a",
+    "/sw/d/b",
+    "/sw/l",
+    "/sw/l/a",
+    "/sw/x/../a",
+    "/sw/d/e/f",
+    "/etc/x",
+    "/",
 ];
 
 fn path() -> impl Strategy<Value = Path> {
@@ -35,7 +46,8 @@ fn of_kind(kind: u32) -> impl Strategy<Value = Attr> {
 
 fn fact() -> impl Strategy<Value = Fact> {
     let name = |name: &str, d_type: u8, ino: u64| Name { ino, d_type, name: name.as_bytes().into() };
-    let odd = (prop::sample::select(&["a", "", "x/y"][..]), 0..12u8).prop_map(move |(n, d_type)| vec![name(n, d_type, 0)]);
+    let odd =
+        (prop::sample::select(&["a", "", "x/y"][..]), 0..12u8).prop_map(move |(n, d_type)| vec![name(n, d_type, 0)]);
     let even = (0..3u64, 0..3u64, prop::sample::select(&[0u8, 4, 8, 10][..])).prop_map(move |(a, b, d_type)| {
         vec![name("a", 8, a), name("b", 8, b), name("d", 4, 1), name("l", 10, 1), name("e", d_type, 1)]
     });
@@ -54,8 +66,12 @@ fn fact() -> impl Strategy<Value = Fact> {
 
 fn head() -> impl Strategy<Value = FileHead> {
     let ranges = prop::collection::vec((0..400u64, 0..200u64), 0..3);
-    let odd = (attr(), ranges, any::<bool>())
-        .prop_map(|(attr, ranges, whole)| FileHead { attr, format: 0, ranges: ranges.into(), whole });
+    let odd = (attr(), ranges, any::<bool>()).prop_map(|(attr, ranges, whole)| FileHead {
+        attr,
+        format: 0,
+        ranges: ranges.into(),
+        whole,
+    });
     let whole = of_kind(mode::FILE).prop_map(|attr| {
         let ranges: Vec<(u64, u64)> = (attr.size > 0).then_some((0, attr.size)).into_iter().collect();
         FileHead { attr, format: 0, ranges: ranges.into(), whole: true }
@@ -252,7 +268,9 @@ impl Watch {
 
     fn output(&mut self, config: &Config, output: Output) {
         match output {
-            Output::Reply { client, .. } => assert!(self.clients.remove(&client), "client {} is answered twice", client.0),
+            Output::Reply { client, .. } => {
+                assert!(self.clients.remove(&client), "client {} is answered twice", client.0)
+            }
             Output::Send { to, .. } => assert!(self.up.contains(&to), "a message to rank {}, which is down", to.0),
             Output::SendChunk { to, bytes, .. } => {
                 let chunks = self.chunks.entry(to).or_default();
@@ -301,8 +319,7 @@ fn play(rank: u32, policy: Policy, steps: Vec<(u16, Step)>) {
         request_timeout_ms_max: 300,
     };
     let scope = vec![(true, Path::new(b"/sw").unwrap()), (false, Path::new(b"/sw/d/e").unwrap())];
-    let config =
-        Config { rank: Rank(rank), topology: Topology::new(7, 2), session: 1, policy, limits, scope };
+    let config = Config { rank: Rank(rank), topology: Topology::new(7, 2), session: 1, policy, limits, scope };
     let (mut node, mut watch, mut now) = (Node::new(config.clone(), 1), Watch::default(), 0);
     let mut neighbours = Neighbours::default();
     let up: Vec<Rank> = (0..7).map(Rank).filter(|peer| config.topology.parent(*peer) == Some(config.rank)).collect();
@@ -332,7 +349,7 @@ fn play(rank: u32, policy: Policy, steps: Vec<(u16, Step)>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn any_inputs_are_survived(

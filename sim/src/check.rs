@@ -102,13 +102,18 @@ impl World {
     /// Where a path leads in truth.
     pub(crate) fn truth(&self, path: &Path, want: Want) -> Outcome {
         let follows = !want.contains(Want::NO_FOLLOW);
-        resolve(path, follows, |p| self.in_scope(p), |at| match self.tree.entry(at, 0) {
-            Fact::Absent => crate::tree::Look::Absent,
-            Fact::Error(_) => crate::tree::Look::Error,
-            Fact::Link(_, target) => crate::tree::Look::Link(target.to_vec()),
-            Fact::Attr(attr) if attr.kind() == Kind::Dir => crate::tree::Look::Dir,
-            _ => crate::tree::Look::Other,
-        })
+        resolve(
+            path,
+            follows,
+            |p| self.in_scope(p),
+            |at| match self.tree.entry(at, 0) {
+                Fact::Absent => crate::tree::Look::Absent,
+                Fact::Error(_) => crate::tree::Look::Error,
+                Fact::Link(_, target) => crate::tree::Look::Link(target.to_vec()),
+                Fact::Attr(attr) if attr.kind() == Kind::Dir => crate::tree::Look::Dir,
+                _ => crate::tree::Look::Other,
+            },
+        )
     }
 
     /// A read is the root's, in the scope, for a name that may exist, and not a repetition.

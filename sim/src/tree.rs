@@ -195,7 +195,12 @@ pub(crate) enum Look {
 }
 
 /// Follows a path from the top of the scope, as a reader of the table does.
-pub(crate) fn resolve(path: &Path, follows: bool, in_scope: impl Fn(&Path) -> bool, look: impl Fn(&Path) -> Look) -> Outcome {
+pub(crate) fn resolve(
+    path: &Path,
+    follows: bool,
+    in_scope: impl Fn(&Path) -> bool,
+    look: impl Fn(&Path) -> Look,
+) -> Outcome {
     let mut todo: Vec<Vec<u8>> = path.components().map(<[u8]>::to_vec).rev().collect();
     let (mut at, mut links) = (Path::root(), 0);
     loop {
@@ -218,7 +223,11 @@ pub(crate) fn resolve(path: &Path, follows: bool, in_scope: impl Fn(&Path) -> bo
                     }
                     let names = target.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".").rev();
                     todo.extend(names.map(<[u8]>::to_vec));
-                    at = if target.first() == Some(&b'/') { Path::root() } else { at.parent().unwrap_or_else(Path::root) };
+                    at = if target.first() == Some(&b'/') {
+                        Path::root()
+                    } else {
+                        at.parent().unwrap_or_else(Path::root)
+                    };
                 }
                 Look::Dir if !is_last => {}
                 Look::Other if !is_last => return Outcome::Error,

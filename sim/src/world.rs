@@ -22,7 +22,7 @@ const EVENTS_MAX: u64 = 3_000_000;
 #[derive(Debug)]
 pub(crate) enum Event {
     /// Something on a node itself.
-    Local(Rank, Input),
+    Local(Rank, Box<Input>),
     /// A message reaches its peer, unless its link was lost meanwhile.
     Deliver { from: Rank, to: Rank, link: u64, packet: Packet },
     /// A chunk has been handed to the network.
@@ -45,7 +45,7 @@ pub(crate) enum Event {
 #[derive(Debug)]
 pub(crate) enum Packet {
     Hello,
-    Message(Message),
+    Message(Box<Message>),
 }
 
 /// The link from a rank to its parent.
@@ -167,7 +167,7 @@ impl World {
 
     fn happen(&mut self, event: Event) -> Check {
         match event {
-            Event::Local(rank, input) => self.local(rank, input),
+            Event::Local(rank, input) => self.local(rank, *input),
             Event::Deliver { from, to, link, packet } => self.deliver(from, to, link, packet),
             Event::ChunkSent { from, to, link } => self.chunk_sent(from, to, link),
             Event::LinkLost { at, peer, link } => self.link_lost(at, peer, link),

@@ -17,14 +17,14 @@ fn check(options: &Options, seeds: std::ops::Range<u64>) -> Summary {
 
 #[test]
 fn calm_sessions() {
-    let total = check(&Options::calm(), 0..150);
+    let total = check(&Options::calm(), 0..100);
     assert!(total.pushes > 0 && total.hard_links > 0, "{total:?}");
     assert_eq!(total.faults, 0);
 }
 
 #[test]
 fn stormy_sessions() {
-    let total = check(&Options::stormy(), 0..250);
+    let total = check(&Options::stormy(), 0..150);
     assert!(total.faults > 0 && total.evictions > 0 && total.hard_links > 0, "{total:?}");
 }
 

@@ -120,7 +120,7 @@ impl Found<'_> {
             }
         }
         self.python_environment(program);
-        let Ok(mut file) = File::open(&canonical) else { return };
+        let Ok(mut file) = (self.world.open)(&canonical) else { return };
         match script_interpreter(&mut file) {
             Some(words) if scripts > 0 => self.script(&words, scripts),
             Some(_) => {}
@@ -153,7 +153,11 @@ impl Found<'_> {
             self.directory(Path::new(&home).join(".local/lib"), "packages that the user installed for Python");
         }
         let configuration = program.ancestors().nth(2).map(|top| top.join("pyvenv.cfg"));
-        let Some((configuration, text)) = configuration.and_then(|c| Some((c.clone(), read_text(&c)?))) else { return };
+        let Some((configuration, text)) =
+            configuration.and_then(|c| Some((c.clone(), read_text((self.world.open)(&c).ok()?)?)))
+        else {
+            return;
+        };
         let home = text.lines().filter_map(|line| line.split_once('=')).find(|(key, _)| key.trim() == "home");
         if let Some((_, home)) = home {
             let (home, reason) = (Path::new(home.trim()), format!("home in {}", configuration.display()));
@@ -216,9 +220,9 @@ fn script_interpreter(file: &mut File) -> Option<Vec<OsString>> {
     Some(words.map(|w| OsStr::from_bytes(w).to_owned()).collect())
 }
 
-fn read_text(path: &Path) -> Option<String> {
+fn read_text(file: File) -> Option<String> {
     let mut text = Vec::new();
-    File::open(path).ok()?.take(TEXT_BYTES_MAX).read_to_end(&mut text).ok()?;
+    file.take(TEXT_BYTES_MAX).read_to_end(&mut text).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 

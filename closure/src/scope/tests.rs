@@ -1,6 +1,7 @@
 use super::*;
 use std::collections::HashMap;
 use std::fs;
+use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
@@ -41,7 +42,7 @@ impl Site {
         let (shared, exclude) = (paths(shared), paths(exclude));
         let network = |path: &Path| path.starts_with(self.root.join("net")).then_some("NFS");
         let variable = |name: &str| self.variables.get(name).map(OsString::from);
-        let world = World { cwd: &self.cwd, variable: &variable, network: &network };
+        let world = World { cwd: &self.cwd, variable: &variable, network: &network, open: &|path| File::open(path) };
         Scope::discover(&self.root.join(program), Named { shared: &shared, exclude: &exclude }, world)
     }
 
@@ -90,8 +91,12 @@ fn a_virtual_environment_and_its_base() {
     site.file("net/base/bin/python3", "");
     fs::create_dir_all(site.root.join("net/env/bin")).unwrap();
     symlink(site.root.join("net/base/bin/python3"), site.root.join("net/env/bin/python")).unwrap();
+    site.check("net/env/bin/python", &["+net/env", "+net/base"]);
+    // A copy, as on systems without links: only the configuration leads to the base.
+    site.file("net/env/bin/python3", "");
+    site.check("net/env/bin/python3", &["+net/env"]);
     site.file("net/env/pyvenv.cfg", &format!("home = {}\n", site.root.join("net/base/bin").display()));
-    site.check("net/env/bin/python", &["+net/base", "+net/env"]);
+    site.check("net/env/bin/python3", &["+net/env", "+net/base"]);
 }
 
 #[test]
@@ -168,7 +173,12 @@ fn home_and_scratch_are_never_taken_as_a_whole() {
 fn the_operating_system_is_never_taken() {
     let everything_is_shared = |_: &Path| Some("NFS");
     let python_path = |name: &str| (name == "PYTHONPATH").then(|| "/usr/lib:/etc:/:/tmp:/proc:/usr/local".into());
-    let world = World { cwd: Path::new("/var"), variable: &python_path, network: &everything_is_shared };
+    let world = World {
+        cwd: Path::new("/var"),
+        variable: &python_path,
+        network: &everything_is_shared,
+        open: &|path| File::open(path),
+    };
     let scope = Scope::discover(Path::new("/usr/bin/env"), Named::default(), world);
     assert_eq!(scope.entries, [], "{scope}");
     let root = [PathBuf::from("/")];

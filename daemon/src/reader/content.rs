@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use headwater_abi::attr::mode;
 use headwater_abi::table::State;
@@ -70,6 +70,9 @@ impl Reader {
     }
 
     fn open_file(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        if let Some(file) = self.opened.lock().unwrap_or_else(PoisonError::into_inner).remove(path) {
+            return Ok(file);
+        }
         let parent = path.parent().ok_or(Errno::ISDIR)?;
         // O_NONBLOCK: a FIFO must not hold the reader up.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -9,7 +9,7 @@ mod facts;
 mod pool;
 
 use std::collections::HashMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -82,10 +82,14 @@ pub(crate) enum FileError {
     GivenUp,
 }
 
+/// Files that are open already, each to be read once.
+pub(crate) type Opened = HashMap<Path, OwnedFd>;
+
 /// The reader of one daemon, shared by the pool's threads.
 #[derive(Debug, Default)]
 struct Reader {
     directories: Directories,
+    opened: Mutex<Opened>,
     files_read: AtomicU64,
     directories_read: AtomicU64,
     bytes_read: AtomicU64,

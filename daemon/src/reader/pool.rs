@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use headwater_abi::wire::Aspect;
 use mio::Waker;
 
-use super::{FileError, FileNews, News, Order, Reader};
+use super::{FileError, FileNews, News, Opened, Order, Reader};
 use crate::report::SharedFs;
 
 /// Threads that read at once; more would only queue at the shared file system's servers.
@@ -42,8 +42,8 @@ struct Worker {
 
 impl Pool {
     /// A pool that wakes the event loop for each piece of news.
-    pub(crate) fn new(waker: Arc<Waker>) -> Pool {
-        let reader = Arc::<Reader>::default();
+    pub(crate) fn new(waker: Arc<Waker>, opened: Opened) -> Pool {
+        let reader = Arc::new(Reader { opened: opened.into(), ..Reader::default() });
         let (orders, orders_out) = unbounded();
         let (news_in, news) = bounded(NEWS_MAX);
         let open_orders = Arc::default();

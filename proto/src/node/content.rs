@@ -1,6 +1,7 @@
 //! Content on its way into the store, from the reader or from the parent, and out of it again as
 //! soon as it is there.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -154,8 +155,8 @@ impl Node {
         self.sieve.take(reserved);
         let head = Arc::new(head);
         let Some(entry) = self.entries.get_mut(path) else { return false };
-        entry.arriving =
-            Some(Arriving { head: head.clone(), position, reserved, transfer, unevictable: Vec::new() });
+        let arriving = Arriving { head: head.clone(), position, reserved, transfer, unevictable: Vec::new() };
+        entry.arriving = Some(Box::new(arriving));
         entry.content_at = Audience::default();
         if let (Some(transfer), Some(parent)) = (transfer, &mut self.parent) {
             parent.incoming.insert(transfer, path.clone());
@@ -192,7 +193,8 @@ impl Node {
     /// All bytes are in the store.
     fn complete(&mut self, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
-        let Some(Arriving { head, reserved, transfer, .. }) = entry.arriving.take() else { return };
+        let Some(arriving) = entry.arriving.take() else { return };
+        let Arriving { head, reserved, transfer, .. } = *arriving;
         let held = entry.complete.take();
         match (transfer, &mut self.parent) {
             (Some(transfer), Some(parent)) => parent.incoming.remove(&transfer).map(drop),
@@ -257,7 +259,7 @@ impl Node {
         }
     }
 
-    fn drop_arriving(&mut self, path: &Path, tells_parent: bool) -> Option<Arriving> {
+    fn drop_arriving(&mut self, path: &Path, tells_parent: bool) -> Option<Box<Arriving>> {
         let arriving = self.entries.get_mut(path)?.arriving.take()?;
         self.sieve.give_back(arriving.reserved);
         self.outputs.push_back(Output::Discard { path: path.clone() });

@@ -77,7 +77,7 @@ impl Node {
         if !self.scope.contains(path) || self.live.covers_as(path, tree) {
             return;
         }
-        let inode = self.entries.inode_hint(path);
+        let inode = self.entries.shared_inode(path);
         let is_remembered = self.live.len() < self.config.limits.entries_max;
         if is_remembered {
             self.live.insert(path, tree);

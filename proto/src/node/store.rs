@@ -141,9 +141,9 @@ impl Node {
             return None;
         }
         let is_source = |name: &&Path| {
-            self.entries.get(name).is_some_and(|e| {
-                e.has_content(aspect) && e.attr().is_some_and(|other| is_same_version(other, attr))
-            })
+            self.entries
+                .get(name)
+                .is_some_and(|e| e.has_content(aspect) && e.attr().is_some_and(|other| is_same_version(other, attr)))
         };
         names.iter().filter(|name| *name != path).find(is_source).cloned()
     }

@@ -75,9 +75,7 @@ fn message(w: &mut Words<'_>) -> Message {
             let aspect = if head.whole { Aspect::Whole } else { Aspect::Loadable };
             Message::File { transfer, path, aspect, head, position: 0 }
         }
-        "chunk" => {
-            Message::Chunk { transfer: TransferId(number(w)), position: number(w), bytes: number(w) as u32 }
-        }
+        "chunk" => Message::Chunk { transfer: TransferId(number(w)), position: number(w), bytes: number(w) as u32 },
         "failed" => Message::Failed { transfer: TransferId(number(w)), errno: number(w) as u16 },
         "unavailable" => Message::Unavailable { path: path_in(w), aspect: aspect(w) },
         "live" => Message::Live { path: path_in(w), tree: w.next() == Some("tree") },

@@ -122,7 +122,7 @@ impl World {
             self.site_mut(rank).reads.excuse(&path);
             fact = headwater_abi::wire::Fact::Error(EIO);
         }
-        self.schedule(after, Event::Local(rank, Input::FactRead { path, aspect, fact }));
+        self.schedule(after, Event::Local(rank, Box::new(Input::FactRead { path, aspect, fact })));
         Ok(())
     }
 
@@ -201,7 +201,7 @@ impl World {
             let is_again = before.is_some_and(|at| now - at < timeout);
             ensure(!is_again, || format!("{path} is asked for twice at once"))?;
         }
-        self.transmit(from, to, Packet::Message(message));
+        self.transmit(from, to, Packet::Message(Box::new(message)));
         Ok(())
     }
 
@@ -222,7 +222,7 @@ impl World {
         ensure(count <= max && bytes as usize <= CHUNK_BYTES_MAX && bytes > 0, || {
             format!("{count} chunks of {bytes} bytes are in flight")
         })?;
-        self.transmit(from, to, Packet::Message(Message::Chunk { transfer, position, bytes }));
+        self.transmit(from, to, Packet::Message(Box::new(Message::Chunk { transfer, position, bytes })));
         if let Some((wire, direction)) = self.wire(from, to) {
             let (link, at) = (self.wires[wire].number, self.wires[wire].last[direction]);
             self.schedule(at.saturating_sub(self.now) / 2, Event::ChunkSent { from, to, link });
@@ -295,7 +295,7 @@ impl World {
                 self.site_mut(to).links.insert(from, Link::default());
                 return self.give(to, Input::PeerUp { rank: from });
             }
-            Packet::Message(message) => message,
+            Packet::Message(message) => *message,
         };
         let is_full = self.random.chance(self.options.store_failure);
         let site = self.site_mut(to);

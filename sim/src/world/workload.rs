@@ -53,7 +53,7 @@ impl World {
         self.site_mut(rank).waiting.insert(client, Waiting { path: path.clone(), want, must_succeed });
         if self.random.chance(self.options.client_gone) {
             let after = self.random.below(50);
-            self.schedule(after, Event::Local(rank, Input::ClientGone { client }));
+            self.schedule(after, Event::Local(rank, Box::new(Input::ClientGone { client })));
         }
         self.give(rank, Input::Request { client, path, want })
     }

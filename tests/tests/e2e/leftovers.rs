@@ -12,13 +12,15 @@ fn kill(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).expect("a process ID is positive"), signal).expect("the process runs");
 }
 
-/// A program that has opened a library and now waits.
+/// A program on each node that has opened a library and now waits.
 fn waiting(fixture: &Fixture, nodes: usize) -> Starting {
     fixture.library("lib/libx.so", "x", &[]);
     let app = fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]);
     let pause = format!("pause={}", fixture.outside("reached").display());
-    let started = fixture.headwater().on(nodes, 1).start(&Program::new(app).args(["open=libx.so", &pause, "call=x"]));
-    assert!(wait_until(Duration::from_secs(20), || fixture.outside("reached").exists()), "the program starts");
+    let mut started =
+        fixture.headwater().on(nodes, 1).start(&Program::new(app).args(["open=libx.so", &pause, "call=x"]));
+    let all_opened = || started.running.stdout().matches("open libx.so").count() == nodes;
+    assert!(wait_until(Duration::from_secs(20), all_opened), "the programs start");
     started
 }
 

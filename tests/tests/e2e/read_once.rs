@@ -114,7 +114,9 @@ fn python_modules() {
         Ok(mounted) => mounted,
         Err(reason) => return skipped(reason),
     };
-    let script = "import pkg.two\ntry: import nope\nexcept ImportError as e: print(e)\nprint(pkg.one.value)";
+    // One write: the processes share a pipe.
+    let script = "import os, pkg.two\ntry: import nope\nexcept ImportError as e: text = str(e)\n\
+                  os.write(1, f'{text}\\n{pkg.one.value}\\n'.encode())";
     let path = mounted.path().join("site");
     let program =
         Program::new("python3").args(["-c", script]).env("PYTHONPATH", path).env("PYTHONDONTWRITEBYTECODE", "1");

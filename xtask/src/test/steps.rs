@@ -116,6 +116,9 @@ pub fn loom(shell: &Shell) -> Result<Tally> {
 fn cargo_test(shell: &Shell, command: Command) -> Result<Tally> {
     let finished = shell.capture_limited(&command, CARGO_TEST_SECONDS_MAX)?;
     let mut tally = parse_cargo_test(&finished.output);
+    if shell.verbose {
+        tally.output.clear();
+    }
     let repeat = display(&command, &shell.root);
     for name in &mut tally.failed {
         *name = format!("{name}; repeat: {} {name}", repeat.trim_end_matches(" --show-output"));

@@ -1,0 +1,33 @@
+//! Files that were opened to find the scope, kept so that the reader need not open them again: a
+//! session opens each file once.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+/// Files by the paths under which they were opened.
+#[derive(Debug, Default)]
+pub struct Opened {
+    files: RefCell<Vec<(PathBuf, File)>>,
+}
+
+impl Opened {
+    /// Opens a file for reading and keeps it open.
+    pub fn open(&self, path: &Path) -> io::Result<File> {
+        let mut files = self.files.borrow_mut();
+        if let Some((_, file)) = files.iter().find(|(opened, _)| opened == path) {
+            return file.try_clone();
+        }
+        let file = File::open(path)?;
+        files.push((path.to_owned(), file.try_clone()?));
+        Ok(file)
+    }
+
+    /// Calls `visit` with all files that were opened.
+    pub fn with<T>(&self, visit: impl FnOnce(&[(PathBuf, BorrowedFd<'_>)]) -> T) -> T {
+        let files = self.files.borrow();
+        visit(&files.iter().map(|(path, file)| (path.clone(), file.as_fd())).collect::<Vec<_>>())
+    }
+}

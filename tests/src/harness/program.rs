@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -151,8 +151,8 @@ impl Running {
     }
 
     /// What it has printed on standard output so far.
-    pub fn stdout(&mut self) -> String {
-        text(&mut self.stdout)
+    pub fn stdout(&self) -> String {
+        text(&self.stdout)
     }
 
     /// Waits for its end. A program that takes too long is killed, and the test fails.
@@ -171,13 +171,13 @@ impl Running {
             if Instant::now() > deadline {
                 self.signal_group(Signal::KILL);
                 let _ = self.child.wait();
-                let (stdout, stderr) = (text(&mut self.stdout), text(&mut self.stderr));
+                let (stdout, stderr) = (text(&self.stdout), text(&self.stderr));
                 panic!("{} did not end within {time_max:?}\n--- stdout\n{stdout}--- stderr\n{stderr}", self.what);
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(10));
         };
-        Output { stdout: text(&mut self.stdout), stderr: text(&mut self.stderr), status: shell_status(status) }
+        Output { stdout: text(&self.stdout), stderr: text(&self.stderr), status: shell_status(status) }
     }
 }
 
@@ -194,8 +194,10 @@ fn shell_status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-fn text(file: &mut File) -> String {
-    let mut bytes = Vec::new();
-    file.rewind().and_then(|()| file.read_to_end(&mut bytes)).expect("a scratch file can be read");
-    String::from_utf8_lossy(&bytes).into_owned()
+/// All that a file holds. Its offset, which the program writes at, stays where it is.
+fn text(file: &File) -> String {
+    let bytes = file.metadata().expect("an open file").len() as usize;
+    let mut content = vec![0; bytes];
+    file.read_exact_at(&mut content, 0).expect("a scratch file can be read");
+    String::from_utf8_lossy(&content).into_owned()
 }

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use headwater_tests::harness::{Fixture, Program, Starting, processes_using, wait_until};
+use headwater_tests::harness::{Fixture, Program, Starting, has_program, processes_using, skipped, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn kill(pid: i32, signal: Signal) {
@@ -17,8 +17,7 @@ fn waiting(fixture: &Fixture, nodes: usize) -> Starting {
     fixture.library("lib/libx.so", "x", &[]);
     let app = fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]);
     let pause = format!("pause={}", fixture.outside("reached").display());
-    let mut started =
-        fixture.headwater().on(nodes, 1).start(&Program::new(app).args(["open=libx.so", &pause, "call=x"]));
+    let started = fixture.headwater().on(nodes, 1).start(&Program::new(app).args(["open=libx.so", &pause, "call=x"]));
     let all_opened = || started.running.stdout().matches("open libx.so").count() == nodes;
     assert!(wait_until(Duration::from_secs(20), all_opened), "the programs start");
     started
@@ -67,16 +66,41 @@ fn control_c_on_the_terminal() {
     assert_eq!(session.output.status, 130, "{:?}", session.output);
 }
 
+/// Runs its arguments on a terminal of their own, types Ctrl-C there once the file named first
+/// exists, and prints what came out and the exit status.
+const TERMINAL: &str = r#"
+import os, pty, sys, time
+reached, command = sys.argv[1], sys.argv[2:]
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp(command[0], command)
+while not os.path.exists(reached):
+    time.sleep(0.01)
+os.write(terminal, b"\x03")
+said = b""
+try:
+    while chunk := os.read(terminal, 4096):
+        said += chunk
+except OSError:
+    pass
+print(said.decode().replace("^C", "").replace("\r\n", "\n"), end="")
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+
 #[test]
 fn a_program_that_catches_control_c_ends_in_its_own_way() {
+    if !has_program("python3") {
+        return skipped("python3 is not installed, and makes the terminal");
+    }
     let fixture = Fixture::new("catch");
     let reached = fixture.outside("reached").display().to_string();
     let script = format!("trap 'echo caught; exit 7' INT; : > {reached}; while :; do sleep 0.05; done");
-    let started = fixture.headwater().start(&Program::shell(&script));
-    assert!(wait_until(Duration::from_secs(20), || fixture.outside("reached").exists()), "the program starts");
-    started.running.signal_group(Signal::INT);
-    let session = started.finish();
-    assert_eq!((session.output.stdout.as_str(), session.output.status), ("caught\n", 7));
+    let terminal = ["python3", "-c", TERMINAL, &reached];
+    let plain = Program::shell(&script).behind(terminal).run();
+    assert_eq!((plain.stdout.as_str(), plain.status), ("caught\n", 7), "{plain:?}");
+    std::fs::remove_file(&reached).expect("the program made it");
+    let session = fixture.headwater().option("--no-summary").behind(&terminal).run(&Program::shell(&script));
+    session.output.assert_same(&plain);
 }
 
 #[test]

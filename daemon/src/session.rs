@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use headwater_abi::client::{COUNTER_SLOTS, COUNTER_WORDS, counter};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::config::Config;
 use crate::event_loop::{Daemon, DaemonError, failed};
@@ -15,6 +17,11 @@ use crate::report::{Clients, Memory, Overlay, Report};
 
 /// Bytes of the file with the processes' counters.
 const COUNTERS_BYTES: usize = COUNTER_SLOTS * COUNTER_WORDS * 8;
+
+/// How long an orphan waits for the session's lock.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How often it tries.
+const LOCK_RETRY: Duration = Duration::from_millis(10);
 
 /// Membership of a session. Dropping it removes the node's directory.
 #[derive(Debug)]
@@ -41,12 +48,26 @@ impl Session {
         if !is_orphaned {
             return;
         }
-        // Letting go first makes one of several that leave at once succeed.
-        let is_last = flock(&self.lock, FlockOperation::Unlock)
-            .and_then(|()| flock(&self.lock, FlockOperation::NonBlockingLockExclusive))
-            .is_ok();
-        if is_last && let Some(session) = self.lock_path.parent() {
+        if self.is_last()
+            && let Some(session) = self.lock_path.parent()
+        {
             remove(session);
+        }
+    }
+
+    /// True once nobody else holds the lock. What a killed process had open is closed piece by piece,
+    /// so its lock may outlast its end of the lifeline for a moment.
+    fn is_last(&self) -> bool {
+        let deadline = Instant::now() + LOCK_WAIT_MAX;
+        loop {
+            // Letting go first makes one of several that leave at once succeed.
+            let attempt = flock(&self.lock, FlockOperation::Unlock)
+                .and_then(|()| flock(&self.lock, FlockOperation::NonBlockingLockExclusive));
+            let is_in_use = attempt == Err(Errno::WOULDBLOCK);
+            if !is_in_use || !self.lock_path.exists() || Instant::now() >= deadline {
+                return attempt.is_ok();
+            }
+            std::thread::sleep(LOCK_RETRY);
         }
     }
 

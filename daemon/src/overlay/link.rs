@@ -4,12 +4,13 @@
 //! sent before: a slow peer costs no memory for content.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::ops::Range;
 
 use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION, WireError};
 use headwater_proto::{Rank, Time, Topology};
 use mio::net::TcpStream;
+use rustix::buffer::spare_capacity;
 use thiserror::Error;
 
 use super::noise::{Noise, NoiseError};
@@ -20,7 +21,7 @@ const QUEUE_MAX: usize = 1 << 18;
 /// Plaintext that is gathered before it is encrypted, in bytes; one frame may exceed it.
 const GATHER_BYTES: usize = 64 << 10;
 /// Bytes that one call receives.
-const RECEIVE_BYTES: usize = 64 << 10;
+const RECEIVE_BYTES: usize = 128 << 10;
 /// Buffers above this size are given back when they are empty.
 const KEEP_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a frame's length.
@@ -105,6 +106,8 @@ pub(crate) struct Link {
     noise: Noise,
     is_connecting: bool,
     ciphertext: Vec<u8>,
+    /// Bytes of `ciphertext` that have been decrypted.
+    decrypted: usize,
     plain: Vec<u8>,
     /// Bytes of `plain` that have been taken out.
     taken: usize,
@@ -141,6 +144,7 @@ impl Link {
             noise,
             is_connecting: false,
             ciphertext: Vec::new(),
+            decrypted: 0,
             plain: Vec::new(),
             taken: 0,
             queue: VecDeque::new(),
@@ -288,7 +292,8 @@ impl Link {
 
     /// Decrypts the next record; false if none is whole.
     fn take_record(&mut self, identity: &Identity) -> Result<bool, LinkError> {
-        let Some(bytes) = self.noise.record(&self.ciphertext)? else { return Ok(false) };
+        let received = &self.ciphertext[self.decrypted..];
+        let Some(bytes) = self.noise.record(received)? else { return Ok(false) };
         if self.taken > 0 {
             self.plain.drain(..self.taken);
             self.taken = 0;
@@ -297,8 +302,8 @@ impl Link {
             }
         }
         let was_ready = self.noise.is_ready();
-        self.noise.receive(&self.ciphertext[..bytes], &mut self.plain, &mut self.sending)?;
-        self.ciphertext.drain(..bytes);
+        self.noise.receive(&received[..bytes], &mut self.plain, &mut self.sending)?;
+        self.decrypted += bytes;
         if !was_ready && self.noise.is_ready() {
             self.queue.push_front(Outgoing::Message(hello(identity)));
         }
@@ -310,10 +315,10 @@ impl Link {
         if self.is_connecting {
             return Ok(false);
         }
-        let before = self.ciphertext.len();
-        self.ciphertext.resize(before + RECEIVE_BYTES, 0);
-        let result = self.stream.read(&mut self.ciphertext[before..]);
-        self.ciphertext.truncate(before + result.as_ref().map_or(0, |bytes| *bytes));
+        // Less than a record is left, so little is moved.
+        self.ciphertext.drain(..std::mem::take(&mut self.decrypted));
+        self.ciphertext.reserve(RECEIVE_BYTES);
+        let result = rustix::io::read(&self.stream, spare_capacity(&mut self.ciphertext)).map_err(io::Error::from);
         match result {
             Ok(0) => Err(LinkError::Closed),
             Ok(_) => {

@@ -12,13 +12,13 @@ use headwater_abi::table::State;
 use headwater_abi::wire::{Aspect, FileHead};
 use headwater_abi::{Attr, Kind, Path};
 use headwater_closure::elf;
-use rustix::fs::{Access, AtFlags, OFlags, accessat, fcntl_setfl, fgetxattr_query};
+use rustix::fs::{Access, Advice, AtFlags, OFlags, accessat, fadvise, fcntl_setfl, fgetxattr_query};
 use rustix::io::Errno;
 
 use super::{FileError, FileNews, FileOrder, Reader};
 
-/// Bytes that one call reads.
-const READ_BYTES: usize = 128 << 10;
+/// Bytes that one call reads: as many as the kernel reads ahead in a file that is read in order.
+const READ_BYTES: usize = 256 << 10;
 
 /// A file that is being copied.
 struct Copy<'a> {
@@ -49,6 +49,10 @@ impl Reader {
             _ => return Err(original(Errno::INVAL)),
         }
         fcntl_setfl(&source, OFlags::empty()).map_err(original)?;
+        if attr.size > READ_BYTES as u64 / 2 {
+            // Twice the readahead, hence half as many questions to the server.
+            let _ = fadvise(&source, 0, None, Advice::Sequential);
+        }
         if order.have.as_ref().is_some_and(|have| !is_same_version(&have.attr, &attr)) {
             return Err(changed(&order.path));
         }

@@ -18,10 +18,6 @@ use crate::options::ExecOptions;
 use crate::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
 
-/// The tunable that sets how much static thread-local storage libraries may use beyond the program's
-/// own. In an audited process those of the start-up use it too.
-const STATIC_TLS: &str = "glibc.rtld.optional_static_tls";
-
 /// A shell's exit status for a program that is not there.
 const NOT_FOUND: u8 = 127;
 /// A shell's exit status for a program that can't be executed.
@@ -36,7 +32,7 @@ pub fn exec(options: &ExecOptions) -> u8 {
             return crate::FAILURE;
         }
     }
-    let environment = environment(env::vars_os(), options.audit.as_deref(), options.tls);
+    let environment = environment(env::vars_os(), options.audit.as_deref());
     if let Some(table) = env::var_os(TABLE) {
         shim::attach(table.as_ref());
     }
@@ -109,11 +105,7 @@ pub fn complaint(program: &OsStr, error: io::Error) -> (u8, String) {
 
 /// The program's environment: carried variables are put back, and with an audit library the process
 /// is audited.
-fn environment(
-    own: impl Iterator<Item = (OsString, OsString)>,
-    audit: Option<&Path>,
-    tls: u64,
-) -> Vec<(OsString, OsString)> {
+fn environment(own: impl Iterator<Item = (OsString, OsString)>, audit: Option<&Path>) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = own
         .map(|(name, value)| match name.as_bytes().strip_prefix(CARRIED.as_bytes()) {
             Some(carried) => (OsStr::from_bytes(carried).to_owned(), value),
@@ -125,15 +117,6 @@ fn environment(
         // An outer session's library would stand between the program and this one.
         let others = old.split(|&b| b == b':').filter(|l| !l.is_empty() && !l.ends_with(AUDIT_LIBRARY.as_bytes()));
         [audit.as_os_str().as_bytes()].into_iter().chain(others).collect::<Vec<_>>().join(&b':')
-    });
-    change(&mut variables, "GLIBC_TUNABLES", |old| {
-        let set_by_user = old.split(|&b| b == b':').any(|t| t.starts_with(STATIC_TLS.as_bytes()));
-        let ours = format!("{STATIC_TLS}={tls}").into_bytes();
-        match old {
-            _ if set_by_user => old.to_vec(),
-            b"" => ours,
-            _ => [old, &ours].join(&b':'),
-        }
     });
     variables
 }
@@ -151,26 +134,23 @@ mod tests {
 
     fn check(own: &[(&str, &str)], audit: Option<&str>, expected: &[(&str, &str)]) {
         let own = own.iter().map(|(n, v)| (OsString::from(n), OsString::from(v)));
-        let made = environment(own, audit.map(Path::new), 4096);
+        let made = environment(own, audit.map(Path::new));
         let expected: Vec<_> = expected.iter().map(|(n, v)| (OsString::from(n), OsString::from(v))).collect();
         assert_eq!(made, expected);
     }
 
     #[test]
     fn variables_of_the_loader() {
-        let tls = "glibc.rtld.optional_static_tls=4096";
         check(&[("A", "1"), ("HEADWATER_CARRIED_LD_PRELOAD", "x")], None, &[("A", "1"), ("LD_PRELOAD", "x")]);
-        check(&[("A", "1")], Some("/n/a.so"), &[("A", "1"), ("LD_AUDIT", "/n/a.so"), ("GLIBC_TUNABLES", tls)]);
+        check(&[("A", "1")], Some("/n/a.so"), &[("A", "1"), ("LD_AUDIT", "/n/a.so")]);
         check(
             &[
                 ("HEADWATER_CARRIED_LD_AUDIT", "/x/libheadwater-audit.so:/tool.so"),
                 ("HEADWATER_CARRIED_GLIBC_TUNABLES", "glibc.malloc.check=1"),
             ],
             Some("/n/a.so"),
-            &[("LD_AUDIT", "/n/a.so:/tool.so"), ("GLIBC_TUNABLES", &format!("glibc.malloc.check=1:{tls}"))],
+            &[("LD_AUDIT", "/n/a.so:/tool.so"), ("GLIBC_TUNABLES", "glibc.malloc.check=1")],
         );
-        let own = ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=9");
-        check(&[own], Some("/n/a.so"), &[own, ("LD_AUDIT", "/n/a.so")]);
     }
 
     #[test]

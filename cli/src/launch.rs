@@ -45,8 +45,6 @@ pub struct Launch<'a> {
     pub ppn: u32,
     /// The session's name, and each node's attachment; without it the program runs as it is.
     pub session: Option<(String, Vec<Attachment>)>,
-    /// Static thread-local storage beyond glibc's default, in bytes.
-    pub tls: u64,
 }
 
 /// The processes of a program.
@@ -83,7 +81,7 @@ impl Launch<'_> {
         command.env_remove(SESSION).env_remove(TABLE);
         if let Some((session, attachments)) = &self.session {
             let attachment = &attachments[node as usize];
-            command.arg("--audit").arg(&attachment.audit).args(["--tls", &self.tls.to_string()]);
+            command.arg("--audit").arg(&attachment.audit);
             command.env(SESSION, session).env(TABLE, &attachment.table);
         }
         for (name, value) in [

@@ -18,7 +18,6 @@ mod shim;
 mod signals;
 mod store;
 mod summary;
-mod tls;
 
 use std::process::ExitCode;
 

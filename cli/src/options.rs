@@ -133,9 +133,6 @@ pub struct ExecOptions {
     /// The process that this one is not to outlive.
     #[arg(long)]
     pub parent: Option<u32>,
-    /// Bytes that the audited program's static thread-local storage needs beyond glibc's default.
-    #[arg(long, default_value_t = 0)]
-    pub tls: u64,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true)]
     pub program: Vec<OsString>,

@@ -24,7 +24,6 @@ use crate::session::{Session, base_directory};
 use crate::signals::{self, Signal};
 use crate::store;
 use crate::summary::{Start, Summary};
-use crate::tls;
 
 /// What `run` waits for.
 #[derive(Debug)]
@@ -106,7 +105,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     }
     let mut summary = Summary::new(options.nodes, options.processes(), off);
     summary.timeline.daemons_ready = serving.is_some().then(|| start.elapsed_ms());
-    summary.exit_status = supervise(options, &program, &mut serving, &events)?;
+    summary.exit_status = supervise(options, &mut serving, &events)?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
     if let Some(serving) = serving {
         summary.add(&serving.end(&events), start);
@@ -161,15 +160,9 @@ fn serve(
 }
 
 /// Starts the processes and waits for them, passing signals on; gives their exit status.
-fn supervise(
-    options: &RunOptions,
-    program: &Path,
-    serving: &mut Option<Serving>,
-    events: &Receiver<Event>,
-) -> Result<u8> {
+fn supervise(options: &RunOptions, serving: &mut Option<Serving>, events: &Receiver<Event>) -> Result<u8> {
     let session = serving.as_mut().map(|s| (s.session.name(), std::mem::take(&mut s.attachments)));
-    let tls = session.as_ref().map_or(0, |(_, nodes)| tls::optional_static_tls(program, &nodes[0].table));
-    let launch = Launch { program: &options.program, nodes: options.nodes, ppn: options.ppn, session, tls };
+    let launch = Launch { program: &options.program, nodes: options.nodes, ppn: options.ppn, session };
     if let Some(Interrupted(number)) = events.try_iter().find_map(|event| event.interrupts()) {
         return Ok((128 + number) as u8);
     }

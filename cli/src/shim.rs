@@ -1,14 +1,12 @@
 //! The audit library's look-ups, which are C (`shim/audit/`): in the table of a node, asking its
 //! daemon for what is not yet there.
 
-use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::ptr;
-
-use headwater_abi::Want;
 
 use crate::launch::TABLE;
 
@@ -28,17 +26,6 @@ pub enum Resolved {
     },
 }
 
-/// Where a file is.
-#[derive(Debug)]
-pub enum Found {
-    /// Where its path says, if anywhere.
-    Original,
-    /// Its copy is here, with the parts that were wanted.
-    Copy(PathBuf),
-    /// Nowhere.
-    Nothing,
-}
-
 const HW_PATH_MAX: usize = 4096;
 /// `enum hw_answer` of `shim.h`.
 const HW_FAILS: c_int = 1;
@@ -54,20 +41,8 @@ struct HwExec {
     script: [c_char; HW_PATH_MAX],
 }
 
-/// `struct hw_found` of `shim.h`.
-#[repr(C)]
-struct HwFound {
-    record: *const c_void,
-    state: u64,
-    error: c_int,
-    path_bytes: usize,
-    path: [c_char; HW_PATH_MAX],
-}
-
 unsafe extern "C" {
     fn hw_attach(envp: *const *const c_char);
-    fn hw_resolve(dirfd: c_int, path: *const c_char, want: c_uint, found: *mut HwFound) -> c_int;
-    fn hw_store_path(path: *const c_char, bytes: usize, out: *mut c_char) -> c_int;
     fn hw_exec_resolve(
         dirfd: c_int,
         path: *const c_char,
@@ -85,31 +60,6 @@ pub fn attach(table: &Path) {
     let envp = [variable.as_ptr(), ptr::null()];
     // SAFETY: envp ends with NULL, and its string lives until the function returns; it keeps neither.
     unsafe { hw_attach(envp.as_ptr()) };
-}
-
-/// Where the file with this absolute path is.
-pub fn find(path: &Path, want: Want) -> Found {
-    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return Found::Nothing };
-    let mut found = Box::new(MaybeUninit::<HwFound>::zeroed());
-    // SAFETY: the path is NUL-terminated and found is writable; both outlive the call.
-    match unsafe { hw_resolve(libc::AT_FDCWD, path.as_ptr(), want.bits(), found.as_mut_ptr()) } {
-        HW_FAILS => Found::Nothing,
-        HW_KNOWN => {
-            // SAFETY: numbers, a raw pointer and characters are valid with any content, and were zeroed.
-            let found = unsafe { found.assume_init_ref() };
-            let mut copy = vec![0; 2 * HW_PATH_MAX];
-            // SAFETY: on HW_KNOWN the path has path_bytes characters, and out is as long as is asked for.
-            let bytes = unsafe { hw_store_path(found.path.as_ptr(), found.path_bytes, copy.as_mut_ptr()) };
-            match usize::try_from(bytes) {
-                Ok(bytes) => {
-                    let copy = copy[..bytes].iter().map(|&c| c as u8).collect();
-                    Found::Copy(OsString::from_vec(copy).into())
-                }
-                Err(_) => Found::Original,
-            }
-        }
-        _ => Found::Original,
-    }
 }
 
 /// What executing `file` as `name` with `arguments` comes to.

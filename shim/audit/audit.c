@@ -91,6 +91,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	const char *value, *library_path = NULL, *execfn = NULL;
 
 	(void)argc;
+	hw_tls_restore(envp);
 	for (; *end; end++) {
 		if ((value = hw_after(*end, "LD_LIBRARY_PATH=")))
 			library_path = value;
@@ -115,6 +116,7 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 		/* The program may overwrite its environment. */
 		hw_start.library_path = kept_text(library_path);
 		hw_start.executable = kept_text(hw_strip_store(execfn));
+		hw_tls_start(argv, envp, execfn);
 	} else if (!secure) {
 		leave_store(execfn, argv, envp);
 	}
@@ -266,17 +268,22 @@ static char *objsearch_name(struct hw_object *loader, const char *name)
 EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned int flag)
 {
 	struct hw_object *loader = hw_object_of(cookie);
+	char *found;
 
 	if (!hw_attached() || !loader || loader->slot < 0)
 		return (char *)name;
 	pending.answer[0] = '\0';
 	pending.display[0] = '\0';
 	pending.target.dev = pending.target.ino = 0;
-	if (flag == LA_SER_ORIG)
-		pending.loader = loader;
-	if (flag == LA_SER_ORIG && !strchr(name, '/'))
-		return objsearch_name(loader, name);
-	return objsearch_path(loader, name, flag == LA_SER_ORIG, flag == LA_SER_CONFIG || flag == LA_SER_DEFAULT);
+	if (flag != LA_SER_ORIG)
+		return objsearch_path(loader, name, false, flag == LA_SER_CONFIG || flag == LA_SER_DEFAULT);
+	pending.loader = loader;
+	hw_tls_meet(name);
+	found = strchr(name, '/') ? objsearch_path(loader, name, true, false) : objsearch_name(loader, name);
+	/* Unless it is told what to open, the loader may find an object that it has. */
+	if (!*pending.answer)
+		hw_tls_settle();
+	return found;
 }
 
 /* ---- objects ---- */
@@ -339,6 +346,8 @@ EXPORT unsigned int la_objopen(struct link_map *map, Lmid_t lmid, uintptr_t *coo
 	pending.display[0] = '\0';
 	if (is_libc(object->soname))
 		hw_redirect(map, slot);
+	if (lmid == LM_ID_BASE)
+		hw_tls_object(object);
 	return 0;
 }
 
@@ -363,6 +372,7 @@ EXPORT void la_activity(uintptr_t *cookie, unsigned int flag)
 	if (flag != LA_ACT_CONSISTENT)
 		return;
 	started = true;
+	hw_tls_end();
 	if (object && object->slot >= 0)
 		namespaces[object->slot].loading = false;
 	hw_ldcache_release();

@@ -1,4 +1,4 @@
-/* The loader's side of the shim: what audit.c, objects.c, search.c, ldcache.c and symbols.c share.
+/* The loader's side of the shim: what audit.c, objects.c, search.c, ldcache.c, symbols.c and tls.c share.
  *
  * All of it runs in the loader's callbacks, under the loader's lock, but for hw_original_origin. */
 #ifndef HEADWATER_LOADER_H
@@ -66,6 +66,9 @@ const char *hw_object_origin(struct hw_object *object);
  * store's. `limit` is an address behind the link map's own members. */
 void hw_object_rename(struct hw_object *object, const char *display, const void *limit);
 
+/* True if eight bytes can be read there. */
+bool hw_readable(uintptr_t address);
+
 /* What a name leads to. */
 struct hw_target {
 	bool in_store;
@@ -103,5 +106,20 @@ const void *hw_dynamic_address(const struct link_map *map, uint64_t value);
 /* Puts the wrappers in the place of the functions that libc (or an older glibc's libpthread or libdl)
  * exports, for whatever is bound to them from now on, and keeps the functions' addresses. */
 void hw_redirect(const struct link_map *map, int slot);
+
+/* ---- tls.c: the start-up's static thread-local storage ---- */
+
+/* Makes the environment what it was before the program was executed again, if it was. */
+void hw_tls_restore(char **envp);
+/* From here to hw_tls_end the base namespace's objects and names count. */
+void hw_tls_start(char **argv, char **envp, const char *execfn);
+void hw_tls_end(void);
+/* The loader has come to this name, or has an object that answers to it. */
+void hw_tls_meet(const char *name);
+/* The loader has opened this object. */
+void hw_tls_object(const struct hw_object *object);
+/* Executes the program again with a larger surplus, if it needs one and the loader has come to all that
+ * it needs; comes back otherwise. None of the program's code may have run. */
+void hw_tls_settle(void);
 
 #endif

@@ -225,8 +225,8 @@ const char *hw_object_origin(struct hw_object *object)
 	return directory ? directory->text : NULL;
 }
 
-/* True if eight bytes can be read there: the kernel looks at the signal set before it refuses. */
-static bool readable(uintptr_t address)
+/* The kernel looks at the signal set before it refuses. */
+bool hw_readable(uintptr_t address)
 {
 	return hw_sys(__NR_rt_sigprocmask, ~0, address, NULL, 8) != -EFAULT;
 }
@@ -245,7 +245,7 @@ static void find_origin(const struct link_map *map, const char *name, const void
 		if (distance == 0 || distance > NEAR_BYTES || (value >= (uintptr_t)map && value < (uintptr_t)limit) ||
 		    (value >= map->l_addr && value < (uintptr_t)map->l_ld + hw_start.page_bytes))
 			continue;
-		if (value / hw_start.page_bytes != (uintptr_t)name / hw_start.page_bytes && !readable(value))
+		if (value / hw_start.page_bytes != (uintptr_t)name / hw_start.page_bytes && !hw_readable(value))
 			continue;
 		const char *text = (const char *)value;
 		size_t same = 0;

@@ -1,8 +1,10 @@
 /* Uses the thread-local storage of the libraries it is linked with and of those it is told to open,
- * in this thread and in others. */
+ * in this thread, in others, and in one with the smallest stack that can be had in steps of a page. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 int sum(void);
 
@@ -22,9 +24,32 @@ static void in_both(void *function)
 	pthread_join(thread, NULL);
 }
 
+static void *nothing(void *unused)
+{
+	return unused;
+}
+
+static void in_small_stacks(void)
+{
+	for (size_t kib = 16; kib <= 128; kib += 4) {
+		pthread_attr_t attributes;
+		pthread_t thread;
+		int error;
+		pthread_attr_init(&attributes);
+		pthread_attr_setstacksize(&attributes, kib << 10);
+		error = pthread_create(&thread, &attributes, nothing, NULL);
+		printf("%zu KiB: %s\n", kib, strerror(error));
+		if (!error)
+			pthread_join(thread, NULL);
+	}
+}
+
 int main(int argc, char **argv)
 {
+	const char *tunables = getenv("GLIBC_TUNABLES");
+	printf("GLIBC_TUNABLES %s\n", tunables ? tunables : "unset");
 	in_both(dlsym(RTLD_DEFAULT, "sum"));
+	in_small_stacks();
 	for (int i = 1; i < argc; i++) {
 		void *library = dlopen(argv[i], RTLD_NOW);
 		if (!library) {

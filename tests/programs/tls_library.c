@@ -1,7 +1,11 @@
-/* A library with BYTES of thread-local storage, partly initialised. */
+/* A library with BYTES of thread-local storage, partly initialised, aligned to ALIGN. */
 #include <string.h>
 
-static __thread char buffer[BYTES] = "start";
+#ifndef ALIGN
+#define ALIGN 1
+#endif
+
+static __thread char buffer[BYTES] __attribute__((aligned(ALIGN))) = "start";
 static __thread int calls;
 
 int sum(void);

@@ -1,8 +1,8 @@
 //! What an object asks of the loader: its dependencies and where to look for them.
 
 use object::elf::{
-    DF_1_NODEFLIB, DT_FLAGS_1, DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB, ELFCLASS32,
-    ELFCLASS64, FileHeader32, FileHeader64, PT_TLS,
+    DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB, ELFCLASS32, ELFCLASS64, FileHeader32,
+    FileHeader64,
 };
 use object::endian::Endianness;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
@@ -25,10 +25,6 @@ pub struct Dynamic {
     pub soname: Option<Vec<u8>>,
     /// `PT_INTERP`, without its NUL.
     pub interpreter: Option<Vec<u8>>,
-    /// Bytes of thread-local storage with their alignment's worst padding; 0 without any.
-    pub tls_bytes: u64,
-    /// True if the default directories are not to be searched (`-z nodefaultlib`).
-    pub no_default_directories: bool,
 }
 
 /// Reads the dynamic section of an ELF executable or library from the whole file, or from something
@@ -52,11 +48,6 @@ fn read_class<'data, H: FileHeader<Endian = Endianness>, R: ReadRef<'data>>(file
         if let Ok(Some(interpreter)) = segment.interpreter(endian, file) {
             dynamic.interpreter = Some(interpreter.to_vec());
         }
-        if segment.p_type(endian) == PT_TLS {
-            let padding = segment.p_align(endian).into().saturating_sub(1);
-            dynamic.tls_bytes =
-                dynamic.tls_bytes.saturating_add(segment.p_memsz(endian).into().saturating_add(padding));
-        }
     }
     let entries = segments.iter().find_map(|s| s.dynamic(endian, file).ok().flatten()).unwrap_or(&[]);
     let entries = || {
@@ -75,7 +66,6 @@ fn read_class<'data, H: FileHeader<Endian = Endianness>, R: ReadRef<'data>>(file
             Ok(DT_SONAME) => dynamic.soname = string(value),
             Ok(DT_RPATH) => dynamic.rpath = split(string(value)),
             Ok(DT_RUNPATH) => dynamic.runpath = split(string(value)),
-            Ok(DT_FLAGS_1) => dynamic.no_default_directories = value & u64::from(DF_1_NODEFLIB) != 0,
             _ => {}
         }
     }
@@ -108,7 +98,7 @@ mod tests {
         let dynamic = read(&*bytes).unwrap();
         assert!(dynamic.needed.iter().any(|n| n.starts_with(b"libc.so")), "{dynamic:?}");
         assert!(dynamic.interpreter.unwrap().starts_with(b"/"));
-        assert!(dynamic.tls_bytes > 0 && dynamic.soname.is_none());
+        assert_eq!(dynamic.soname, None);
     }
 
     #[test]

@@ -61,8 +61,10 @@ pub(super) fn run(report: &mut Report) {
     report.table(&table);
     let plot = Plot { title: "import scipy.stats", x: "nodes", y: "seconds", curves: &curves };
     report.line(format!("```text\n{}```", plot.text()));
-    if let Some(file) = &report.svg {
-        std::fs::write(file, plot.svg()).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    if let Some(file) = report.svg.clone() {
+        std::fs::write(&file, plot.svg()).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        report.line(format!("\n![{} by nodes]({name})", plot.title));
     }
 }
 

@@ -81,21 +81,92 @@ fn exceptions_cross_libraries() {
     assert_eq!(session.output.status, 0);
 }
 
-#[test]
-fn thread_local_storage() {
+/// A fixture with `bin/tls`, whose libraries have so many bytes of static thread-local storage each, and
+/// with `lib/libopened.so` and `lib/libdynamic.so` for it to open.
+fn fixture_with_tls(needed: &[usize], opened: usize) -> (Fixture, Program) {
     let fixture = Fixture::new("tls");
-    let model = ["-shared", "-fPIC", "-ftls-model=initial-exec"];
-    let bytes = |count: &'static str| [model[0], model[1], model[2], count];
-    fixture.build("tls_library.c", "lib/libneeded1.so", &bytes("-DBYTES=6000"));
-    fixture.build("tls_library.c", "lib/libneeded2.so", &bytes("-DBYTES=3000"));
-    fixture.build("tls_library.c", "lib/libopened.so", &bytes("-DBYTES=900"));
-    fixture.build("tls_library.c", "lib/libdynamic.so", &["-shared", "-fPIC", "-DBYTES=50000"]);
-    let link = ["-Wl,--no-as-needed", "-L{shared}/lib", "-lneeded1", "-lneeded2", "-Wl,-rpath,$ORIGIN/../lib"];
+    let library = |name: &str, bytes: usize, flags: &[&str]| {
+        let bytes = format!("-DBYTES={bytes}");
+        let flags = [&["-shared", "-fPIC", &bytes], flags].concat();
+        fixture.build("tls_library.c", &format!("lib/lib{name}.so"), &flags);
+    };
+    let mut link = vec!["-Wl,--no-as-needed".to_owned(), "-L{shared}/lib".to_owned()];
+    for (number, &bytes) in needed.iter().enumerate() {
+        library(&format!("needed{number}"), bytes, &["-ftls-model=initial-exec"]);
+        link.push(format!("-lneeded{number}"));
+    }
+    link.push("-Wl,-rpath,$ORIGIN/../lib".to_owned());
+    library("opened", opened, &["-ftls-model=initial-exec"]);
+    library("dynamic", 50_000, &[]);
+    let link: Vec<&str> = link.iter().map(String::as_str).collect();
     let program = Program::new(fixture.build("tls.c", "bin/tls", &link));
     let opened = ["libopened.so", "libdynamic.so"].map(|name| fixture.path("lib").join(name));
-    let session = fixture.headwater().same(&program.clone().args(&opened));
+    (fixture, program.args(opened))
+}
+
+#[test]
+fn thread_local_storage() {
+    for (needed, opened, status) in [
+        (&[100][..], 1300, 0),
+        (&[600, 500], 1300, 0),
+        (&[6000, 3000], 1300, 0),
+        (&[6000, 3000], 2000, 1),
+        (&[100, 40_000], 900, 0),
+    ] {
+        let (fixture, program) = fixture_with_tls(needed, opened);
+        let session = fixture.headwater().same(&program);
+        assert_eq!(session.output.status, status, "{:?}", session.output);
+        fixture.headwater().same(&program.behind(["env"]));
+        fixture.headwater().same(&program.behind(["sh", "-c", "\"$0\" \"$@\"; exit $?"]));
+    }
+}
+
+#[test]
+fn thread_local_storage_with_the_programs_own_tunables() {
+    let (fixture, program) = fixture_with_tls(&[6000, 3000], 3000);
+    for (tunables, status) in [
+        ("glibc.rtld.optional_static_tls=2048", 0),
+        ("glibc.rtld.optional_static_tls=020000:glibc.malloc.perturb=1", 0),
+        ("glibc.rtld.optional_static_tls=9000:x:glibc.rtld.optional_static_tls=0x10", 1),
+        ("glibc.malloc.perturb=1", 1),
+        ("", 1),
+    ] {
+        let variable = format!("GLIBC_TUNABLES={tunables}");
+        let session = fixture.headwater().same(&program.behind(["env", &variable]));
+        assert_eq!(session.output.status, status, "{tunables}: {:?}", session.output);
+        fixture.headwater().same(&program.clone().env("GLIBC_TUNABLES", tunables));
+    }
+}
+
+#[test]
+fn thread_local_storage_of_an_interpreter() {
+    let (fixture, _) = fixture_with_tls(&[6000, 3000], 900);
+    let interpreter = fixture.path("bin/tls").display().to_string();
+    let script =
+        fixture.file("bin/script", format!("#!{interpreter} {}/lib/libopened.so\n", fixture.shared().display()), 0o755);
+    fixture.headwater().same(&Program::new(&script));
+    fixture.headwater().same(&Program::new(&script).behind(["env"]));
+}
+
+#[test]
+fn thread_local_storage_with_a_large_alignment() {
+    let fixture = Fixture::new("aligned");
+    let flags = ["-shared", "-fPIC", "-ftls-model=initial-exec", "-DBYTES=100", "-DALIGN=256"];
+    fixture.build("tls_library.c", "lib/libaligned.so", &flags);
+    let link = ["-Wl,--no-as-needed", "-L{shared}/lib", "-laligned", "-Wl,-rpath,$ORIGIN/../lib"];
+    let program = Program::new(fixture.build("tls.c", "bin/aligned", &link));
+    let session = fixture.headwater().same(&program);
     assert_eq!(session.output.status, 0, "{:?}", session.output);
-    let program = program.args(&opened);
     fixture.headwater().same(&program.behind(["env"]));
-    fixture.headwater().same(&program.behind(["env", "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=2048"]));
+}
+
+#[test]
+fn thread_local_storage_of_libraries_named_by_path() {
+    let (fixture, _) = fixture_with_tls(&[3000, 4000, 5000], 100);
+    let paths = [0, 1, 2].map(|number| format!("{{shared}}/lib/libneeded{number}.so"));
+    let link = ["-Wl,--no-as-needed", "-lc", &paths[0], &paths[1], &paths[2]];
+    let program = Program::new(fixture.build("tls.c", "bin/paths", &link));
+    let session = fixture.headwater().same(&program);
+    assert_eq!(session.output.status, 0, "{:?}", session.output);
+    fixture.headwater().same(&program.env("LD_PRELOAD", fixture.path("lib/libneeded1.so")));
 }

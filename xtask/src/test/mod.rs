@@ -25,7 +25,7 @@ pub struct Options {
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     fuzz_seconds: u64,
     /// How many seeds are simulated.
-    #[arg(long, default_value_t = 200, value_name = "N")]
+    #[arg(long, default_value_t = 2000, value_name = "N")]
     seeds: u64,
 }
 

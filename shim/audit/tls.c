@@ -1,0 +1,340 @@
+/* Static thread-local storage, as much as a plain process has.
+ *
+ * glibc lays the static storage of a plain process out after loading its libraries, so that it holds
+ * theirs and a surplus for ones loaded later. With an audit library it has to be laid out before, and
+ * the libraries of the start-up draw on the surplus: many could not be loaded, or would leave less to
+ * what the program opens. The surplus can only be raised by a tunable, which is read at the start. So
+ * when the loader has come to the last library, none of whose code has run, the program is executed
+ * again with as much more as its libraries take; and finds its environment as it was.
+ *
+ * glibc must be told neither more (the surplus is on every thread's stack) nor less. No tunable makes
+ * room for a library with a larger alignment than the program's: that program runs as it would without
+ * an audit library. */
+#include "loader.h"
+#include "sys.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#define TUNABLES "GLIBC_TUNABLES="
+#define OPTIONAL "glibc.rtld.optional_static_tls="
+/* What is added to the environment; glibc passes over the names that it doesn't know. */
+#define ADDED ":headwater.static_tls=added:" OPTIONAL
+/* The variable that gives its place in the environment up meanwhile, if there are no tunables. */
+#define TABLE "HEADWATER_TABLE="
+
+#define AUDIT "LD_AUDIT="
+#define LIBRARY "/libheadwater-audit.so"
+
+/* glibc's default for the tunable. */
+#define OPTIONAL_BYTES 512
+/* What glibc adds to the surplus for an audit library, which this one leaves to the program's. */
+#define AUDIT_BYTES 288
+/* More is hardly meant, and glibc counts it in an int. */
+#define BYTES_MAX ((size_t)64 << 20)
+
+/* TCB_ALIGNMENT: what glibc aligns static storage to at least. */
+#if defined(__x86_64__)
+#define STATIC_ALIGN 64
+#elif defined(__aarch64__)
+#define STATIC_ALIGN 16
+#endif
+
+#define DECIMAL_DIGITS_MAX 20
+
+static struct {
+	char **argv, **envp;
+	const char *execfn;
+	size_t optional;                /* the tunable that a plain process would have */
+	size_t given;                   /* the one that this process has */
+	size_t bytes;                   /* what the libraries take, of those that have been opened */
+	size_t align;                   /* of static storage */
+	unsigned awaited;               /* names that are needed and that the loader has not come to */
+	bool over;
+} tls = { .align = STATIC_ALIGN, .over = true };
+
+/* What is `known` of a library's name. */
+static char awaited, met;
+
+/* ---- environment ---- */
+
+/* A number as glibc reads a tunable's. */
+static size_t number(const char *text)
+{
+	size_t value = 0, base = 10;
+
+	while (*text == ' ' || *text == '\t')
+		text++;
+	text += *text == '+';
+	if (text[0] == '0') {
+		bool hexadecimal = text[1] == 'x' || text[1] == 'X';
+
+		base = hexadecimal ? 16 : 8;
+		text += hexadecimal ? 2 : 1;
+	}
+	for (;; text++) {
+		size_t digit = *text >= '0' && *text <= '9' ? (size_t)(*text - '0') :
+			       (*text | 0x20) >= 'a' && (*text | 0x20) <= 'f' ? (size_t)((*text | 0x20) - 'a' + 10) :
+										 base;
+
+		if (digit >= base)
+			return value;
+		if (value > BYTES_MAX)
+			return SIZE_MAX;
+		value = value * base + digit;
+	}
+}
+
+/* Takes what an earlier execution added out of an entry. */
+static void restore(char **entry)
+{
+	char *text = (char *)hw_after(*entry, TUNABLES), *at = text;
+	const char *value;
+
+	while (at && *at && !hw_after(at, ADDED))
+		at++;
+	if (!at || !(value = hw_after(at, ADDED)))
+		return;
+	tls.given = number(value);
+	*at = '\0';
+	if (hw_after(text, TABLE))
+		*entry = text;
+}
+
+/* The last mention of the tunable counts, of all variables of the name. */
+static void read_tunables(const char *entry)
+{
+	const char *at = hw_after(entry, TUNABLES), *value;
+
+	while (at) {
+		if ((value = hw_after(at, OPTIONAL)))
+			tls.optional = number(value);
+		while (*at && *at != ':')
+			at++;
+		at = *at ? at + 1 : NULL;
+	}
+}
+
+void hw_tls_restore(char **envp)
+{
+	tls.optional = OPTIONAL_BYTES;
+	for (char **entry = envp; *entry; entry++) {
+		restore(entry);
+		read_tunables(*entry);
+	}
+	if (tls.given < tls.optional)
+		tls.given = tls.optional;
+}
+
+void hw_tls_start(char **argv, char **envp, const char *execfn)
+{
+	tls.argv = argv;
+	tls.envp = envp;
+	tls.execfn = execfn;
+	tls.over = !execfn || !hw_start.loader_base;
+}
+
+void hw_tls_end(void)
+{
+	tls.over = true;
+}
+
+/* ---- starting again ---- */
+
+/* The entry with the tunable, in new memory; NULL if there is none. */
+static char *with_tunable(const char *entry, size_t optional)
+{
+	const char *tunables = hw_after(entry, TUNABLES);
+	size_t bytes = strlen(tunables ? tunables : entry);
+	char *text = hw_arena(sizeof(TUNABLES) + bytes + sizeof(ADDED) + DECIMAL_DIGITS_MAX), *at = text;
+	char digits[DECIMAL_DIGITS_MAX];
+	unsigned count = 0;
+
+	if (!text)
+		return NULL;
+	memcpy(at, TUNABLES, sizeof(TUNABLES) - 1);
+	at += sizeof(TUNABLES) - 1;
+	memcpy(at, tunables ? tunables : entry, bytes);
+	at += bytes;
+	memcpy(at, ADDED, sizeof(ADDED) - 1);
+	at += sizeof(ADDED) - 1;
+	do
+		digits[count++] = (char)('0' + optional % 10);
+	while (optional /= 10);
+	while (count)
+		*at++ = digits[--count];
+	*at = '\0';
+	return text;
+}
+
+/* Executes the same program once more. Comes back if it can't. */
+static void execute(void)
+{
+	struct stat named, running;
+	char **argv = tls.argv;
+
+	if (hw_sys(__NR_newfstatat, AT_FDCWD, tls.execfn, &named, 0) == 0 &&
+	    hw_sys(__NR_newfstatat, AT_FDCWD, "/proc/self/exe", &running, 0) == 0) {
+		/* What names another file is a script, and an argument of the interpreter: then it is the
+		 * script that is executed, of whose arguments the kernel replaces the first. */
+		if (named.st_dev != running.st_dev || named.st_ino != running.st_ino)
+			while (*argv && (argv == tls.argv || strcmp(*argv, tls.execfn) != 0))
+				argv++;
+		if (*argv)
+			hw_sys(__NR_execve, tls.execfn, argv, tls.envp);
+	}
+	hw_sys(__NR_execve, "/proc/self/exe", tls.argv, tls.envp);
+}
+
+/* LD_AUDIT without this library, in new memory; NULL if there is none. */
+static char *without_library(const char *value)
+{
+	char *text = hw_arena(sizeof(AUDIT) + strlen(value)), *at = text;
+
+	if (!text)
+		return NULL;
+	memcpy(at, AUDIT, sizeof(AUDIT) - 1);
+	at += sizeof(AUDIT) - 1;
+	while (*value) {
+		size_t bytes = 0;
+
+		while (value[bytes] && value[bytes] != ':')
+			bytes++;
+		if (bytes < sizeof(LIBRARY) - 1 ||
+		    memcmp(value + bytes - (sizeof(LIBRARY) - 1), LIBRARY, sizeof(LIBRARY) - 1) != 0) {
+			if (at[-1] != '=')
+				*at++ = ':';
+			memcpy(at, value, bytes);
+			at += bytes;
+		}
+		value += bytes + (value[bytes] == ':');
+	}
+	*at = '\0';
+	return text;
+}
+
+/* Executes the program's original, not audited. Comes back if it can't. */
+static void start_unaudited(void)
+{
+	char **place = tls.envp, *kept, *text;
+
+	while (*place && !hw_after(*place, AUDIT))
+		place++;
+	text = *place ? without_library(hw_after(*place, AUDIT)) : NULL;
+	if (!text)
+		return;
+	kept = *place;
+	*place = text;
+	if (*hw_executable())
+		hw_sys(__NR_execve, hw_executable(), tls.argv, tls.envp);
+	else
+		execute();
+	*place = kept;
+}
+
+static void start_again(size_t optional)
+{
+	char **place = NULL, *kept, *text;
+
+	/* The last of all tunables, for it is the last that counts. */
+	for (char **entry = tls.envp; *entry; entry++)
+		if (hw_after(*entry, TUNABLES) || (hw_after(*entry, TABLE) && !(place && hw_after(*place, TUNABLES))))
+			place = entry;
+	text = place ? with_tunable(*place, optional) : NULL;
+	if (!text)
+		return;
+	kept = *place;
+	*place = text;
+	execute();
+	*place = kept;
+}
+
+/* ---- libraries ---- */
+
+void hw_tls_settle(void)
+{
+	size_t optional = tls.optional + tls.bytes - AUDIT_BYTES;
+
+	if (tls.over || tls.awaited || tls.bytes <= AUDIT_BYTES || tls.bytes > BYTES_MAX ||
+	    tls.optional > BYTES_MAX || optional <= tls.given)
+		return;
+	tls.given = optional;
+	start_again(optional);
+}
+
+/* A name, with its NUL to tell it from a directory; NULL if the loader will change it. */
+static struct hw_kept *name_of(const char *name)
+{
+	return strchr(name, '$') ? NULL : hw_keep(name, strlen(name) + 1);
+}
+
+void hw_tls_meet(const char *name)
+{
+	struct hw_kept *kept = tls.over ? NULL : name_of(name);
+
+	if (!kept)
+		return;
+	if (kept->known == &awaited)
+		tls.awaited--;
+	kept->known = &met;
+}
+
+static void await(const char *name)
+{
+	struct hw_kept *kept = name_of(name);
+
+	if (!kept || kept->known)
+		return;
+	kept->known = &awaited;
+	tls.awaited++;
+}
+
+/* An object's thread-local storage; NULL if it has none. */
+static const Elf64_Phdr *tls_segment(const struct link_map *map)
+{
+	const Elf64_Ehdr *header = (const Elf64_Ehdr *)map->l_addr;
+	const Elf64_Phdr *segment;
+
+	if (!map->l_addr || !hw_readable(map->l_addr) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header->e_phentsize != sizeof(*segment) || header->e_phoff >= hw_start.page_bytes ||
+	    header->e_phnum > (hw_start.page_bytes - header->e_phoff) / sizeof(*segment))
+		return NULL;
+	segment = (const Elf64_Phdr *)(map->l_addr + header->e_phoff);
+	for (unsigned i = 0; i < header->e_phnum; i++, segment++)
+		if (segment->p_type == PT_TLS && segment->p_memsz && segment->p_memsz <= BYTES_MAX &&
+		    segment->p_align <= BYTES_MAX)
+			return segment;
+	return NULL;
+}
+
+void hw_tls_object(const struct hw_object *object)
+{
+	const Elf64_Phdr *segment;
+	bool is_static = false;
+
+	if (tls.over)
+		return;
+	hw_tls_meet(object->map->l_name);
+	if (object->soname)
+		hw_tls_meet(object->soname);
+	for (const Elf64_Dyn *entry = object->map->l_ld; object->strings && entry->d_tag != DT_NULL; entry++) {
+		if (entry->d_tag == DT_NEEDED)
+			await(object->strings + entry->d_un.d_val);
+		else if (entry->d_tag == DT_FLAGS)
+			is_static = entry->d_un.d_val & DF_STATIC_TLS;
+	}
+	segment = tls_segment(object->map);
+	if (segment && object == hw_object_main()) {
+		/* What is the program's own was laid out before. */
+		if (segment->p_align > tls.align)
+			tls.align = segment->p_align;
+	} else if (segment) {
+		size_t align = segment->p_align ? segment->p_align : 1;
+
+		if (is_static && align > tls.align)
+			start_unaudited();
+		tls.bytes += segment->p_memsz + (segment->p_vaddr & (align - 1)) + align - 1;
+	}
+	hw_tls_settle();
+}

@@ -4,15 +4,15 @@
 //! sent before: a slow peer costs no memory for content.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 
 use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION, WireError};
 use headwater_proto::{Rank, Time, Topology};
 use mio::net::TcpStream;
-use rustix::buffer::spare_capacity;
 use thiserror::Error;
 
+use super::buffer::Buffer;
 use super::noise::{Noise, NoiseError};
 use crate::config::{SessionId, SessionKey};
 
@@ -21,9 +21,7 @@ const QUEUE_MAX: usize = 1 << 18;
 /// Plaintext that is gathered before it is encrypted, in bytes; one frame may exceed it.
 const GATHER_BYTES: usize = 64 << 10;
 /// Bytes that one call receives.
-const RECEIVE_BYTES: usize = 128 << 10;
-/// Buffers above this size are given back when they are empty.
-const KEEP_BYTES_MAX: usize = 256 << 10;
+const RECEIVE_BYTES: usize = 64 << 10;
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
 
@@ -105,15 +103,12 @@ pub(crate) struct Link {
     pub(crate) spoke_at: Time,
     noise: Noise,
     is_connecting: bool,
-    ciphertext: Vec<u8>,
-    /// Bytes of `ciphertext` that have been decrypted.
-    decrypted: usize,
-    plain: Vec<u8>,
-    /// Bytes of `plain` that have been taken out.
-    taken: usize,
+    ciphertext: Buffer,
+    plain: Buffer,
+    /// Bytes of the frame that was handed out last, at the front of `plain`.
+    handed_out: usize,
     queue: VecDeque<Outgoing>,
-    sending: Vec<u8>,
-    sent: usize,
+    sending: Buffer,
     /// Chunks in `sending`.
     chunks_sending: usize,
 }
@@ -121,7 +116,7 @@ pub(crate) struct Link {
 impl Link {
     /// A connection that is being made to `rank`.
     pub(crate) fn dial(stream: TcpStream, rank: Rank, identity: &Identity, now: Time) -> Result<Link, LinkError> {
-        let mut sending = Vec::new();
+        let mut sending = Buffer::default();
         let noise = Noise::initiator(identity.session, &identity.key, &mut sending)?;
         let mut link = Link::new(stream, noise, now);
         (link.dialled, link.is_connecting, link.sending) = (Some(rank), true, sending);
@@ -143,13 +138,11 @@ impl Link {
             spoke_at: now,
             noise,
             is_connecting: false,
-            ciphertext: Vec::new(),
-            decrypted: 0,
-            plain: Vec::new(),
-            taken: 0,
+            ciphertext: Buffer::default(),
+            plain: Buffer::default(),
+            handed_out: 0,
             queue: VecDeque::new(),
-            sending: Vec::new(),
-            sent: 0,
+            sending: Buffer::default(),
             chunks_sending: 0,
         }
     }
@@ -165,15 +158,15 @@ impl Link {
 
     /// The next thing that has been received; `None` if the socket has no more.
     pub(crate) fn receive(&mut self, identity: &Identity, now: Time) -> Result<Option<Received>, LinkError> {
+        self.plain.consume(std::mem::take(&mut self.handed_out));
         while !self.has_frame()? {
             if !self.take_record(identity)? && !self.fill(now)? {
                 return Ok(None);
             }
         }
-        let start = self.taken + LENGTH_BYTES;
-        let end = start + self.frame_bytes().unwrap_or(0);
-        self.taken = end;
-        let (message, content) = Message::decode(&self.plain[start..end])?;
+        let end = LENGTH_BYTES + self.frame_bytes().unwrap_or(0);
+        self.handed_out = end;
+        let (message, content) = Message::decode(&self.plain.data()[LENGTH_BYTES..end])?;
         let content = end - content.len()..end;
         if let Some(rank) = self.rank {
             return Ok(Some(Received::Message(rank, message, content)));
@@ -185,7 +178,7 @@ impl Link {
 
     /// The bytes of the chunk that was received last.
     pub(crate) fn content(&self, range: Range<usize>) -> &[u8] {
-        &self.plain[range]
+        &self.plain.data()[range]
     }
 
     /// Bytes of memory held for this peer.
@@ -200,7 +193,7 @@ impl Link {
         &mut self,
         now: Time,
         traffic: &mut Traffic,
-        scratch: &mut Vec<u8>,
+        scratch: &mut Buffer,
         read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>,
     ) -> Result<usize, LinkError> {
         let mut chunks = 0;
@@ -208,11 +201,11 @@ impl Link {
             return Ok(0);
         }
         loop {
-            while self.sent < self.sending.len() {
-                match self.stream.write(&self.sending[self.sent..]) {
+            while !self.sending.is_empty() {
+                match self.stream.write(self.sending.data()) {
                     Ok(0) => return Err(LinkError::Closed),
                     Ok(bytes) => {
-                        self.sent += bytes;
+                        self.sending.consume(bytes);
                         self.spoke_at = now;
                         traffic.bytes += bytes as u64;
                     }
@@ -222,15 +215,12 @@ impl Link {
                 }
             }
             chunks += std::mem::take(&mut self.chunks_sending);
-            empty(&mut self.sending);
-            self.sent = 0;
             if self.queue.is_empty() || !self.noise.is_ready() {
                 return Ok(chunks);
             }
-            scratch.clear();
             traffic.messages += self.gather(scratch, read);
-            self.noise.send(scratch, &mut self.sending)?;
-            empty(scratch);
+            self.noise.send(scratch.data(), &mut self.sending)?;
+            scratch.consume(scratch.len());
         }
     }
 
@@ -250,25 +240,25 @@ impl Link {
     }
 
     /// Encodes what waits, up to about [`GATHER_BYTES`]; how many frames it is.
-    fn gather(&mut self, scratch: &mut Vec<u8>, read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>) -> u64 {
+    fn gather(&mut self, scratch: &mut Buffer, read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>) -> u64 {
         let mut frames = 0;
         while scratch.len() < GATHER_BYTES
             && let Some(outgoing) = self.queue.pop_front()
         {
             match outgoing {
-                Outgoing::Message(message) => put_frame(scratch, &message, 0),
+                Outgoing::Message(message) => drop(put_frame(scratch, &message, 0)),
                 Outgoing::Chunk(chunk) => {
                     self.chunks_sending += 1;
-                    let before = scratch.len();
-                    let ChunkOut { transfer, position, bytes, .. } = chunk;
-                    put_frame(scratch, &Message::Chunk { transfer, position, bytes }, bytes as usize);
-                    let content = scratch.len() - bytes as usize;
-                    if let Err(error) = read(&chunk, &mut scratch[content..]) {
+                    let ChunkOut { transfer, position, .. } = chunk;
+                    let bytes = chunk.bytes as usize;
+                    let header = put_frame(scratch, &Message::Chunk { transfer, position, bytes: chunk.bytes }, bytes);
+                    if let Err(error) = read(&chunk, scratch.room(bytes)) {
                         // Given up meanwhile; what the node sends next says so.
                         tracing::debug!(path = %chunk.path, %error, "content to be sent has gone");
-                        scratch.truncate(before);
+                        scratch.take_back(header);
                         continue;
                     }
+                    scratch.filled(bytes);
                 }
             }
             frames += 1;
@@ -278,7 +268,7 @@ impl Link {
 
     /// The length of the frame that starts what has not been taken, if that much has arrived.
     fn frame_bytes(&self) -> Option<usize> {
-        let length = self.plain.get(self.taken..)?.first_chunk::<LENGTH_BYTES>()?;
+        let length = self.plain.data().first_chunk::<LENGTH_BYTES>()?;
         Some(u32::from_le_bytes(*length) as usize)
     }
 
@@ -287,23 +277,15 @@ impl Link {
         if bytes > FRAME_BYTES_MAX {
             return Err(LinkError::FrameLength(bytes));
         }
-        Ok(self.plain.len() - self.taken >= LENGTH_BYTES + bytes)
+        Ok(self.plain.len() >= LENGTH_BYTES + bytes)
     }
 
     /// Decrypts the next record; false if none is whole.
     fn take_record(&mut self, identity: &Identity) -> Result<bool, LinkError> {
-        let received = &self.ciphertext[self.decrypted..];
-        let Some(bytes) = self.noise.record(received)? else { return Ok(false) };
-        if self.taken > 0 {
-            self.plain.drain(..self.taken);
-            self.taken = 0;
-            if self.plain.is_empty() {
-                empty(&mut self.plain);
-            }
-        }
+        let Some(bytes) = self.noise.record(self.ciphertext.data())? else { return Ok(false) };
         let was_ready = self.noise.is_ready();
-        self.noise.receive(&received[..bytes], &mut self.plain, &mut self.sending)?;
-        self.decrypted += bytes;
+        self.noise.receive(&self.ciphertext.data()[..bytes], &mut self.plain, &mut self.sending)?;
+        self.ciphertext.consume(bytes);
         if !was_ready && self.noise.is_ready() {
             self.queue.push_front(Outgoing::Message(hello(identity)));
         }
@@ -315,19 +297,19 @@ impl Link {
         if self.is_connecting {
             return Ok(false);
         }
-        // Less than a record is left, so little is moved.
-        self.ciphertext.drain(..std::mem::take(&mut self.decrypted));
-        self.ciphertext.reserve(RECEIVE_BYTES);
-        let result = rustix::io::read(&self.stream, spare_capacity(&mut self.ciphertext)).map_err(io::Error::from);
+        let result = self.stream.read(self.ciphertext.room(RECEIVE_BYTES));
         match result {
             Ok(0) => Err(LinkError::Closed),
-            Ok(_) => {
+            Ok(bytes) => {
+                self.ciphertext.filled(bytes);
                 self.heard_at = now;
                 Ok(true)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if self.ciphertext.is_empty() {
-                    self.ciphertext = Vec::new();
+                if self.rank.is_none() {
+                    // Nothing is kept for strangers.
+                    self.ciphertext.release();
+                    self.plain.release();
                 }
                 Ok(false)
             }
@@ -369,17 +351,10 @@ fn check_hello(message: &Message, identity: &Identity, dialled: Option<Rank>) ->
     }
 }
 
-fn put_frame(out: &mut Vec<u8>, message: &Message, content_bytes: usize) {
+/// Appends a frame without its content, which is to follow; the bytes that were appended.
+fn put_frame(out: &mut Buffer, message: &Message, content_bytes: usize) -> usize {
     let body = message.encode();
-    out.extend_from_slice(&((body.len() + content_bytes) as u32).to_le_bytes());
-    out.extend_from_slice(&body);
-    out.resize(out.len() + content_bytes, 0);
-}
-
-/// Empties a buffer, and gives its memory back if it is large.
-fn empty(buffer: &mut Vec<u8>) {
-    buffer.clear();
-    if buffer.capacity() > KEEP_BYTES_MAX {
-        *buffer = Vec::new();
-    }
+    out.put(&((body.len() + content_bytes) as u32).to_le_bytes());
+    out.put(&body);
+    LENGTH_BYTES + body.len()
 }

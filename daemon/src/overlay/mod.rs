@@ -3,6 +3,7 @@
 //! Strangers can open connections, so those that have not yet proved that they know the session's
 //! key are few, short-lived and cost little.
 
+mod buffer;
 mod link;
 mod noise;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use rustix::net::sockopt;
 
+use self::buffer::Buffer;
 pub(crate) use self::link::{ChunkOut, Identity, Outgoing, Traffic};
 use self::link::{Link, LinkError, Received};
 pub(crate) use self::transfers::{Arrival, ArrivalError, Transfers};
@@ -50,7 +52,7 @@ pub(crate) struct Links {
     /// What the node has to be told before anything else.
     events: VecDeque<LinkEvent>,
     traffic: Traffic,
-    scratch: Vec<u8>,
+    scratch: Buffer,
     refused: u64,
 }
 
@@ -112,7 +114,7 @@ impl Links {
             writable: BTreeSet::new(),
             events: VecDeque::new(),
             traffic: Traffic::default(),
-            scratch: Vec::new(),
+            scratch: Buffer::default(),
             refused: 0,
         })
     }

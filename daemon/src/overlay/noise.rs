@@ -10,6 +10,7 @@ use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState, TransportState};
 use thiserror::Error;
 
+use super::buffer::Buffer;
 use crate::config::{SessionId, SessionKey};
 
 /// AES-GCM has the processor's help everywhere that Headwater runs.
@@ -48,7 +49,7 @@ pub(crate) enum Noise {
 
 impl Noise {
     /// The end that speaks first; its first record is appended to `out`.
-    pub(crate) fn initiator(session: SessionId, key: &SessionKey, out: &mut Vec<u8>) -> Result<Noise, NoiseError> {
+    pub(crate) fn initiator(session: SessionId, key: &SessionKey, out: &mut Buffer) -> Result<Noise, NoiseError> {
         let mut state = handshake_state(session, key, |builder| builder.build_initiator())?;
         handshake(&mut state, out)?;
         Ok(Noise::Handshake(Box::new(state)))
@@ -77,7 +78,7 @@ impl Noise {
 
     /// Takes one whole record in: appends its plaintext to `plain`, or the handshake's answer to
     /// `out`.
-    pub(crate) fn receive(&mut self, record: &[u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), NoiseError> {
+    pub(crate) fn receive(&mut self, record: &[u8], plain: &mut Buffer, out: &mut Buffer) -> Result<(), NoiseError> {
         let ciphertext = &record[LENGTH_BYTES..];
         match std::mem::replace(self, Noise::Broken) {
             Noise::Handshake(mut state) => {
@@ -90,9 +91,9 @@ impl Noise {
                 *self = Noise::Transport(Box::new(state));
             }
             Noise::Transport(mut state) => {
-                let before = plain.len();
-                plain.resize(before + ciphertext.len() - TAG_BYTES, 0);
-                state.read_message(ciphertext, &mut plain[before..]).map_err(|_| NoiseError::Altered)?;
+                let room = plain.room(ciphertext.len());
+                let bytes = state.read_message(ciphertext, room).map_err(|_| NoiseError::Altered)?;
+                plain.filled(bytes);
                 *self = Noise::Transport(state);
             }
             Noise::Broken => return Err(NoiseError::Altered),
@@ -101,13 +102,13 @@ impl Noise {
     }
 
     /// Appends `plain`, encrypted and cut into records, to `out`.
-    pub(crate) fn send(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), NoiseError> {
+    pub(crate) fn send(&mut self, plain: &[u8], out: &mut Buffer) -> Result<(), NoiseError> {
         let Noise::Transport(state) = self else { return Err(NoiseError::Refused) };
         for piece in plain.chunks(PLAINTEXT_BYTES_MAX) {
-            let before = out.len() + LENGTH_BYTES;
-            out.extend_from_slice(&((piece.len() + TAG_BYTES) as u16).to_be_bytes());
-            out.resize(before + piece.len() + TAG_BYTES, 0);
-            state.write_message(piece, &mut out[before..]).map_err(|_| NoiseError::Altered)?;
+            out.put(&((piece.len() + TAG_BYTES) as u16).to_be_bytes());
+            let room = out.room(piece.len() + TAG_BYTES);
+            let bytes = state.write_message(piece, room).map_err(|_| NoiseError::Altered)?;
+            out.filled(bytes);
         }
         Ok(())
     }
@@ -125,11 +126,11 @@ fn handshake_state(
     builder.and_then(build).map_err(NoiseError::Setup)
 }
 
-fn handshake(state: &mut HandshakeState, out: &mut Vec<u8>) -> Result<(), NoiseError> {
+fn handshake(state: &mut HandshakeState, out: &mut Buffer) -> Result<(), NoiseError> {
     let mut message = [0; HANDSHAKE_BYTES_MAX];
     let bytes = state.write_message(&[], &mut message).map_err(NoiseError::Setup)?;
-    out.extend_from_slice(&(bytes as u16).to_be_bytes());
-    out.extend_from_slice(&message[..bytes]);
+    out.put(&(bytes as u16).to_be_bytes());
+    out.put(&message[..bytes]);
     Ok(())
 }
 
@@ -148,16 +149,16 @@ mod tests {
     use super::*;
 
     /// Passes every whole record of `wire` to `to`.
-    fn pass(wire: &mut Vec<u8>, to: &mut Noise, plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), NoiseError> {
-        while let Some(bytes) = to.record(wire)? {
-            to.receive(&wire[..bytes], plain, out)?;
-            wire.drain(..bytes);
+    fn pass(wire: &mut Buffer, to: &mut Noise, plain: &mut Buffer, out: &mut Buffer) -> Result<(), NoiseError> {
+        while let Some(bytes) = to.record(wire.data())? {
+            to.receive(&wire.data()[..bytes], plain, out)?;
+            wire.consume(bytes);
         }
         Ok(())
     }
 
     fn pair(sessions: [u128; 2], keys: [u8; 2]) -> Result<(Noise, Noise), NoiseError> {
-        let (mut there, mut back, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut there, mut back, mut plain) = (Buffer::default(), Buffer::default(), Buffer::default());
         let mut a = Noise::initiator(SessionId(sessions[0]), &SessionKey([keys[0]; 32]), &mut there)?;
         let mut b = Noise::responder(SessionId(sessions[1]), &SessionKey([keys[1]; 32]))?;
         pass(&mut there, &mut b, &mut plain, &mut back)?;
@@ -170,10 +171,10 @@ mod tests {
     fn large_pieces_go_through() {
         let (mut a, mut b) = pair([1, 1], [2, 2]).unwrap();
         let sent: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
-        let (mut wire, mut plain, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut wire, mut plain, mut out) = (Buffer::default(), Buffer::default(), Buffer::default());
         a.send(&sent, &mut wire).unwrap();
         pass(&mut wire, &mut b, &mut plain, &mut out).unwrap();
-        assert_eq!(plain, sent);
+        assert_eq!(plain.data(), sent);
         assert!(wire.is_empty() && out.is_empty());
     }
 
@@ -186,9 +187,11 @@ mod tests {
     #[test]
     fn altered_records_are_refused() {
         let (mut a, mut b) = pair([1, 1], [2, 2]).unwrap();
-        let (mut wire, mut plain, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut wire, mut plain, mut out) = (Buffer::default(), Buffer::default(), Buffer::default());
         a.send(b"abc", &mut wire).unwrap();
-        *wire.last_mut().unwrap() ^= 1;
+        let last = wire.data().last().copied().unwrap();
+        wire.take_back(1);
+        wire.put(&[last ^ 1]);
         assert!(matches!(pass(&mut wire, &mut b, &mut plain, &mut out), Err(NoiseError::Altered)));
     }
 

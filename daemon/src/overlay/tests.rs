@@ -7,6 +7,7 @@ use std::time::Duration;
 use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION};
 use headwater_proto::{Rank, Topology};
 
+use super::buffer::Buffer;
 use super::link::{Link, LinkError, Received, Traffic};
 use super::noise::Noise;
 use super::{ChunkOut, Identity, Outgoing};
@@ -41,9 +42,9 @@ impl Pair {
         let (accepted, _) = listener.accept().unwrap();
         accepted.set_nonblocking(true).unwrap();
         let mut link = Link::accept(mio::net::TcpStream::from_std(accepted), &identity(), 0).unwrap();
-        let (mut out, mut plain) = (Vec::new(), Vec::new());
+        let (mut out, mut plain) = (Buffer::default(), Buffer::default());
         let mut noise = Noise::initiator(SessionId(1), &SessionKey([1; 32]), &mut out).unwrap();
-        peer.write_all(&out).unwrap();
+        peer.write_all(out.data()).unwrap();
         while !noise.is_ready() {
             assert!(link.receive(&identity(), 0).unwrap().is_none());
             flush(&mut link);
@@ -53,9 +54,9 @@ impl Pair {
     }
 
     fn send(&mut self, plain: &[u8]) {
-        let mut out = Vec::new();
+        let mut out = Buffer::default();
         self.noise.send(plain, &mut out).unwrap();
-        self.peer.write_all(&out).unwrap();
+        self.peer.write_all(out.data()).unwrap();
     }
 
     /// What the link makes of what the peer has sent.
@@ -88,16 +89,16 @@ fn flush(link: &mut Link) -> usize {
         bytes.fill(b'c');
         Ok(())
     };
-    link.flush(0, &mut Traffic::default(), &mut Vec::new(), &read).unwrap()
+    link.flush(0, &mut Traffic::default(), &mut Buffer::default(), &read).unwrap()
 }
 
-fn read_record(peer: &mut TcpStream, noise: &mut Noise, plain: &mut Vec<u8>) {
+fn read_record(peer: &mut TcpStream, noise: &mut Noise, plain: &mut Buffer) {
     let mut record = vec![0; 2];
     peer.read_exact(&mut record).unwrap();
     let bytes = u16::from_be_bytes([record[0], record[1]]);
     record.resize(2 + usize::from(bytes), 0);
     peer.read_exact(&mut record[2..]).unwrap();
-    noise.receive(&record, plain, &mut Vec::new()).unwrap();
+    noise.receive(&record, plain, &mut Buffer::default()).unwrap();
 }
 
 #[test]
@@ -173,7 +174,7 @@ fn a_slow_peer_costs_no_memory_and_its_chunks_are_not_reported_sent() {
     let sent = flush(&mut pair.link);
     assert!(sent < count as usize * 3 / 4, "the sockets' buffers can't hold it all");
     assert!(pair.link.buffered() < 1 << 20, "{} bytes are buffered for a slow peer", pair.link.buffered());
-    let (mut plain, mut more) = (Vec::new(), 0);
+    let (mut plain, mut more) = (Buffer::default(), 0);
     while more == 0 {
         read_record(&mut pair.peer, &mut pair.noise, &mut plain);
         more = flush(&mut pair.link);

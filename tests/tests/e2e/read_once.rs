@@ -1,6 +1,8 @@
 //! What the shared file system is asked: each file opened once, each directory read once, nothing
 //! that is absent, however many nodes and processes there are.
 
+use std::collections::HashMap;
+
 use headwater_tests::counting_fs::{Caching, Mounted};
 use headwater_tests::harness::{Fixture, Headwater, Program, has_program, skipped};
 use serde_json::Value;
@@ -123,12 +125,31 @@ fn python_modules() {
     check(&mut mounted, &program);
 }
 
+/// The calls of a log of `strace -f`, each in one piece: one that another process interrupts is told
+/// in two.
+fn calls(log: &str) -> Vec<String> {
+    let (mut calls, mut unfinished) = (Vec::new(), HashMap::new());
+    for line in log.lines() {
+        let Some((process, text)) = line.split_once(' ') else { continue };
+        if let Some(start) = text.strip_suffix("<unfinished ...>") {
+            unfinished.insert(process, start);
+        } else if let Some((_, end)) = text.split_once(" resumed>") {
+            calls.push(format!("{}{end}", unfinished.remove(process).unwrap_or_default()));
+        } else {
+            calls.push(text.to_owned());
+        }
+    }
+    calls
+}
+
 /// Paths below `dir` that were opened, once for each time, by strace's annotation of descriptors.
 fn opened_by_strace(log: &str, dir: &str) -> Vec<String> {
-    let calls = log.lines().filter(|line| line.contains("open") && !line.contains("O_PATH"));
-    let descriptors = calls.filter_map(|line| line.rsplit_once(" = ")?.1.split_once('<')?.1.split_once('>'));
-    let mut paths: Vec<String> =
-        descriptors.map(|(path, _)| path.to_string()).filter(|path| path.starts_with(dir)).collect();
+    let opened = |call: &String| -> Option<String> {
+        let is_open = call.contains("open") && !call.contains("O_PATH");
+        let descriptor = call.rsplit_once(" = ").filter(|_| is_open)?.1;
+        Some(descriptor.split_once('<')?.1.split_once('>')?.0.to_owned())
+    };
+    let mut paths: Vec<String> = calls(log).iter().filter_map(opened).filter(|path| path.starts_with(dir)).collect();
     paths.sort();
     paths
 }

@@ -290,13 +290,24 @@ static void await(const char *name)
 	tls.awaited++;
 }
 
+/* True if the object's first page, where its ELF header usually stands, is mapped. The linker puts the
+ * hash and symbol tables right behind the headers, so mostly no system call is needed to know. */
+static bool has_first_page(const struct link_map *map)
+{
+	for (const Elf64_Dyn *entry = map->l_ld; entry && entry->d_tag != DT_NULL; entry++)
+		if ((entry->d_tag == DT_GNU_HASH || entry->d_tag == DT_HASH || entry->d_tag == DT_SYMTAB) &&
+		    (uintptr_t)hw_dynamic_address(map, entry->d_un.d_ptr) - map->l_addr < hw_start.page_bytes)
+			return true;
+	return hw_readable(map->l_addr);
+}
+
 /* An object's thread-local storage; NULL if it has none. */
 static const Elf64_Phdr *tls_segment(const struct link_map *map)
 {
 	const Elf64_Ehdr *header = (const Elf64_Ehdr *)map->l_addr;
 	const Elf64_Phdr *segment;
 
-	if (!map->l_addr || !hw_readable(map->l_addr) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+	if (!map->l_addr || !has_first_page(map) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
 	    header->e_phentsize != sizeof(*segment) || header->e_phoff >= hw_start.page_bytes ||
 	    header->e_phnum > (hw_start.page_bytes - header->e_phoff) / sizeof(*segment))
 		return NULL;

@@ -23,9 +23,9 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path as FsPath, PathBuf};
 
 use headwater_abi::attr::mode;
-use headwater_abi::listing::d_type;
+use headwater_abi::listing::{self, d_type};
 use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Ordering, State, Writer};
-use headwater_abi::{Attr, Listing, Name, Path};
+use headwater_abi::{Attr, Name, Path};
 
 const GEOMETRY: Geometry = Geometry { slot_count: 1 << 14, ino_slot_count: 1 << 13, heap_bytes: 16 << 20 };
 
@@ -96,8 +96,8 @@ impl<R: FnMut(u64) -> bool> Table<'_, R> {
             ["tree", directory] => self.tree(FsPath::new(directory), true),
             ["walk", directory] => self.tree(FsPath::new(directory), false),
             ["dir", at, ref names @ ..] => {
-                let names = [".", ".."].iter().chain(names).map(|n| entry(n.as_bytes(), 1, d_type::UNKNOWN)).collect();
-                self.publish(at.as_bytes(), &Fact::Listing(plain(mode::DIR | 0o755), &Listing { names }))
+                let names = [".", ".."].iter().chain(names).map(|n| entry(n.as_bytes(), 1, d_type::UNKNOWN));
+                self.publish(at.as_bytes(), &Fact::Listing(plain(mode::DIR | 0o755), &names.collect()))
             }
             ["file", at] => self.publish(at.as_bytes(), &Fact::Attr(plain(mode::FILE | 0o644))),
             ["link", at, target] => {
@@ -136,7 +136,9 @@ impl<R: FnMut(u64) -> bool> Table<'_, R> {
         }
         if found.is_dir() {
             fs::create_dir_all(&copy)?;
-            let mut names = vec![entry(b".", found.ino(), d_type::DIR), entry(b"..", 1, d_type::DIR)];
+            let mut names = listing::Builder::default();
+            names.push(entry(b".", found.ino(), d_type::DIR));
+            names.push(entry(b"..", 1, d_type::DIR));
             let children: Vec<fs::DirEntry> = fs::read_dir(at)?.collect::<io::Result<_>>()?;
             for child in &children {
                 let d_type = match child.file_type()? {
@@ -146,7 +148,7 @@ impl<R: FnMut(u64) -> bool> Table<'_, R> {
                 };
                 names.push(entry(child.file_name().as_bytes(), std::os::unix::fs::DirEntryExt::ino(child), d_type));
             }
-            self.publish(bytes, &Fact::Listing(attr(&found), &Listing { names }))?;
+            self.publish(bytes, &Fact::Listing(attr(&found), &names.finish()))?;
             return children.iter().try_for_each(|child| self.tree(&child.path(), with_content));
         }
         self.publish(bytes, &Fact::Attr(attr(&found)))?;
@@ -176,8 +178,8 @@ fn path(bytes: &[u8]) -> Result<Path> {
     Path::new(bytes).ok_or_else(|| "not an absolute path".into())
 }
 
-fn entry(name: &[u8], ino: u64, d_type: u8) -> Name {
-    Name { ino, d_type, name: name.into() }
+fn entry(name: &[u8], ino: u64, d_type: u8) -> Name<'_> {
+    Name { ino, d_type, name }
 }
 
 fn plain(mode: u32) -> Attr {

@@ -22,6 +22,13 @@ pub fn bytes(data: &[u8]) -> u64 {
     finish(hash)
 }
 
+/// The same of bytes that stand in words, the last one padded with zeros; fewer words than `count`
+/// bytes need are hashed as they are.
+pub fn words(words: impl Iterator<Item = u64>, count: usize) -> u64 {
+    let hash = (count as u64).wrapping_mul(MULTIPLIER);
+    finish(words.take(count.div_ceil(8)).fold(hash, fold))
+}
+
 /// The hash of an inode number of the store.
 pub fn inode(ino: u64) -> u64 {
     finish(fold(0, ino))
@@ -52,5 +59,16 @@ mod tests {
         assert_ne!(bytes(b"a"), bytes(b"a\0"));
         assert_ne!(bytes(b""), bytes(b"\0\0\0\0\0\0\0\0"));
         assert_ne!(tag(0), 0);
+    }
+
+    #[test]
+    fn words_hash_as_their_bytes() {
+        for text in ["", "/", "/sw/lib", "/sw/lib/", "/sw/lib/x", "/sw/lib/libxyz.so.1"] {
+            let padded: alloc::vec::Vec<u64> = (text.as_bytes().chunks(8))
+                .map(|chunk| chunk.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)))
+                .chain([0, 7])
+                .collect();
+            assert_eq!(words(padded.into_iter(), text.len()), bytes(text.as_bytes()), "{text}");
+        }
     }
 }

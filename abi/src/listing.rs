@@ -6,29 +6,40 @@
 //! d_type: u8, 0`), then the names, each with a NUL. Offsets count from the blob's start. Entries
 //! stand in the order in which the original directory gave them, `.` and `..` included.
 
-use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::ser::SerializeSeq;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::hash;
 
 /// One name of a directory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Name {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Name<'a> {
     /// Inode number as `getdents64` gave it.
     pub ino: u64,
     /// `DT_DIR`, `DT_REG`, … or `DT_UNKNOWN`.
     pub d_type: u8,
     /// The name's bytes, without NUL.
-    pub name: Box<[u8]>,
+    pub name: &'a [u8],
 }
 
-/// All names of a directory, in the original's order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// All names of a directory, in the original's order, `.` and `..` included. It is kept in its form in
+/// the table; a clone shares it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// The names, `.` and `..` included.
-    pub names: Vec<Name>,
+    blob: Arc<[u8]>,
+}
+
+/// A listing that is being put together.
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    /// Entries as they will stand in the blob, but for where their names begin.
+    entries: Vec<u8>,
+    names: Vec<u8>,
 }
 
 /// `d_type` values.
@@ -42,41 +53,189 @@ pub mod d_type {
 
 /// Names above which a directory is not listed; each of its names is then looked up by itself.
 pub const LISTING_NAMES_MAX: usize = 1 << 18;
-/// Bytes of names above which a directory is not listed.
+/// Bytes of names, each with a NUL, above which a directory is not listed.
 pub const LISTING_BYTES_MAX: usize = 6 << 20;
 
-const HEADER_BYTES: usize = 8;
-const ENTRY_BYTES: usize = 16;
+pub(crate) const HEADER_BYTES: usize = 8;
+pub(crate) const ENTRY_BYTES: usize = 16;
+
+impl Builder {
+    /// Adds a name behind the others. False, and nothing happens, if a listing can't hold it.
+    pub fn push(&mut self, name: Name<'_>) -> bool {
+        let (name_at, bytes) = (self.names.len(), name.name.len());
+        let has_room = self.len() < LISTING_NAMES_MAX && name_at + bytes < LISTING_BYTES_MAX;
+        let Ok(name_bytes) = u16::try_from(bytes) else { return false };
+        if !has_room {
+            return false;
+        }
+        self.entries.extend_from_slice(&name.ino.to_le_bytes());
+        self.entries.extend_from_slice(&(name_at as u32).to_le_bytes());
+        self.entries.extend_from_slice(&name_bytes.to_le_bytes());
+        self.entries.extend_from_slice(&[name.d_type, 0]);
+        self.names.extend_from_slice(name.name);
+        self.names.push(0);
+        true
+    }
+
+    /// The listing of what was added.
+    pub fn finish(mut self) -> Listing {
+        let count = self.len();
+        let slots = (count * 2).next_power_of_two().max(2);
+        let entries_at = HEADER_BYTES + slots * 4;
+        let names_at = entries_at + self.entries.len();
+        let mut blob = Vec::with_capacity(names_at + self.names.len());
+        blob.extend_from_slice(&(count as u32).to_le_bytes());
+        blob.extend_from_slice(&(slots as u32).to_le_bytes());
+        blob.resize(entries_at, 0);
+        for (number, entry) in self.entries.chunks_exact_mut(ENTRY_BYTES).enumerate() {
+            let (name_at, bytes) = place(entry);
+            insert(&mut blob[HEADER_BYTES..], slots, hash::bytes(&self.names[name_at..][..bytes]), number as u32 + 1);
+            entry[8..12].copy_from_slice(&((names_at + name_at) as u32).to_le_bytes());
+        }
+        blob.extend_from_slice(&self.entries);
+        blob.extend_from_slice(&self.names);
+        Listing { blob: blob.into() }
+    }
+
+    fn len(&self) -> usize {
+        self.entries.len() / ENTRY_BYTES
+    }
+}
 
 impl Listing {
     /// The table's form of this listing.
-    pub fn to_blob(&self) -> Vec<u8> {
-        let count = self.names.len();
-        let slots = (count * 2).next_power_of_two().max(2);
-        let entries_at = HEADER_BYTES + slots * 4;
-        let names_at = entries_at + count * ENTRY_BYTES;
-        let names_bytes: usize = self.names.iter().map(|n| n.name.len() + 1).sum();
-        let mut blob = alloc::vec![0u8; names_at + names_bytes];
-        blob[..4].copy_from_slice(&(count as u32).to_le_bytes());
-        blob[4..8].copy_from_slice(&(slots as u32).to_le_bytes());
-        let mut name_at = names_at;
-        for (number, entry) in self.names.iter().enumerate() {
-            insert(&mut blob[HEADER_BYTES..entries_at], hash::bytes(&entry.name), number as u32 + 1);
-            let at = entries_at + number * ENTRY_BYTES;
-            blob[at..at + 8].copy_from_slice(&entry.ino.to_le_bytes());
-            blob[at + 8..at + 12].copy_from_slice(&(name_at as u32).to_le_bytes());
-            blob[at + 12..at + 14].copy_from_slice(&(entry.name.len() as u16).to_le_bytes());
-            blob[at + 14] = entry.d_type;
-            blob[name_at..name_at + entry.name.len()].copy_from_slice(&entry.name);
-            name_at += entry.name.len() + 1;
-        }
-        blob
+    pub fn blob(&self) -> &[u8] {
+        &self.blob
     }
 
-    /// The entry called `name`.
-    pub fn find(&self, name: &[u8]) -> Option<&Name> {
-        self.names.iter().find(|n| *n.name == *name)
+    /// How many names there are.
+    pub fn len(&self) -> usize {
+        self.word(0)
     }
+
+    /// True if there is no name.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The name with this number, counted from zero in the original's order.
+    pub fn get(&self, number: usize) -> Option<Name<'_>> {
+        (number < self.len()).then(|| self.entry(number))
+    }
+
+    /// All names.
+    pub fn iter(&self) -> impl Iterator<Item = Name<'_>> {
+        (0..self.len()).map(|number| self.entry(number))
+    }
+
+    /// The number of the entry called `name`, and the entry.
+    pub fn find(&self, name: &[u8]) -> Option<(usize, Name<'_>)> {
+        let slots = self.word(4);
+        let mut slot = hash::bytes(name) as usize & (slots - 1);
+        loop {
+            let number = self.word(HEADER_BYTES + slot * 4).checked_sub(1)?;
+            let entry = self.entry(number);
+            if entry.name == name {
+                return Some((number, entry));
+            }
+            slot = (slot + 1) & (slots - 1);
+        }
+    }
+
+    fn entry(&self, number: usize) -> Name<'_> {
+        let at = HEADER_BYTES + self.word(4) * 4 + number * ENTRY_BYTES;
+        let entry = &self.blob[at..at + ENTRY_BYTES];
+        let (name_at, bytes) = place(entry);
+        let ino = entry.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        Name { ino, d_type: entry[14], name: &self.blob[name_at..name_at + bytes] }
+    }
+
+    fn word(&self, at: usize) -> usize {
+        half(&self.blob, at)
+    }
+}
+
+impl Default for Listing {
+    fn default() -> Listing {
+        Builder::default().finish()
+    }
+}
+
+impl<'a> FromIterator<Name<'a>> for Listing {
+    /// The listing of these names; those that a listing can't hold are left out.
+    fn from_iter<I: IntoIterator<Item = Name<'a>>>(names: I) -> Listing {
+        let mut builder = Builder::default();
+        for name in names {
+            builder.push(name);
+        }
+        builder.finish()
+    }
+}
+
+impl fmt::Debug for Listing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {:?}", self.ino, self.d_type, alloc::string::String::from_utf8_lossy(self.name))
+    }
+}
+
+/// Between nodes a listing is its names alone; whoever gets it makes the index anew.
+impl Serialize for Listing {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut names = serializer.serialize_seq(Some(self.len()))?;
+        for Name { ino, d_type, name } in self.iter() {
+            names.serialize_element(&(ino, d_type, Bytes(name)))?;
+        }
+        names.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Listing {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Listing, D::Error> {
+        deserializer.deserialize_seq(Names)
+    }
+}
+
+struct Names;
+
+impl<'de> Visitor<'de> for Names {
+    type Value = Listing;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the names of a directory")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Listing, A::Error> {
+        let mut builder = Builder::default();
+        while let Some((ino, d_type, name)) = names.next_element::<(u64, u8, &'de [u8])>()? {
+            if !builder.push(Name { ino, d_type, name }) {
+                return Err(A::Error::custom("too many names, or too long ones"));
+            }
+        }
+        Ok(builder.finish())
+    }
+}
+
+struct Bytes<'a>(&'a [u8]);
+
+impl Serialize for Bytes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.0)
+    }
+}
+
+/// Where an entry's name begins, and how long it is.
+fn place(entry: &[u8]) -> (usize, usize) {
+    (half(entry, 8), half(entry, 12) & 0xffff)
+}
+
+fn half(bytes: &[u8], at: usize) -> usize {
+    bytes[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word) as usize)
 }
 
 /// Looks `name` up in a blob. `None` if the blob is damaged, `Some(None)` if the name is not in it,
@@ -105,8 +264,7 @@ pub fn find_in_blob(blob: &[u8], name: &[u8]) -> Option<Option<u8>> {
     None
 }
 
-fn insert(index: &mut [u8], hash: u64, value: u32) {
-    let slots = index.len() / 4;
+fn insert(index: &mut [u8], slots: usize, hash: u64, value: u32) {
     let mut slot = hash as usize & (slots - 1);
     while index[slot * 4..slot * 4 + 4] != [0; 4] {
         slot = (slot + 1) & (slots - 1);
@@ -117,20 +275,55 @@ fn insert(index: &mut [u8], hash: u64, value: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::String;
+
+    fn listing(names: &[String]) -> Listing {
+        let name = |(ino, name): (usize, &'_ String)| (ino as u64, name.clone());
+        let names: Vec<(u64, String)> = names.iter().enumerate().map(name).collect();
+        names.iter().map(|(ino, name)| Name { ino: *ino, d_type: d_type::FILE, name: name.as_bytes() }).collect()
+    }
 
     #[test]
     fn every_name_is_found_and_no_other() {
-        let listing = Listing {
-            names: (0..1000)
-                .map(|n| Name { ino: n, d_type: d_type::FILE, name: alloc::format!("lib{n}.so").into_bytes().into() })
-                .collect(),
-        };
-        let blob = listing.to_blob();
-        for entry in &listing.names {
-            assert_eq!(find_in_blob(&blob, &entry.name), Some(Some(d_type::FILE)));
+        let names: Vec<String> = (0..1000).map(|n| alloc::format!("lib{n}.so")).collect();
+        let listing = listing(&names);
+        assert_eq!(listing.len(), 1000);
+        for (number, name) in names.iter().enumerate() {
+            let expected = Name { ino: number as u64, d_type: d_type::FILE, name: name.as_bytes() };
+            assert_eq!(find_in_blob(listing.blob(), name.as_bytes()), Some(Some(d_type::FILE)));
+            assert_eq!(listing.find(name.as_bytes()), Some((number, expected)));
+            assert_eq!(listing.get(number), Some(expected));
         }
-        assert_eq!(find_in_blob(&blob, b"lib1000.so"), Some(None));
-        assert_eq!(find_in_blob(&Listing::default().to_blob(), b"x"), Some(None));
-        assert_eq!(find_in_blob(&blob[..50], b"lib7.so"), None);
+        assert_eq!(find_in_blob(listing.blob(), b"lib1000.so"), Some(None));
+        assert_eq!((listing.find(b"lib1000.so"), listing.get(1000)), (None, None));
+        assert_eq!(find_in_blob(Listing::default().blob(), b"x"), Some(None));
+        assert_eq!((Listing::default().find(b""), Listing::default().is_empty()), (None, true));
+        assert_eq!(find_in_blob(&listing.blob()[..50], b"lib7.so"), None);
+    }
+
+    #[test]
+    fn it_travels_as_its_names() {
+        let names: Vec<String> = (0..100).map(|n| alloc::format!("n{n}")).collect();
+        let listing = listing(&names);
+        let bytes = postcard::to_allocvec(&listing).unwrap();
+        assert!(bytes.len() < 100 * 7 && listing.blob().len() > 100 * 20);
+        assert_eq!(postcard::from_bytes(&bytes), Ok(listing));
+        assert!(postcard::from_bytes::<Listing>(&bytes[..bytes.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn what_is_beyond_its_bounds_is_refused() {
+        let mut builder = Builder::default();
+        let long = alloc::vec![b'x'; usize::from(u16::MAX) + 1];
+        assert!(!builder.push(Name { ino: 1, d_type: 0, name: &long }));
+        let name = Name { ino: 1, d_type: 0, name: &long[1..] };
+        while builder.push(name) {}
+        assert_eq!(builder.len(), LISTING_BYTES_MAX / (1 << 16));
+        let mut builder = Builder::default();
+        while builder.push(Name { ino: 1, d_type: 0, name: b"" }) {}
+        assert_eq!(builder.len(), LISTING_NAMES_MAX);
+        let nothing = (0u64, 0u8, &b""[..]);
+        let bytes = postcard::to_allocvec(&alloc::vec![nothing; LISTING_NAMES_MAX + 1]).unwrap();
+        assert!(postcard::from_bytes::<Listing>(&bytes).is_err());
     }
 }

@@ -16,13 +16,20 @@ use crate::listing::Listing;
 use crate::path::Path;
 
 /// The protocol's version; peers of another are refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The largest body of a frame.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// The most bytes of content in one chunk.
-pub const CHUNK_BYTES_MAX: usize = 128 << 10;
+pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// The most ranges that a file's content is cut into.
 pub const RANGES_MAX: usize = 64;
+/// Bytes of a block: what large files travel in. A file's last block may be shorter.
+pub const BLOCK_BYTES: u64 = 4 << 20;
+/// The most changes in one [`Message::Refresh`], and the most paths in one
+/// [`Message::RefreshWanted`].
+pub const CHANGES_MAX: usize = 1024;
+/// The most names in one [`Message::Details`].
+pub const DETAILS_MAX: usize = 256;
 
 /// What part of a path's knowledge a message is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -35,6 +42,10 @@ pub enum Aspect {
     Loadable,
     /// All bytes.
     Whole,
+    /// What each name of a directory is.
+    Details,
+    /// The bytes of the block with this number, counted from zero.
+    Block(u32),
 }
 
 /// A fact about a path.
@@ -49,9 +60,27 @@ pub enum Fact {
     /// A symbolic link.
     Link(Attr, Box<[u8]>),
     /// A directory with all its names.
-    Listing(Attr, Arc<Listing>),
+    Listing(Attr, Listing),
     /// A directory that can be searched but not listed.
     Unlistable(Attr),
+}
+
+/// Something on the shared file system is not as it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Where.
+    pub path: Path,
+    /// It is the directory that it was, with other names or attributes.
+    pub is_same_directory: bool,
+}
+
+/// What one name of a directory is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detail {
+    /// The name.
+    pub name: Box<[u8]>,
+    /// Attributes or a link; never a listing.
+    pub fact: Fact,
 }
 
 /// A file's content as it will be sent: attributes, format, and which bytes.
@@ -72,6 +101,12 @@ impl FileHead {
     /// Bytes that will be sent.
     pub fn content_bytes(&self) -> u64 {
         self.ranges.iter().map(|r| r.1).sum()
+    }
+
+    /// The head of one block of the file that this describes; `None` beyond the file's end.
+    pub fn block(&self, number: u32) -> Option<FileHead> {
+        let range = block_range(self.attr.size, number)?;
+        Some(FileHead { attr: self.attr, format: self.format, ranges: Arc::from([range]), whole: false })
     }
 
     /// Whether the ranges ascend, are disjoint, lie in the file and cover it if they say so.
@@ -99,6 +134,18 @@ impl FileHead {
         }
         None
     }
+}
+
+/// Where block `number` of a file of `size` bytes begins, and how many bytes it has; `None` beyond
+/// the file's end.
+pub fn block_range(size: u64, number: u32) -> Option<(u64, u64)> {
+    let offset = u64::from(number) * BLOCK_BYTES;
+    (offset < size).then(|| (offset, (size - offset).min(BLOCK_BYTES)))
+}
+
+/// How many blocks a file of `size` bytes has; more than are numbered are none.
+pub fn block_count(size: u64) -> u32 {
+    u32::try_from(size.div_ceil(BLOCK_BYTES)).unwrap_or(0)
 }
 
 /// A sender's number for a file that it is sending; on a link the numbers ascend.
@@ -148,7 +195,7 @@ pub enum Message {
         transfer: TransferId,
         /// The path.
         path: Path,
-        /// [`Aspect::Loadable`] or [`Aspect::Whole`].
+        /// [`Aspect::Loadable`], [`Aspect::Whole`] or [`Aspect::Block`].
         aspect: Aspect,
         /// What it looks like.
         head: FileHead,
@@ -187,6 +234,36 @@ pub enum Message {
     },
     /// Nothing: the sender lives.
     Alive,
+    /// Parent to child: what names of this directory are, in one of several messages.
+    Details {
+        /// The directory.
+        path: Path,
+        /// At most [`DETAILS_MAX`] names, in any order.
+        details: Vec<Detail>,
+        /// True if nothing more comes. Names that were never told could not be examined.
+        is_last: bool,
+    },
+    /// Child to parent: look for changes on the shared file system, and begin a generation.
+    RefreshWanted {
+        /// The rank whose user wants it.
+        rank: u32,
+        /// That rank's number for it.
+        request: u64,
+        /// Look at and below these paths; if there are none, everywhere.
+        paths: Vec<Path>,
+    },
+    /// Parent to child: behind the last of these, all is of this generation. What has not changed
+    /// stays as it is known. If nothing has, the generation is the one that there was.
+    Refresh {
+        /// Its number; generations ascend.
+        generation: u64,
+        /// At most [`CHANGES_MAX`] changes; `None`: anything may have changed.
+        changes: Option<Vec<Change>>,
+        /// True if no more changes follow.
+        is_last: bool,
+        /// Whom this answers: ranks and their numbers.
+        askers: Vec<(u32, u64)>,
+    },
 }
 
 /// Why a frame is refused; the link is then closed.
@@ -218,6 +295,11 @@ impl Message {
             }
             Message::Chunk { bytes, .. } => *bytes as usize,
             Message::File { head, position, .. } if !head.is_valid() || *position > head.content_bytes() => {
+                return Err(WireError::Bounds);
+            }
+            Message::Details { details, .. } if details.len() > DETAILS_MAX => return Err(WireError::Bounds),
+            Message::RefreshWanted { paths, .. } if paths.len() > CHANGES_MAX => return Err(WireError::Bounds),
+            Message::Refresh { changes: Some(changes), .. } if changes.len() > CHANGES_MAX => {
                 return Err(WireError::Bounds);
             }
             _ => 0,
@@ -258,6 +340,19 @@ mod tests {
         assert_eq!(head.locate(3), Some((3, 1)));
         assert_eq!(head.locate(4), Some((6, 4)));
         assert_eq!(head.locate(8), None);
+    }
+
+    #[test]
+    fn blocks_cover_a_file() {
+        for (size, blocks) in [(0, 0), (1, 1), (BLOCK_BYTES, 1), (BLOCK_BYTES + 1, 2), (BLOCK_BYTES * 7 - 1, 7)] {
+            assert_eq!(block_count(size), blocks);
+            let all = head(size, &[], false);
+            let ranges: Vec<(u64, u64)> = (0..blocks).map(|n| all.block(n).unwrap().ranges[0]).collect();
+            assert_eq!(ranges.iter().map(|r| r.1).sum::<u64>(), size);
+            assert!(ranges.iter().enumerate().all(|(n, r)| r.0 == n as u64 * BLOCK_BYTES));
+            assert!((0..blocks).all(|n| all.block(n).unwrap().is_valid()) && all.block(blocks).is_none());
+        }
+        assert_eq!(block_count(u64::MAX), 0);
     }
 
     proptest! {

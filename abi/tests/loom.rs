@@ -82,9 +82,9 @@ fn attributes_then_a_listing() {
     check(
         1,
         |writer| {
-            let names = vec![Name { ino: 1, d_type: 8, name: b"n"[..].into() }];
+            let names = Listing::from_iter([Name { ino: 1, d_type: 8, name: b"n" }]);
             writer.publish(&path(), &Fact::Attr(attr(mode::DIR))).unwrap();
-            writer.publish(&path(), &Fact::Listing(attr(mode::DIR), &Listing { names })).unwrap();
+            writer.publish(&path(), &Fact::Listing(attr(mode::DIR), &names)).unwrap();
         },
         |reader| {
             let Some(record) = reader.find(b"/a") else { return };
@@ -130,6 +130,26 @@ fn content_that_comes_and_goes() {
                 assert_eq!(by_inode.path().as_deref(), Some(&b"/a"[..]));
             }
             assert!(!record.state.contains(State::LOADABLE | State::LIVE));
+        },
+    );
+}
+
+/// A number that a reader was given leads to its record while others are added, and references that
+/// several count at once are all counted.
+#[test]
+fn records_by_their_numbers() {
+    check(
+        2,
+        |writer| writer.publish(&path(), &Fact::Attr(attr(mode::FILE))).unwrap(),
+        |reader| {
+            let Some(record) = reader.find(b"/a") else { return };
+            let again = reader.record(record.index()).expect("a record stays");
+            assert_eq!(again.path().as_deref(), Some(&b"/a"[..]));
+            assert!(reader.record(record.index() + 1).is_none());
+            again.hold(2);
+            assert!(record.lookups() >= 2);
+            record.release(1);
+            assert!(again.lookups() >= 1);
         },
     );
 }

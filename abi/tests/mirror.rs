@@ -98,6 +98,8 @@ fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
                 ("aux_bytes", word::RECORD_AUX_BYTES),
                 ("attr", word::RECORD_ATTR),
                 ("attr.store_ino", word::RECORD_STORE_INO),
+                ("lookups", word::RECORD_LOOKUPS),
+                ("passing", word::RECORD_PASSING),
                 ("path", word::RECORD_NAME),
             ]),
         ),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use headwater_abi::attr::mode;
 use headwater_abi::listing::find_in_blob;
 use headwater_abi::table::{
-    AtomicU64, Fact, Geometry, Header, MAGIC, Reader, Record, State, TableError, VERSION, Writer, word,
+    AtomicU64, Fact, Geometry, Header, MAGIC, Ordering, Reader, Record, State, TableError, VERSION, Writer, word,
 };
 use headwater_abi::{Attr, Kind, Listing, Name, Path};
 use proptest::prelude::*;
@@ -70,8 +70,8 @@ fn changeable(bits: u64) -> State {
 }
 
 fn listing() -> Listing {
-    let name = |name: &[u8]| Name { ino: 4, d_type: 8, name: name.into() };
-    Listing { names: vec![name(b"."), name(b".."), name(b"libz.so")] }
+    let names: [&[u8]; 3] = [b".", b"..", b"libz.so"];
+    names.iter().map(|name| Name { ino: 4, d_type: 8, name }).collect()
 }
 
 fn publish(model: &mut Known, number: u8) -> (Fact<'static>, Result<(), TableError>) {
@@ -107,7 +107,7 @@ fn publish(model: &mut Known, number: u8) -> (Fact<'static>, Result<(), TableErr
     }
     match &fact {
         Fact::Link(_, target) => model.target = Some(target.to_vec()),
-        Fact::Listing(_, listing) => model.names = Some(listing.to_blob()),
+        Fact::Listing(_, listing) => model.names = Some(listing.blob().to_vec()),
         _ => {}
     }
     (fact, Ok(()))
@@ -215,7 +215,9 @@ fn survive(words: &[u64], seed: u8) {
     for at in [word::SCOPE_AT, word::STORE_AT, word::SOCKET_AT, word::COUNTERS_AT] {
         reader.header_bytes(at);
     }
-    for record in [reader.find(path(seed).as_bytes()), reader.find_inode(seed.into())].into_iter().flatten() {
+    let by_number = (0..words.len() as u64 + 2).filter_map(|index| reader.record(index));
+    let found = [reader.find(path(seed).as_bytes()), reader.find_inode(seed.into())];
+    for record in found.into_iter().flatten().chain(by_number) {
         record.path();
         record.attr();
         if let Some(aux) = record.aux() {
@@ -246,6 +248,43 @@ fn a_full_table_says_so_and_keeps_what_it_has() {
     assert!(reader.find(name(full).as_bytes()).is_none());
     assert_eq!(writer.mark(&name(0), State::LIVE, State::empty()), Ok(()));
     assert!(reader.find(name(0).as_bytes()).unwrap().state.contains(State::LIVE));
+}
+
+#[test]
+fn a_record_is_found_again_by_its_number_and_by_no_other() {
+    let words = words(GEOMETRY);
+    let mut writer = Writer::create(&words, GEOMETRY, &header(), |_| true).unwrap();
+    writer.publish(&path(0), &Fact::Absent).unwrap();
+    // A name that looks as a record does must not be taken for one.
+    let first = Reader::open(&words).unwrap().find(path(0).as_bytes()).unwrap().index() as usize;
+    let copied = &words[first..first + word::RECORD_NAME + 1];
+    let copied: Vec<u8> = copied.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
+    let names = Listing::from_iter([Name { ino: 3, d_type: 8, name: &copied }]);
+    writer.publish(&path(23), &Fact::Listing(attr(mode::DIR, 1), &names)).unwrap();
+    (1..20).for_each(|number| writer.publish(&path(number), &Fact::Absent).unwrap());
+    let reader = Reader::open(&words).unwrap();
+    let mut numbers: Vec<u64> = (0..20).map(|number| reader.find(path(number).as_bytes()).unwrap().index()).collect();
+    numbers.insert(1, reader.find(path(23).as_bytes()).unwrap().index());
+    let all: Vec<u64> = (0..words.len() as u64 * 2).filter(|&index| reader.record(index).is_some()).collect();
+    assert_eq!(all, numbers);
+    assert!(numbers.iter().all(|&index| reader.record(index).unwrap().index() == index));
+    let mut listed: Vec<u64> = reader.records().map(|record| record.index()).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, numbers);
+    assert!(reader.record(u64::MAX).is_none() && reader.record(numbers[3] | 1 << 32).is_none());
+}
+
+#[test]
+fn references_are_counted_and_never_below_none() {
+    let words = words(GEOMETRY);
+    let mut writer = Writer::create(&words, GEOMETRY, &header(), |_| true).unwrap();
+    writer.publish(&path(1), &Fact::Absent).unwrap();
+    let reader = Reader::open(&words).unwrap();
+    let record = reader.find(path(1).as_bytes()).unwrap();
+    assert_eq!(record.lookups(), 0);
+    record.hold(2);
+    reader.record(record.index()).unwrap().hold(1);
+    assert_eq!((record.lookups(), record.release(2), record.release(5), record.lookups()), (3, 1, 0, 0));
 }
 
 #[test]

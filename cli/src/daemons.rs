@@ -1,8 +1,11 @@
-//! The daemons of this machine's nodes: starting, watching and stopping them.
+//! The daemons of this machine's nodes, or the supervisors that start them: starting, watching and
+//! stopping them.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpListener};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -11,8 +14,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use headwater_daemon::{Config, Policy, Report};
+use headwater_daemon::layout::NodeDir;
+use headwater_daemon::supervisor::{SupervisorConfig, Via, WORKERS_DEFAULT};
+use headwater_daemon::{Config, Policy, Report, SessionId};
+use headwater_fuse::init::Opening;
 use rustix::io::FdFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::launch;
 use crate::opened::Opened;
@@ -25,8 +32,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What all daemons of a session have in common.
-#[derive(Debug)]
-pub struct Shape {
+pub struct Shape<'a> {
     /// How many nodes there are.
     pub nodes: u32,
     /// Children of each.
@@ -38,24 +44,88 @@ pub struct Shape {
     /// The scope.
     pub scope: Vec<(bool, String)>,
     /// Files that the reader need not open again.
-    pub opened: Opened,
+    pub opened: &'a Opened,
+    /// Files of more bytes travel in blocks.
+    pub whole_file_bytes_max: u64,
+    /// How the processes of a node with this number come to a mounted file system; without one the
+    /// daemons need no supervisors.
+    pub via: Option<&'a dyn Fn(u32) -> Via>,
+    /// How files are opened in it, if that is not to be measured.
+    pub opening: Option<Opening>,
     /// Whether they tell what they do.
     pub verbose: bool,
+    /// Whether they are to outlive this process: see [`Daemons::detach`].
+    pub is_detached: bool,
+}
+
+/// What a daemon said, or that nothing more comes from it.
+#[derive(Debug)]
+pub struct Said {
+    /// Its session. Another one may have failed before.
+    pub session: SessionId,
+    /// Its rank.
+    pub rank: usize,
+    /// A line; `None` at the end.
+    pub line: Option<String>,
 }
 
 /// The running daemons; they are ended when this is dropped.
 #[derive(Debug)]
 pub struct Daemons {
     daemons: Vec<Daemon>,
+    session: SessionId,
+    /// What is started has the other end: it closes with this process, whoever else has died.
+    owner: Option<OwnedFd>,
 }
 
 #[derive(Debug)]
 struct Daemon {
     process: Child,
     lifeline: Option<ChildStdin>,
-    /// Its standard output has ended.
+    /// Its standard output has ended, or whatever it still does concerns nobody.
     ended: bool,
+    /// It serves who still uses its mount, and then ends.
+    lingers: bool,
     report: Option<Report>,
+}
+
+impl Shape<'_> {
+    /// The configuration of one rank's daemon, but for what it inherits.
+    fn config(&self, session: &Session, rank: u32, peers: &[SocketAddr]) -> Config {
+        Config {
+            rank,
+            ranks: self.nodes,
+            fan_out: self.fan_out,
+            policy: self.policy,
+            session: session.id,
+            key: session.key.clone(),
+            peers: peers.to_vec(),
+            listener_fd: -1,
+            node_dir: session.node(rank).path().to_owned(),
+            session_lock: session.lock_path(),
+            store_bytes_max: self.store_bytes_max,
+            scope: self.scope.clone(),
+            opened: Vec::new(),
+            table: None,
+            mount: None,
+            recover: false,
+            lifeline_fd: None,
+            whole_file_bytes_max: self.whole_file_bytes_max,
+        }
+    }
+
+    /// The subcommand that is started, and the line that it reads first.
+    fn command(&self, rank: u32, daemon: Config) -> Result<(&'static str, String)> {
+        let (command, line) = match self.via {
+            None => ("daemon", serde_json::to_string(&daemon)?),
+            Some(via) => {
+                let supervisor =
+                    SupervisorConfig { daemon, via: via(rank), opening: self.opening, workers: WORKERS_DEFAULT };
+                ("supervise", serde_json::to_string(&supervisor)?)
+            }
+        };
+        Ok((command, line + "\n"))
+    }
 }
 
 impl Daemons {
@@ -65,33 +135,31 @@ impl Daemons {
         let listeners = (0..shape.nodes).map(bind).collect::<Result<Vec<_>, _>>();
         let listeners = listeners.context("no port of 127.0.0.1 can be listened on")?;
         let peers = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
-        let mut started = Daemons { daemons: Vec::new() };
+        let needs_lifeline = shape.via.is_some() && !shape.is_detached;
+        let lifeline = needs_lifeline.then(|| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
+        let (lifeline, owner) = lifeline.unzip();
+        let mut started = Daemons { daemons: Vec::new(), session: session.id, owner };
         for (rank, listener) in (0..).zip(&listeners) {
-            let mut config = Config {
-                rank,
-                ranks: shape.nodes,
-                fan_out: shape.fan_out,
-                policy: shape.policy,
-                session: session.id,
-                key: session.key.clone(),
-                peers: peers.clone(),
-                listener_fd: listener.as_raw_fd(),
-                node_dir: session.node(rank).path().to_owned(),
-                session_lock: session.lock_path(),
-                store_bytes_max: shape.store_bytes_max,
-                scope: shape.scope.clone(),
-                opened: Vec::new(),
-                table: None,
-            };
+            let mut config = shape.config(session, rank, &peers);
+            config.listener_fd = listener.as_raw_fd();
+            config.lifeline_fd = lifeline.as_ref().map(AsRawFd::as_raw_fd);
             let daemon = shape.opened.with(|files| {
-                let mut inherited = vec![listener.as_fd()];
+                let mut inherited: Vec<_> =
+                    [listener.as_fd()].into_iter().chain(lifeline.as_ref().map(AsFd::as_fd)).collect();
                 if rank == 0 {
                     let named =
                         |(path, file): &(PathBuf, BorrowedFd<'_>)| Some((path.to_str()?.to_owned(), file.as_raw_fd()));
                     config.opened = files.iter().filter_map(named).collect();
                     inherited.extend(files.iter().map(|(_, file)| *file));
                 }
-                Daemon::start(&config, &inherited, shape.verbose, events)
+                let (subcommand, line) = shape.command(rank, config)?;
+                let mut command = command(subcommand, shape.verbose);
+                if shape.is_detached {
+                    command.stderr(new_log(&session.node(rank))?);
+                }
+                let (session, rank) = (session.id, rank as usize);
+                let said = move |line| Event::Daemon(Said { session, rank, line });
+                Daemon::start(command, &line, &inherited, events, said)
             });
             started.daemons.push(daemon.with_context(|| format!("the daemon of node {rank} can't be started"))?);
         }
@@ -108,8 +176,12 @@ impl Daemons {
         while waiting > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             match events.recv_timeout(left) {
-                Ok(Event::Daemon(_, Some(line))) if is_ready(&line) => waiting -= 1,
-                Ok(Event::Daemon(rank, None)) => bail!("the daemon of node {rank} ended before it was ready"),
+                Ok(Event::Daemon(said)) if said.session != self.session => {}
+                Ok(Event::Daemon(Said { rank, line, .. })) => match line {
+                    Some(line) if is_ready(&line) => waiting -= 1,
+                    Some(line) => failure(&line).map_or(Ok(()), |why| Err(anyhow!(why)))?,
+                    None => bail!("the daemon of node {rank} ended before it was ready"),
+                },
                 Ok(event) => event.interrupts().map_or(Ok(()), Err)?,
                 Err(_) => bail!("{waiting} daemons were not ready after {} s", READY_TIMEOUT.as_secs()),
             }
@@ -117,13 +189,31 @@ impl Daemons {
         Ok(())
     }
 
-    /// Notes what a daemon said, or that it has ended (`None`).
-    pub fn heard(&mut self, rank: usize, line: Option<&str>) {
-        let daemon = &mut self.daemons[rank];
-        match line {
-            Some(line) if !is_ready(line) => daemon.report = serde_json::from_str(line).ok(),
-            Some(_) => {}
+    /// Notes what a daemon said.
+    pub fn heard(&mut self, said: &Said) {
+        if said.session != self.session {
+            return;
+        }
+        let daemon = &mut self.daemons[said.rank];
+        match said.line.as_deref() {
+            Some(line) if lingers(line) => (daemon.ended, daemon.lingers) = (true, true),
+            Some(line) => daemon.report = serde_json::from_str(line).ok().or(daemon.report.take()),
             None => daemon.ended = true,
+        }
+    }
+
+    /// True once none of them is left.
+    pub fn have_ended(&self) -> bool {
+        self.daemons.iter().all(|daemon| daemon.ended)
+    }
+
+    /// Lets the daemons go on without this process.
+    pub fn detach(mut self) {
+        for mut daemon in std::mem::take(&mut self.daemons) {
+            if let Some(lifeline) = &mut daemon.lifeline {
+                // One that has just died needs not be told.
+                let _ = lifeline.write_all(b"detach\n");
+            }
         }
     }
 
@@ -136,9 +226,9 @@ impl Daemons {
             }
         }
         let deadline = Instant::now() + STOP_TIMEOUT;
-        while self.daemons.iter().any(|d| !d.ended) {
+        while !self.have_ended() {
             match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Event::Daemon(rank, line)) => self.heard(rank, line.as_deref()),
+                Ok(Event::Daemon(said)) => self.heard(&said),
                 Ok(Event::Signal(_)) => {}
                 Err(_) => break,
             }
@@ -152,6 +242,7 @@ impl Drop for Daemons {
         for daemon in &mut self.daemons {
             drop(daemon.lifeline.take());
         }
+        drop(self.owner.take());
         let deadline =
             Instant::now() + if self.daemons.iter().all(|d| d.ended) { STOP_TIMEOUT } else { Duration::from_secs(1) };
         for daemon in &mut self.daemons {
@@ -161,17 +252,13 @@ impl Drop for Daemons {
 }
 
 impl Daemon {
-    fn start(config: &Config, inherited: &[BorrowedFd<'_>], verbose: bool, events: &Sender<Event>) -> Result<Daemon> {
-        let mut command = Command::new(own_executable());
-        command.arg0("headwater").arg("daemon").current_dir("/");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        for name in launch::loader_variables() {
-            command.env_remove(name);
-        }
-        if verbose && std::env::var_os("HEADWATER_LOG").is_none() {
-            command.env("HEADWATER_LOG", "info");
-        }
-        let line = serde_json::to_string(config)? + "\n";
+    fn start(
+        mut command: Command,
+        line: &str,
+        inherited: &[BorrowedFd<'_>],
+        events: &Sender<Event>,
+        said: impl Fn(Option<String>) -> Event + Send + 'static,
+    ) -> Result<Daemon> {
         // Nothing else is started meanwhile, so that only this daemon inherits them.
         inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::empty()))?;
         let spawned = command.spawn();
@@ -179,15 +266,15 @@ impl Daemon {
         let mut process = spawned?;
         let output = process.stdout.take().context("the daemon has no standard output")?;
         let lifeline = process.stdin.take();
-        let mut daemon = Daemon { process, lifeline, ended: false, report: None };
-        let (events, rank) = (events.clone(), config.rank as usize);
-        thread::Builder::new().name(format!("daemon {rank}")).spawn(move || {
+        let mut daemon = Daemon { process, lifeline, ended: false, lingers: false, report: None };
+        let events = events.clone();
+        thread::Builder::new().name("daemon".into()).spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if events.send(Event::Daemon(rank, Some(line))).is_err() {
+                if events.send(said(Some(line))).is_err() {
                     return;
                 }
             }
-            let _ = events.send(Event::Daemon(rank, None));
+            let _ = events.send(said(None));
         })?;
         let lifeline = daemon.lifeline.as_mut().ok_or_else(|| anyhow!("the daemon has no standard input"))?;
         lifeline.write_all(line.as_bytes())?;
@@ -196,7 +283,7 @@ impl Daemon {
 
     /// Waits for the process until the deadline, and kills it then.
     fn end(&mut self, deadline: Instant) {
-        while matches!(self.process.try_wait(), Ok(None)) {
+        while !self.lingers && matches!(self.process.try_wait(), Ok(None)) {
             if Instant::now() >= deadline {
                 let _ = self.process.kill();
                 let _ = self.process.wait();
@@ -205,6 +292,27 @@ impl Daemon {
             thread::sleep(Duration::from_millis(2));
         }
     }
+}
+
+/// A subcommand of this executable, to run in the background.
+fn command(subcommand: &str, verbose: bool) -> Command {
+    let mut command = Command::new(own_executable());
+    command.arg0("headwater").arg(subcommand).current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    for name in launch::loader_variables() {
+        command.env_remove(name);
+    }
+    if verbose && std::env::var_os("HEADWATER_LOG").is_none() {
+        command.env("HEADWATER_LOG", "info");
+    }
+    command
+}
+
+/// What a daemon that outlives this process has to say, for whoever looks.
+fn new_log(node: &NodeDir) -> Result<File> {
+    let path = node.path().join("log");
+    let log = File::options().append(true).create_new(true).mode(0o600).open(&path);
+    log.with_context(|| format!("{} can't be made", path.display()))
 }
 
 /// This executable, for starting it again.
@@ -220,6 +328,24 @@ fn is_ready(line: &str) -> bool {
     serde_json::from_str(line).is_ok_and(|line: Ready| line.ready)
 }
 
+/// True if this line says that its supervisor still serves who uses its mount.
+fn lingers(line: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Lingers {
+        lingers: bool,
+    }
+    serde_json::from_str(line).is_ok_and(|line: Lingers| line.lingers)
+}
+
+/// Why a supervisor gave up, if this line says so.
+fn failure(line: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Failed {
+        failed: String,
+    }
+    serde_json::from_str(line).ok().map(|line: Failed| line.failed)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,5 +356,7 @@ mod tests {
         assert!(!is_ready(r#"{"ready":false}"#));
         assert!(!is_ready(&serde_json::to_string(&Report::default()).unwrap()));
         assert!(!is_ready("nonsense"));
+        assert_eq!(failure(r#"{"failed":"no /dev/fuse"}"#).as_deref(), Some("no /dev/fuse"));
+        assert_eq!(failure(r#"{"ready":true}"#), None);
     }
 }

@@ -9,11 +9,13 @@ use std::path::Path;
 use std::process::Command;
 
 use headwater_closure::program;
+use headwater_daemon::layout::NodeDir;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::launch::{CARRIED, TABLE};
 use crate::message::say;
+use crate::namespace;
 use crate::options::ExecOptions;
 use crate::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
@@ -25,6 +27,10 @@ const NOT_EXECUTABLE: u8 = 126;
 
 /// Executes the program, or says why it can't and gives the exit status that a shell would.
 pub fn exec(options: &ExecOptions) -> u8 {
+    if let Some(supervisor) = &options.enter {
+        enter(supervisor);
+    }
+    // After entering, which takes this wish back with the rights that it changes.
     if let Some(parent) = options.parent {
         // Without it only the death of the parent goes unnoticed.
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
@@ -41,6 +47,16 @@ pub fn exec(options: &ExecOptions) -> u8 {
     let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
     say(message);
     status
+}
+
+/// Goes into the node's namespaces. Where that fails, the program finds its files where they are.
+fn enter(supervisor: &Path) {
+    if let Err(error) = namespace::enter(supervisor) {
+        say(format_args!("warning: {error:#}. The program runs outside of the node's namespace"));
+        if let Some(node) = supervisor.parent() {
+            shim::count_fallback(&NodeDir::new(node).table_link());
+        }
+    }
 }
 
 /// Tries what `execvp` would try; gives the reason why nothing could be executed.

@@ -8,7 +8,7 @@
 //! step that is gone must not be survived by what ignores a milder signal.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -22,16 +22,35 @@ use crate::daemons::own_executable;
 pub const SESSION: &str = "HEADWATER_SESSION";
 /// Names the node's table.
 pub const TABLE: &str = "HEADWATER_TABLE";
+/// Names the node's mount, where the program is to use paths below it.
+pub const MOUNT: &str = "HEADWATER_MOUNT";
 /// Before the name of a variable that `exec` puts back.
 pub const CARRIED: &str = "HEADWATER_CARRIED_";
 
 /// What a node's processes need to find its daemon.
 #[derive(Debug)]
-pub struct Attachment {
-    /// The node's table.
-    pub table: PathBuf,
-    /// The node's copy of the audit library.
-    pub audit: PathBuf,
+pub enum Attachment {
+    /// They are audited.
+    Audit {
+        /// The node's table.
+        table: PathBuf,
+        /// The node's copy of the audit library.
+        library: PathBuf,
+    },
+    /// They enter the node's namespaces.
+    Namespace {
+        /// The socket of the node's supervisor.
+        supervisor: PathBuf,
+    },
+    /// They use paths below the node's mount.
+    Mount {
+        /// The mount.
+        view: PathBuf,
+        /// The program there, if it lies in the scope and was named by its path.
+        program: Option<OsString>,
+        /// Variables with paths there.
+        variables: Vec<(OsString, OsString)>,
+    },
 }
 
 /// How processes are started.
@@ -75,14 +94,13 @@ impl Launch<'_> {
         let mut command = Command::new(own_executable());
         command.arg0("headwater").args(["exec", "--parent", &std::process::id().to_string()]);
         for name in loader_variables() {
-            let carried = [CARRIED.as_bytes(), name.as_bytes()].concat();
-            command.env(OsStr::from_bytes(&carried), std::env::var_os(&name).unwrap_or_default()).env_remove(name);
+            command.env(carried(&name), std::env::var_os(&name).unwrap_or_default()).env_remove(name);
         }
-        command.env_remove(SESSION).env_remove(TABLE);
+        command.env_remove(SESSION).env_remove(TABLE).env_remove(MOUNT);
+        let mut program = &self.program[0];
         if let Some((session, attachments)) = &self.session {
-            let attachment = &attachments[node as usize];
-            command.arg("--audit").arg(&attachment.audit);
-            command.env(SESSION, session).env(TABLE, &attachment.table);
+            command.env(SESSION, session);
+            program = attachments[node as usize].attach(&mut command).unwrap_or(program);
         }
         for (name, value) in [
             ("HEADWATER_NODE", node),
@@ -95,8 +113,32 @@ impl Launch<'_> {
         if rank > 0 {
             command.stdin(Stdio::null());
         }
-        command.arg("--").args(self.program);
+        command.arg("--").arg(program).args(&self.program[1..]);
         command
+    }
+}
+
+impl Attachment {
+    /// Adds what `exec` needs; the program that is to be executed instead, if one is.
+    fn attach(&self, command: &mut Command) -> Option<&OsString> {
+        match self {
+            Attachment::Audit { table, library } => {
+                command.arg("--audit").arg(library).env(TABLE, table);
+                None
+            }
+            Attachment::Namespace { supervisor } => {
+                command.arg("--enter").arg(supervisor);
+                None
+            }
+            Attachment::Mount { view, program, variables } => {
+                command.env(MOUNT, view);
+                for (name, value) in variables {
+                    let name = if steers_loader(name) { &carried(name) } else { name };
+                    command.env(name, value);
+                }
+                program.as_ref()
+            }
+        }
     }
 }
 
@@ -157,5 +199,13 @@ impl Drop for Processes {
 /// The names of the variables that steer the dynamic loader.
 pub fn loader_variables() -> impl Iterator<Item = OsString> {
     let names = std::env::vars_os().map(|(name, _)| name);
-    names.filter(|name| name.as_bytes().starts_with(b"LD_") || name == "GLIBC_TUNABLES")
+    names.filter(|name| steers_loader(name))
+}
+
+fn steers_loader(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"LD_") || name == "GLIBC_TUNABLES"
+}
+
+fn carried(name: &OsStr) -> OsString {
+    OsString::from_vec([CARRIED.as_bytes(), name.as_bytes()].concat())
 }

@@ -4,20 +4,26 @@
 //! through `exec`, passes signals on, and at the end collects the daemons' reports and removes
 //! everything. Whatever of that fails, the program is run without it.
 
+mod control;
 mod daemons;
+mod doctor;
 mod exec;
 mod generate;
 mod launch;
 mod message;
+mod mount;
+mod namespace;
 mod opened;
 mod options;
 mod prepare;
 mod run;
+mod serving;
 mod session;
 mod shim;
 mod signals;
 mod store;
 mod summary;
+mod via;
 
 use std::process::ExitCode;
 
@@ -48,6 +54,14 @@ fn main() -> ExitCode {
             run::run(&options)
         }
         Command::Daemon => return headwater_daemon::run_from_stdio(),
+        Command::Supervise => return headwater_daemon::supervise_from_stdio(),
+        Command::Namespace(options) => Ok(namespace::run(&options)),
+        Command::Mount(options) => mount::mount(&options),
+        Command::Unmount(options) => mount::unmount(&options),
+        Command::Doctor(options) => doctor::doctor(&options),
+        Command::Stats(options) => control::stats(&options),
+        Command::Clear(options) => control::clear(&options),
+        Command::Refresh(options) => control::refresh(&options),
         Command::Exec(options) => Ok(exec::exec(&options)),
         Command::Generate(what) => generate::generate(&what).map(|()| 0),
     };

@@ -5,8 +5,13 @@ use std::path::PathBuf;
 
 use clap::builder::FalseyValueParser;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, Parser, Subcommand, ValueHint};
+use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use headwater_daemon::Policy;
+use headwater_fuse::init::Opening;
+
+use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
+use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
+use crate::via::Via;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +26,24 @@ was not found, 126 if it could not be executed; 125 if the command line of headw
 
 The program's own wrappers (env, bash -c, launchers) are not looked into for the scope: name what they \
 start from with --shared.";
+
+const STATS: &str = "\
+What the kernel answers from its own caches is seen by nobody: UPCALLS are the questions that it has \
+left. LOOK-UPS are those of programs that run with the audit library.";
+
+const CLEAR: &str = "\
+What is read again comes from the nearest node that still has it, or from the shared file system, and \
+is the same version: if the original has changed meanwhile, the original itself is used, and `headwater \
+stats` names it. What a process has open or mapped is kept.";
+
+const REFRESH: &str = "\
+What is known is looked at once on the shared file system, by one node. What has changed is read anew \
+when it is next needed, what has not is kept, on all nodes. Who sees it:
+  audit library    processes that are started (execute a program) from now on; all others go on with \
+what they began with, and use originals for what their nodes did not know yet
+  mount, namespace each look-up of a name from now on, whichever process makes it; open files and \
+mapped libraries stay as they are, and so does the content of a file that changed in place, until it is \
+opened again";
 
 /// Starts parallel programs at scale: each file that a program needs is read once from the shared
 /// file system and then found in node-local memory under its original path.
@@ -41,6 +64,29 @@ pub enum Command {
     /// One node's daemon; its configuration comes on standard input.
     #[command(hide = true)]
     Daemon,
+    /// One node's supervisor, which mounts and starts the daemon; its configuration comes on standard
+    /// input.
+    #[command(hide = true)]
+    Supervise,
+    /// Make a node's namespaces, as the supervisor on standard input says.
+    #[command(hide = true)]
+    Namespace(NamespaceOptions),
+    /// Show a directory, or all of them, through Headwater at another place
+    #[command(after_help = MOUNT_HELP)]
+    Mount(MountOptions),
+    /// End what `headwater mount` has mounted
+    Unmount(UnmountOptions),
+    /// Check what this machine can, and what it lacks
+    Doctor(DoctorOptions),
+    /// Show what the daemons of a session did so far
+    #[command(after_help = STATS)]
+    Stats(StatsOptions),
+    /// Have the nodes give up their copies of files
+    #[command(after_help = CLEAR)]
+    Clear(ClearOptions),
+    /// Show programs that start later what has changed on the shared file system
+    #[command(after_help = REFRESH)]
+    Refresh(RefreshOptions),
     /// Become a program, as one process of a session.
     #[command(hide = true)]
     Exec(ExecOptions),
@@ -75,6 +121,18 @@ pub struct RunOptions {
     #[arg(long, env = "HEADWATER_SHOW_SCOPE", value_parser = FalseyValueParser::new())]
     pub show_scope: bool,
 
+    /// How the files reach the program: namespace (a mount over the original directories), audit (a
+    /// library in the program), mount (a mount with paths of its own), off, or auto: the best here
+    #[arg(
+        long,
+        value_name = "HOW",
+        env = "HEADWATER_VIA",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub via: Via,
+
     /// Send what one node asks for to every node (programs that do the same everywhere)
     #[arg(long, env = "HEADWATER_PUSH", value_parser = FalseyValueParser::new())]
     pub push: bool,
@@ -102,6 +160,22 @@ pub struct RunOptions {
     #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes)]
     pub store_max: Option<u64>,
 
+    /// The largest file that is sent as a whole; of larger ones, what is read [default: 16M]
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_WHOLE_FILE_MAX", value_parser = parse_bytes)]
+    pub whole_file_max: Option<u64>,
+
+    /// How files are opened in a mount: no-open (by the kernel alone), cached, passthrough (root
+    /// only), or auto: the quickest here
+    #[arg(
+        long,
+        value_name = "HOW",
+        env = "HEADWATER_OPENING",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub opening: OpeningOption,
+
     /// Print a summary to standard error at the end (the default on a terminal)
     #[arg(long, env = "HEADWATER_SUMMARY", value_parser = FalseyValueParser::new())]
     pub summary: bool,
@@ -124,12 +198,64 @@ pub struct RunOptions {
     pub program: Vec<OsString>,
 }
 
+/// How a mount lets files be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OpeningOption {
+    /// The quicker way, by measurement.
+    Auto,
+    /// The kernel opens files without asking.
+    NoOpen,
+    /// The daemon is asked, and pages stay cached.
+    Cached,
+    /// The kernel reads the node's copies themselves (as root only).
+    Passthrough,
+}
+
+impl OpeningOption {
+    /// The way that was asked for, if one was.
+    pub fn named(self) -> Option<Opening> {
+        match self {
+            OpeningOption::Auto => None,
+            OpeningOption::NoOpen => Some(Opening::None),
+            OpeningOption::Cached => Some(Opening::Cached),
+            OpeningOption::Passthrough => Some(Opening::Passthrough),
+        }
+    }
+}
+
+/// Options of `headwater namespace`.
+#[derive(Debug, Args)]
+pub struct NamespaceOptions {
+    /// Only try, and say on standard output what is possible.
+    #[arg(long)]
+    pub probe: bool,
+}
+
+/// Options of `headwater doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorOptions {
+    /// Remove what dead sessions left: directories and mounts
+    #[arg(long)]
+    pub fix: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Where the nodes' stores are to be: a directory in memory [default: as `headwater run` has it]
+    #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
+    pub store: Option<PathBuf>,
+}
+
 /// Options of `headwater exec`.
 #[derive(Debug, Args)]
 pub struct ExecOptions {
     /// The audit library that the program is started with.
     #[arg(long)]
     pub audit: Option<PathBuf>,
+    /// The supervisor whose namespaces the program is started in.
+    #[arg(long, conflicts_with = "audit")]
+    pub enter: Option<PathBuf>,
     /// The process that this one is not to outlive.
     #[arg(long)]
     pub parent: Option<u32>,
@@ -195,7 +321,7 @@ impl RunOptions {
 }
 
 /// A number of bytes with an optional unit: K, M, G or T, powers of 1024.
-fn parse_bytes(text: &str) -> Result<u64, String> {
+pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let bare = text.trim_end_matches(['B', 'b']).trim_end_matches('i');
     let unit = match bare.chars().last().map(|c| c.to_ascii_uppercase()) {

@@ -1,5 +1,5 @@
-//! The audit library: where it is installed, and its copy on each node, so that no process opens it
-//! on a shared file system.
+//! What a node has before its daemon starts: its directory, a place for its view, or the copy of the
+//! audit library, so that no process opens that on a shared file system.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use headwater_daemon::layout::NodeDir;
 
 /// The audit library's file name.
@@ -15,21 +15,26 @@ pub const AUDIT_LIBRARY: &str = "libheadwater-audit.so";
 /// The variable that names the directory of the libraries.
 const LIBRARY_DIRECTORY: &str = "HEADWATER_LIBDIR";
 
-/// Finds and reads the installed audit library.
+/// Reads the installed audit library.
 pub fn read_audit_library() -> Result<Vec<u8>> {
+    let library = find_audit_library()?;
+    fs::read(&library).with_context(|| format!("{} can't be read", library.display()))
+}
+
+/// Where the audit library is installed.
+pub fn find_audit_library() -> Result<PathBuf> {
     let executable = env::current_exe().context("/proc/self/exe can't be read")?;
     let candidates = match env::var_os(LIBRARY_DIRECTORY).filter(|d| !d.is_empty()) {
         Some(directory) => vec![PathBuf::from(directory).join(AUDIT_LIBRARY)],
         None => candidates(&executable),
     };
-    let Some(library) = candidates.iter().find(|c| c.is_file()) else {
+    candidates.iter().find(|c| c.is_file()).cloned().with_context(|| {
         let looked = candidates.iter().map(|c| c.display().to_string()).collect::<Vec<_>>().join(", ");
-        bail!(
+        format!(
             "{AUDIT_LIBRARY} is missing (looked for {looked}). Build it with `cargo xtask dist`, or name its directory \
              in {LIBRARY_DIRECTORY}"
-        );
-    };
-    fs::read(library).with_context(|| format!("{} can't be read", library.display()))
+        )
+    })
 }
 
 /// Where the library is for this executable: beside it as installed, or as built by cargo.
@@ -40,16 +45,32 @@ fn candidates(executable: &Path) -> Vec<PathBuf> {
 }
 
 /// Makes a node's directory with its copy of the library, and gives the copy's path.
-pub fn prepare_node(node: &NodeDir, library: &[u8]) -> Result<PathBuf> {
-    let mut private = fs::DirBuilder::new();
-    private.mode(0o700);
-    for directory in [node.path(), &node.library_dir()] {
-        private.create(directory).with_context(|| format!("{} can't be made", directory.display()))?;
-    }
+pub fn prepare_audit(node: &NodeDir, library: &[u8]) -> Result<PathBuf> {
+    make_private(&[node.path(), &node.library_dir()])?;
     let path = node.library_dir().join(AUDIT_LIBRARY);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&path);
     file.and_then(|mut f| f.write_all(library)).with_context(|| format!("{} can't be written", path.display()))?;
     Ok(path)
+}
+
+/// Makes a node's directory with a place for its view, and gives that place.
+pub fn prepare_view(node: &NodeDir) -> Result<PathBuf> {
+    make_private(&[node.path(), &node.view()])?;
+    Ok(node.view())
+}
+
+/// Makes a node's directory.
+pub fn prepare_mount(node: &NodeDir) -> Result<()> {
+    make_private(&[node.path()])
+}
+
+fn make_private(directories: &[&Path]) -> Result<()> {
+    let mut private = fs::DirBuilder::new();
+    private.mode(0o700);
+    for directory in directories {
+        private.create(directory).with_context(|| format!("{} can't be made", directory.display()))?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -5,33 +5,32 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{IsTerminal, stderr, stdout};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use headwater_closure::program;
 use headwater_closure::scope::{Named, Scope, World, network_file_system};
-use headwater_daemon::Report;
 
-use crate::daemons::{Daemons, Shape};
+use crate::daemons::Said;
 use crate::exec;
-use crate::launch::{Attachment, Launch};
+use crate::launch::Launch;
 use crate::message::{say, show};
+use crate::namespace;
 use crate::opened::Opened;
 use crate::options::RunOptions;
-use crate::prepare;
-use crate::session::{Session, base_directory};
+use crate::serving::{Serving, Wanted};
 use crate::signals::{self, Signal};
-use crate::store;
 use crate::summary::{Start, Summary};
+use crate::via::{Choice, Mechanism, Program, Via};
 
 /// What `run` waits for.
 #[derive(Debug)]
 pub enum Event {
     /// A signal came.
     Signal(Signal),
-    /// A daemon said a line, or nothing more comes from it (`None`).
-    Daemon(usize, Option<String>),
+    /// A daemon said something, or has ended.
+    Daemon(Said),
 }
 
 impl Event {
@@ -56,20 +55,13 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// A session that serves. The daemons end before the session's directory goes.
-struct Serving {
-    daemons: Daemons,
-    session: Session,
-    attachments: Vec<Attachment>,
-}
-
 /// Runs the program and gives the exit status.
 pub fn run(options: &RunOptions) -> Result<u8> {
     let start = Start::now();
     let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let name = &options.program[0];
-    let program = match program::find(name, env::var_os("PATH").as_deref(), &cwd) {
-        Ok(program) => program,
+    let file = match program::find(name, env::var_os("PATH").as_deref(), &cwd) {
+        Ok(file) => file,
         Err(e) => {
             let (status, message) = exec::complaint(name, e.into());
             say(message);
@@ -77,41 +69,49 @@ pub fn run(options: &RunOptions) -> Result<u8> {
         }
     };
     let opened = Opened::default();
-    let scope = discover(options, &program, &cwd, &opened);
+    let scope = discover(options, &file, &cwd, &opened);
+    let (program, mut choice) = choose(options, &file, &scope, &opened);
     if options.show_scope {
-        show(stdout(), &scope);
+        show(stdout(), format_args!("{scope}{choice}\n"));
         return Ok(0);
     }
     if options.verbose {
         show(stderr(), &scope);
+        say(&choice);
     }
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
-    let mut serving = None;
-    let mut off = None;
-    if scope.entries.iter().any(|e| e.included) {
-        match serve(options, scope, opened, &sender, &events) {
-            Ok(started) => serving = Some(started),
-            Err(e) => match e.downcast_ref::<Interrupted>() {
-                Some(Interrupted(number)) => return Ok((128 + number) as u8),
-                None => {
-                    say(format_args!("warning: {e:#}. The program runs without Headwater"));
-                    off = Some(format!("{e:#}"));
-                }
-            },
-        }
-    } else {
-        off = Some("no directory of the program is on a network file system; name some with --shared".into());
-    }
-    let mut summary = Summary::new(options.nodes, options.processes(), off);
+    let wanted = Wanted { options, file: &file, program: &program, scope: &scope, opened: &opened };
+    let mut serving = match wanted.serve(&mut choice, &sender, &events) {
+        Ok(serving) => serving,
+        Err(Interrupted(number)) => return Ok((128 + number) as u8),
+    };
+    drop(opened);
+    let mut summary = Summary::new(options.nodes, options.processes(), &choice);
     summary.timeline.daemons_ready = serving.is_some().then(|| start.elapsed_ms());
-    summary.exit_status = supervise(options, &mut serving, &events)?;
+    summary.exit_status = supervise(options, &choice, &mut serving, &events)?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
     if let Some(serving) = serving {
         summary.add(&serving.end(&events), start);
     }
     report(options, &summary);
     Ok(summary.exit_status)
+}
+
+/// What is known of the program, and the mechanism for it.
+fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> (Program, Choice) {
+    let is_in_scope = file.canonicalize().is_ok_and(|canonical| scope.includes(&canonical));
+    let program = Program::examine(file, is_in_scope, &|path| opened.open(path));
+    if !scope.entries.iter().any(|e| e.included) {
+        let why = "no directory of the program is on a network file system; name some with --shared";
+        return (program, Choice::off(why.into()));
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    let choice = Choice::make(options.via, &program, is_root, namespace::probe);
+    if options.via == Via::Namespace && !matches!(choice.mechanism, Mechanism::Namespace { .. }) {
+        say(format_args!("warning: {}. Going on with --via {}", choice.reason, choice.mechanism.name()));
+    }
+    (program, choice)
 }
 
 fn discover(options: &RunOptions, program: &Path, cwd: &Path, opened: &Opened) -> Scope {
@@ -125,42 +125,13 @@ fn discover(options: &RunOptions, program: &Path, cwd: &Path, opened: &Opened) -
     scope
 }
 
-/// Starts a session and waits until it serves.
-fn serve(
-    options: &RunOptions,
-    mut scope: Scope,
-    opened: Opened,
-    sender: &Sender<Event>,
-    events: &Receiver<Event>,
-) -> Result<Serving> {
-    let library = prepare::read_audit_library()?;
-    let store = store::choose(options.store.as_deref(), options.store_max, options.nodes)?;
-    if options.verbose {
-        say(format_args!("stores in {}, of at most {} bytes each", store.directory.display(), store.bytes_max));
-    }
-    scope.cut_out(&base_directory(&store.directory), "the store");
-    let session = Session::create(&store.directory, options.nodes)?;
-    let attach = |node: u32| {
-        let node = session.node(node);
-        Ok(Attachment { audit: prepare::prepare_node(&node, &library)?, table: node.table() })
-    };
-    let attachments = (0..options.nodes).map(attach).collect::<Result<Vec<_>>>()?;
-    let shape = Shape {
-        nodes: options.nodes,
-        fan_out: options.fan_out,
-        policy: options.policy(),
-        store_bytes_max: store.bytes_max,
-        scope: scope.pairs(),
-        opened,
-        verbose: options.verbose,
-    };
-    let mut daemons = Daemons::start(&session, &shape, sender)?;
-    daemons.wait_ready(events)?;
-    Ok(Serving { daemons, session, attachments })
-}
-
 /// Starts the processes and waits for them, passing signals on; gives their exit status.
-fn supervise(options: &RunOptions, serving: &mut Option<Serving>, events: &Receiver<Event>) -> Result<u8> {
+fn supervise(
+    options: &RunOptions,
+    choice: &Choice,
+    serving: &mut Option<Serving>,
+    events: &Receiver<Event>,
+) -> Result<u8> {
     let session = serving.as_mut().map(|s| (s.session.name(), std::mem::take(&mut s.attachments)));
     let launch = Launch { program: &options.program, nodes: options.nodes, ppn: options.ppn, session };
     if let Some(Interrupted(number)) = events.try_iter().find_map(|event| event.interrupts()) {
@@ -185,25 +156,26 @@ fn supervise(options: &RunOptions, serving: &mut Option<Serving>, events: &Recei
                     processes.signal(signal.number);
                 }
             }
-            Event::Daemon(rank, line) => {
-                if line.is_none() {
-                    say(format_args!("warning: the daemon of node {rank} is gone. Its processes use the originals"));
+            Event::Daemon(said) => {
+                let Some(serving) = serving.as_mut().filter(|s| s.session.id == said.session) else { continue };
+                if said.line.is_none() {
+                    warn_of_end(choice.mechanism, said.rank);
                 }
-                if let Some(serving) = serving {
-                    serving.daemons.heard(rank, line.as_deref());
-                }
+                serving.daemons.heard(&said);
             }
         }
     }
     Ok(processes.status())
 }
 
-impl Serving {
-    fn end(self, events: &Receiver<Event>) -> Vec<Option<Report>> {
-        let reports = self.daemons.stop(events);
-        drop(self.session);
-        reports
-    }
+fn warn_of_end(mechanism: Mechanism, rank: usize) {
+    let (what, then) = match mechanism {
+        Mechanism::Namespace { .. } | Mechanism::Mount => {
+            ("supervisor", "Its daemon serves on, but is not replaced if it fails")
+        }
+        Mechanism::Audit | Mechanism::Off => ("daemon", "Its processes use the originals"),
+    };
+    say(format_args!("warning: the {what} of node {rank} is gone. {then}"));
 }
 
 fn report(options: &RunOptions, summary: &Summary) {

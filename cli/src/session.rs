@@ -5,6 +5,7 @@
 //! dead, and the next start removes it. `STORE/headwater-UID` itself is locked while a session is
 //! made or removed, so that nobody takes a half-made one for a dead one.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_daemon::layout::NodeDir;
+use headwater_daemon::supervisor::remove_mounts_below;
 use headwater_daemon::{SOCKET_PATH_BYTES_MAX, SessionId, SessionKey};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
@@ -46,6 +48,7 @@ impl Session {
         check_socket_paths(&directory, nodes)?;
         let base_lock = lock_base(&base)?;
         sweep(&base, &base_lock);
+        crate::mount::remove_stale_mounts();
         rustix::fs::mkdirat(&base_lock, &name, Mode::RWXU)
             .with_context(|| format!("{} can't be made", directory.display()))?;
         let lock = make_lock(&directory).inspect_err(|_| remove(&directory))?;
@@ -65,6 +68,14 @@ impl Session {
     /// The directory of the node with this number on this machine.
     pub fn node(&self, node: u32) -> NodeDir {
         NodeDir::new(self.directory.join(format!("n{node}")))
+    }
+}
+
+impl Session {
+    /// Leaves the session to its daemons: the last of them removes it.
+    pub fn detach(self) {
+        // Its lock goes with this process.
+        std::mem::forget(self);
     }
 }
 
@@ -90,7 +101,7 @@ fn random<const N: usize>() -> Result<[u8; N]> {
 }
 
 fn check_socket_paths(directory: &Path, nodes: u32) -> Result<()> {
-    let longest = NodeDir::new(directory.join(format!("n{}", nodes - 1))).socket();
+    let longest = NodeDir::new(directory.join(format!("n{}", nodes - 1))).supervisor();
     let excess = longest.as_os_str().len().saturating_sub(SOCKET_PATH_BYTES_MAX);
     ensure!(
         excess == 0,
@@ -141,14 +152,45 @@ fn make_lock(directory: &Path) -> Result<File> {
 }
 
 /// Removes the sessions that nobody holds any more. The base is locked, so none is in the making.
-fn sweep(base: &Path, _locked: &OwnedFd) {
-    let Ok(entries) = fs::read_dir(base) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if name.len() == 16 && name.as_bytes().iter().all(u8::is_ascii_hexdigit) && is_dead(&entry.path()) {
-            remove(&entry.path());
-        }
-    }
+fn sweep(base: &Path, _locked: &OwnedFd) -> Vec<PathBuf> {
+    let dead: Vec<PathBuf> = sessions(base).filter(|session| is_dead(session)).collect();
+    dead.iter().for_each(|session| remove(session));
+    dead
+}
+
+/// The directories of dead sessions of this user below `store`. One that is in the making may be
+/// among them.
+pub fn dead(store: &Path) -> Vec<PathBuf> {
+    sessions(&base_directory(store)).filter(|session| is_dead(session)).collect()
+}
+
+/// Removes the dead sessions of this user below `store`, and tells which.
+pub fn remove_dead(store: &Path) -> Vec<PathBuf> {
+    let base = base_directory(store);
+    // Locking it would make it.
+    let locked = if base.is_dir() { lock_base(&base).ok() } else { None };
+    let Some(locked) = locked else { return Vec::new() };
+    let removed = sweep(&base, &locked);
+    // Fails, as it should, if a session is there.
+    let _ = fs::remove_dir(&base);
+    removed
+}
+
+/// The directories of the sessions of this user that live below `store`.
+pub fn living(store: &Path) -> Vec<PathBuf> {
+    let base = base_directory(store);
+    let is_ours = rustix::fs::lstat(&base)
+        .is_ok_and(|status| status.st_uid == rustix::process::getuid().as_raw() && status.st_mode & 0o077 == 0);
+    if is_ours { sessions(&base).filter(|session| !is_dead(session)).collect() } else { Vec::new() }
+}
+
+fn sessions(base: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    entries.filter(|entry| is_session_name(&entry.file_name())).map(|entry| entry.path())
+}
+
+fn is_session_name(name: &OsStr) -> bool {
+    name.len() == 16 && name.as_bytes().iter().all(u8::is_ascii_hexdigit)
 }
 
 fn is_dead(session: &Path) -> bool {
@@ -159,7 +201,9 @@ fn is_dead(session: &Path) -> bool {
 }
 
 /// Removes a tree of which parts may be read-only, as mirrored directories are, and vanish meanwhile.
+/// A view that is still mounted in it must not be walked.
 fn remove(directory: &Path) {
+    let _ = remove_mounts_below(directory);
     if fs::remove_dir_all(directory).is_ok() || !directory.exists() {
         return;
     }
@@ -208,6 +252,11 @@ mod tests {
         let next = Session::create(store.path(), 1).unwrap();
         let left = |name: &str| base.join(name).exists();
         assert!(left(&living.name()) && left(&next.name()) && left("not-a-session"));
+        let mut names: Vec<PathBuf> = super::living(store.path());
+        names.sort();
+        let mut expected = [living.name(), next.name()].map(|name| base.join(name));
+        expected.sort();
+        assert_eq!(names, expected);
         assert!(!left("00000000000000aa") && !left("00000000000000bb"));
     }
 

@@ -30,6 +30,8 @@ const HW_PATH_MAX: usize = 4096;
 /// `enum hw_answer` of `shim.h`.
 const HW_FAILS: c_int = 1;
 const HW_KNOWN: c_int = 2;
+/// `enum hw_counter` of `shim.h`.
+const HW_COUNT_FALLBACKS: c_int = 3;
 /// Slots that `hw_exec_resolve` may need beyond the arguments.
 const EXTRA_ARGUMENTS: usize = 3;
 
@@ -43,6 +45,8 @@ struct HwExec {
 
 unsafe extern "C" {
     fn hw_attach(envp: *const *const c_char);
+    fn hw_count(counter: c_int);
+    fn hw_give_up();
     fn hw_exec_resolve(
         dirfd: c_int,
         path: *const c_char,
@@ -60,6 +64,15 @@ pub fn attach(table: &Path) {
     let envp = [variable.as_ptr(), ptr::null()];
     // SAFETY: envp ends with NULL, and its string lives until the function returns; it keeps neither.
     unsafe { hw_attach(envp.as_ptr()) };
+}
+
+/// Counts that this process does without the node of this table, from now on.
+pub fn count_fallback(table: &Path) {
+    attach(table);
+    // SAFETY: without a table, counting does nothing.
+    unsafe { hw_count(HW_COUNT_FALLBACKS) };
+    // SAFETY: it only says that all is the original's.
+    unsafe { hw_give_up() };
 }
 
 /// What executing `file` as `name` with `arguments` comes to.

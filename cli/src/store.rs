@@ -13,12 +13,14 @@ const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 const STORE_BYTES_MAX: u64 = 4 << 30;
 
 /// A place for stores.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Store {
     /// The directory, without links.
     pub directory: PathBuf,
     /// The most that one node's store may hold.
     pub bytes_max: u64,
+    /// Whether it is in memory, not on a disk.
+    pub is_in_memory: bool,
 }
 
 /// The directory that the user names, or the first in memory that will do, or else the first on a
@@ -30,13 +32,21 @@ pub fn choose(named: Option<&Path>, bytes_max: Option<u64>, nodes: u32) -> Resul
     };
     let free = rustix::fs::statvfs(&directory).map(|s| s.f_bavail.saturating_mul(s.f_frsize)).unwrap_or(0);
     let share = (free / 2 / u64::from(nodes)).clamp(1, STORE_BYTES_MAX);
-    Ok(Store { directory, bytes_max: bytes_max.unwrap_or(share) })
+    let is_in_memory = is_memory(&directory);
+    Ok(Store { directory, bytes_max: bytes_max.unwrap_or(share), is_in_memory })
+}
+
+/// Where stores can be: in the directory that the user names, or in one of several.
+pub fn candidates(named: Option<&Path>) -> Vec<PathBuf> {
+    if let Some(named) = named {
+        return vec![named.to_owned()];
+    }
+    let variables = ["XDG_RUNTIME_DIR", "TMPDIR"].into_iter().filter_map(env::var_os).map(PathBuf::from);
+    [PathBuf::from("/dev/shm")].into_iter().chain(variables).chain([PathBuf::from("/tmp")]).collect()
 }
 
 fn default_directory() -> Result<PathBuf> {
-    let named = ["XDG_RUNTIME_DIR", "TMPDIR"].into_iter().filter_map(env::var_os).map(PathBuf::from);
-    let candidates = [PathBuf::from("/dev/shm")].into_iter().chain(named).chain([PathBuf::from("/tmp")]);
-    let (usable, failures): (Vec<_>, Vec<_>) = candidates.map(|c| usable(&c)).partition(Result::is_ok);
+    let (usable, failures): (Vec<_>, Vec<_>) = candidates(None).iter().map(|c| usable(c)).partition(Result::is_ok);
     let usable: Vec<PathBuf> =
         usable.into_iter().flatten().filter(|directory| network_file_system(directory).is_none()).collect();
     let in_memory = usable.iter().find(|directory| is_memory(directory));
@@ -75,8 +85,8 @@ mod tests {
     #[test]
     fn the_users_directory_and_size_are_taken() {
         let directory = tempfile::tempdir().unwrap();
-        let expected = Store { directory: directory.path().canonicalize().unwrap(), bytes_max: 7 };
-        assert_eq!(choose(Some(directory.path()), Some(7), 3).unwrap(), expected);
+        let chosen = choose(Some(directory.path()), Some(7), 3).unwrap();
+        assert_eq!((chosen.directory, chosen.bytes_max), (directory.path().canonicalize().unwrap(), 7));
         let whole = choose(Some(directory.path()), None, 1).unwrap().bytes_max;
         assert!(whole > 0 && choose(Some(directory.path()), None, 1000).unwrap().bytes_max <= whole);
     }

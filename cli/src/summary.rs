@@ -6,8 +6,10 @@ use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use headwater_daemon::{Report, SharedFs};
+use headwater_daemon::{Mount, Report, SharedFs};
 use serde::Serialize;
+
+use crate::via::{Choice, Mechanism};
 
 /// When the session started, on both clocks.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +75,10 @@ pub struct Summary {
     pub processes: u32,
     /// The exit status.
     pub exit_status: u8,
+    /// How the files reached the program: the mechanism's name, as `--via` has it.
+    pub via: &'static str,
+    /// Why so.
+    pub via_reason: String,
     /// Why the program ran without Headwater, if it did.
     pub off: Option<String>,
     /// Daemons that ended without a report.
@@ -83,6 +89,8 @@ pub struct Summary {
     pub overlay: Overlay,
     /// What processes asked.
     pub clients: Clients,
+    /// What the kernel asked of the mounted file systems.
+    pub mount: Mount,
     /// Memory of the node that used most.
     pub memory: Memory,
     /// Milliseconds from the start.
@@ -107,17 +115,20 @@ impl Start {
 }
 
 impl Summary {
-    /// The summary of a program that ran without Headwater.
-    pub fn new(nodes: u32, processes: u32, off: Option<String>) -> Summary {
+    /// The summary of a program that has not run yet.
+    pub fn new(nodes: u32, processes: u32, choice: &Choice) -> Summary {
         Summary {
             nodes,
             processes,
-            off,
+            via: choice.mechanism.name(),
+            via_reason: choice.reason.clone(),
+            off: (choice.mechanism == Mechanism::Off).then(|| choice.reason.clone()),
             exit_status: 0,
             daemons_lost: 0,
             shared_fs: SharedFs::default(),
             overlay: Overlay::default(),
             clients: Clients::default(),
+            mount: Mount::default(),
             memory: Memory::default(),
             timeline: Timeline::default(),
         }
@@ -141,6 +152,7 @@ impl Summary {
             self.clients.answered_by_table += report.clients.answered_by_table;
             self.clients.requests += report.clients.requests;
             self.clients.fallbacks += report.clients.fallbacks;
+            self.mount.add(&report.mount);
             self.memory.store_bytes = self.memory.store_bytes.max(report.memory.store_bytes);
             self.memory.table_bytes = self.memory.table_bytes.max(report.memory.table_bytes);
             self.memory.daemon_rss_max = self.memory.daemon_rss_max.max(report.memory.daemon_rss_max);
@@ -169,7 +181,8 @@ impl fmt::Display for Summary {
         if let Some(why) = &self.off {
             return writeln!(f, "  not used            {why}");
         }
-        let (fs, clients) = (&self.shared_fs, &self.clients);
+        writeln!(f, "  mechanism           {}: {}", self.via, self.via_reason)?;
+        let fs = &self.shared_fs;
         writeln!(
             f,
             "  shared file system  {} and {} read once, {} ({})",
@@ -178,17 +191,7 @@ impl fmt::Display for Summary {
             bytes(fs.bytes_read),
             count(fs.operations, "operation", "operations")
         )?;
-        writeln!(
-            f,
-            "  processes           {}, {} answered in memory, {} asked of the daemons",
-            count(clients.lookups, "look-up", "look-ups"),
-            grouped(clients.answered_by_table),
-            grouped(clients.requests)
-        )?;
-        if clients.lookups > fs.operations && fs.operations > 0 {
-            let times = clients.lookups as f64 / fs.operations as f64;
-            writeln!(f, "  saved               {times:.1} look-ups for each operation on the shared file system")?;
-        }
+        self.fmt_asked(f)?;
         writeln!(
             f,
             "  between nodes       {} in {}, tree of depth {}",
@@ -208,6 +211,35 @@ impl fmt::Display for Summary {
 }
 
 impl Summary {
+    /// What processes asked, or the kernel for them.
+    fn fmt_asked(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (clients, mount) = (&self.clients, &self.mount);
+        if mount.upcalls > 0 {
+            let in_memory = mount.upcalls.saturating_sub(mount.asked + mount.from_original);
+            return writeln!(
+                f,
+                "  kernel              {}, {} answered in memory, {} asked of the daemons, {} of the originals",
+                count(mount.upcalls, "request", "requests"),
+                grouped(in_memory),
+                grouped(mount.asked),
+                grouped(mount.from_original)
+            );
+        }
+        writeln!(
+            f,
+            "  processes           {}, {} answered in memory, {} asked of the daemons",
+            count(clients.lookups, "look-up", "look-ups"),
+            grouped(clients.answered_by_table),
+            grouped(clients.requests)
+        )?;
+        let operations = self.shared_fs.operations;
+        if clients.lookups > operations && operations > 0 {
+            let times = clients.lookups as f64 / operations as f64;
+            writeln!(f, "  saved               {times:.1} look-ups for each operation on the shared file system")?;
+        }
+        Ok(())
+    }
+
     fn fmt_troubles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.clients.fallbacks > 0 {
             let times = count(self.clients.fallbacks, "time", "times");
@@ -238,7 +270,7 @@ fn grouped(number: u64) -> String {
 }
 
 /// A size with a unit; powers of 1000.
-fn bytes(number: u64) -> String {
+pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["B", "kB", "MB", "GB", "TB"];
     let mut scaled = number as f64;
     let mut unit = 0;
@@ -254,6 +286,10 @@ fn bytes(number: u64) -> String {
 mod tests {
     use super::*;
 
+    fn choice() -> Choice {
+        Choice { mechanism: Mechanism::Audit, reason: "--via audit".into() }
+    }
+
     fn report() -> Report {
         let mut report = Report { depth: 1, ..Report::default() };
         report.shared_fs =
@@ -267,7 +303,7 @@ mod tests {
     #[test]
     fn reports_add_up() {
         let start = Start { instant: Instant::now(), unix_ms: 1500 };
-        let mut summary = Summary::new(3, 6, None);
+        let mut summary = Summary::new(3, 6, &choice());
         let mut other = report();
         other.memory.store_bytes = 7;
         other.last_file_unix_ms = Some(2500);
@@ -279,14 +315,23 @@ mod tests {
 
     #[test]
     fn people_can_read_it() {
-        let mut summary = Summary::new(4, 16, None);
+        let mut summary = Summary::new(4, 16, &choice());
         summary.add(&[Some(report())], Start::now());
         let text = summary.to_string();
-        for expected in ["16 processes on 4 nodes", "812 files and 96 directories read once, 173 MB", "13.2 look-ups"] {
+        for expected in [
+            "16 processes on 4 nodes",
+            "audit: --via audit",
+            "812 files and 96 directories read once, 173 MB",
+            "13.2 look-ups",
+        ] {
             assert!(text.contains(expected), "{text}");
         }
         assert!(!text.contains("originals"));
-        assert!(Summary::new(1, 1, Some("why".into())).to_string().contains("not used            why"));
+        summary.mount = Mount { upcalls: 3120, asked: 500, from_original: 20, ..Mount::default() };
+        let text = summary.to_string();
+        let kernel = "3,120 requests, 2,600 answered in memory, 500 asked of the daemons, 20 of the originals";
+        assert!(text.contains(kernel) && !text.contains("look-ups"), "{text}");
+        assert!(Summary::new(1, 1, &Choice::off("why".into())).to_string().contains("not used            why"));
     }
 
     #[test]

@@ -6,78 +6,23 @@ use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use site::{Site, eventually, text};
-
-/// A running `headwater run` whose processes have said `ready`.
-struct Running {
-    child: Child,
-    output: BufReader<ChildStdout>,
-    _watchdog: Watchdog,
-}
-
-/// Kills a process that still runs when patience is at an end, so that its test fails and not hangs.
-struct Watchdog(#[expect(dead_code, reason = "dropped to call the thread off")] Sender<()>);
-
-impl Watchdog {
-    fn over(child: &Child) -> Watchdog {
-        let pid = Pid::from_child(child);
-        let (sender, receiver) = channel();
-        std::thread::spawn(move || {
-            if receiver.recv_timeout(site::PATIENCE) == Err(RecvTimeoutError::Timeout) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        });
-        Watchdog(sender)
-    }
-}
-
-impl Running {
-    fn start(mut command: Command, processes: usize) -> Running {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let watchdog = Watchdog::over(&child);
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        for _ in 0..processes {
-            let mut line = String::new();
-            output.read_line(&mut line).unwrap();
-            assert_eq!(line, "ready\n");
-        }
-        Running { child, output, _watchdog: watchdog }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    /// Waits for the end: exit status, and what was said since it was ready.
-    fn end(mut self) -> (Option<i32>, String) {
-        let mut rest = String::new();
-        self.output.read_to_string(&mut rest).unwrap();
-        (self.child.wait().unwrap().code(), rest)
-    }
-}
+use site::running::{Running, processes_called};
+use site::{Site, eventually, mechanisms, text};
 
 /// Says `ready`, then waits in a way that a signal interrupts at once.
 fn waiting(traps: &str) -> String {
     format!("{traps}; sleep 100 & echo ready; while :; do wait; done")
 }
 
-fn daemons(site: &Site) -> Vec<Pid> {
-    let is_daemon =
-        |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"headwater\0daemon\0"));
-    let daemons = site::processes_with(&site.path("store")).into_iter().filter(is_daemon);
-    daemons.map(|pid| Pid::from_raw(pid as i32).unwrap()).collect()
-}
-
 #[test]
 fn signals_are_passed_on() {
     let site = Site::new();
-    for (signal, name) in [
+    let signals = [
         (Signal::TERM, "TERM"),
         (Signal::INT, "INT"),
         (Signal::HUP, "HUP"),
@@ -85,11 +30,13 @@ fn signals_are_passed_on() {
         (Signal::USR1, "USR1"),
         (Signal::USR2, "USR2"),
         (Signal::WINCH, "WINCH"),
-    ] {
+    ];
+    for (via, (signal, name)) in mechanisms().iter().flat_map(|via| signals.map(|signal| (via, signal))) {
         let script = waiting(&format!("trap 'echo {name}; kill $!; exit 9' {name}"));
-        let running = Running::start(site.command(&["--nodes", "2", "--", "sh", "-c", &script]), 2);
+        let command = site.command(&["--via", via, "--nodes", "2", "--", "sh", "-c", &script]);
+        let running = Running::start(command, 2);
         running.signal(signal);
-        assert_eq!(running.end(), (Some(9), format!("{name}\n{name}\n")));
+        assert_eq!(running.end(), (Some(9), format!("{name}\n{name}\n")), "{via}");
     }
     site.assert_clean();
 }
@@ -97,10 +44,12 @@ fn signals_are_passed_on() {
 #[test]
 fn an_untrapped_signal_ends_the_program_and_the_session() {
     let site = Site::new();
-    let running = Running::start(site.command(&["--", "sh", "-c", "echo ready; exec sleep 100"]), 1);
-    running.signal(Signal::TERM);
-    assert_eq!(running.end(), (Some(143), String::new()));
-    site.assert_clean();
+    for via in mechanisms() {
+        let running = Running::start(site.command(&["--via", via, "--", "sh", "-c", "echo ready; exec sleep 100"]), 1);
+        running.signal(Signal::TERM);
+        assert_eq!(running.end(), (Some(143), String::new()), "{via}");
+        site.assert_clean();
+    }
 }
 
 #[test]
@@ -173,7 +122,7 @@ fn a_shell_stops_and_continues_it() {
     let mut command = on_terminal(&headwater, &shell, slave);
     command.env("HISTFILE", "/dev/null").stderr(Stdio::null());
     master.write_all(b"\"$@\"\n").unwrap();
-    let Running { mut child, mut output, _watchdog } = Running::start(command, 1);
+    let Running { mut child, mut output, .. } = Running::start(command, 1);
     master.write_all(b"\x1a").unwrap();
     master.write_all(b"echo stopped $?; fg >/dev/null; echo ended $?; exit\n").unwrap();
     // By SIGSTOP: it caught SIGTSTP itself.
@@ -188,7 +137,7 @@ fn what_nobody_could_continue_is_not_stopped() {
     let site = Site::new();
     let headwater = site.command(&["--", "sh", "-c", "echo ready; sleep 1; exit 6"]);
     let (mut master, slave) = terminal();
-    let Running { mut child, _watchdog, .. } = Running::start(on_terminal(&headwater, &[], slave), 1);
+    let Running { mut child, .. } = Running::start(on_terminal(&headwater, &[], slave), 1);
     master.write_all(b"\x1a").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(6));
     site.assert_clean();
@@ -196,14 +145,17 @@ fn what_nobody_could_continue_is_not_stopped() {
 
 #[test]
 fn nothing_outlives_a_killed_headwater() {
-    let site = Site::new();
     let script = "echo ready; exec sleep 100";
-    let mut running = Running::start(site.command(&["--nodes", "3", "--", "sh", "-c", script]), 3);
-    running.signal(Signal::KILL);
-    assert_eq!(running.child.wait().unwrap().code(), None);
-    site.assert_no_process();
-    let left = || fs::read_dir(site.path("store")).unwrap().flatten().next();
-    eventually("the session is removed", || left().is_none_or(|base| fs::read_dir(base.path()).unwrap().count() == 0));
+    for via in mechanisms() {
+        let site = Site::new();
+        let mut running = Running::start(site.command(&["--via", via, "--nodes", "3", "--", "sh", "-c", script]), 3);
+        running.signal(Signal::KILL);
+        assert_eq!(running.child.wait().unwrap().code(), None);
+        site.assert_no_process();
+        let base = || fs::read_dir(site.path("store")).unwrap().flatten().next();
+        let is_empty = || base().is_none_or(|base| fs::read_dir(base.path()).unwrap().count() == 0);
+        eventually("the session is removed", is_empty);
+    }
 }
 
 #[test]
@@ -211,7 +163,7 @@ fn what_a_killed_session_left_goes_at_the_next_start() {
     let site = Site::new();
     let mut running =
         Running::start(site.command(&["--nodes", "2", "--", "sh", "-c", "echo ready; exec sleep 100"]), 2);
-    let daemons = daemons(&site);
+    let daemons = processes_called(&site, "daemon");
     assert_eq!(daemons.len(), 2);
     for daemon in daemons {
         kill_process(daemon, Signal::KILL).unwrap();
@@ -233,7 +185,7 @@ fn a_killed_daemon_is_reported_and_its_directory_removed() {
     command.arg(&json).args(["--", "sh", "-c", script]).stderr(Stdio::piped());
     let mut running = Running::start(command, 2);
     let mut errors = running.child.stderr.take().unwrap();
-    kill_process(daemons(&site)[0], Signal::KILL).unwrap();
+    kill_process(processes_called(&site, "daemon")[0], Signal::KILL).unwrap();
     assert_eq!(running.end(), (Some(3), "done\ndone\n".into()));
     let mut message = Vec::new();
     errors.read_to_end(&mut message).unwrap();

@@ -1,6 +1,6 @@
 //! Finding a program as `execvp` does.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +47,13 @@ pub fn find(program: &OsStr, path: Option<&OsStr>, cwd: &Path) -> Result<PathBuf
     Err(failure)
 }
 
+/// The words of the `#!` line that a file with this start has; `None` if it has none.
+pub fn script_words(start: &[u8]) -> Option<Vec<OsString>> {
+    let line = start.strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?;
+    let words = line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
+    Some(words.map(|w| OsStr::from_bytes(w).to_owned()).collect())
+}
+
 fn executable(file: &Path) -> Result<(), Errno> {
     let status = rustix::fs::stat(file)?;
     if FileType::from_raw_mode(status.st_mode) == FileType::Directory {
@@ -90,6 +97,19 @@ mod tests {
         check("a/directory", Err(Errno::ISDIR));
         check("b/nothing", Err(Errno::NOENT));
         check("b/tool/x", Err(Errno::NOTDIR));
+    }
+
+    #[test]
+    fn the_words_of_a_script() {
+        let check = |start: &str, expected: Option<&[&str]>| {
+            let words = expected.map(|words| words.iter().map(OsString::from).collect());
+            assert_eq!(script_words(start.as_bytes()), words, "{start:?}");
+        };
+        check("#!/bin/sh -e\necho", Some(&["/bin/sh", "-e"]));
+        check("#! /usr/bin/env\tpython3", Some(&["/usr/bin/env", "python3"]));
+        check("#!\n", Some(&[]));
+        check("\x7fELF", None);
+        check("", None);
     }
 
     #[test]

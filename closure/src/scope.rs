@@ -19,6 +19,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 pub use network::network_file_system;
+pub use sources::search_variables;
 
 use protected::{Protected, Verdict};
 

@@ -7,7 +7,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
+use headwater_abi::Want;
 use headwater_abi::client::{Decoded, PENDING_INTERVAL_MS, REQUEST_BYTES, Request, Status, encode_reply};
 use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_proto::{ClientId, Input, Time};
@@ -15,10 +18,22 @@ use mio::net::{UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
 use rustix::net::sockopt::socket_peercred;
 
-use crate::layout::GENERATION;
-
 /// How long a process may take to say what it wants, in milliseconds.
 const REQUEST_TIMEOUT_MS: u64 = 5000;
+/// Significant digits of a latency.
+const LATENCY_DIGITS: u8 = 2;
+
+/// Gives every request that the node gets a number of its own, wherever it comes from.
+#[derive(Debug, Default)]
+pub(crate) struct ClientIds(u64);
+
+impl ClientIds {
+    /// A number that no request has had.
+    pub(crate) fn next(&mut self) -> ClientId {
+        self.0 += 1;
+        ClientId(self.0)
+    }
+}
 
 /// The connected processes.
 #[derive(Debug)]
@@ -27,9 +42,21 @@ pub(crate) struct Clients {
     clients: HashMap<Token, Client>,
     waiting: BTreeMap<ClientId, Token>,
     clients_max: usize,
-    next_id: u64,
     next_tick: Option<Time>,
     turned_away: u64,
+    answered: Answered,
+    generation: u64,
+}
+
+/// How requests were answered.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    /// Times that the table then said what is known.
+    pub(crate) done: u64,
+    /// Times that the original was to be used.
+    pub(crate) fallback: u64,
+    /// From the request to its answer, in nanoseconds.
+    pub(crate) latency: Histogram<u64>,
 }
 
 #[derive(Debug)]
@@ -38,11 +65,18 @@ struct Client {
     connected_at: Time,
     received: Vec<u8>,
     id: Option<ClientId>,
+    asked_at: Instant,
 }
 
 impl Clients {
-    /// Listens at `socket`; at most `clients_max` connections are held.
-    pub(crate) fn listen(socket: &Path, registry: &Registry, token: Token, clients_max: usize) -> io::Result<Clients> {
+    /// Listens at `socket` for processes of `generation`; at most `clients_max` connections are held.
+    pub(crate) fn listen(
+        socket: &Path,
+        registry: &Registry,
+        token: Token,
+        clients_max: usize,
+        generation: u64,
+    ) -> io::Result<Clients> {
         let mut listener = UnixListener::bind(socket)?;
         registry.register(&mut listener, token, Interest::READABLE)?;
         Ok(Clients {
@@ -50,9 +84,10 @@ impl Clients {
             clients: HashMap::new(),
             waiting: BTreeMap::new(),
             clients_max,
-            next_id: 0,
             next_tick: None,
             turned_away: 0,
+            answered: Answered::default(),
+            generation,
         })
     }
 
@@ -78,7 +113,7 @@ impl Clients {
     }
 
     /// Reads from a connection; what the node is to be told.
-    pub(crate) fn readable(&mut self, token: Token) -> Option<Input> {
+    pub(crate) fn readable(&mut self, token: Token, ids: &mut ClientIds) -> Option<Input> {
         let client = self.clients.get_mut(&token)?;
         let mut buffer = [0; REQUEST_BYTES + PATH_BYTES_MAX];
         loop {
@@ -96,14 +131,18 @@ impl Clients {
                     tracing::debug!("a process sent no request of this version");
                     return self.gone(token);
                 }
-                Decoded::Request(request) if request.generation != GENERATION => {
+                // What an older generation does not know it will not learn; but what its processes change
+                // concerns all.
+                Decoded::Request(request)
+                    if request.generation != self.generation && !request.want.contains(Want::LIVE) =>
+                {
                     self.end(token, Status::Fallback);
                     return None;
                 }
                 Decoded::Request(request) => {
-                    self.next_id += 1;
-                    let id = ClientId(self.next_id);
+                    let id = ids.next();
                     client.id = Some(id);
+                    client.asked_at = Instant::now();
                     client.received = Vec::new();
                     self.waiting.insert(id, token);
                     return Some(Input::Request { client: id, path: request.path, want: request.want });
@@ -115,6 +154,9 @@ impl Clients {
     /// Answers a request and closes its connection.
     pub(crate) fn reply(&mut self, id: ClientId, status: Status) {
         if let Some(token) = self.waiting.remove(&id) {
+            if let Some(client) = self.clients.get(&token) {
+                self.answered.count(status, client.asked_at.elapsed());
+            }
             self.end(token, status);
         }
     }
@@ -140,6 +182,16 @@ impl Clients {
     /// When [`Clients::tick`] is due.
     pub(crate) fn next_tick(&self) -> Option<Time> {
         self.next_tick
+    }
+
+    /// Requests are those of processes of this generation from now on.
+    pub(crate) fn begin_generation(&mut self, generation: u64) {
+        self.generation = generation;
+    }
+
+    /// How requests were answered so far.
+    pub(crate) fn answered(&self) -> &Answered {
+        &self.answered
     }
 
     /// Sends every process to the originals.
@@ -170,7 +222,10 @@ impl Clients {
             return;
         }
         self.next_tick.get_or_insert(now + PENDING_INTERVAL_MS);
-        self.clients.insert(token, Client { stream, connected_at: now, received: Vec::new(), id: None });
+        self.clients.insert(
+            token,
+            Client { stream, connected_at: now, received: Vec::new(), id: None, asked_at: Instant::now() },
+        );
     }
 
     fn end(&mut self, token: Token, status: Status) {
@@ -184,5 +239,24 @@ impl Clients {
         let id = self.clients.remove(&token)?.id?;
         self.waiting.remove(&id);
         Some(Input::ClientGone { client: id })
+    }
+}
+
+impl Answered {
+    fn count(&mut self, status: Status, took: Duration) {
+        match status {
+            Status::Done => self.done += 1,
+            Status::Fallback => self.fallback += 1,
+            Status::Pending => {}
+        }
+        // Refused only where no memory is left to grow.
+        let _ = self.latency.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+    }
+}
+
+impl Default for Answered {
+    fn default() -> Answered {
+        let latency = Histogram::new(LATENCY_DIGITS).expect("so many digits are allowed");
+        Answered { done: 0, fallback: 0, latency }
     }
 }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use headwater_abi::table::Geometry;
 use headwater_abi::{Path, client};
+use headwater_fuse::Negotiated;
+use headwater_fuse::init::Opening;
 use headwater_proto::{Limits, Rank, Topology};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -47,6 +49,54 @@ pub struct Config {
     /// Sizes of the shared table; the default has room for 131,072 paths.
     #[serde(default)]
     pub table: Option<TableGeometry>,
+    /// The mounted file system to serve, if any.
+    #[serde(default)]
+    pub mount: Option<MountConfig>,
+    /// Go on from what a predecessor left in the node's directory.
+    #[serde(default)]
+    pub recover: bool,
+    /// An inherited pipe that closes when the session's owner is gone; while it is open, the end of
+    /// standard input alone does not end the daemon.
+    #[serde(default)]
+    pub lifeline_fd: Option<i32>,
+    /// Files of more bytes travel in blocks, as they are read.
+    #[serde(default = "whole_file_bytes_max_default")]
+    pub whole_file_bytes_max: u64,
+}
+
+/// A mounted file system that the daemon serves. The mount stands and INIT is over.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MountConfig {
+    /// The directory that the mount shows.
+    pub root: String,
+    /// Where it is mounted, for unmounting it when nobody else can.
+    pub mount_point: PathBuf,
+    /// Inherited descriptors of the connection, one for each worker.
+    pub devices: Vec<i32>,
+    /// What was agreed on in INIT.
+    pub negotiated: Negotiated,
+    /// How files are opened.
+    pub opening: Opening,
+    /// Writing goes to the original; otherwise it is refused.
+    pub is_writable: bool,
+    /// Absolute link targets within the view are shown as relative ones, so that they stay in it.
+    pub keeps_links_inside: bool,
+    /// Groups of the user that the mount's user namespace lacks: their files are shown as the
+    /// primary group's, so that the kernel lets their members in.
+    #[serde(default)]
+    pub shown_as_own_group: Vec<u32>,
+    /// Directories of the view that are shown empty.
+    #[serde(default)]
+    pub hidden: Vec<String>,
+}
+
+/// Paths that a node with a mounted file system knows before it forgets what nobody uses: some 30 MB.
+const FACTS_MAX: usize = 32_000;
+/// Bytes of listings that it knows.
+const LISTING_BYTES_MAX: u64 = 8 << 20;
+
+fn whole_file_bytes_max_default() -> u64 {
+    16 << 20
 }
 
 /// Who gets what a child asks for.
@@ -91,6 +141,9 @@ pub enum ConfigError {
     /// A scope entry is no absolute path.
     #[error("the scope holds \"{0}\", which is not an absolute path")]
     Scope(String),
+    /// A directory of the mount is no absolute path.
+    #[error("the mount names \"{0}\", which is not an absolute path")]
+    MountPath(String),
     /// The socket's path is too long for the kernel.
     #[error("the socket's path {0} is longer than {SOCKET_PATH_BYTES_MAX} bytes: use a shorter --store directory")]
     SocketPath(String),
@@ -99,6 +152,8 @@ pub enum ConfigError {
     Hexadecimal(usize),
 }
 
+/// How long the daemon above may be gone until its successor is there, in milliseconds.
+const PARENT_ABSENCE_MS_MAX: u64 = 3000;
 /// The longest path of a Unix socket, in bytes.
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 
@@ -123,16 +178,16 @@ impl Config {
         if let Some((_, why)) = broken.into_iter().find(|(broken, _)| *broken) {
             return Err(ConfigError::Number(why));
         }
-        let socket = self.dir().socket();
+        let socket = self.dir().supervisor();
         if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
             return Err(ConfigError::SocketPath(socket.display().to_string()));
         }
         self.scope_paths().map(drop)
     }
 
-    /// The node's directory.
+    /// The node's directory, with its newest generation.
     pub fn dir(&self) -> NodeDir {
-        NodeDir::new(&self.node_dir)
+        NodeDir::new(&self.node_dir).newest()
     }
 
     /// The overlay's shape.
@@ -160,6 +215,20 @@ impl Config {
 
     /// What the node is told. The configuration has been checked.
     pub(crate) fn node(&self, scope: Vec<(bool, Path)>) -> headwater_proto::Config {
+        // A mounted file system can be searched from end to end, by programs that want no content. What
+        // is loaded into programs is another matter: of its neighbours nothing is wanted.
+        let limits = if self.mount.is_some() {
+            Limits {
+                facts_max: FACTS_MAX,
+                listing_bytes_max: LISTING_BYTES_MAX,
+                details_names_max: FACTS_MAX / 2,
+                ..Limits::default()
+            }
+        } else {
+            Limits { details_names_max: 0, ahead_files_max: 0, ..Limits::default() }
+        };
+        // Where there are mounts there are supervisors.
+        let parent_absence_ms_max = if self.mount.is_some() { PARENT_ABSENCE_MS_MAX } else { 0 };
         headwater_proto::Config {
             rank: Rank(self.rank),
             topology: self.topology(),
@@ -169,7 +238,7 @@ impl Config {
                 Policy::Pull => headwater_proto::Policy::Pull,
                 Policy::Adaptive => headwater_proto::Policy::Adaptive,
             },
-            limits: Limits { store_bytes_max: self.store_bytes_max, ..Limits::default() },
+            limits: Limits { store_bytes_max: self.store_bytes_max, parent_absence_ms_max, ..limits },
             scope,
         }
     }
@@ -239,10 +308,10 @@ fn from_hexadecimal<const N: usize>(digits: &str) -> Result<[u8; N], ConfigError
 const _: () = assert!(client::PENDING_INTERVAL_MS < client::SILENCE_MS_MAX);
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn config() -> Config {
+    pub(crate) fn config() -> Config {
         Config {
             rank: 1,
             ranks: 2,
@@ -258,6 +327,10 @@ mod tests {
             scope: vec![(true, "/lustre/sw".into()), (false, "/lustre/sw/home".into())],
             opened: Vec::new(),
             table: None,
+            mount: None,
+            recover: false,
+            lifeline_fd: None,
+            whole_file_bytes_max: 16 << 20,
         }
     }
 

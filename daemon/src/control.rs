@@ -6,18 +6,22 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
-
-use crate::config::Config;
 
 /// The longest configuration, in bytes: room for a million addresses.
 const CONFIG_BYTES_MAX: u64 = 64 << 20;
+/// The longest line after it.
+const LINE_BYTES_MAX: usize = 256;
 
 /// The lifeline.
 #[derive(Debug)]
 pub(crate) struct Control {
-    input: File,
+    /// None once it has ended, where another one tells when to end.
+    input: Option<File>,
     received: Vec<u8>,
+    /// A pipe that closes when the session's owner is gone, where whoever holds `input` may go before.
+    owner: Option<File>,
 }
 
 /// What the lifeline says.
@@ -25,13 +29,17 @@ pub(crate) struct Control {
 pub(crate) enum Command {
     /// Finish, with a report.
     Stop,
+    /// End at once, and leave everything to a successor.
+    HandOver,
+    /// Go on without whoever started this.
+    Detach,
     /// Whoever started the daemon is gone: finish.
     Orphaned,
 }
 
 impl Control {
     /// Reads the configuration, waiting for it, and makes the rest of `input` the lifeline.
-    pub(crate) fn start(input: OwnedFd) -> io::Result<(Config, Control)> {
+    pub(crate) fn start<T: DeserializeOwned>(input: OwnedFd) -> io::Result<(T, Control)> {
         let mut input = File::from(input);
         let mut line = Zeroizing::new(Vec::new());
         let mut buffer = Zeroizing::new([0; 16 << 10]);
@@ -47,38 +55,124 @@ impl Control {
             }
         };
         let config = serde_json::from_slice(&line[..end])?;
-        Ok((config, Control { input, received: line[end + 1..].to_vec() }))
+        Ok((config, Control { input: Some(input), received: line[end + 1..].to_vec(), owner: None }))
     }
 
     /// A lifeline whose configuration is known.
     pub(crate) fn new(input: OwnedFd) -> Control {
-        Control { input: File::from(input), received: Vec::new() }
+        Control { input: Some(File::from(input)), received: Vec::new(), owner: None }
+    }
+
+    /// From now on the daemon is orphaned only when `owner` has ended as well.
+    pub(crate) fn owned_by(self, owner: OwnedFd) -> Control {
+        Control { owner: Some(File::from(owner)), ..self }
     }
 
     /// Has the event loop woken when something is said.
     pub(crate) fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
-        rustix::io::ioctl_fionbio(&self.input, true)?;
-        registry.register(&mut SourceFd(&self.input.as_raw_fd()), token, Interest::READABLE)
+        for file in self.files() {
+            rustix::io::ioctl_fionbio(file, true)?;
+            registry.register(&mut SourceFd(&file.as_raw_fd()), token, Interest::READABLE)?;
+        }
+        Ok(())
     }
 
-    /// What has been said since the last call.
+    /// What to wait for.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &File> {
+        self.input.iter().chain(&self.owner)
+    }
+
+    /// What has been said since the last call. The files must not block.
     pub(crate) fn command(&mut self) -> Option<Command> {
-        let mut buffer = [0; 256];
-        loop {
-            while let Some(end) = self.received.iter().position(|&b| b == b'\n') {
-                let line: Vec<u8> = self.received.drain(..=end).collect();
-                if line.trim_ascii() == b"stop" {
-                    return Some(Command::Stop);
-                }
+        while let Some(input) = &mut self.input {
+            if let Some(command) = next_line(&mut self.received) {
+                return Some(command);
             }
-            match self.input.read(&mut buffer) {
-                Ok(0) => return Some(Command::Orphaned),
-                Ok(_) if self.received.len() > buffer.len() => return Some(Command::Orphaned),
-                Ok(bytes) => self.received.extend_from_slice(&buffer[..bytes]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Some(Command::Orphaned),
+            match receive(input, &mut self.received) {
+                Ok(Received::Something) => {}
+                Ok(Received::Nothing) => break,
+                Ok(Received::End) | Err(_) if self.owner.is_none() => return Some(Command::Orphaned),
+                Ok(Received::End) | Err(_) => self.input = None,
             }
+        }
+        // While whoever holds the input lives, it is its business to notice the owner's end.
+        let owner = self.owner.as_mut().filter(|_| self.input.is_none())?;
+        // Nobody writes into it.
+        matches!(receive(owner, &mut Vec::new()), Ok(Received::End) | Err(_)).then_some(Command::Orphaned)
+    }
+}
+
+enum Received {
+    Something,
+    Nothing,
+    End,
+}
+
+/// Reads once, unless there is nothing to be read.
+fn receive(file: &mut File, received: &mut Vec<u8>) -> io::Result<Received> {
+    let mut buffer = [0; LINE_BYTES_MAX];
+    loop {
+        return match file.read(&mut buffer) {
+            Ok(0) => Ok(Received::End),
+            Ok(_) if received.len() > LINE_BYTES_MAX => Err(io::ErrorKind::InvalidData.into()),
+            Ok(bytes) => {
+                received.extend_from_slice(&buffer[..bytes]);
+                Ok(Received::Something)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Received::Nothing),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => Err(error),
+        };
+    }
+}
+
+/// The next line that means something.
+fn next_line(received: &mut Vec<u8>) -> Option<Command> {
+    while let Some(end) = received.iter().position(|&b| b == b'\n') {
+        let line: Vec<u8> = received.drain(..=end).collect();
+        match line.trim_ascii() {
+            b"stop" => return Some(Command::Stop),
+            b"hand over" => return Some(Command::HandOver),
+            b"detach" => return Some(Command::Detach),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn pipe() -> (OwnedFd, File) {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&read, true).unwrap();
+        (read, write.into())
+    }
+
+    #[test]
+    fn lines_and_the_end_are_commands() {
+        let (read, mut write) = pipe();
+        let mut control = Control::new(read);
+        assert_eq!(control.command(), None);
+        write.write_all(b"nonsense\nstop\nhand o").unwrap();
+        assert_eq!((control.command(), control.command()), (Some(Command::Stop), None));
+        write.write_all(b"ver\n").unwrap();
+        drop(write);
+        assert_eq!((control.command(), control.command()), (Some(Command::HandOver), Some(Command::Orphaned)));
+    }
+
+    #[test]
+    fn with_an_owner_the_end_of_both_counts() {
+        for owner_first in [false, true] {
+            let ((read, write), (owner_read, owner_write)) = (pipe(), pipe());
+            let mut control = Control::new(read).owned_by(owner_read);
+            let (first, second) = if owner_first { (owner_write, write) } else { (write, owner_write) };
+            drop(first);
+            assert_eq!(control.command(), None);
+            drop(second);
+            assert_eq!(control.command(), Some(Command::Orphaned));
         }
     }
 }

@@ -13,15 +13,20 @@ use headwater_proto::{Input, Node, Rank, Time};
 use mio::{Events, Poll, Token, Waker};
 use thiserror::Error;
 
-use crate::clients::Clients;
+use crate::clients::{ClientIds, Clients};
 use crate::config::{Config, ConfigError};
 use crate::control::{Command, Control};
-use crate::layout::{GENERATION, NodeDir};
+use crate::control_socket::{About, Clearings, ControlSocket, Refreshes};
+use crate::generation::Generations;
+use crate::layout::NodeDir;
+use crate::mount::{self, Mount};
 use crate::overlay::{Identity, Links, Transfers};
 use crate::perform::Timeline;
 use crate::process;
 use crate::reader::{Opened, Pool};
-use crate::session::{self, Session};
+use crate::recovery;
+use crate::session::{Leaving, Session};
+use crate::stats::Changed;
 use crate::store::Store;
 use crate::table::Table;
 
@@ -30,6 +35,7 @@ const CONTROL: Token = Token(1);
 const TERMINATION: Token = Token(2);
 const CLIENTS: Token = Token(3);
 const PEERS: Token = Token(4);
+const CONTROL_SOCKET: Token = Token(5);
 const FIRST_FREE: usize = 16;
 
 /// Readiness taken in at once.
@@ -73,6 +79,15 @@ pub(crate) struct Daemon {
     pub(crate) store: Store,
     pub(crate) table: Table,
     pub(crate) clients: Clients,
+    pub(crate) client_ids: ClientIds,
+    pub(crate) mount: Option<Mount>,
+    pub(crate) control_socket: ControlSocket,
+    pub(crate) about: About,
+    pub(crate) clearings: Clearings,
+    pub(crate) refreshes: Refreshes,
+    pub(crate) generations: Generations,
+    /// Originals that were found changed.
+    pub(crate) changes: Changed,
     pub(crate) links: Links,
     pub(crate) transfers: Transfers,
     pub(crate) readers: Pool,
@@ -106,13 +121,28 @@ pub(crate) fn serve(
         process::watch(pipe, daemon.poll.registry(), TERMINATION).map_err(register("watch for signals"))?;
     }
     let command = daemon.serve(&mut control, output);
+    if command == Command::HandOver {
+        if let Some(mount) = &daemon.mount {
+            mount.hand_over();
+        }
+        return Ok(());
+    }
     daemon.table.close();
+    daemon.generations.close();
     daemon.clients.close();
     let report = daemon.report();
-    drop(daemon);
-    session.leave(command == Command::Orphaned);
+    // All else goes with the pattern.
+    let Daemon { mount, mut table, .. } = daemon;
+    let is_orphaned = command == Command::Orphaned;
+    if is_orphaned && let Some(config) = &config.mount {
+        // Fails where it is mounted in a namespace of its processes: there it goes with them.
+        let _ = headwater_fuse::mount::unmount(&config.mount_point, true);
+    }
+    session.leave(if is_orphaned { Leaving::Orphaned } else { Leaving::Owned });
     if command == Command::Stop {
         tell(output, &report);
+    } else if let Some(mut mount) = mount {
+        mount.serve_originals(&mut table);
     }
     Ok(())
 }
@@ -124,19 +154,23 @@ impl Daemon {
         let scope = config.scope_paths()?;
         let poll = Poll::new().map_err(system("watch sockets"))?;
         let registry = poll.registry();
-        let store = Store::create(&dir, scope.clone()).map_err(failed("create the store in", dir.path()))?;
+        let (node, mut store, table) = recovery::begin(config, &scope)?;
+        if config.topology().children(Rank(config.rank)).next().is_none() {
+            store.sends_nothing();
+        }
         let header = Header {
-            generation: GENERATION,
+            generation: dir.generation(),
             scope: scope.iter().map(|(included, path)| (*included, path.as_bytes().to_vec())).collect(),
             store: bytes_of(&dir.root()),
             socket: bytes_of(&dir.socket()),
             counters: bytes_of(&dir.counters()),
             store_dev: store.device().map_err(failed("examine the store in", dir.path()))?,
         };
-        session::create_counters(&dir.counters()).map_err(failed("create", &dir.counters()))?;
         let clients_max = process::descriptors_max() / 2;
-        let clients = Clients::listen(&dir.socket(), registry, CLIENTS, clients_max)
+        let clients = Clients::listen(&dir.socket(), registry, CLIENTS, clients_max, dir.generation())
             .map_err(failed("listen at", &dir.socket()))?;
+        let control_socket = ControlSocket::listen(&dir.control(), registry, CONTROL_SOCKET)
+            .map_err(failed("listen at", &dir.control()))?;
         let identity = Identity {
             rank: Rank(config.rank),
             topology: config.topology(),
@@ -149,12 +183,26 @@ impl Daemon {
             Links::new(identity, listener, &config.peers, registry, PEERS).map_err(system("listen for peers"))?;
         let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("wake the event loop"))?);
         // Last, because a table without a daemon would make processes wait.
-        let table = Table::create(&dir.table(), config.geometry(), &header).map_err(failed("create", &dir.table()))?;
+        let create = || Table::create(&dir.table(), config.geometry(), &header);
+        let mut table = table.map_or_else(create, Ok).map_err(failed("create", &dir.table()))?;
+        dir.publish().map_err(failed("create", &dir.table_link()))?;
+        let generations = if config.recover { Generations::find(&dir, &table) } else { Generations::default() };
+        generations.directories().for_each(|dir| store.remember_generation(dir));
+        let mount = mount::start(config, &mut table, generations.tables(), &scope, store.blocks(), &waker)
+            .map_err(system("serve the mounted file system"))?;
         Ok(Daemon {
-            node: Node::new(config.node(scope), config.session.0 as u64 ^ u64::from(config.rank)),
+            node,
             store,
             table,
             clients,
+            client_ids: ClientIds::default(),
+            mount,
+            control_socket,
+            about: About::new(config),
+            clearings: Clearings::default(),
+            refreshes: Refreshes::default(),
+            generations,
+            changes: Changed::default(),
             links,
             transfers: Transfers::default(),
             readers: Pool::new(waker, opened),
@@ -189,14 +237,17 @@ impl Daemon {
                     WAKER => {}
                     TERMINATION => return Command::Stop,
                     CONTROL => {
-                        if let Some(command) = control.command() {
-                            return command;
+                        while let Some(command) = control.command() {
+                            if command != Command::Detach {
+                                return command;
+                            }
                         }
                     }
                     token => self.socket_ready(token),
                 }
             }
             self.take_news();
+            self.take_asks();
             self.take_messages();
         }
     }
@@ -226,12 +277,18 @@ impl Daemon {
 
     fn socket_ready(&mut self, token: Token) {
         let now = self.now();
-        let Daemon { poll, next_token, clients, links, .. } = self;
+        let Daemon { poll, next_token, clients, client_ids, control_socket, links, .. } = self;
         match token {
             CLIENTS => clients.accept(now, poll.registry(), || fresh(next_token)),
             PEERS => links.accept(now, poll.registry(), || fresh(next_token)),
+            CONTROL_SOCKET => control_socket.accept(now, poll.registry(), || fresh(next_token)),
+            token if control_socket.owns(token) => {
+                if let Some(command) = control_socket.ready(now, token) {
+                    self.control(now, token, command);
+                }
+            }
             token if clients.owns(token) => {
-                if let Some(input) = clients.readable(token) {
+                if let Some(input) = clients.readable(token, client_ids) {
                     self.feed(input);
                 }
             }
@@ -241,7 +298,8 @@ impl Daemon {
 
     fn tick(&mut self) {
         let now = self.now();
-        let Daemon { poll, next_token, clients, links, .. } = self;
+        let Daemon { poll, next_token, clients, control_socket, links, .. } = self;
+        control_socket.tick(now);
         links.tick(now, poll.registry(), || fresh(next_token));
         let lost = if clients.next_tick().is_some_and(|tick| tick <= now) {
             // Those that found no free descriptor before.
@@ -254,6 +312,8 @@ impl Daemon {
             self.feed(input);
         }
         self.store.tick(now);
+        self.go_on_clearing(now);
+        self.look_at_generations(now);
         if self.node.poll_timeout().is_some_and(|due| due <= now) {
             self.node.handle_timeout(now);
         }
@@ -263,9 +323,10 @@ impl Daemon {
     fn settle(&mut self) {
         self.perform_outputs();
         self.answer_inbox();
+        self.hand_out_orders();
         let now = self.now();
         let store = &self.store;
-        self.links.flush(now, &|chunk, bytes| store.read(&chunk.path, bytes, chunk.offset));
+        self.links.flush(now, &|chunk, bytes| store.read(&chunk.path, chunk.block, bytes, chunk.offset));
     }
 
     fn announce(&mut self, output: &mut dyn Write) {
@@ -286,12 +347,21 @@ impl Daemon {
 
     /// How long to wait for readiness: not at all if there is work left.
     fn timeout(&self) -> Option<Duration> {
-        if self.links.has_next() || self.readers.has_news() || !self.inbox.is_empty() {
+        let is_asked = self.mount.as_ref().is_some_and(Mount::has_next);
+        if self.links.has_next() || self.readers.has_news() || is_asked || !self.inbox.is_empty() {
             return Some(Duration::ZERO);
         }
         let ready = (!self.is_ready).then_some(PARENT_WAIT_MS_MAX);
-        let due =
-            [self.node.poll_timeout(), self.clients.next_tick(), self.links.next_tick(), self.store.next_tick(), ready];
+        let due = [
+            self.node.poll_timeout(),
+            self.clients.next_tick(),
+            self.control_socket.next_tick(),
+            self.clearings.due(),
+            self.generations.next_look(),
+            self.links.next_tick(),
+            self.store.next_tick(),
+            ready,
+        ];
         let due = due.into_iter().flatten().min()?;
         Some(Duration::from_millis(due.saturating_sub(self.now())))
     }
@@ -300,6 +370,13 @@ impl Daemon {
         for _ in 0..BATCH {
             let Some(news) = self.readers.news() else { return };
             self.read(news);
+        }
+    }
+
+    fn take_asks(&mut self) {
+        for _ in 0..BATCH {
+            let Some(asked) = self.mount.as_mut().and_then(Mount::next) else { return };
+            self.asked(asked);
         }
     }
 

@@ -7,18 +7,27 @@
 mod clients;
 mod config;
 mod control;
+mod control_socket;
 mod event_loop;
+mod generation;
 pub mod layout;
+mod mount;
 mod overlay;
 mod perform;
 mod process;
 mod reader;
+mod recovery;
 mod report;
 mod session;
 mod store;
+pub mod supervisor;
 mod table;
 
-pub use config::{Config, ConfigError, Policy, SOCKET_PATH_BYTES_MAX, SessionId, SessionKey, TableGeometry};
+pub use config::{
+    Config, ConfigError, MountConfig, Policy, SOCKET_PATH_BYTES_MAX, SessionId, SessionKey, TableGeometry,
+};
+pub use control_socket::{protocol, stats};
 pub use event_loop::DaemonError;
 pub use process::{run, run_from_stdio};
-pub use report::{Clients, Memory, Overlay, Report, SharedFs};
+pub use report::{Clients, Memory, Mount, Overlay, Report, SharedFs};
+pub use supervisor::supervise_from_stdio;

@@ -1,16 +1,18 @@
 //! What the node wants done, and what it is told in return.
 
 use std::io;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headwater_abi::Path;
 use headwater_abi::client::Status;
-use headwater_abi::wire::{Fact, FileHead, Message, TransferId};
+use headwater_abi::wire::{Aspect, Fact, FileHead, Message, TransferId};
 use headwater_proto::{Input, Output, Publication, Rank, Reply};
 
 use crate::event_loop::Daemon;
 use crate::overlay::{Arrival, ArrivalError, ChunkOut, LinkEvent, Next, Outgoing};
 use crate::reader::{FileError, FileNews, FileOrder, News, Order};
+use crate::store::Incoming;
 
 impl Daemon {
     /// Performs the node's outputs in their order. What the node has to hear of them waits in the
@@ -45,33 +47,53 @@ impl Daemon {
         let (order, news) = match news {
             News::Fact(path, aspect, fact) => {
                 self.timeline.something_came();
+                self.timeline.from_reader += 1;
                 return self.feed(Input::FactRead { path, aspect, fact });
+            }
+            News::Details(path, details) => {
+                self.timeline.something_came();
+                self.timeline.from_reader += details.len() as u64;
+                return self.feed(Input::DetailsRead { path, details });
             }
             News::File(order, news) => (order, news),
         };
+        let block = order.block();
         let FileOrder { path, aspect, incoming, .. } = order;
-        if !self.store.is_incoming(&path, incoming.number) {
+        if !self.store.is_incoming(&path, block, incoming.number) {
             return;
         }
         match news {
             FileNews::Opened(head) => {
                 self.timeline.something_came();
+                self.timeline.from_reader += 1;
                 self.feed(Input::FileOpened { path, aspect, head });
             }
             FileNews::Read(position) => self.feed(Input::FileRead { path, aspect, position }),
+            FileNews::All(head) => {
+                self.timeline.something_came();
+                self.timeline.from_reader += 1;
+                let position = head.content_bytes();
+                self.feed(Input::FileOpened { path: path.clone(), aspect, head });
+                self.feed(Input::FileRead { path, aspect, position });
+            }
             FileNews::Failed(FileError::Original(errno)) => {
-                self.store.discard(&path);
+                self.store.discard(&path, block);
                 self.feed(Input::FileFailed { path, aspect, errno: errno.raw_os_error() as u16 });
             }
             FileNews::Failed(_) => {
-                self.store.discard(&path);
-                self.feed(Input::StoreFailed { path });
+                self.store.discard(&path, block);
+                self.feed(Input::StoreFailed { path, block });
             }
         }
     }
 
     fn arrived(&mut self, from: Rank, message: Message, arrival: Result<Arrival, ArrivalError>) {
-        if matches!(message, Message::Known { .. } | Message::Chunk { .. }) {
+        self.timeline.from_parent += match &message {
+            Message::Known { .. } => 1,
+            Message::Details { details, .. } => details.len() as u64,
+            _ => 0,
+        };
+        if matches!(message, Message::Known { .. } | Message::Details { .. } | Message::Chunk { .. }) {
             self.timeline.something_came();
         }
         match arrival {
@@ -81,7 +103,7 @@ impl Daemon {
                 let now = self.now();
                 self.links.disconnect(now, from, "a chunk lies outside of its file's content");
             }
-            Err(ArrivalError::Store(path, error)) => self.store_failed(path, &error),
+            Err(ArrivalError::Store(path, block, error)) => self.store_failed(path, block, &error),
         }
     }
 
@@ -89,64 +111,111 @@ impl Daemon {
         let now = self.now();
         match output {
             Output::Reply { client, reply } => {
-                let status = if reply == Reply::Done { Status::Done } else { Status::Fallback };
-                self.clients.reply(client, status);
+                if self.mount.as_mut().is_some_and(|mount| mount.answer(client, reply == Reply::Done)) {
+                    return;
+                }
+                if !self.generations.settling.answered(client) {
+                    let status = if reply == Reply::Done { Status::Done } else { Status::Fallback };
+                    self.clients.reply(client, status);
+                }
             }
             Output::Send { to, message } => self.links.send(now, to, Outgoing::Message(message)),
-            Output::SendChunk { to, transfer, path, position, offset, bytes } => {
-                let chunk = ChunkOut { transfer, path, position, offset, bytes };
+            Output::SendChunk { to, transfer, path, block, position, offset, bytes } => {
+                let chunk = ChunkOut { transfer, path, block, position, offset, bytes };
                 self.links.send(now, to, Outgoing::Chunk(chunk));
             }
-            Output::ReadEntry { path } => self.order(Order::Entry(path)),
-            Output::ReadListing { path } => self.order(Order::Listing(path)),
-            Output::ReadFile { path, aspect, have, execute } => {
-                let incoming = self.store.incoming(&path);
-                self.order(Order::File(FileOrder { path, aspect, have, execute, incoming }));
+            Output::ReadEntry { path } => self.readers.order(Order::Entry(path)),
+            Output::ReadListing { path } => self.readers.order(Order::Listing(path)),
+            Output::ReadDetails { path, names } => self.readers.order(Order::Details(path, names)),
+            Output::ReadFile { path, aspect, have, execute } => self.read_file(path, aspect, have, execute),
+            Output::Receive { from, transfer, path, block, head } => self.receive(from, transfer, path, block, head),
+            Output::Discard { path, block } => {
+                self.transfers.forget(&path, block);
+                self.store.discard(&path, block);
             }
-            Output::Receive { from, transfer, path, head } => self.receive(from, transfer, path, head),
-            Output::Discard { path } => {
-                self.transfers.forget(&path);
-                self.store.discard(&path);
-            }
+            Output::Forget { path } => self.forget(path),
+            Output::Changed { path } => self.changed(path),
             Output::Publish(publication) => self.publish(publication),
             Output::Evict { path } => self.evict(path),
+            Output::Cleared { path, subtree, next, in_transit } => self.cleared(path, subtree, next, in_transit),
+            Output::LookAnew => self.readers.look_anew(),
+            Output::Generation { generation, changes, live } => {
+                self.begin_generation(generation, changes.as_deref(), &live);
+            }
+            Output::Refreshed { request, generation, changed } => self.refreshed(request, generation, changed),
+            Output::RefreshFailed { request } => self.refresh_failed(request),
             Output::Disconnect { rank, reason } => self.links.disconnect(now, rank, reason),
         }
     }
 
-    /// An order that no thread can take is never answered; its clients are sent to the originals
-    /// when their time is up.
-    fn order(&mut self, order: Order) {
-        if let Err(error) = self.readers.order(order) {
+    /// Hands out what the shared file system is to be asked. An order that no thread can take is never
+    /// answered; its clients are sent to the originals when their time is up.
+    pub(crate) fn hand_out_orders(&mut self) {
+        if let Err(error) = self.readers.hand_out() {
             tracing::error!(%error, "no thread can be started to read the shared file system; processes use the originals. A higher limit of processes (ulimit -u) helps");
         }
     }
 
-    fn receive(&mut self, from: Rank, transfer: TransferId, path: Path, head: FileHead) {
-        match self.store.incoming(&path).create(head.attr.size) {
-            Ok(_) => self.transfers.expect(from, transfer, path, head),
-            Err(error) => self.store_failed(path, &error),
+    fn read_file(&mut self, path: Path, aspect: Aspect, have: Option<FileHead>, execute: bool) {
+        let block = if let Aspect::Block(number) = aspect { Some(number) } else { None };
+        match self.incoming(&path, block, have.as_ref().map_or(0, |have| have.attr.size)) {
+            Ok(incoming) => self.readers.order(Order::File(FileOrder { path, aspect, have, execute, incoming })),
+            Err(error) => self.store_failed(path, block, &error),
+        }
+    }
+
+    fn receive(&mut self, from: Rank, transfer: TransferId, path: Path, block: Option<u32>, head: FileHead) {
+        self.timeline.from_parent += 1;
+        let size = head.attr.size;
+        match self.incoming(&path, block, size).and_then(|incoming| incoming.create(&head)) {
+            Ok(()) => self.transfers.expect(from, transfer, path, block, head),
+            Err(error) => self.store_failed(path, block, &error),
+        }
+    }
+
+    fn incoming(&mut self, path: &Path, block: Option<u32>, size: u64) -> io::Result<Arc<Incoming>> {
+        match block {
+            None => Ok(self.store.incoming(path)),
+            Some(number) => self.store.incoming_block(path, number, size),
         }
     }
 
     fn publish(&mut self, publication: Publication) {
         match publication {
             Publication::Fact { path, fact } => {
+                self.remember(&path);
                 self.mirror(&path, &fact);
+                self.learned(&path, &fact);
                 self.table.fact(&path, &fact);
             }
-            Publication::Content { path, aspect, head } => match self.store.complete(&path, &head) {
+            Publication::Content { path, aspect, head, is_marked } => match self.store.complete(&path, &head) {
                 Ok(ino) => {
                     self.timeline.file_completed();
+                    self.remember(&path);
+                    if is_marked {
+                        self.store.blocks().mark(&path);
+                    }
                     self.table.content(&path, aspect, &head, ino);
                 }
-                Err(error) => self.store_failed(path, &error),
+                Err(error) => self.store_failed(path, None, &error),
             },
+            Publication::Block { path, block, is_marked, .. } => {
+                if let Err(error) = self.store.complete_block(&path, block, is_marked) {
+                    self.store_failed(path, Some(block), &error);
+                }
+            }
             Publication::HardLink { path, target, aspect, head } => match self.store.hard_link(&path, &target) {
-                Ok(ino) => self.table.content(&path, aspect, &head, ino),
-                Err(error) => self.store_failed(path, &error),
+                Ok(ino) => {
+                    self.remember(&path);
+                    self.table.content(&path, aspect, &head, ino);
+                }
+                Err(error) => self.store_failed(path, None, &error),
             },
-            Publication::Live { path, tree } => self.table.live(&path, tree),
+            Publication::Live { path, tree } => {
+                self.table.live(&path, tree);
+                self.generations.live(&path, tree);
+                self.mount.iter().for_each(|mount| mount.gone_live(&path, tree));
+            }
         }
     }
 
@@ -164,8 +233,28 @@ impl Daemon {
 
     fn evict(&mut self, path: Path) {
         let now = self.now();
-        let table = &mut self.table;
-        let result = self.store.evict(now, &path, || table.evicted(&path));
+        if let Some(mount) = &self.mount {
+            mount.close_copy(&path);
+        }
+        let ino = self.table.copy_of(&path);
+        let (table, generations) = (&mut self.table, &mut self.generations);
+        let bytes = self.store.copy_bytes(&path);
+        let is_held = self.clearings.current().is_some()
+            && self
+                .mount
+                .as_ref()
+                .is_some_and(|mount| mount.view().node_of(&path).is_some_and(|n| table.lookups(n.0) > 0));
+        let result = if is_held {
+            Err(io::ErrorKind::WouldBlock.into())
+        } else {
+            self.store.evict(now, &path, || {
+                table.evicted(&path);
+                generations.evicted(&path, ino);
+            })
+        };
+        if let Some(cleared) = self.clearings.current() {
+            cleared.note(&result, bytes);
+        }
         if let Err(error) = result {
             if error.kind() != io::ErrorKind::WouldBlock {
                 tracing::warn!(%path, %error, "a file can't be removed from the store");
@@ -174,11 +263,30 @@ impl Daemon {
         }
     }
 
-    fn store_failed(&mut self, path: Path, error: &io::Error) {
+    fn remember(&mut self, path: &Path) {
+        if let Some(mount) = &mut self.mount {
+            mount.remember(path);
+        }
+    }
+
+    /// The node knows nothing of this path any more.
+    fn forget(&mut self, path: Path) {
+        if let Some(mount) = &mut self.mount {
+            mount.forget(&mut self.table, path);
+        }
+    }
+
+    /// The original of this path has changed.
+    fn changed(&mut self, path: Path) {
+        tracing::warn!(%path, "changed or vanished during the session; from now on its processes use the original. `headwater refresh` takes changes in; or name what changes with --exclude");
+        self.changes.note(&path);
+    }
+
+    fn store_failed(&mut self, path: Path, block: Option<u32>, error: &io::Error) {
         tracing::warn!(%path, %error, "the store could not take a file; its processes use the original. More space under --store or a smaller --store-max helps");
-        self.transfers.forget(&path);
-        self.store.discard(&path);
-        self.inbox.push_back(Input::StoreFailed { path });
+        self.transfers.forget(&path, block);
+        self.store.discard(&path, block);
+        self.inbox.push_back(Input::StoreFailed { path, block });
     }
 }
 
@@ -189,6 +297,10 @@ pub(crate) struct Timeline {
     pub(crate) first_byte: Option<u64>,
     /// The last complete file, in milliseconds since the epoch.
     pub(crate) last_file: Option<u64>,
+    /// Facts and files that the parent sent.
+    pub(crate) from_parent: u64,
+    /// Facts and files that the reader read.
+    pub(crate) from_reader: u64,
 }
 
 impl Timeline {

@@ -52,18 +52,27 @@ pub fn run(
 
 fn run_process() -> Result<(), DaemonError> {
     let system = |what| move |source: io::Error| DaemonError::System { what, source };
+    settle();
+    raise_descriptor_limit();
+    let termination = catch_signals().map_err(system("catch signals"))?;
+    let input = io::stdin().as_fd().try_clone_to_owned().map_err(system("use standard input"))?;
+    let (config, mut control): (Config, _) =
+        Control::start(input).map_err(system("read a configuration from standard input"))?;
+    if let Some(number) = config.lifeline_fd {
+        control = control.owned_by(inherited_pipe(number).map_err(system("use the inherited lifeline"))?);
+    }
+    let listener = inherited_listener(config.listener_fd).map_err(system("use the inherited socket"))?;
+    let opened = config.opened.iter().filter_map(|(path, number)| inherited_file(path, *number).ok()).collect();
+    serve(&config, listener, opened, control, Some(termination), &mut io::stdout().lock())
+}
+
+/// Makes this process a background process that keeps its secrets.
+pub(crate) fn settle() {
     umask(Mode::RWXG | Mode::RWXO);
     // Fails for the leader of a process group, whose signals are its own already.
     let _ = rustix::process::setsid();
     // No core file and no debugger of the same user shows the session's key.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    raise_descriptor_limit();
-    let termination = catch_signals().map_err(system("catch signals"))?;
-    let input = io::stdin().as_fd().try_clone_to_owned().map_err(system("use standard input"))?;
-    let (config, control) = Control::start(input).map_err(system("read a configuration from standard input"))?;
-    let listener = inherited_listener(config.listener_fd).map_err(system("use the inherited socket"))?;
-    let opened = config.opened.iter().filter_map(|(path, number)| inherited_file(path, *number).ok()).collect();
-    serve(&config, listener, opened, control, Some(termination), &mut io::stdout().lock())
 }
 
 /// Has the event loop woken by a signal.
@@ -77,7 +86,8 @@ pub(crate) fn descriptors_max() -> usize {
     usize::try_from(limit).unwrap_or(DESCRIPTORS_DEFAULT)
 }
 
-fn log_to_stderr() {
+/// Logs to standard error, as `HEADWATER_LOG` says.
+pub(crate) fn log_to_stderr() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("HEADWATER_LOG");
     let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     // A second subscriber in one process is refused; the first one then serves.
@@ -90,7 +100,7 @@ fn log_to_stderr() {
 
 /// The end of a pipe that becomes readable on SIGTERM. What else could end the daemon is ignored: it
 /// outlives Ctrl-C, and SIGIO only says that a process waits for a lease.
-fn catch_signals() -> io::Result<OwnedFd> {
+pub(crate) fn catch_signals() -> io::Result<OwnedFd> {
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGHUP, SIGIO] {
         signal_hook::flag::register(signal, Arc::clone(&ignored))?;
@@ -105,32 +115,45 @@ fn raise_descriptor_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-fn inherited_listener(number: i32) -> io::Result<TcpListener> {
+/// A listening socket.
+pub(crate) fn inherited_listener(number: i32) -> io::Result<TcpListener> {
+    let is_listening = |socket: BorrowedFd<'_>| Ok(rustix::net::sockopt::socket_acceptconn(socket)?);
+    Ok(inherited(number, is_listening)?.into())
+}
+
+/// Descriptors of the mounted file system's connection.
+pub(crate) fn inherited_devices(numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
+    numbers.iter().map(|number| inherited(*number, |device| is_a(device, FileType::CharacterDevice))).collect()
+}
+
+/// A pipe.
+pub(crate) fn inherited_pipe(number: i32) -> io::Result<OwnedFd> {
+    inherited(number, |pipe| is_a(pipe, FileType::Fifo))
+}
+
+/// A regular file, by its path.
+pub(crate) fn inherited_file(path: &str, number: i32) -> io::Result<(Path, OwnedFd)> {
+    let path = Path::new(path.as_bytes()).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok((path, inherited(number, |file| is_a(file, FileType::RegularFile))?))
+}
+
+/// A descriptor that this process was started with, if it is what it should be. It is closed on
+/// `exec` from now on.
+pub(crate) fn inherited(number: i32, is_right: impl FnOnce(BorrowedFd<'_>) -> io::Result<bool>) -> io::Result<OwnedFd> {
     if number <= 2 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     // SAFETY: the number is a descriptor that this process was started with for this purpose; if it
     // is not open, every use of it fails with EBADF.
-    let is_listening = rustix::net::sockopt::socket_acceptconn(unsafe { BorrowedFd::borrow_raw(number) })?;
-    if !is_listening {
+    if !is_right(unsafe { BorrowedFd::borrow_raw(number) })? {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     // SAFETY: as above, it is open, and nothing else in this process knows of it.
-    let socket = unsafe { OwnedFd::from_raw_fd(number) };
-    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
-    Ok(socket.into())
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(fd)
 }
 
-fn inherited_file(path: &str, number: i32) -> io::Result<(Path, OwnedFd)> {
-    let path = Path::new(path.as_bytes()).filter(|_| number > 2).ok_or(io::ErrorKind::InvalidInput)?;
-    // SAFETY: the number is a descriptor that this process was started with for this purpose; if it
-    // is not open, every use of it fails with EBADF.
-    let status = rustix::fs::fstat(unsafe { BorrowedFd::borrow_raw(number) })?;
-    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    // SAFETY: as above, it is open, and nothing else in this process knows of it.
-    let file = unsafe { OwnedFd::from_raw_fd(number) };
-    rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::CLOEXEC)?;
-    Ok((path, file))
+fn is_a(fd: BorrowedFd<'_>, kind: FileType) -> io::Result<bool> {
+    Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode) == kind)
 }

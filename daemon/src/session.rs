@@ -23,12 +23,24 @@ const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
 /// How often it tries.
 const LOCK_RETRY: Duration = Duration::from_millis(10);
 
-/// Membership of a session. Dropping it removes the node's directory.
+/// Membership of a session. Dropping it removes the node's directory, unless a supervisor will.
 #[derive(Debug)]
 pub(crate) struct Session {
     dir: NodeDir,
     lock_path: PathBuf,
     lock: File,
+    is_supervised: bool,
+}
+
+/// How a session is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// Its owner is there, and removes it.
+    Owned,
+    /// It has no owner but its daemons.
+    Ownerless,
+    /// Its owner has been killed, and maybe others with it.
+    Orphaned,
 }
 
 impl Session {
@@ -38,27 +50,32 @@ impl Session {
         let lock = File::open(&lock_path).map_err(failed("open", &lock_path))?;
         flock(&lock, FlockOperation::NonBlockingLockShared)
             .map_err(|error| failed("lock", &lock_path)(error.into()))?;
-        Ok(Session { dir: config.dir(), lock_path, lock })
+        Ok(Session { dir: config.dir(), lock_path, lock, is_supervised: config.mount.is_some() })
     }
 
-    /// Removes the node's directory; with `is_orphaned`, also the session's if this is the last of
-    /// its daemons, since nobody else will.
-    pub(crate) fn leave(self, is_orphaned: bool) {
+    /// Removes the node's directory, unless a supervisor will; and the session's, if this is the last of
+    /// its daemons and nobody else will.
+    pub(crate) fn leave(mut self, leaving: Leaving) {
+        let patience = match leaving {
+            Leaving::Owned => return,
+            Leaving::Ownerless => Duration::ZERO,
+            Leaving::Orphaned => LOCK_WAIT_MAX,
+        };
+        self.is_supervised = false;
         self.remove();
-        if !is_orphaned {
-            return;
-        }
-        if self.is_last()
+        if self.is_last(patience)
             && let Some(session) = self.lock_path.parent()
         {
             remove(session);
+            // Fails, as it should, while another session is there.
+            let _ = session.parent().map(std::fs::remove_dir);
         }
     }
 
     /// True once nobody else holds the lock. What a killed process had open is closed piece by piece,
     /// so its lock may outlast its end of the lifeline for a moment.
-    fn is_last(&self) -> bool {
-        let deadline = Instant::now() + LOCK_WAIT_MAX;
+    fn is_last(&self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
         loop {
             // Letting go first makes one of several that leave at once succeed.
             let attempt = flock(&self.lock, FlockOperation::Unlock)
@@ -78,7 +95,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.remove();
+        if !self.is_supervised {
+            self.remove();
+        }
     }
 }
 
@@ -90,10 +109,11 @@ impl Daemon {
             shared_fs: self.readers.counts(),
             overlay: Overlay { messages: traffic.messages, bytes: traffic.bytes },
             depth: self.depth,
-            clients: read_counters(&self.dir.counters()).unwrap_or_else(|error| {
+            clients: self.generations.clients(&self.dir).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the processes' counters can't be read; the summary shows none");
                 Clients::default()
             }),
+            mount: self.mount.as_ref().map(crate::mount::Mount::report).unwrap_or_default(),
             memory: Memory {
                 store_bytes: self.store.bytes(),
                 table_bytes: self.table.bytes(),
@@ -112,7 +132,7 @@ pub(crate) fn create_counters(path: &Path) -> io::Result<()> {
     file.write_all_at(&vec![0; COUNTERS_BYTES], 0)
 }
 
-fn read_counters(path: &Path) -> io::Result<Clients> {
+pub(crate) fn read_counters(path: &Path) -> io::Result<Clients> {
     let mut bytes = vec![0; COUNTERS_BYTES];
     File::open(path)?.read_exact_at(&mut bytes, 0)?;
     let word = |slot: usize, number: usize| {
@@ -131,8 +151,18 @@ fn read_counters(path: &Path) -> io::Result<Clients> {
 
 /// The largest resident set so far, in bytes.
 fn rss_max() -> Option<u64> {
+    status_bytes("VmHWM:")
+}
+
+/// The resident set, in bytes.
+pub(crate) fn rss() -> Option<u64> {
+    status_bytes("VmRSS:")
+}
+
+/// A size in `/proc/self/status`, see proc(5).
+fn status_bytes(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib * 1024)
 }

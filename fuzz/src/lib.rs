@@ -41,7 +41,7 @@ fn write_table(words: &[AtomicU64]) {
     let mut writer = Writer::create(words, GEOMETRY, &header, |_| true).expect("the slice fits the geometry");
     let path = |number: usize| Path::new(PATHS[number].as_bytes()).expect("the paths are absolute");
     let attr = |mode| Attr { mode, ..Attr::default() };
-    let listing = |name: &str, d_type| Listing { names: vec![Name { ino: 7, d_type, name: name.as_bytes().into() }] };
+    let listing = |name: &str, d_type| Listing::from_iter([Name { ino: 7, d_type, name: name.as_bytes() }]);
     let facts = [
         Fact::Listing(attr(mode::DIR), &listing("lib", d_type::DIR)),
         Fact::Listing(attr(mode::DIR), &listing("liba.so", d_type::LINK)),

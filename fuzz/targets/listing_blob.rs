@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use headwater_abi::listing::{Listing, Name, find_in_blob};
+use headwater_abi::listing::{Builder, Name, find_in_blob};
 use libfuzzer_sys::fuzz_target;
 
 // The first byte decides whether the rest is a blob or names for one.
@@ -13,17 +13,19 @@ fuzz_target!(|input: &[u8]| {
         let _ = find_in_blob(blob, name);
         return;
     }
-    let mut names: Vec<Name> = Vec::new();
-    for (ino, part) in rest.split(|&b| b == 0).enumerate().filter(|(_, part)| !part.is_empty()) {
-        if names.iter().all(|known| *known.name != *part) {
-            names.push(Name { ino: ino as u64, d_type: part[0], name: part.into() });
+    let mut names = Builder::default();
+    let mut known: Vec<&[u8]> = Vec::new();
+    for part in rest.split(|&b| b == 0).filter(|part| !part.is_empty()) {
+        if !known.contains(&part) && names.push(Name { ino: known.len() as u64, d_type: part[0], name: part }) {
+            known.push(part);
         }
     }
-    let listing = Listing { names };
-    let blob = listing.to_blob();
-    for known in &listing.names {
-        assert_eq!(find_in_blob(&blob, &known.name), Some(Some(known.d_type)));
+    let listing = names.finish();
+    assert_eq!(listing.len(), known.len());
+    for (number, name) in known.iter().enumerate() {
+        assert_eq!(find_in_blob(listing.blob(), name), Some(Some(name[0])));
+        assert_eq!(listing.find(name).map(|(number, _)| number), Some(number));
     }
     let absent = [rest, &[1]].concat();
-    assert_eq!(find_in_blob(&blob, &absent), Some(listing.find(&absent).map(|found| found.d_type)));
+    assert_eq!(find_in_blob(listing.blob(), &absent), Some(listing.find(&absent).map(|(_, found)| found.d_type)));
 });

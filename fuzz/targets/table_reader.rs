@@ -18,6 +18,14 @@ fn read_table(words: &[AtomicU64]) {
     for path in PATHS {
         if let Some(record) = reader.find(path.as_bytes()) {
             assert_eq!(record.path().as_deref(), Some(path.as_bytes()));
+            if let Some(again) = reader.record(record.index()) {
+                assert_eq!(again.path().as_deref(), Some(path.as_bytes()));
+            }
+            read_record(&record);
+        }
+    }
+    for index in (0..words.len() as u64).step_by(7).chain([u64::MAX, words.len() as u64 - 1]) {
+        if let Some(record) = reader.record(index) {
             read_record(&record);
         }
     }

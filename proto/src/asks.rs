@@ -17,8 +17,14 @@ pub(crate) type Key = (Path, Aspect);
 pub(crate) struct Client {
     pub(crate) path: Path,
     pub(crate) want: Want,
+    /// The block that it wants beyond that.
+    pub(crate) block: Option<u32>,
+    /// What it last lacked, once that has been counted.
+    pub(crate) counted: Option<Aspect>,
     /// What it waits for.
     pub(crate) waits_for: Option<Key>,
+    /// How often it has waited.
+    pub(crate) rounds: u32,
 }
 
 /// A child's request.
@@ -44,8 +50,18 @@ pub(crate) struct Ask {
     pub(crate) children: Vec<ChildWant>,
     /// When something last happened to it.
     pub(crate) progress: Time,
-    /// False while it waits for a parent that has not come up yet.
-    pub(crate) is_sent: bool,
+    pub(crate) way: Way,
+}
+
+/// Where the answer to a question comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// The parent or the reader has been asked.
+    Asked,
+    /// The parent will be asked once it has come up.
+    Later,
+    /// The question about all names of its directory.
+    Details,
 }
 
 /// All questions, by what they ask for.
@@ -81,8 +97,8 @@ impl Asks {
     }
 
     /// Adds a question without waiters.
-    pub(crate) fn insert(&mut self, now: Time, key: Key, is_sent: bool, timeout_ms: u64) {
-        let ask = Ask { clients: BTreeSet::new(), children: Vec::new(), progress: now, is_sent };
+    pub(crate) fn insert(&mut self, now: Time, key: Key, way: Way, timeout_ms: u64) {
+        let ask = Ask { clients: BTreeSet::new(), children: Vec::new(), progress: now, way };
         self.by_key.insert(key, ask);
         self.deadline.get_or_insert(now.saturating_add(timeout_ms));
     }
@@ -99,12 +115,20 @@ impl Asks {
         }
     }
 
-    /// Content of this path arrives.
-    pub(crate) fn note_progress(&mut self, now: Time, path: &Path) {
-        for aspect in [Aspect::Loadable, Aspect::Whole] {
-            if let Some(ask) = self.by_key.get_mut(&(path.clone(), aspect)) {
-                ask.progress = now;
-            }
+    /// Where its answer comes from, if this is asked.
+    pub(crate) fn way(&self, key: &Key) -> Option<Way> {
+        self.by_key.get(key).map(|ask| ask.way)
+    }
+
+    /// The answer will come from elsewhere. False if this is not asked.
+    pub(crate) fn set_way(&mut self, key: &Key, way: Way) -> bool {
+        self.by_key.get_mut(key).map(|ask| ask.way = way).is_some()
+    }
+
+    /// Something of this arrives.
+    pub(crate) fn note_progress(&mut self, now: Time, key: &Key) {
+        if let Some(ask) = self.by_key.get_mut(key) {
+            ask.progress = now;
         }
     }
 
@@ -113,6 +137,27 @@ impl Asks {
         for ask in self.by_key.values_mut() {
             ask.children.retain(|want| want.rank != rank);
         }
+    }
+
+    /// The questions about this path.
+    pub(crate) fn keys_of(&self, path: &Path) -> impl Iterator<Item = &Key> {
+        let (first, last) = ((path.clone(), Aspect::Entry), (path.clone(), Aspect::Block(u32::MAX)));
+        self.by_key.range(first..=last).map(|(key, _)| key)
+    }
+
+    /// The questions about names of this directory that its details will answer.
+    pub(crate) fn detailed(&self, directory: &Path) -> Vec<Key> {
+        let is_below = |key: &Key| key.0.is_within(directory);
+        let below = self.by_key.range((directory.clone(), Aspect::Entry)..);
+        let below = below.take_while(|(key, _)| key.0.as_bytes().starts_with(directory.as_bytes()));
+        let detailed = below.filter(|(key, ask)| ask.way == Way::Details && is_below(key));
+        detailed.map(|(key, _)| key.clone()).filter(|key| key.0.parent().as_ref() == Some(directory)).collect()
+    }
+
+    /// Whether anything is asked about a path below this one.
+    pub(crate) fn has_below(&self, path: &Path) -> bool {
+        let after = self.by_key.range((path.clone(), Aspect::Block(u32::MAX))..);
+        after.take_while(|(key, _)| key.0.as_bytes().starts_with(path.as_bytes())).any(|(key, _)| key.0.is_within(path))
     }
 
     /// The questions that `matches`.

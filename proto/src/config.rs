@@ -23,6 +23,20 @@ pub struct Limits {
     pub clients_waiting_max: usize,
     /// Paths that a node keeps knowledge of; more are told to use the original.
     pub entries_max: usize,
+    /// Paths without content beyond which knowledge that nobody uses is forgotten.
+    pub facts_max: usize,
+    /// Bytes of listings beyond which those are forgotten of whose names nothing is known.
+    pub listing_bytes_max: u64,
+    /// Names of a directory above which the facts about all of them are never asked for at once.
+    pub details_names_max: usize,
+    /// Files of a directory that are asked for ahead of processes that read them in order; none if
+    /// zero.
+    pub ahead_files_max: usize,
+    /// Bytes that are asked for ahead in one directory.
+    pub ahead_bytes_max: u64,
+    /// Blocks that are asked for ahead of a process that reads a large file in order; twice as many
+    /// may be under way.
+    pub blocks_ahead_max: u32,
     /// Chunks on their way to one peer at once.
     pub chunks_in_flight_max: usize,
     /// Files that are read from the shared file system at once.
@@ -32,6 +46,9 @@ pub struct Limits {
     /// How long a request may go without progress before clients are told to use the original,
     /// in milliseconds.
     pub request_timeout_ms_max: u64,
+    /// How long a parent that was lost may take to come back, in milliseconds; zero where nobody starts
+    /// it again.
+    pub parent_absence_ms_max: u64,
 }
 
 impl Default for Limits {
@@ -40,10 +57,17 @@ impl Default for Limits {
             store_bytes_max: 4 << 30,
             clients_waiting_max: 65_536,
             entries_max: 1 << 17,
+            facts_max: usize::MAX,
+            listing_bytes_max: u64::MAX,
+            details_names_max: 1 << 16,
+            ahead_files_max: 512,
+            ahead_bytes_max: 8 << 20,
+            blocks_ahead_max: 4,
             chunks_in_flight_max: 8,
             reads_in_flight_max: 64,
             links_followed_max: 40,
             request_timeout_ms_max: 60_000,
+            parent_absence_ms_max: 0,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! What goes into a node and what comes out.
 
-use headwater_abi::wire::{Aspect, Fact, FileHead, Message, TransferId};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use headwater_abi::wire::{Aspect, Change, Detail, Fact, FileHead, Message, TransferId};
 use headwater_abi::{Path, Want};
 
 use crate::topology::Rank;
@@ -32,6 +35,22 @@ pub enum Input {
         path: Path,
         /// What it wants.
         want: Want,
+    },
+    /// A process reads a block of a large file.
+    RequestBlock {
+        /// Its number, as in [`Input::Request`].
+        client: ClientId,
+        /// The file's canonical path.
+        path: Path,
+        /// The block, counted from zero.
+        block: u32,
+    },
+    /// A process has used content that was published as marked.
+    Used {
+        /// The file.
+        path: Path,
+        /// The block; `None` if the content was published as a whole.
+        block: Option<u32>,
     },
     /// A process no longer waits.
     ClientGone {
@@ -69,6 +88,13 @@ pub enum Input {
         /// What the shared file system said.
         fact: Fact,
     },
+    /// Answer to [`Output::ReadDetails`].
+    DetailsRead {
+        /// The directory.
+        path: Path,
+        /// What its names are. What could not be examined is missing.
+        details: Vec<Detail>,
+    },
     /// First answer to [`Output::ReadFile`]: the file is open.
     FileOpened {
         /// The path.
@@ -101,11 +127,43 @@ pub enum Input {
     StoreFailed {
         /// The path.
         path: Path,
+        /// The block; `None` if it is about the content in one piece.
+        block: Option<u32>,
     },
     /// An [`Output::Evict`] was refused, because a process has the file open or mapped.
     EvictRefused {
         /// The path.
         path: Path,
+    },
+    /// The user wants content to be given up. Answered by [`Output::Cleared`], behind the
+    /// [`Output::Evict`]s that come of it.
+    Clear {
+        /// The path.
+        path: Path,
+        /// Everything below it too.
+        subtree: bool,
+        /// Where an earlier answer said that it goes on.
+        after: Option<Path>,
+    },
+    /// The user wants what has changed on the shared file system to be read anew. Answered by one
+    /// [`Output::Refreshed`] or [`Output::RefreshFailed`].
+    Refresh {
+        /// The driver's number for it.
+        request: u64,
+        /// Paths at and below which to look, at most half of
+        /// [`CHANGES_MAX`](headwater_abi::wire::CHANGES_MAX); if there are none, everywhere.
+        paths: Vec<Path>,
+    },
+    /// An [`Output::Generation`] could not be performed: what was published stays as it is, and what has
+    /// changed is served by the originals on this node.
+    GenerationFailed {
+        /// The changes of that generation.
+        changes: Option<Vec<Change>>,
+    },
+    /// Nobody uses an older generation any more, and its content has gone from the store.
+    GenerationGone {
+        /// Its number.
+        generation: u64,
     },
 }
 
@@ -134,6 +192,8 @@ pub enum Output {
         transfer: TransferId,
         /// The file.
         path: Path,
+        /// The block; `None` if it goes in one piece.
+        block: Option<u32>,
         /// Where in the content the bytes stand.
         position: u64,
         /// Where in the file they stand.
@@ -151,14 +211,22 @@ pub enum Output {
         /// The path.
         path: Path,
     },
+    /// Read what these names of a directory are (reader only); answered by one [`Input::DetailsRead`].
+    ReadDetails {
+        /// The directory.
+        path: Path,
+        /// The names.
+        names: Vec<Box<[u8]>>,
+    },
     /// Read content into the store (reader only). Answered by `FileOpened`, then `FileRead`s; or
     /// `FileFailed`.
     ReadFile {
         /// The path.
         path: Path,
-        /// [`Aspect::Loadable`] or [`Aspect::Whole`].
+        /// [`Aspect::Loadable`], [`Aspect::Whole`] or [`Aspect::Block`].
         aspect: Aspect,
-        /// The ranges that the store already holds, to be skipped where the whole is read.
+        /// The ranges that the store already holds, to be skipped. Of a block's file at least the
+        /// attributes are told.
         have: Option<FileHead>,
         /// True if the content is wanted for executing: the reader then also checks for file
         /// capabilities.
@@ -173,6 +241,8 @@ pub enum Output {
         transfer: TransferId,
         /// The file.
         path: Path,
+        /// The block; `None` if it comes in one piece.
+        block: Option<u32>,
         /// What it looks like.
         head: FileHead,
     },
@@ -180,13 +250,68 @@ pub enum Output {
     Discard {
         /// The file.
         path: Path,
+        /// The block; `None` if it comes in one piece.
+        block: Option<u32>,
     },
     /// Make something visible to processes.
     Publish(Publication),
-    /// Remove content from the store: clear its residency, then the file. It may be refused.
+    /// Remove content from the store, blocks included: clear its residency, then the file. It may be
+    /// refused.
     Evict {
         /// The file.
         path: Path,
+    },
+    /// Nothing is known of this path any more: what was published may be taken back. If it is published
+    /// again, it is the same.
+    Forget {
+        /// The path.
+        path: Path,
+    },
+    /// The original has changed or vanished since it was published; it is live from now on. Said once,
+    /// by the node that reads the shared file system.
+    Changed {
+        /// The path.
+        path: Path,
+    },
+    /// The part of an [`Input::Clear`] that could be done at once is done.
+    Cleared {
+        /// As it was wanted.
+        path: Path,
+        /// As it was wanted.
+        subtree: bool,
+        /// Where it goes on, by another [`Input::Clear`].
+        next: Option<Path>,
+        /// Files that stay because they are being received or sent on.
+        in_transit: u64,
+    },
+    /// Forget whatever makes looking a path up again quicker: directories may have been replaced
+    /// (reader only).
+    LookAnew,
+    /// From here on everything is of this generation. What was published stays, but for the changes;
+    /// who began with an earlier generation keeps that.
+    Generation {
+        /// Its number; generations ascend.
+        generation: u64,
+        /// Paths of which nothing is known any more; `None`: all.
+        changes: Option<Vec<Change>>,
+        /// All live paths, and whether everything below them is live too. Others are so no more.
+        live: Vec<(Path, bool)>,
+    },
+    /// Answer to [`Input::Refresh`]: this is the generation that has everything; if nothing has changed,
+    /// it is the one that there was.
+    Refreshed {
+        /// The driver's number.
+        request: u64,
+        /// The generation.
+        generation: u64,
+        /// Paths that have changed, of those of which something was known; `None`: it is not known
+        /// which.
+        changed: Option<u64>,
+    },
+    /// Answer to [`Input::Refresh`]: the parent, who would have to be asked, can't be.
+    RefreshFailed {
+        /// The driver's number.
+        request: u64,
     },
     /// A peer broke the protocol: close the link.
     Disconnect {
@@ -215,6 +340,20 @@ pub enum Publication {
         aspect: Aspect,
         /// What it looks like.
         head: FileHead,
+        /// True if its use is to be told by [`Input::Used`].
+        is_marked: bool,
+    },
+    /// A block that is complete in the store, in the file's sparse copy. When all are, the content
+    /// is published too.
+    Block {
+        /// The file.
+        path: Path,
+        /// The block, counted from zero.
+        block: u32,
+        /// What the block looks like.
+        head: FileHead,
+        /// True if its use is to be told by [`Input::Used`].
+        is_marked: bool,
     },
     /// The same bytes are already in the store under another name of the same inode: link to it.
     HardLink {
@@ -248,4 +387,6 @@ pub struct Stats {
     pub evictions: u64,
     pub pushes: u64,
     pub pulls: u64,
+    pub forgotten: u64,
+    pub changed: u64,
 }

@@ -8,10 +8,13 @@
 
 extern crate alloc;
 
+mod ahead;
 mod asks;
 mod config;
 mod entries;
+mod entry;
 mod evict;
+mod held;
 mod io;
 mod live;
 mod node;
@@ -19,9 +22,10 @@ mod policy;
 mod scope;
 pub mod topology;
 mod transfer;
+mod versions;
 mod walk;
 
 pub use config::{Config, Limits, Policy};
 pub use io::{ClientId, Input, Output, Publication, Reply, Stats, Time};
-pub use node::Node;
+pub use node::{Memory, Node};
 pub use topology::{Rank, Topology};

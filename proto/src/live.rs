@@ -1,10 +1,11 @@
-//! Paths that the job itself changes: the original serves them from then on.
+//! Paths that the job itself changes, or whose originals were found changed: the original serves them
+//! from then on.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
 use headwater_abi::Path;
 
-use crate::entries::Inode;
+use crate::entry::Inode;
 
 /// The live paths.
 #[derive(Debug, Default)]
@@ -16,14 +17,40 @@ pub(crate) struct Live {
     /// Files that are written; their other names lead to the same bytes.
     inodes: BTreeSet<Inode>,
     trees: usize,
+    /// Those that nobody here or below changes: the parent told, or the root found them changed. A
+    /// later generation may know them again.
+    from_above: BTreeSet<Path>,
 }
 
 impl Live {
     /// Adds a path that is not covered as such yet.
-    pub(crate) fn insert(&mut self, path: &Path, tree: bool) {
-        self.paths.insert(path.clone(), tree);
+    pub(crate) fn insert(&mut self, path: &Path, tree: bool, is_from_above: bool) {
+        // A tree stays one, whoever says less of it later.
+        let was_tree = self.paths.get(path) == Some(&true);
+        self.paths.insert(path.clone(), tree || was_tree);
         self.directories.extend(path.parent());
-        self.trees += usize::from(tree);
+        self.trees += usize::from(tree && !was_tree);
+        if is_from_above {
+            self.from_above.insert(path.clone());
+        } else {
+            self.from_above.remove(path);
+        }
+    }
+
+    /// Takes a path back that a later generation knows again. False if somebody here or below changes
+    /// it.
+    pub(crate) fn take_back(&mut self, path: &Path) -> bool {
+        if !self.from_above.remove(path) {
+            return false;
+        }
+        self.trees -= usize::from(self.paths.remove(path) == Some(true));
+        self.directories = self.paths.keys().filter_map(Path::parent).collect();
+        true
+    }
+
+    /// Those that the parent told of, or the root found changed.
+    pub(crate) fn told(&self) -> impl Iterator<Item = &Path> {
+        self.from_above.iter()
     }
 
     /// Whether the original serves this path.
@@ -35,11 +62,16 @@ impl Live {
         core::iter::successors(Some(path.clone()), Path::parent).any(|p| self.paths.get(&p) == Some(&true))
     }
 
-    /// Whether it is known already that the job changes this path, and with `tree` all below it.
-    pub(crate) fn covers_as(&self, path: &Path, tree: bool) -> bool {
+    /// Whether it is known already that the job changes this path, and with `tree` all below it. What
+    /// is said here or below covers what is said above, but not the other way round.
+    pub(crate) fn covers_as(&self, path: &Path, tree: bool, is_from_above: bool) -> bool {
+        let holds = |path: &Path| !self.from_above.contains(path);
         match self.paths.get(path) {
-            Some(&known) if known || !tree => true,
-            _ => self.trees > 0 && path.parent().is_some_and(|p| self.is_in_tree(&p)),
+            Some(&known) if (known || !tree) && (is_from_above || holds(path)) => true,
+            _ => {
+                let is_tree = |above: &Path| self.paths.get(above) == Some(&true) && holds(above);
+                self.trees > 0 && core::iter::successors(path.parent(), Path::parent).any(|above| is_tree(&above))
+            }
         }
     }
 
@@ -61,6 +93,11 @@ impl Live {
         self.paths.len()
     }
 
+    /// Those that somebody here or below changes: (path, everything below too).
+    pub(crate) fn own(&self) -> impl Iterator<Item = (&Path, bool)> {
+        self.iter().filter(|(path, _)| !self.from_above.contains(*path))
+    }
+
     /// All of them: (path, everything below too).
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.paths.iter().map(|(path, &tree)| (path, tree))
@@ -75,12 +112,30 @@ mod tests {
     fn trees_cover_what_lies_below() {
         let path = |text: &str| Path::new(text.as_bytes()).unwrap();
         let mut live = Live::default();
-        live.insert(&path("/a/b"), false);
-        assert!(live.covers_as(&path("/a/b"), false) && !live.covers_as(&path("/a/b"), true));
+        live.insert(&path("/a/b"), false, false);
+        assert!(live.covers_as(&path("/a/b"), false, false) && !live.covers_as(&path("/a/b"), true, false));
         assert!(live.covers(&path("/a/b")) && !live.covers(&path("/a/b/c")) && !live.covers(&path("/a")));
         assert!(live.changes_names_of(&path("/a")));
-        live.insert(&path("/a/b"), true);
-        assert!(live.covers_as(&path("/a/b"), true) && live.covers_as(&path("/a/b/c"), true));
+        live.insert(&path("/a/b"), true, false);
+        assert!(live.covers_as(&path("/a/b"), true, false) && live.covers_as(&path("/a/b/c"), true, true));
         assert!(live.covers(&path("/a/b/c/d")) && !live.covers(&path("/a/bc")));
+    }
+
+    #[test]
+    fn only_what_came_from_above_is_taken_back() {
+        let path = |text: &str| Path::new(text.as_bytes()).unwrap();
+        let mut live = Live::default();
+        live.insert(&path("/a/t"), true, true);
+        live.insert(&path("/a/f"), false, true);
+        assert!(live.covers(&path("/a/t/x")) && live.covers_as(&path("/a/t"), true, true));
+        assert!(!live.covers_as(&path("/a/t/x"), false, false), "the job changes it, whatever becomes of the tree");
+        assert!(!live.covers_as(&path("/a/t/x"), false, true) && !live.covers_as(&path("/a/f"), false, false));
+        live.insert(&path("/a/f"), false, false);
+        live.insert(&path("/a/u"), true, true);
+        live.insert(&path("/a/u"), false, false);
+        assert!(live.covers(&path("/a/u/x")), "a tree stays one");
+        assert_eq!(live.own().count(), 2);
+        assert!(!live.take_back(&path("/a/f")) && live.take_back(&path("/a/t")) && !live.take_back(&path("/a/t")));
+        assert!(live.covers(&path("/a/f")) && !live.covers(&path("/a/t/x")) && live.changes_names_of(&path("/a")));
     }
 }

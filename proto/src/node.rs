@@ -1,28 +1,47 @@
 //! One node's decisions.
 
+mod absence;
+mod ahead;
 mod ask;
+mod block;
+mod clear;
 mod content;
+mod details;
+mod forget;
 mod learn;
 mod peers;
+mod refresh;
+mod restore;
 mod serve;
 mod store;
 
-use alloc::collections::{BTreeMap, VecDeque};
-use alloc::sync::Arc;
-use alloc::vec::Vec;
+use self::refresh::Refresh;
+pub use self::restore::Memory;
 
-use headwater_abi::wire::{Aspect, FileHead, TransferId};
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use headwater_abi::wire::{Aspect, TransferId};
 use headwater_abi::{Path, Want};
 
 use crate::asks::{Asks, Client, Key, Waiter};
-use crate::entries::{Entries, Inode};
+use crate::entries::Entries;
+use crate::entry::{Inode, Piece};
 use crate::evict::Sieve;
+use crate::held::Held;
 use crate::live::Live;
 use crate::policy::{Spread, Thing};
 use crate::scope::Scope;
 use crate::transfer::Child;
+use crate::versions::Versions;
 use crate::walk::{Map, Step};
 use crate::{ClientId, Config, Input, Output, Publication, Rank, Reply, Stats, Time};
+
+/// How often a request may wait. A path has fewer components and links; but where room is short, what one
+/// step has learnt may be forgotten or evicted by the next.
+const ROUNDS_MAX: u32 = 10_000;
 
 /// The state machine of one node.
 ///
@@ -33,13 +52,13 @@ use crate::{ClientId, Config, Input, Output, Publication, Rank, Reply, Stats, Ti
 /// order in which they were put out.
 ///
 /// What the driver owes:
-/// - Each [`Output::ReadEntry`] and [`Output::ReadListing`] is answered by one [`Input::FactRead`];
-///   an [`Output::ReadFile`] by [`Input::FileOpened`] and ascending [`Input::FileRead`]s up to the end
+/// - Each [`Output::ReadEntry`] and [`Output::ReadListing`] is answered by one [`Input::FactRead`], an
+///   [`Output::ReadDetails`] by one [`Input::DetailsRead`]; an [`Output::ReadFile`] by [`Input::FileOpened`] and ascending [`Input::FileRead`]s up to the end
 ///   of the content, or by [`Input::FileFailed`] at any point. After an [`Output::Discard`] or an
 ///   [`Input::StoreFailed`] of the path nothing more comes from that read.
-/// - [`Output::Discard`] takes away what has arrived since the last publication of the path's content;
-///   what was published stays. The whole of a file that is partly in the store (`have`, or a
-///   [`Output::Receive`] of a path whose content is published) is written in place.
+/// - [`Output::Discard`] takes away what has arrived since the last publication of the path's content, or
+///   of one block; what was published stays. The whole of a file that is partly in the store (`have`, or
+///   a [`Output::Receive`] of a path whose content is published) is written in place, and so is a block.
 /// - An [`Output::SendChunk`] is answered by one [`Input::ChunkSent`], even if the file has gone from
 ///   the store meanwhile and nothing was sent, unless the link goes down first.
 /// - After [`Input::PeerDown`] nothing more comes from that link. An [`Output::Disconnect`] counts as
@@ -51,7 +70,7 @@ use crate::{ClientId, Config, Input, Output, Publication, Rank, Reply, Stats, Ti
 /// - Nothing is published about a path that contradicts what was published before.
 /// - Only the root of the overlay puts out reads. It reads each directory once, opens each file once
 ///   for each aspect, and does not ask for names that a known listing lacks, as long as nothing fails,
-///   times out or is evicted.
+///   times out, is evicted or forgotten.
 /// - No input from a peer makes it panic; a breach of protocol puts out [`Output::Disconnect`].
 #[derive(Debug)]
 pub struct Node {
@@ -67,14 +86,23 @@ pub struct Node {
     children: BTreeMap<Rank, Child>,
     next_transfer: u64,
     /// Files to read, and those being read.
-    reads_waiting: VecDeque<(Path, Aspect)>,
-    reads: BTreeMap<Path, Aspect>,
+    reads_waiting: VecDeque<Key>,
+    reads: BTreeMap<Piece, Aspect>,
+    /// Names to examine: numbers in a directory's listing; and how many of these are being examined.
+    batches_waiting: VecDeque<(Path, Range<usize>)>,
+    batches_reading: usize,
     /// Complete content of files with several names.
     inodes: BTreeMap<Inode, Vec<Path>>,
     sieve: Sieve,
     /// Content that was lately evicted, in case that is refused.
     evicted: VecDeque<Evicted>,
     spread: Spread,
+    /// Paths in the order in which they may be forgotten, and directories that were listed.
+    forgettable: VecDeque<Path>,
+    listed: VecDeque<Path>,
+    learnt: u32,
+    versions: Versions,
+    refresh: Refresh,
     /// Those whose question was answered.
     woken: VecDeque<Waiter>,
     /// What was obtained and may have to be pushed.
@@ -89,7 +117,7 @@ struct Parent {
     rank: Rank,
     link: Link,
     /// What it is sending.
-    incoming: BTreeMap<TransferId, Path>,
+    incoming: BTreeMap<TransferId, Piece>,
     /// The last transfer that it began; its numbers ascend.
     newest: Option<TransferId>,
 }
@@ -99,14 +127,15 @@ enum Link {
     /// Not seen yet: questions wait for it.
     Starting,
     Up,
+    /// Gone; until this time its successor is waited for.
+    Away(Time),
     Down,
 }
 
 #[derive(Debug)]
 struct Evicted {
     path: Path,
-    head: Arc<FileHead>,
-    bytes: u64,
+    held: Box<Held>,
     /// Whether other names may share its file in the store.
     is_shared: bool,
     /// What the room was made for.
@@ -134,10 +163,17 @@ impl Node {
             next_transfer: 1,
             reads_waiting: VecDeque::new(),
             reads: BTreeMap::new(),
+            batches_waiting: VecDeque::new(),
+            batches_reading: 0,
             inodes: BTreeMap::new(),
             sieve: Sieve::default(),
             evicted: VecDeque::new(),
             spread: Spread::new(config.policy, seed),
+            forgettable: VecDeque::new(),
+            listed: VecDeque::new(),
+            learnt: 0,
+            versions: Versions::default(),
+            refresh: Refresh::new(),
             woken: VecDeque::new(),
             fresh: VecDeque::new(),
             outputs: VecDeque::new(),
@@ -150,17 +186,24 @@ impl Node {
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
             Input::Request { client, path, want } => self.request(client, path, want),
+            Input::RequestBlock { client, path, block } => self.request_block(client, path, block),
+            Input::Used { path, block } => self.used(now, &path, block),
             Input::ClientGone { client } => self.client_gone(client),
             Input::PeerUp { rank } => self.peer_up(now, rank),
             Input::PeerDown { rank } => self.peer_down(now, rank),
             Input::Message { from, message } => self.message(now, from, message),
             Input::ChunkSent { to } => self.chunk_sent(to),
             Input::FactRead { path, aspect, fact } => self.fact_read(now, path, aspect, fact),
+            Input::DetailsRead { path, details } => self.details_read(now, &path, details),
             Input::FileOpened { path, aspect, head } => self.file_opened(now, path, aspect, head),
             Input::FileRead { path, aspect, position } => self.file_read(now, &path, aspect, position),
             Input::FileFailed { path, aspect, errno } => self.file_failed(now, &path, aspect, errno),
-            Input::StoreFailed { path } => self.store_failed(now, &path),
+            Input::StoreFailed { path, block } => self.store_failed(now, &path, block),
             Input::EvictRefused { path } => self.evict_refused(now, &path),
+            Input::Clear { path, subtree, after } => self.clear(&path, subtree, after.as_ref()),
+            Input::Refresh { request, paths } => self.refresh_requested(request, paths),
+            Input::GenerationFailed { changes } => self.generation_failed(changes),
+            Input::GenerationGone { generation } => self.generation_gone(generation),
         }
         self.settle(now);
     }
@@ -172,7 +215,7 @@ impl Node {
 
     /// When [`Node::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.asks.deadline()
+        self.asks.deadline().into_iter().chain(self.absence_ends()).min()
     }
 
     /// Time has passed.
@@ -180,6 +223,7 @@ impl Node {
         for key in self.asks.overdue(now, self.config.limits.request_timeout_ms_max) {
             self.give_up(now, &key);
         }
+        self.end_absence(now);
         self.settle(now);
     }
 
@@ -205,10 +249,11 @@ impl Node {
                 if !self.children.is_empty() && self.spread.pushes_new(now) {
                     self.give_to_all(&thing);
                 }
-            } else if !self.start_read() {
+            } else if !self.start_read() && !self.start_batch(now) && !self.go_on_checking() {
                 break;
             }
         }
+        self.forget_some();
         for (&rank, child) in &mut self.children {
             child.pump(rank, &self.entries, self.config.limits.chunks_in_flight_max, &mut self.outputs);
         }
@@ -227,8 +272,13 @@ impl Node {
         if self.clients.len() >= self.config.limits.clients_waiting_max {
             return self.reply(client, Reply::Fallback);
         }
-        self.clients.insert(client, Client { path, want, waits_for: None });
-        self.woken.push_back(Waiter::Client(client));
+        self.admit(client, path, want, None);
+    }
+
+    /// Lets a client wait for what it wants.
+    fn admit(&mut self, id: ClientId, path: Path, want: Want, block: Option<u32>) {
+        self.clients.insert(id, Client { path, want, block, counted: None, waits_for: None, rounds: 0 });
+        self.woken.push_back(Waiter::Client(id));
     }
 
     fn client_gone(&mut self, client: ClientId) {
@@ -243,10 +293,33 @@ impl Node {
     fn resume(&mut self, now: Time, id: ClientId) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.waits_for = None;
+        client.rounds += 1;
+        if client.rounds > ROUNDS_MAX {
+            return self.finish(id, Reply::Fallback);
+        }
         let (path, want) = (client.path.clone(), client.want);
-        match self.map().walk(&path, want).step {
-            Step::Done => self.finish(id, Reply::Done),
-            Step::Missing(path, aspect) => self.ask(now, path, aspect, Waiter::Client(id)),
+        let block = client.block;
+        match (self.map().walk(&path, want).step, block) {
+            (Step::Done, None) => self.finish(id, Reply::Done),
+            (Step::Done, Some(block)) => self.resume_block(now, id, &path, block),
+            (Step::Missing(path, aspect), _) => {
+                self.ask(now, path.clone(), aspect, Waiter::Client(id));
+                self.count(now, id, &path, aspect);
+            }
+        }
+    }
+
+    /// Counts what a client lacks, each thing once: from several of one kind follows what to ask ahead.
+    fn count(&mut self, now: Time, id: ClientId, path: &Path, aspect: Aspect) {
+        if let Some(client) = self.clients.get_mut(&id)
+            && client.counted.replace(aspect) == Some(aspect)
+        {
+            return;
+        }
+        match aspect {
+            Aspect::Entry => self.note_lookup(now, path),
+            Aspect::Loadable | Aspect::Whole => self.note_content(now, path, aspect),
+            Aspect::Listing | Aspect::Details | Aspect::Block(_) => {}
         }
     }
 

@@ -24,8 +24,8 @@ const UNDECIDED_MAX: usize = 1024;
 pub(crate) enum Thing {
     /// What a path is.
     Fact(Path),
-    /// A file's content.
-    Content(Path),
+    /// A file's content, or one block of it.
+    Content(Path, Option<u32>),
 }
 
 /// Which children have a thing, have it on its way, or asked for it.

@@ -3,17 +3,20 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use headwater_abi::Path;
-use headwater_abi::wire::{CHUNK_BYTES_MAX, FileHead, Message, TransferId};
+use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, FileHead, Message, TransferId};
 
-use crate::entries::{Entries, aspect_of, covers};
+use crate::entries::Entries;
+use crate::entry::{Piece, block_of, covers};
 use crate::{Output, Rank};
 
-/// One file on its way.
+/// One piece on its way.
 #[derive(Debug)]
 struct Cursor {
     path: Path,
+    aspect: Aspect,
     head: Arc<FileHead>,
     position: u64,
     is_announced: bool,
@@ -25,56 +28,63 @@ struct Cursor {
 #[derive(Debug, Default)]
 pub(crate) struct Child {
     cursors: BTreeMap<TransferId, Cursor>,
-    by_path: BTreeMap<Path, TransferId>,
+    by_piece: BTreeMap<Piece, TransferId>,
     ready: VecDeque<TransferId>,
     /// The files of the chunks that the network has not taken yet.
     in_flight: VecDeque<Path>,
 }
 
 impl Child {
-    /// Whether content that is enough for what `head` describes is on its way.
-    pub(crate) fn receives(&self, path: &Path, head: &FileHead) -> bool {
-        self.cursor(path).is_some_and(|c| covers(&c.head, aspect_of(head)))
+    /// Whether content that is enough for `aspect` is on its way.
+    pub(crate) fn receives(&self, path: &Path, aspect: Aspect) -> bool {
+        self.cursor(path, block_of(aspect)).is_some_and(|c| covers(c.aspect, aspect))
     }
 
     /// Whether the store's copy of this path is needed for what is on its way.
     pub(crate) fn needs(&self, path: &Path) -> bool {
-        self.by_path.contains_key(path) || self.in_flight.contains(path)
+        self.pieces(path).next().is_some() || self.in_flight.contains(path)
     }
 
     /// Starts to send content from `position`. Less content of the same file gives way to it.
-    pub(crate) fn start(&mut self, id: TransferId, path: &Path, head: Arc<FileHead>, position: u64) {
-        self.stop(path);
-        let cursor = Cursor { path: path.clone(), head, position, is_announced: false, is_ready: true };
+    pub(crate) fn start(&mut self, id: TransferId, path: &Path, aspect: Aspect, head: Arc<FileHead>, position: u64) {
+        let piece = (path.clone(), block_of(aspect));
+        self.stop(&piece);
+        let cursor = Cursor { path: path.clone(), aspect, head, position, is_announced: false, is_ready: true };
         self.cursors.insert(id, cursor);
-        self.by_path.insert(path.clone(), id);
+        self.by_piece.insert(piece, id);
         self.ready.push_back(id);
     }
 
-    /// Sends no more of this file. Gives the transfer, and whether the child has heard of it.
-    pub(crate) fn stop(&mut self, path: &Path) -> Option<(TransferId, bool)> {
-        let id = self.by_path.remove(path)?;
+    /// Sends no more of this. Gives the transfer, and whether the child has heard of it.
+    pub(crate) fn stop(&mut self, piece: &Piece) -> Option<(TransferId, bool)> {
+        let id = self.by_piece.remove(piece)?;
         let cursor = self.cursors.remove(&id)?;
         self.ready.retain(|&ready| ready != id);
         Some((id, cursor.is_announced))
     }
 
+    /// Sends no more of this file, not as a whole and not in blocks.
+    pub(crate) fn stop_all(&mut self, path: &Path) -> Vec<(TransferId, bool)> {
+        let pieces: Vec<Piece> = self.pieces(path).cloned().collect();
+        pieces.iter().filter_map(|piece| self.stop(piece)).collect()
+    }
+
     /// As [`Child::stop`], if it is the content with this very head.
-    pub(crate) fn stop_content(&mut self, path: &Path, head: &Arc<FileHead>) -> Option<(TransferId, bool)> {
-        self.cursor(path).filter(|c| Arc::ptr_eq(&c.head, head))?;
-        self.stop(path)
+    pub(crate) fn stop_content(&mut self, piece: &Piece, head: &Arc<FileHead>) -> Option<(TransferId, bool)> {
+        self.cursor(&piece.0, piece.1).filter(|c| Arc::ptr_eq(&c.head, head))?;
+        self.stop(piece)
     }
 
     /// The child wants no more of this.
     pub(crate) fn cancel(&mut self, id: TransferId) {
-        if let Some(path) = self.cursors.get(&id).map(|c| c.path.clone()) {
-            self.stop(&path);
+        if let Some(piece) = self.cursors.get(&id).map(Cursor::piece) {
+            self.stop(&piece);
         }
     }
 
-    /// More of this file has arrived here.
-    pub(crate) fn wake(&mut self, path: &Path) {
-        if let Some(&id) = self.by_path.get(path)
+    /// More of this has arrived here.
+    pub(crate) fn wake(&mut self, piece: &Piece) {
+        if let Some(&id) = self.by_piece.get(piece)
             && let Some(cursor) = self.cursors.get_mut(&id)
             && !cursor.is_ready
         {
@@ -92,7 +102,7 @@ impl Child {
         while self.in_flight.len() < in_flight_max {
             let Some(id) = self.ready.pop_front() else { return };
             let Some(cursor) = self.cursors.get_mut(&id) else { continue };
-            let available = entries.get(&cursor.path).and_then(|e| e.available(&cursor.head));
+            let available = entries.get(&cursor.path).and_then(|e| e.available(cursor.aspect, &cursor.head));
             let available = available.expect("content that is being sent is kept");
             if !cursor.is_announced {
                 cursor.is_announced = true;
@@ -103,7 +113,7 @@ impl Child {
                 self.in_flight.push_back(cursor.path.clone());
             }
             if cursor.position == cursor.head.content_bytes() {
-                self.by_path.remove(&cursor.path);
+                self.by_piece.remove(&cursor.piece());
                 self.cursors.remove(&id);
             } else if cursor.position < available {
                 self.ready.push_back(id);
@@ -113,17 +123,25 @@ impl Child {
         }
     }
 
-    fn cursor(&self, path: &Path) -> Option<&Cursor> {
-        self.cursors.get(self.by_path.get(path)?)
+    fn cursor(&self, path: &Path, block: Option<u32>) -> Option<&Cursor> {
+        self.cursors.get(self.by_piece.get(&(path.clone(), block))?)
+    }
+
+    fn pieces(&self, path: &Path) -> impl Iterator<Item = &Piece> {
+        self.by_piece.range((path.clone(), None)..=(path.clone(), Some(u32::MAX))).map(|(piece, _)| piece)
     }
 }
 
 impl Cursor {
+    fn piece(&self) -> Piece {
+        (self.path.clone(), block_of(self.aspect))
+    }
+
     fn announcement(&self, transfer: TransferId) -> Message {
         Message::File {
             transfer,
             path: self.path.clone(),
-            aspect: aspect_of(&self.head),
+            aspect: self.aspect,
             head: (*self.head).clone(),
             position: self.position,
         }
@@ -135,6 +153,7 @@ impl Cursor {
         let bytes = ready.min(in_range).min(CHUNK_BYTES_MAX as u64);
         let position = self.position;
         self.position += bytes;
-        Some(Output::SendChunk { to, transfer, path: self.path.clone(), position, offset, bytes: bytes as u32 })
+        let (path, block) = self.piece();
+        Some(Output::SendChunk { to, transfer, path, block, position, offset, bytes: bytes as u32 })
     }
 }

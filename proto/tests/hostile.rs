@@ -2,10 +2,9 @@
 //! version, and keeps its bounds, whatever its peers, its reader and its store come up with.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use headwater_abi::attr::mode;
-use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, Fact, FileHead, Message, TransferId};
+use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, Change, Detail, Fact, FileHead, Message, TransferId, block_count};
 use headwater_abi::{Attr, Listing, Name, Path, Want};
 use headwater_proto::{ClientId, Config, Input, Limits, Node, Output, Policy, Publication, Rank, Topology};
 use proptest::prelude::*;
@@ -31,10 +30,10 @@ fn path() -> impl Strategy<Value = Path> {
 
 fn attr() -> impl Strategy<Value = Attr> {
     let kind = prop::sample::select(&[mode::FILE, mode::FILE, mode::DIR, mode::LINK, 0o140_000][..]);
-    (kind, 0..3u64, 0..3u64, 1..3u32).prop_map(|(kind, ino, size, nlink)| Attr {
+    (kind, 0..3u64, 0..4u64, 1..3u32).prop_map(|(kind, ino, size, nlink)| Attr {
         mode: kind,
         ino,
-        size: [0, 100, 300_000][size as usize],
+        size: [0, 100, 300_000, 9_000_000][size as usize],
         nlink,
         ..Attr::default()
     })
@@ -45,11 +44,14 @@ fn of_kind(kind: u32) -> impl Strategy<Value = Attr> {
 }
 
 fn fact() -> impl Strategy<Value = Fact> {
-    let name = |name: &str, d_type: u8, ino: u64| Name { ino, d_type, name: name.as_bytes().into() };
-    let odd =
-        (prop::sample::select(&["a", "", "x/y"][..]), 0..12u8).prop_map(move |(n, d_type)| vec![name(n, d_type, 0)]);
+    fn name(name: &str, d_type: u8, ino: u64) -> Name<'_> {
+        Name { ino, d_type, name: name.as_bytes() }
+    }
+    let odd = (prop::sample::select(&["a", "", "x/y"][..]), 0..12u8)
+        .prop_map(move |(n, d_type)| Listing::from_iter([name(n, d_type, 0)]));
     let even = (0..3u64, 0..3u64, prop::sample::select(&[0u8, 4, 8, 10][..])).prop_map(move |(a, b, d_type)| {
-        vec![name("a", 8, a), name("b", 8, b), name("d", 4, 1), name("l", 10, 1), name("e", d_type, 1)]
+        let names = [name("a", 8, a), name("b", 8, b), name("d", 4, 1), name("l", 10, 1), name("e", d_type, 1)];
+        Listing::from_iter(names)
     });
     let names = prop_oneof![1 => odd, 9 => even];
     let target = prop::sample::select(&["d", "/sw/d", "..", "l", "", "/etc", "../sw/l/a"][..]);
@@ -60,7 +62,7 @@ fn fact() -> impl Strategy<Value = Fact> {
         4 => of_kind(mode::FILE).prop_map(Fact::Attr),
         2 => (of_kind(mode::LINK), target).prop_map(|(attr, target)| Fact::Link(attr, target.as_bytes().into())),
         1 => of_kind(mode::DIR).prop_map(Fact::Unlistable),
-        8 => (of_kind(mode::DIR), names).prop_map(|(attr, names)| Fact::Listing(attr, Arc::new(Listing { names }))),
+        8 => (of_kind(mode::DIR), names).prop_map(|(attr, names)| Fact::Listing(attr, names)),
     ]
 }
 
@@ -84,7 +86,14 @@ fn head() -> impl Strategy<Value = FileHead> {
 }
 
 fn aspect() -> impl Strategy<Value = Aspect> {
-    prop::sample::select(&[Aspect::Entry, Aspect::Listing, Aspect::Loadable, Aspect::Whole][..])
+    use Aspect::{Block, Details, Entry, Listing, Loadable, Whole};
+    prop::sample::select(&[Entry, Listing, Loadable, Whole, Details, Block(0), Block(1), Block(2), Block(3)][..])
+}
+
+fn details() -> impl Strategy<Value = Vec<Detail>> {
+    let name = prop::sample::select(&["a", "b", "d", "e", "a", "b", "d", "e", "..", "", "x/y"][..]);
+    let detail = (name, fact()).prop_map(|(name, fact)| Detail { name: name.as_bytes().into(), fact });
+    prop::collection::vec(detail, 0..4)
 }
 
 fn position() -> impl Strategy<Value = u64> {
@@ -116,9 +125,24 @@ fn message() -> impl Strategy<Value = Message> {
             .prop_map(|(transfer, position, bytes)| Message::Chunk { transfer, position, bytes }),
         1 => (transfer(), any::<u16>()).prop_map(|(transfer, errno)| Message::Failed { transfer, errno }),
         1 => (path(), aspect()).prop_map(|(path, aspect)| Message::Unavailable { path, aspect }),
+        2 => (path(), details(), any::<bool>())
+            .prop_map(|(path, details, is_last)| Message::Details { path, details, is_last }),
         1 => (path(), any::<bool>()).prop_map(|(path, tree)| Message::Live { path, tree }),
+        1 => (0..8u32, 0..4u64, paths()).prop_map(|(rank, request, paths)| Message::RefreshWanted { rank, request, paths }),
+        1 => (0..9u64, prop::option::of(changes()), any::<bool>(), 0..8u32).prop_map(
+            |(generation, changes, is_last, rank)| Message::Refresh { generation, changes, is_last, askers: vec![(rank, 1)] }
+        ),
         1 => Just(Message::Alive),
     ]
+}
+
+fn paths() -> impl Strategy<Value = Vec<Path>> {
+    prop::collection::vec(path(), 0..3)
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let change = (path(), any::<bool>()).prop_map(|(path, is_same_directory)| Change { path, is_same_directory });
+    prop::collection::vec(change, 0..4)
 }
 
 fn input() -> impl Strategy<Value = Input> {
@@ -141,9 +165,21 @@ fn input() -> impl Strategy<Value = Input> {
         4 => (path(), aspect(), position())
             .prop_map(|(path, aspect, position)| Input::FileRead { path, aspect, position }),
         1 => (path(), aspect(), any::<u16>()).prop_map(|(path, aspect, errno)| Input::FileFailed { path, aspect, errno }),
-        1 => path().prop_map(|path| Input::StoreFailed { path }),
+        2 => (path(), 0..4u32).prop_map(|(path, block)| Input::RequestBlock { client: ClientId(0), path, block }),
+        1 => (path(), block()).prop_map(|(path, block)| Input::Used { path, block }),
+        1 => (path(), details()).prop_map(|(path, details)| Input::DetailsRead { path, details }),
+        1 => (path(), block()).prop_map(|(path, block)| Input::StoreFailed { path, block }),
         1 => path().prop_map(|path| Input::EvictRefused { path }),
+        1 => (path(), any::<bool>(), prop::option::of(path()))
+            .prop_map(|(path, subtree, after)| Input::Clear { path, subtree, after }),
+        2 => (0..9u64, paths()).prop_map(|(request, paths)| Input::Refresh { request, paths }),
+        1 => (0..9u64).prop_map(|generation| Input::GenerationGone { generation }),
+        1 => prop::option::of(changes()).prop_map(|changes| Input::GenerationFailed { changes }),
     ]
+}
+
+fn block() -> impl Strategy<Value = Option<u32>> {
+    prop::option::of(0..4u32)
 }
 
 /// A step: anything, or something that fits what the node last put out.
@@ -167,6 +203,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Clone, Debug)]
 enum Due {
     Fact(Path, Aspect),
+    Details(Path, Vec<Box<[u8]>>),
     Open(Path, Aspect),
     Read(Path, Aspect, FileHead, u64),
     Want(Rank, Path, Aspect),
@@ -186,6 +223,7 @@ impl Neighbours {
         self.due.extend(match output {
             Output::ReadEntry { path } => Some(Due::Fact(path.clone(), Aspect::Entry)),
             Output::ReadListing { path } => Some(Due::Fact(path.clone(), Aspect::Listing)),
+            Output::ReadDetails { path, names } => Some(Due::Details(path.clone(), names.clone())),
             Output::ReadFile { path, aspect, .. } => Some(Due::Open(path.clone(), *aspect)),
             Output::Send { to, message: Message::Want { path, aspect, .. } } => {
                 Some(Due::Want(*to, path.clone(), *aspect))
@@ -203,7 +241,12 @@ impl Neighbours {
         }
         Some(match self.due.swap_remove(at.index(self.due.len())) {
             Due::Fact(path, aspect) => Input::FactRead { path, aspect, fact },
+            Due::Details(path, names) => {
+                let details = names.into_iter().map(|name| Detail { name, fact: fact.clone() }).collect();
+                Input::DetailsRead { path, details }
+            }
             Due::Open(path, aspect) => {
+                let head = fitting(head, aspect);
                 self.due.push(Due::Read(path.clone(), aspect, head.clone(), 0));
                 Input::FileOpened { path, aspect, head }
             }
@@ -221,6 +264,15 @@ impl Neighbours {
                 let transfer = TransferId(self.transfer);
                 Input::Message { from, message: Message::File { transfer, path, aspect, head, position: 0 } }
             }
+            Due::Want(from, path, aspect @ Aspect::Block(_)) => {
+                self.transfer += 1;
+                let (transfer, head) = (TransferId(self.transfer), fitting(head, aspect));
+                Input::Message { from, message: Message::File { transfer, path, aspect, head, position: 0 } }
+            }
+            Due::Want(from, path, Aspect::Details) => {
+                let details = vec![Detail { name: b"a"[..].into(), fact }];
+                Input::Message { from, message: Message::Details { path, details, is_last: head.whole } }
+            }
             Due::Want(from, path, _) => Input::Message { from, message: Message::Known { path, fact } },
             Due::Chunk(from, transfer, head, position) => {
                 let bytes = head.locate(position).map_or(0, |(_, in_range)| in_range.min(CHUNK_BYTES_MAX as u64));
@@ -235,6 +287,14 @@ impl Neighbours {
     }
 }
 
+/// The head of the block that is asked for, if it is one.
+fn fitting(head: FileHead, aspect: Aspect) -> FileHead {
+    match aspect {
+        Aspect::Block(number) => head.block(number).unwrap_or(head),
+        _ => head,
+    }
+}
+
 /// What the outputs have said so far.
 #[derive(Default)]
 struct Watch {
@@ -243,12 +303,13 @@ struct Watch {
     live: BTreeSet<Path>,
     chunks: BTreeMap<Rank, usize>,
     up: BTreeSet<Rank>,
+    generation: u64,
 }
 
 impl Watch {
     fn input(&mut self, input: &Input) {
         match input {
-            Input::Request { client, .. } => {
+            Input::Request { client, .. } | Input::RequestBlock { client, .. } => {
                 self.clients.insert(*client);
             }
             Input::PeerUp { rank } => {
@@ -278,7 +339,10 @@ impl Watch {
                 assert!(self.up.contains(&to) && bytes > 0 && bytes as usize <= CHUNK_BYTES_MAX);
                 assert!(*chunks <= config.limits.chunks_in_flight_max, "{chunks} chunks to rank {}", to.0);
             }
-            Output::ReadEntry { path } | Output::ReadListing { path } | Output::ReadFile { path, .. } => {
+            Output::ReadEntry { path }
+            | Output::ReadListing { path }
+            | Output::ReadDetails { path, .. }
+            | Output::ReadFile { path, .. } => {
                 assert_eq!(config.rank, Rank::ROOT);
                 assert!(path.as_bytes().starts_with(b"/sw"));
             }
@@ -296,6 +360,13 @@ impl Watch {
                 assert!(head.is_valid());
                 assert!(matches!(self.facts.get(&path), Some(Fact::Attr(attr)) if *attr == head.attr));
             }
+            Output::Publish(Publication::Block { path, block, head, .. }) => {
+                assert!(head.is_valid() && head.block(block).as_ref() == Some(&head));
+                let attr = matches!(self.facts.get(&path), Some(Fact::Attr(attr)) if *attr == head.attr);
+                assert!(attr && block < block_count(head.attr.size));
+            }
+            Output::Forget { path } => assert!(self.facts.remove(&path).is_some(), "{path} was not known"),
+            Output::Changed { path } => assert!(config.rank == Rank::ROOT && path.as_bytes().starts_with(b"/sw")),
             Output::Publish(Publication::Live { path, .. }) => {
                 self.live.insert(path);
             }
@@ -303,20 +374,40 @@ impl Watch {
                 self.up.remove(&rank);
             }
             Output::Receive { head, .. } => assert!(head.is_valid()),
-            Output::Discard { .. } | Output::Evict { .. } => {}
+            Output::Generation { generation, changes, live } => {
+                assert!(generation > self.generation);
+                self.generation = generation;
+                self.live = live.into_iter().map(|(path, _)| path).collect();
+                match changes {
+                    Some(changes) => changes.iter().for_each(|change| drop(self.facts.remove(&change.path))),
+                    None => self.facts.clear(),
+                }
+            }
+            Output::Refreshed { generation, .. } => assert_eq!(generation, self.generation.max(1)),
+            Output::RefreshFailed { .. } => assert!(config.rank != Rank::ROOT),
+            Output::LookAnew => assert_eq!(config.rank, Rank::ROOT),
+            Output::Discard { .. } | Output::Evict { .. } | Output::Cleared { .. } => {}
         }
     }
 }
 
-fn play(rank: u32, policy: Policy, steps: Vec<(u16, Step)>) {
+fn play(rank: u32, policy: Policy, is_small: bool, steps: Vec<(u16, Step)>) {
+    let store_bytes_max = if is_small { 300_120 } else { 10_000_000 };
     let limits = Limits {
-        store_bytes_max: 300_120,
+        store_bytes_max,
         clients_waiting_max: 10,
         entries_max: 7,
+        facts_max: if is_small { 4 } else { usize::MAX },
+        listing_bytes_max: if is_small { 300 } else { u64::MAX },
+        details_names_max: 10,
+        ahead_files_max: 4,
+        ahead_bytes_max: 1 << 20,
+        blocks_ahead_max: 2,
         chunks_in_flight_max: 2,
         reads_in_flight_max: 2,
         links_followed_max: 5,
         request_timeout_ms_max: 300,
+        parent_absence_ms_max: 100,
     };
     let scope = vec![(true, Path::new(b"/sw").unwrap()), (false, Path::new(b"/sw/d/e").unwrap())];
     let config = Config { rank: Rank(rank), topology: Topology::new(7, 2), session: 1, policy, limits, scope };
@@ -331,6 +422,9 @@ fn play(rank: u32, policy: Policy, steps: Vec<(u16, Step)>) {
             Step::Any(Input::Request { path, want, .. }) => {
                 Some(Input::Request { client: ClientId(number as u64), path, want })
             }
+            Step::Any(Input::RequestBlock { path, block, .. }) => {
+                Some(Input::RequestBlock { client: ClientId(number as u64), path, block })
+            }
             Step::Any(input) => Some(input),
             Step::Fitting(at, fact, head) => neighbours.next(at, fact, head),
         };
@@ -344,7 +438,7 @@ fn play(rank: u32, policy: Policy, steps: Vec<(u16, Step)>) {
             neighbours.note(&output);
             watch.output(&config, output);
         }
-        assert!(node.stats().entries <= 7 && node.stats().store_bytes <= 2 * 300_120);
+        assert!(node.stats().entries <= 7 && node.stats().store_bytes <= 2 * store_bytes_max);
     }
 }
 
@@ -355,8 +449,9 @@ proptest! {
     fn any_inputs_are_survived(
         rank in prop::sample::select(&[0u32, 1, 1, 6][..]),
         policy in prop::sample::select(&[Policy::Push, Policy::Pull, Policy::Adaptive][..]),
+        is_small in any::<bool>(),
         steps in prop::collection::vec((0..30u16, step()), 0..200),
     ) {
-        play(rank, policy, steps);
+        play(rank, policy, is_small, steps);
     }
 }

@@ -40,6 +40,12 @@ pub struct Summary {
     pub pushes: u64,
     /// Names published as further names of a file.
     pub hard_links: u64,
+    /// Names examined for all of their directory.
+    pub details_read: u64,
+    /// Paths forgotten.
+    pub forgotten: u64,
+    /// Changes of originals that were noticed.
+    pub changed: u64,
     /// Links lost, nodes killed, reads and stores failed.
     pub faults: u64,
 }

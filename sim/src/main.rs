@@ -84,6 +84,9 @@ fn add(one: Summary, other: Summary) -> Summary {
         evictions: one.evictions + other.evictions,
         pushes: one.pushes + other.pushes,
         hard_links: one.hard_links + other.hard_links,
+        details_read: one.details_read + other.details_read,
+        forgotten: one.forgotten + other.forgotten,
+        changed: one.changed + other.changed,
         faults: one.faults + other.faults,
     }
 }

@@ -23,6 +23,8 @@ pub struct Options {
     pub evict_refusal: u64,
     /// Chance that a request makes its path live.
     pub live: u64,
+    /// Chance, for each request, that a file changes on the shared file system, or vanishes.
+    pub change: u64,
     /// Chance that a process goes away while it waits.
     pub client_gone: u64,
     /// Whether stores may be too small for everything.
@@ -45,6 +47,7 @@ impl Options {
             store_failure: 0,
             evict_refusal: 0,
             live: 0,
+            change: 0,
             client_gone: 0,
             small_stores: false,
             trace: false,
@@ -63,6 +66,7 @@ impl Options {
             store_failure: 10,
             evict_refusal: 200,
             live: 10,
+            change: 5,
             client_gone: 50,
             small_stores: true,
             ..Options::calm()

@@ -5,6 +5,17 @@ use std::collections::BTreeMap;
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, FileHead};
 
+/// A file in one piece, or a block of it.
+pub(crate) type Piece = (Path, Option<u32>);
+
+/// The block that an aspect is about.
+pub(crate) fn block_of(aspect: Aspect) -> Option<u32> {
+    match aspect {
+        Aspect::Block(number) => Some(number),
+        _ => None,
+    }
+}
+
 /// A file that is being read.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
@@ -17,7 +28,7 @@ pub(crate) struct Read {
 /// Reads under way, and what was read before.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    pub(crate) files: BTreeMap<Path, Read>,
+    pub(crate) files: BTreeMap<Piece, Read>,
     next: u64,
     /// How often each thing was read without a reason to read it again.
     counts: BTreeMap<(Path, Aspect), u32>,
@@ -27,13 +38,13 @@ impl Reads {
     pub(crate) fn open(&mut self, path: &Path, aspect: Aspect) -> u64 {
         self.next += 1;
         let read = Read { number: self.next, aspect, head: None, position: 0 };
-        self.files.insert(path.clone(), read);
+        self.files.insert((path.clone(), block_of(aspect)), read);
         self.next
     }
 
     /// The read, if it has not been given up.
-    pub(crate) fn get(&mut self, path: &Path, number: u64) -> Option<&mut Read> {
-        self.files.get_mut(path).filter(|read| read.number == number)
+    pub(crate) fn get(&mut self, piece: &Piece, number: u64) -> Option<&mut Read> {
+        self.files.get_mut(piece).filter(|read| read.number == number)
     }
 
     /// Counts a read; how often it has happened.
@@ -45,8 +56,6 @@ impl Reads {
 
     /// There is a reason to read this again.
     pub(crate) fn excuse(&mut self, path: &Path) {
-        for aspect in [Aspect::Entry, Aspect::Listing, Aspect::Loadable, Aspect::Whole] {
-            self.counts.remove(&(path.clone(), aspect));
-        }
+        self.counts.retain(|(of, _), _| of != path);
     }
 }

@@ -6,7 +6,7 @@ use headwater_abi::wire::{Aspect, Fact, FileHead, TransferId};
 use headwater_abi::{Kind, Path, Want};
 use headwater_proto::{ClientId, Node, Rank};
 
-use crate::reader::Reads;
+use crate::reader::{Piece, Reads};
 use crate::store::Store;
 use crate::tree::{Look, Outcome, resolve};
 
@@ -15,6 +15,8 @@ use crate::tree::{Look, Outcome, resolve};
 pub(crate) struct Waiting {
     pub(crate) path: Path,
     pub(crate) want: Want,
+    /// The block that it wants beyond that.
+    pub(crate) block: Option<u32>,
     pub(crate) must_succeed: bool,
 }
 
@@ -22,7 +24,7 @@ pub(crate) struct Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Link {
     /// What is being received: as the driver knows it.
-    pub(crate) incoming: BTreeMap<TransferId, (Path, FileHead)>,
+    pub(crate) incoming: BTreeMap<TransferId, (Piece, FileHead)>,
     /// The files of chunks that were put out and not yet sent.
     pub(crate) chunks: VecDeque<Path>,
     /// Wants that were sent and nothing was heard of since.
@@ -37,6 +39,12 @@ pub(crate) struct Site {
     pub(crate) facts: BTreeMap<Path, Fact>,
     /// Content that processes may use.
     pub(crate) resident: BTreeMap<Path, FileHead>,
+    /// Blocks that they may use.
+    pub(crate) blocks: BTreeMap<Path, BTreeSet<u32>>,
+    /// Files that were here in blocks: their names may have files of their own in the store.
+    pub(crate) inodes_in_blocks: BTreeSet<u64>,
+    /// Content whose eviction is refused, which the node has yet to hear.
+    pub(crate) refused: VecDeque<Path>,
     pub(crate) live: BTreeMap<Path, bool>,
     pub(crate) listings_live: BTreeSet<Path>,
     pub(crate) store: Store,
@@ -53,6 +61,9 @@ impl Site {
             is_alive: true,
             facts: BTreeMap::new(),
             resident: BTreeMap::new(),
+            blocks: BTreeMap::new(),
+            inodes_in_blocks: BTreeSet::new(),
+            refused: VecDeque::new(),
             live: BTreeMap::new(),
             listings_live: BTreeSet::new(),
             store: Store::default(),
@@ -61,6 +72,12 @@ impl Site {
             links: BTreeMap::new(),
             timer: None,
         }
+    }
+
+    /// Whether processes may use this block.
+    pub(crate) fn has_block(&self, path: &Path, block: u32) -> bool {
+        let is_whole = self.resident.get(path).is_some_and(|head| head.whole);
+        is_whole || self.blocks.get(path).is_some_and(|blocks| blocks.contains(&block))
     }
 
     pub(crate) fn is_live(&self, path: &Path) -> bool {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use headwater_abi::Path;
 use headwater_abi::wire::FileHead;
 
+use crate::reader::Piece;
+
 /// Disjoint, ascending, non-adjacent ranges of bytes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges(Vec<(u64, u64)>);
@@ -36,7 +38,7 @@ impl Ranges {
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     /// What has not been published.
-    partial: BTreeMap<Path, Ranges>,
+    partial: BTreeMap<Piece, Ranges>,
     /// Published files, by the number of their inode.
     names: BTreeMap<Path, u64>,
     inodes: BTreeMap<u64, Ranges>,
@@ -44,20 +46,17 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Makes room for content of `path`, in place if it is published.
-    pub(crate) fn open(&mut self, path: &Path) {
-        if !self.names.contains_key(path) {
-            self.partial.insert(path.clone(), Ranges::default());
+    /// Makes room for content, in place if some is published. Blocks are kept apart until they are.
+    pub(crate) fn open(&mut self, piece: &Piece) {
+        if piece.1.is_some() || !self.names.contains_key(&piece.0) {
+            self.partial.insert(piece.clone(), Ranges::default());
         }
     }
 
     /// Writes content between two positions.
-    pub(crate) fn write(&mut self, path: &Path, head: &FileHead, mut from: u64, to: u64) {
-        let file = match self.names.get(path) {
-            Some(inode) => self.inodes.get_mut(inode),
-            None => self.partial.get_mut(path),
-        };
-        let Some(file) = file else { return };
+    pub(crate) fn write(&mut self, piece: &Piece, head: &FileHead, mut from: u64, to: u64) {
+        let published = self.names.get(&piece.0).and_then(|inode| self.inodes.get_mut(inode));
+        let Some(file) = self.partial.get_mut(piece).or(published) else { return };
         while from < to {
             let Some((offset, in_range)) = head.locate(from) else { return };
             let bytes = in_range.min(to - from);
@@ -66,28 +65,30 @@ impl Store {
         }
     }
 
-    pub(crate) fn contains(&self, path: &Path, offset: u64, bytes: u64) -> bool {
-        self.file(path).is_some_and(|file| file.contains(offset, bytes))
+    pub(crate) fn contains(&self, piece: &Piece, offset: u64, bytes: u64) -> bool {
+        self.files(piece).any(|file| file.contains(offset, bytes))
     }
 
     /// Whether everything that `head` describes is there.
-    pub(crate) fn contains_all(&self, path: &Path, head: &FileHead) -> bool {
-        self.file(path).is_some_and(|file| head.ranges.iter().all(|&(offset, bytes)| file.contains(offset, bytes)))
+    pub(crate) fn contains_all(&self, piece: &Piece, head: &FileHead) -> bool {
+        self.files(piece).any(|file| head.ranges.iter().all(|&(offset, bytes)| file.contains(offset, bytes)))
     }
 
-    fn file(&self, path: &Path) -> Option<&Ranges> {
-        match self.names.get(path) {
-            Some(inode) => self.inodes.get(inode),
-            None => self.partial.get(path),
-        }
+    /// What has arrived of a piece, and what is published of its file.
+    fn files(&self, piece: &Piece) -> impl Iterator<Item = &Ranges> {
+        let published = self.names.get(&piece.0).and_then(|inode| self.inodes.get(inode));
+        self.partial.get(piece).into_iter().chain(published)
     }
 
-    pub(crate) fn publish(&mut self, path: &Path) {
-        if let Some(file) = self.partial.remove(path) {
+    /// What has arrived becomes part of the published file, or is it.
+    pub(crate) fn publish(&mut self, piece: &Piece) {
+        let Some(file) = self.partial.remove(piece) else { return };
+        let inode = *self.names.entry(piece.0.clone()).or_insert_with(|| {
             self.next_inode += 1;
-            self.inodes.insert(self.next_inode, file);
-            self.names.insert(path.clone(), self.next_inode);
-        }
+            self.next_inode
+        });
+        let all = self.inodes.entry(inode).or_default();
+        file.0.iter().for_each(|&(start, end)| all.insert(start, end - start));
     }
 
     /// False if the target is not there, or the name stands for another file.
@@ -96,12 +97,11 @@ impl Store {
         self.names.insert(path.clone(), inode).is_none_or(|before| before == inode)
     }
 
-    pub(crate) fn discard(&mut self, path: &Path) {
-        self.partial.remove(path);
+    pub(crate) fn discard(&mut self, piece: &Piece) {
+        self.partial.remove(piece);
     }
 
     pub(crate) fn remove(&mut self, path: &Path) {
-        self.partial.remove(path);
         if let Some(inode) = self.names.remove(path)
             && !self.names.values().any(|&other| other == inode)
         {

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use headwater_abi::attr::mode;
 use headwater_abi::listing::d_type;
-use headwater_abi::wire::{Aspect, Fact, FileHead};
+use headwater_abi::wire::{Aspect, BLOCK_BYTES, Fact, FileHead};
 use headwater_abi::{Attr, Kind, Listing, Name, Path};
 
 use crate::random::Random;
 
+const ENOENT: u16 = 2;
 const EACCES: u16 = 13;
+const EINVAL: u16 = 22;
 const ENOTDIR: u16 = 20;
 
 /// What a path is.
@@ -38,11 +40,13 @@ impl Tree {
         let attr = tree.attr(mode::DIR, 0);
         tree.items.insert(root.clone(), Item::Dir { attr, is_listable: true });
         let mut directories = vec![root];
-        for number in 0..3 + random.below(40) {
+        // Now and then most lies in one directory.
+        let (names, directories_max) = if random.chance(250) { (100, 2) } else { (40, 12) };
+        for number in 0..3 + random.below(names) {
             let parent = random.pick(&directories).clone();
             let Some(path) = parent.join(format!("n{number}").as_bytes()) else { continue };
             let item = tree.random_item(random);
-            if matches!(item, Item::Dir { .. }) && directories.len() < 12 {
+            if matches!(item, Item::Dir { .. }) && directories.len() < directories_max {
                 directories.push(path.clone());
             }
             tree.items.insert(path, item);
@@ -60,9 +64,10 @@ impl Tree {
     }
 
     fn random_file(&self, random: &mut Random) -> Item {
-        let size = match random.below(4) {
-            0 => random.below(3),
-            1 => random.below(1 << 20),
+        let size = match random.below(40) {
+            0 => random.below(3 * BLOCK_BYTES),
+            1..10 => random.below(3),
+            10..20 => random.below(1 << 20),
             _ => random.below(5000),
         };
         let part = size / 4;
@@ -105,6 +110,36 @@ impl Tree {
         self.items.get(path)
     }
 
+    /// Whether a file is still the one that had these attributes.
+    pub(crate) fn is_current(&self, path: &Path, attr: &Attr) -> bool {
+        matches!(self.items.get(path), Some(Item::File { attr: now, .. })
+            if (now.ino, now.size, now.mtime) == (attr.ino, attr.size, attr.mtime))
+    }
+
+    /// The tree after a file, under all its names, has changed, or one name has gone.
+    pub(crate) fn changed(&self, random: &mut Random) -> Tree {
+        let mut tree = self.clone();
+        let files: Vec<&Path> =
+            self.items.iter().filter(|(_, i)| matches!(i, Item::File { .. })).map(|f| f.0).collect();
+        if files.is_empty() {
+            return tree;
+        }
+        let path = *random.pick(&files);
+        let Some(Item::File { attr: before, .. }) = self.items.get(path) else { return tree };
+        if self.look(before, 0).nlink < 2 && random.chance(300) {
+            tree.items.remove(path);
+            return tree;
+        }
+        for item in tree.items.values_mut() {
+            if let Item::File { attr, loadable, .. } = item
+                && attr.ino == before.ino
+            {
+                (attr.mtime.0, attr.size, *loadable) = (attr.mtime.0 + 1, before.size + 1, None);
+            }
+        }
+        tree
+    }
+
     /// The attributes as a look at `now` sees them.
     fn look(&self, attr: &Attr, now: u64) -> Attr {
         let same = |item: &&Item| matches!(item, Item::File { attr: other, .. } if other.ino == attr.ino);
@@ -132,21 +167,21 @@ impl Tree {
             Some(Item::Dir { attr, is_listable: false }) => Fact::Unlistable(self.look(attr, now)),
             Some(Item::Dir { attr, .. }) => {
                 let names = self.items.iter().filter(|(p, _)| p.parent().as_ref() == Some(path));
-                let names = names.map(|(p, item)| self.name(p, item)).collect();
-                Fact::Listing(self.look(attr, now), Arc::new(Listing { names }))
+                let names = names.map(|(p, item)| self.name(p, item)).collect::<Listing>();
+                Fact::Listing(self.look(attr, now), names)
             }
             _ => self.entry(path, now),
         }
     }
 
-    fn name(&self, path: &Path, item: &Item) -> Name {
+    fn name<'a>(&self, path: &'a Path, item: &Item) -> Name<'a> {
         let (ino, d_type) = match item {
             Item::Dir { attr, .. } => (attr.ino, d_type::DIR),
             Item::Link { attr, .. } => (attr.ino, d_type::LINK),
             Item::File { attr, .. } => (attr.ino, d_type::FILE),
         };
         let d_type = if self.is_typed { d_type } else { d_type::UNKNOWN };
-        Name { ino, d_type, name: path.name().into() }
+        Name { ino, d_type, name: path.name() }
     }
 
     /// What the reader sees when it opens a file, or an error number.
@@ -155,14 +190,15 @@ impl Tree {
             Some(Item::File { attr, is_readable: true, loadable }) => {
                 let all = if attr.size > 0 { vec![(0, attr.size)] } else { Vec::new() };
                 let loadable = loadable.clone().filter(|_| aspect == Aspect::Loadable);
-                Ok(FileHead {
-                    attr: self.look(attr, now),
-                    format: 0,
-                    whole: loadable.is_none(),
-                    ranges: loadable.unwrap_or_else(|| all.into()),
-                })
+                let ranges = loadable.clone().unwrap_or_else(|| all.into());
+                let head = FileHead { attr: self.look(attr, now), format: 0, whole: loadable.is_none(), ranges };
+                match aspect {
+                    Aspect::Block(number) => head.block(number).ok_or(EINVAL),
+                    _ => Ok(head),
+                }
             }
-            _ => Err(EACCES),
+            Some(_) => Err(EACCES),
+            None => Err(ENOENT),
         }
     }
 }

@@ -11,6 +11,7 @@ use headwater_proto::{ClientId, Config, Input, Limits, Node, Output, Policy, Ran
 
 use crate::check::{Check, ensure};
 use crate::random::Random;
+use crate::reader::Piece;
 use crate::site::Site;
 use crate::tree::Tree;
 use crate::{Options, Summary, Violation};
@@ -32,11 +33,13 @@ pub(crate) enum Event {
     /// A link is set up again.
     Connect(Rank),
     /// The reader comes one step further.
-    ReadStep { rank: Rank, path: Path, number: u64 },
+    ReadStep { rank: Rank, piece: Piece, number: u64 },
     /// A node's timeout may be due.
     Timer(Rank),
     /// A process starts to ask.
     Request { must_succeed: bool },
+    /// A file changes on the shared file system, or vanishes.
+    Change,
     /// A node dies.
     Death,
 }
@@ -64,9 +67,11 @@ pub(crate) struct World {
     pub(crate) options: Options,
     pub(crate) random: Random,
     pub(crate) tree: Tree,
+    /// The tree as it was before each change.
+    pub(crate) past: Vec<Tree>,
     pub(crate) versions: BTreeMap<Path, Attr>,
     topology: Topology,
-    limits: Limits,
+    pub(crate) limits: Limits,
     scope: Vec<(bool, Path)>,
     sites: Vec<Site>,
     /// By child rank.
@@ -105,6 +110,7 @@ impl World {
             wires: (0..nodes).map(|_| Wire::default()).collect(),
             random,
             tree,
+            past: Vec::new(),
             versions: BTreeMap::new(),
             topology,
             limits,
@@ -138,6 +144,7 @@ impl World {
             self.summary.evictions += stats.evictions;
             self.summary.pushes += stats.pushes;
             self.summary.fallbacks += stats.fallbacks;
+            self.summary.changed += stats.changed;
         }
         Ok(self.summary)
     }
@@ -175,9 +182,10 @@ impl World {
                 self.connect(rank);
                 Ok(())
             }
-            Event::ReadStep { rank, path, number } => self.read_step(rank, &path, number),
+            Event::ReadStep { rank, piece, number } => self.read_step(rank, &piece, number),
             Event::Timer(rank) => self.timer(rank),
             Event::Request { must_succeed } => self.request(must_succeed),
+            Event::Change => self.change(),
             Event::Death => self.death(),
         }
     }
@@ -195,19 +203,18 @@ impl World {
 
     fn perform_all(&mut self, rank: Rank) -> Check {
         // A refused eviction is told before anything else is.
-        let mut refused = Vec::new();
         while let Some(output) = self.site_mut(rank).node.poll_output() {
             self.trace(rank, || format!("-> {output:?}"));
             if let Output::Evict { path } = &output
                 && self.is_in_use(path)
             {
-                refused.push(path.clone());
+                self.site_mut(rank).refused.push_back(path.clone());
                 self.summary.faults += 1;
                 continue;
             }
             self.perform(rank, output)?;
         }
-        for path in refused {
+        while let Some(path) = self.site_mut(rank).refused.pop_front() {
             self.give(rank, Input::EvictRefused { path })?;
         }
         let (now, max) = (self.now, self.limits.store_bytes_max);
@@ -272,7 +279,7 @@ impl World {
             Event::ChunkSent { from, .. } => *from,
             Event::LinkLost { at, .. } => *at,
             Event::ReadStep { rank, .. } => *rank,
-            Event::Request { .. } | Event::Death => Rank::ROOT,
+            Event::Request { .. } | Event::Change | Event::Death => Rank::ROOT,
         }
     }
 
@@ -288,8 +295,17 @@ impl World {
 }
 
 fn random_limits(random: &mut Random, options: &Options) -> Limits {
-    let store_bytes_max = if options.small_stores && random.chance(500) { 1 << 20 } else { 1 << 30 };
+    let store_bytes_max = match random.below(4) {
+        0 | 1 if options.small_stores => 1 << 20,
+        2 if options.small_stores => 20 << 20,
+        _ => 1 << 30,
+    };
+    let forgets = random.chance(300);
     Limits {
+        facts_max: if forgets { 24 + random.below(30) as usize } else { usize::MAX },
+        listing_bytes_max: if forgets { random.below(4000) } else { u64::MAX },
+        ahead_files_max: random.below(3) as usize * 20,
+        blocks_ahead_max: random.below(4) as u32,
         store_bytes_max,
         chunks_in_flight_max: 1 + random.below(4) as usize,
         reads_in_flight_max: 1 + random.below(4) as usize,

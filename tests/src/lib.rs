@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod counting_fs;
 pub mod harness;
+pub mod model;
 
 use std::path::PathBuf;
 

@@ -85,7 +85,13 @@ fn counted(shell: &Shell, command: &mut Command) -> Result<Operations> {
 /// `headwater run` with everything but the options of its report, which stand before the program.
 fn headwater(shell: &Shell, python: &Path, report: &[&OsStr]) -> Command {
     let mut command = shell.command(shell.path("target/dist/bin/headwater"));
-    command.args(["run", &format!("--nodes={NODES}"), &format!("--ppn={PROCESSES_PER_NODE}"), "--shared"]);
+    command.args([
+        "run",
+        "--via=audit",
+        &format!("--nodes={NODES}"),
+        &format!("--ppn={PROCESSES_PER_NODE}"),
+        "--shared",
+    ]);
     command.arg(shell.path(SHARED)).args(report).arg("--").arg(python).args(["-c", PROGRAM]);
     command
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define HW_TABLE_MAGIC UINT64_C(0x00454c4241545748) /* "HWTABLE\0" */
-#define HW_TABLE_VERSION 1
+#define HW_TABLE_VERSION 2
 #define HW_PROBES_MAX 128
 #define HW_PATH_BYTES_MAX 4095
 #define HW_HASH_MULTIPLIER UINT64_C(0xc6a4a7935bd1e995)
@@ -47,6 +47,8 @@ struct hw_record {
 	uint32_t path_bytes, tag;
 	uint64_t aux_at, aux_bytes;           /* a directory's listing, a link's target */
 	struct hw_attr attr;
+	uint64_t lookups;                     /* for the file system that a node mounts */
+	uint64_t passing;                     /* likewise */
 	char path[];                          /* NUL-padded to a multiple of 8, at least one NUL */
 };
 

@@ -9,7 +9,7 @@ use crate::attr::{ATTR_WORDS, Kind};
 /// The first word: `HWTABLE` and a zero.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HWTABLE\0");
 /// The layout's version; a reader of another version uses the originals.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 /// Slots that a look-up visits at most.
 pub const PROBES_MAX: u64 = 128;
 
@@ -56,8 +56,14 @@ pub mod word {
     pub const RECORD_ATTR: usize = 4;
     /// Inode number of the copy in the store, once there is one.
     pub const RECORD_STORE_INO: usize = RECORD_ATTR + super::ATTR_WORDS - 1;
+    /// How often the kernel refers to this record as a node of a mounted file system. Only what
+    /// serves the mount changes it.
+    pub const RECORD_LOOKUPS: usize = RECORD_ATTR + super::ATTR_WORDS;
+    /// The kernel's number for the file that passes through to this record's readers (low half), and
+    /// how often it is open (high half).
+    pub const RECORD_PASSING: usize = RECORD_LOOKUPS + 1;
     /// First word of the path, NUL-padded, always with at least one NUL.
-    pub const RECORD_NAME: usize = RECORD_ATTR + super::ATTR_WORDS;
+    pub const RECORD_NAME: usize = RECORD_PASSING + 1;
 }
 
 bitflags! {
@@ -120,9 +126,19 @@ impl Geometry {
         self.heap_at() + self.heap_bytes
     }
 
+    /// Where the path slots stand, in bytes.
+    pub fn slots_at(&self) -> u64 {
+        word::HEADER_WORDS as u64 * 8
+    }
+
+    /// Where the inode slots stand, in bytes.
+    pub fn ino_slots_at(&self) -> u64 {
+        self.slots_at() + self.slot_count * 8
+    }
+
     /// Bytes that must have memory from the start: all but the heap.
     pub fn heap_at(&self) -> u64 {
-        (word::HEADER_WORDS as u64 + self.slot_count + self.ino_slot_count) * 8
+        self.ino_slots_at() + self.ino_slot_count * 8
     }
 }
 

@@ -1,11 +1,16 @@
 //! The shared table: what a node knows, for its processes to read without a lock or a system call.
 //!
 //! One writer (the node's daemon) appends; any number of readers look up. A record is written in
-//! full before the slot that names it is stored with release order, and a slot never changes again.
+//! full before the slot that names it is stored with release order, and while anybody reads, a slot
+//! never leads to anything else.
 //! What a record lacks at first (attributes, a listing, a link's target) has its place reserved and
 //! is written before the state bit that announces it; one word, the *state*, carries the kind and
 //! all bits, so a reader takes one consistent snapshot with one acquire load. After that only
 //! residency and *live* bits change in place.
+//!
+//! A record's number stays as long as the record does, whoever writes: a table outlives its writer, and
+//! another one may go on with it ([`Writer::attach`]). Only where nobody reads meanwhile can records be
+//! taken out ([`Writer::reclaim`]) and their space be used again.
 //!
 //! Layout, all in little-endian words of eight bytes: header, path slots, inode slots, heap. The
 //! heap holds records, listings, link targets and the header's strings.
@@ -13,12 +18,19 @@
 //! Readers trust nothing: every offset is checked against the mapping, every probe sequence and
 //! string has a bound, and damage reads as "not known".
 
+mod attach;
+mod free;
 mod layout;
+mod names;
 mod reader;
+mod slots;
+mod succeed;
 mod writer;
 
 pub use layout::{Geometry, Header, MAGIC, PROBES_MAX, State, VERSION, word};
+pub use names::{Named, Names};
 pub use reader::{Reader, Record};
+pub use succeed::copy;
 pub use writer::{Fact, TableError, Writer};
 
 #[cfg(not(loom))]

@@ -2,19 +2,20 @@
 
 use alloc::vec::Vec;
 
-use super::layout::{MAGIC, PROBES_MAX, State, VERSION, word};
+use super::Names;
+use super::layout::{MAGIC, State, VERSION, word};
+use super::slots::Slots;
 use super::{AtomicU64, Ordering};
 use crate::attr::{ATTR_WORDS, Attr, Kind};
 use crate::hash;
+use crate::path::PATH_BYTES_MAX;
 
 /// A reader of one table.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     words: &'a [AtomicU64],
-    slots_at: usize,
-    slot_count: u64,
-    ino_slots_at: usize,
-    ino_slot_count: u64,
+    paths: Slots,
+    inodes: Slots,
 }
 
 /// A record and the snapshot of its state.
@@ -40,31 +41,49 @@ impl<'a> Reader<'a> {
         {
             return None;
         }
-        let part = |at: usize, count: usize| -> Option<(usize, u64)> {
+        let part = |at: usize, count: usize| -> Option<Slots> {
             let (at, count) = (header(at)?, header(count)?);
             let end = count.checked_mul(8)?.checked_add(at)?;
             (at % 8 == 0 && count.is_power_of_two() && end <= words.len() as u64 * 8)
-                .then_some((at as usize / 8, count))
+                .then_some(Slots { base: at as usize / 8, count })
         };
-        let (slots_at, slot_count) = part(word::SLOTS_AT, word::SLOT_COUNT)?;
-        let (ino_slots_at, ino_slot_count) = part(word::INO_SLOTS_AT, word::INO_SLOT_COUNT)?;
-        Some(Reader { words, slots_at, slot_count, ino_slots_at, ino_slot_count })
+        let paths = part(word::SLOTS_AT, word::SLOT_COUNT)?;
+        let inodes = part(word::INO_SLOTS_AT, word::INO_SLOT_COUNT)?;
+        Some(Reader { words, paths, inodes })
     }
 
     /// The record of exactly this path.
     pub fn find(&self, path: &[u8]) -> Option<Record<'a>> {
-        let at = find_slot(self.words, self.slots_at, self.slot_count, hash::bytes(path), |record| {
+        let at = self.paths.find(self.words, hash::bytes(path), |record| {
             Record::at(self.words, record).is_some_and(|r| r.path_is(path))
         })?;
         Record::at(self.words, at)
     }
 
+    /// The record with this number, which [`Record::index`] gave. A number that the table's slots
+    /// don't lead to is none, be it made up or out of date.
+    pub fn record(&self, index: u64) -> Option<Record<'a>> {
+        let at = usize::try_from(index).ok()?;
+        let record = Record::at(self.words, at)?;
+        let found = self.paths.find(self.words, record.path_hash()?, |other| other == at);
+        found.map(|_| record)
+    }
+
     /// A record of the file whose copy in the store has this inode number.
     pub fn find_inode(&self, ino: u64) -> Option<Record<'a>> {
-        let at = find_slot(self.words, self.ino_slots_at, self.ino_slot_count, hash::inode(ino), |record| {
+        let at = self.inodes.find(self.words, hash::inode(ino), |record| {
             Record::at(self.words, record).is_some_and(|r| r.load(word::RECORD_STORE_INO) == ino)
         })?;
         Record::at(self.words, at)
+    }
+
+    /// All records, in no order.
+    pub fn records(&self) -> impl Iterator<Item = Record<'a>> + use<'a> {
+        let (words, paths) = (self.words, self.paths);
+        paths.all(words).filter_map(move |(record, tag)| {
+            let record = Record::at(words, record)?;
+            (hash::tag(record.path_hash()?) == tag).then_some(record)
+        })
     }
 
     /// False once the session has ended.
@@ -86,6 +105,47 @@ impl<'a> Record<'a> {
         }
         let (state, kind, errno) = State::from_word(words[at + word::RECORD_STATE].load(Ordering::Acquire));
         Some(Record { words, at, kind, errno, state })
+    }
+
+    /// The record's number, by which [`Reader::record`] finds it again. It stays as long as the record.
+    pub fn index(&self) -> u64 {
+        self.at as u64
+    }
+
+    /// Counts `lookups` more references of the kernel to this record.
+    pub fn hold(&self, lookups: u64) {
+        self.words[self.at + word::RECORD_LOOKUPS].fetch_add(lookups, Ordering::Relaxed);
+    }
+
+    /// Counts `lookups` references less, at most to zero; how many are left.
+    pub fn release(&self, lookups: u64) -> u64 {
+        let count = &self.words[self.at + word::RECORD_LOOKUPS];
+        let less = |held: u64| Some(held.saturating_sub(lookups));
+        let held = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        held.map_or(0, |held| held.saturating_sub(lookups))
+    }
+
+    /// The kernel's number for the file that passes through to this record's readers, and how often it
+    /// is open. It outlives who serves the mount, so that a successor goes on with it.
+    pub fn passing(&self) -> (u32, u32) {
+        let word = self.load(word::RECORD_PASSING);
+        (word as u32, (word >> 32) as u32)
+    }
+
+    /// Sets what [`Record::passing`] tells. Only one thread at a time may.
+    pub fn set_passing(&self, number: u32, opened: u32) {
+        let word = u64::from(number) | u64::from(opened) << 32;
+        self.words[self.at + word::RECORD_PASSING].store(word, Ordering::Relaxed);
+    }
+
+    /// References that the kernel holds.
+    pub fn lookups(&self) -> u64 {
+        self.load(word::RECORD_LOOKUPS)
+    }
+
+    /// The inode number of the copy in the store, 0 if there is none.
+    pub fn store_ino(&self) -> u64 {
+        self.load(word::RECORD_STORE_INO)
     }
 
     /// The record's path.
@@ -115,6 +175,15 @@ impl<'a> Record<'a> {
         bytes_at(self.words, self.load(word::RECORD_AUX_AT), self.load(word::RECORD_AUX_BYTES))
     }
 
+    /// A directory's names, once they are all known.
+    pub fn names(&self) -> Option<Names<'a>> {
+        (self.kind == Kind::Dir && self.state.contains(State::LISTED)).then_some(())?;
+        let at = self.load(word::RECORD_AUX_AT);
+        let bytes = usize::try_from(self.load(word::RECORD_AUX_BYTES)).ok()?;
+        let words = self.words.get(usize::try_from(at / 8).ok()?..)?;
+        if at.is_multiple_of(8) { Names::new(words, bytes) } else { None }
+    }
+
     pub(super) fn path_is(&self, path: &[u8]) -> bool {
         let name = self.at + word::RECORD_NAME;
         let word_count = path.len() / 8 + 1;
@@ -127,30 +196,16 @@ impl<'a> Record<'a> {
             })
     }
 
-    fn load(&self, number: usize) -> u64 {
+    /// The hash of the path; `None` if it does not lie in the table.
+    pub(super) fn path_hash(&self) -> Option<u64> {
+        let bytes = self.load(word::RECORD_PATH) as u32 as usize;
+        let name = self.words.get(self.at + word::RECORD_NAME..)?.get(..bytes / 8 + 1)?;
+        (bytes <= PATH_BYTES_MAX).then(|| hash::words(name.iter().map(|word| word.load(Ordering::Relaxed)), bytes))
+    }
+
+    pub(super) fn load(&self, number: usize) -> u64 {
         self.words[self.at + number].load(Ordering::Relaxed)
     }
-}
-
-/// The record number in the first slot with the hash's tag that `matches`.
-pub(super) fn find_slot(
-    words: &[AtomicU64],
-    base: usize,
-    count: u64,
-    hash: u64,
-    matches: impl Fn(usize) -> bool,
-) -> Option<usize> {
-    for probe in 0..PROBES_MAX.min(count) {
-        let slot = words[base + (hash.wrapping_add(probe) & (count - 1)) as usize].load(Ordering::Acquire);
-        if slot == 0 {
-            return None;
-        }
-        let record = slot as u32 as usize;
-        if (slot >> 32) as u32 == hash::tag(hash) && matches(record) {
-            return Some(record);
-        }
-    }
-    None
 }
 
 fn bytes_at(words: &[AtomicU64], at: u64, bytes: u64) -> Option<Vec<u8>> {

@@ -4,8 +4,10 @@ use alloc::vec::Vec;
 
 use thiserror::Error;
 
-use super::layout::{Geometry, Header, MAGIC, PROBES_MAX, State, VERSION, word};
-use super::reader::{Record, find_slot};
+use super::free::Free;
+use super::layout::{Geometry, Header, MAGIC, State, VERSION, word};
+use super::reader::Record;
+use super::slots::{Slots, VACATED};
 use super::{AtomicU64, Ordering};
 use crate::attr::{ATTR_WORDS, Attr, Kind};
 use crate::listing::Listing;
@@ -27,6 +29,9 @@ pub enum TableError {
     /// A record already says something else; an entry never changes once it is known.
     #[error("the entry is already known")]
     Known,
+    /// What is to be attached to is no table of this version and these sizes.
+    #[error("not a table of this version and these sizes")]
+    Foreign,
 }
 
 /// What can become known about a path.
@@ -49,12 +54,13 @@ pub enum Fact<'a> {
 /// Writes one table. `reserve(end)` must give memory to the bytes below `end` before it returns
 /// true; the writer never touches the heap beyond what it has reserved.
 pub struct Writer<'a, R> {
-    words: &'a [AtomicU64],
-    geometry: Geometry,
-    heap_used: u64,
-    records: u64,
-    inodes: u64,
-    reserve: R,
+    pub(super) words: &'a [AtomicU64],
+    pub(super) geometry: Geometry,
+    pub(super) heap_used: u64,
+    pub(super) free: Free,
+    pub(super) records: u64,
+    pub(super) inodes: u64,
+    pub(super) reserve: R,
 }
 
 impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
@@ -64,14 +70,15 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         if (words.len() as u64) * 8 < geometry.total_bytes() {
             return Err(TableError::TooSmall);
         }
-        let mut writer = Writer { words, geometry, heap_used: 0, records: 0, inodes: 0, reserve };
-        let slots_at = word::HEADER_WORDS as u64 * 8;
+        let free = Free::default();
+        let mut writer = Writer { words, geometry, heap_used: 0, free, records: 0, inodes: 0, reserve };
+        let slots_at = geometry.slots_at();
         writer.put(word::VERSION, VERSION);
         writer.put(word::TOTAL_BYTES, geometry.total_bytes());
         writer.put(word::GENERATION, header.generation);
         writer.put(word::SLOTS_AT, slots_at);
         writer.put(word::SLOT_COUNT, geometry.slot_count);
-        writer.put(word::INO_SLOTS_AT, slots_at + geometry.slot_count * 8);
+        writer.put(word::INO_SLOTS_AT, geometry.ino_slots_at());
         writer.put(word::INO_SLOT_COUNT, geometry.ino_slot_count);
         writer.put(word::HEAP_AT, geometry.heap_at());
         writer.put(word::STORE_DEV, u64::from(header.store_dev.0) | u64::from(header.store_dev.1) << 32);
@@ -86,7 +93,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
             writer.put(at, offset);
             writer.put(at + 1, bytes.len() as u64);
         }
-        writer.words[word::MAGIC].store(MAGIC, Ordering::Release);
+        writer.store(word::MAGIC, MAGIC, Ordering::Release);
         Ok(writer)
     }
 
@@ -120,7 +127,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         }
         let aux: Option<Vec<u8>> = match fact {
             Fact::Link(_, target) => Some(target.to_vec()),
-            Fact::Listing(_, listing) => Some(listing.to_blob()),
+            Fact::Listing(_, listing) => Some(listing.blob().to_vec()),
             _ => None,
         };
         if let Some(aux) = aux {
@@ -143,15 +150,15 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     /// Lets readers find `path` by the inode number of its copy in the store.
     pub fn index_inode(&mut self, path: &Path, ino: u64) -> Result<(), TableError> {
         let record = self.record(path)?;
-        let base = self.geometry.slot_count as usize + word::HEADER_WORDS;
-        if self.words[record + word::RECORD_STORE_INO].load(Ordering::Relaxed) == ino {
+        self.unindex(record, |indexed| indexed != ino);
+        self.put(record + word::RECORD_STORE_INO, ino);
+        if self.inodes().find(self.words, hash::inode(ino), |other| other == record).is_some() {
             return Ok(());
         }
         if self.inodes * 2 >= self.geometry.ino_slot_count {
             return Err(TableError::Full);
         }
-        self.put(record + word::RECORD_STORE_INO, ino);
-        self.insert(base, self.geometry.ino_slot_count, hash::inode(ino), record)?;
+        self.insert(self.inodes(), hash::inode(ino), record)?;
         self.inodes += 1;
         Ok(())
     }
@@ -159,13 +166,13 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     /// Undoes [`Writer::index_inode`]: the copy goes, and its inode number may name another file.
     pub fn forget_inode(&mut self, path: &Path) -> Result<(), TableError> {
         let record = self.record(path)?;
-        self.put(record + word::RECORD_STORE_INO, 0);
+        self.unindex(record, |_| true);
         Ok(())
     }
 
     /// Tells readers that no request will be answered any more.
     pub fn close(&mut self) {
-        self.words[word::SERVING].store(2, Ordering::Release);
+        self.store(word::SERVING, 2, Ordering::Release);
     }
 
     /// Bytes in use, the slots included.
@@ -180,52 +187,106 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
 
     fn record(&mut self, path: &Path) -> Result<usize, TableError> {
         let hash = hash::bytes(path.as_bytes());
-        let base = word::HEADER_WORDS;
-        let found = find_slot(self.words, base, self.geometry.slot_count, hash, |record| {
-            Record::at(self.words, record).is_some_and(|r| r.path_is(path.as_bytes()))
-        });
-        if let Some(record) = found {
+        if let Some(record) = self.find(path) {
             return Ok(record);
         }
         if self.records * 2 >= self.geometry.slot_count {
             return Err(TableError::Full);
         }
-        let path_words = path.as_bytes().len() / 8 + 1;
-        let at = self.allocate((word::RECORD_NAME + path_words) as u64 * 8)?;
+        let bytes = record_bytes(path.as_bytes().len() as u64);
+        let at = self.allocate(bytes)?;
         let record = at as usize / 8;
+        // The place may have held something else, or been begun by a writer that died.
+        (record..record + bytes as usize / 8).for_each(|word| self.put(word, 0));
         self.put(record + word::RECORD_PATH, path.as_bytes().len() as u64 | u64::from(hash::tag(hash)) << 32);
         self.put_words(record + word::RECORD_NAME, path.as_bytes());
-        self.insert(base, self.geometry.slot_count, hash, record)?;
-        self.records += 1;
-        self.put(word::RECORDS, self.records);
+        if let Err(error) = self.insert(self.paths(), hash, record) {
+            self.free.add(at, bytes);
+            return Err(error);
+        }
+        self.count_records(self.records + 1);
         Ok(record)
     }
 
-    fn insert(&self, base: usize, count: u64, hash: u64, record: usize) -> Result<(), TableError> {
-        for probe in 0..PROBES_MAX.min(count) {
-            let slot = &self.words[base + (hash.wrapping_add(probe) & (count - 1)) as usize];
-            if slot.load(Ordering::Relaxed) == 0 {
-                slot.store(u64::from(hash::tag(hash)) << 32 | record as u64, Ordering::Release);
-                return Ok(());
-            }
+    /// The record of a path that has one.
+    pub(super) fn find(&self, path: &Path) -> Option<usize> {
+        let is_it = |record| Record::at(self.words, record).is_some_and(|r| r.path_is(path.as_bytes()));
+        self.paths().find(self.words, hash::bytes(path.as_bytes()), is_it)
+    }
+
+    pub(super) fn paths(&self) -> Slots {
+        Slots { base: self.geometry.slots_at() as usize / 8, count: self.geometry.slot_count }
+    }
+
+    pub(super) fn inodes(&self) -> Slots {
+        Slots { base: self.geometry.ino_slots_at() as usize / 8, count: self.geometry.ino_slot_count }
+    }
+
+    fn insert(&self, slots: Slots, hash: u64, record: usize) -> Result<(), TableError> {
+        let is_free = |at: &usize| matches!(self.words[*at].load(Ordering::Relaxed), 0 | VACATED);
+        let at = slots.places(hash).find(is_free).ok_or(TableError::Full)?;
+        self.store(at, u64::from(hash::tag(hash)) << 32 | record as u64, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes the inode number of a record back, if there is one that `goes`.
+    pub(super) fn unindex(&mut self, record: usize, goes: impl Fn(u64) -> bool) {
+        let ino = self.words[record + word::RECORD_STORE_INO].load(Ordering::Relaxed);
+        if ino == 0 || !goes(ino) {
+            return;
         }
-        Err(TableError::Full)
+        self.put(record + word::RECORD_STORE_INO, 0);
+        if self.vacate(self.inodes(), hash::inode(ino), record) {
+            self.inodes -= 1;
+        }
+    }
+
+    /// Empties the slot that leads to `record`. Those behind it stay within reach, so the slot is only
+    /// marked, unless it ends a run.
+    pub(super) fn vacate(&self, slots: Slots, hash: u64, record: usize) -> bool {
+        let Some(mut at) = self.replace(slots, hash, record, VACATED) else { return false };
+        let load = |at: usize| self.words[at].load(Ordering::Relaxed);
+        while load(at) == VACATED && load(slots.after(at)) == 0 {
+            self.store(at, 0, Ordering::Release);
+            at = slots.before(at);
+        }
+        true
+    }
+
+    /// Puts something else into the slot that leads to `record`; where that is.
+    pub(super) fn replace(&self, slots: Slots, hash: u64, record: usize, by: u64) -> Option<usize> {
+        let slot = u64::from(hash::tag(hash)) << 32 | record as u64;
+        let at = slots.places(hash).find(|at| self.words[*at].load(Ordering::Relaxed) == slot)?;
+        self.store(at, by, Ordering::Release);
+        Some(at)
+    }
+
+    pub(super) fn count_records(&mut self, records: u64) {
+        self.records = records;
+        self.put(word::RECORDS, records);
     }
 
     fn state(&self, record: usize) -> (State, Kind, u16) {
         State::from_word(self.words[record + word::RECORD_STATE].load(Ordering::Relaxed))
     }
 
-    fn set_state(&self, record: usize, state: State, kind: Kind, errno: u16) {
-        self.words[record + word::RECORD_STATE].store(state.word(kind, errno), Ordering::Release);
+    pub(super) fn set_state(&self, record: usize, state: State, kind: Kind, errno: u16) {
+        self.store(record + word::RECORD_STATE, state.word(kind, errno), Ordering::Release);
     }
 
-    fn put(&self, at: usize, value: u64) {
-        self.words[at].store(value, Ordering::Relaxed);
+    pub(super) fn put(&self, at: usize, value: u64) {
+        self.store(at, value, Ordering::Relaxed);
     }
 
-    fn put_bytes(&mut self, bytes: &[u8]) -> Result<u64, TableError> {
-        let at = self.allocate((bytes.len() as u64 / 8 + 1) * 8)?;
+    /// Every store of the writer.
+    pub(super) fn store(&self, at: usize, value: u64, order: Ordering) {
+        #[cfg(all(test, not(loom)))]
+        super::attach::tests::before_store();
+        self.words[at].store(value, order);
+    }
+
+    pub(super) fn put_bytes(&mut self, bytes: &[u8]) -> Result<u64, TableError> {
+        let at = self.allocate(aux_bytes(bytes.len() as u64))?;
         self.put_words(at as usize / 8, bytes);
         Ok(at)
     }
@@ -242,6 +303,9 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<u64, TableError> {
+        if let Some(at) = self.free.take(bytes) {
+            return Ok(at);
+        }
         let end = self.heap_used + bytes;
         if end > self.geometry.heap_bytes {
             return Err(TableError::Full);
@@ -251,7 +315,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
             return Err(TableError::NoMemory);
         }
         self.heap_used = end;
-        self.words[word::HEAP_USED].store(end, Ordering::Relaxed);
+        self.put(word::HEAP_USED, end);
         Ok(at)
     }
 }
@@ -260,6 +324,16 @@ impl<R> core::fmt::Debug for Writer<'_, R> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Writer").field("records", &self.records).field("heap_used", &self.heap_used).finish()
     }
+}
+
+/// Heap bytes of a record whose path has so many.
+pub(super) fn record_bytes(path: u64) -> u64 {
+    (word::RECORD_NAME as u64 + path / 8 + 1) * 8
+}
+
+/// Heap bytes of a listing, a link's target or a header's string of so many, with its NUL.
+pub(super) fn aux_bytes(bytes: u64) -> u64 {
+    (bytes / 8 + 1) * 8
 }
 
 const _: () = assert!(listing::LISTING_NAMES_MAX < u32::MAX as usize);

@@ -1,6 +1,10 @@
 //! A directory that stands for a shared file system, a store of its own, and an audit library that
 //! does nothing: what `headwater run` needs.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
+pub mod running;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,6 +58,7 @@ impl Site {
             command.env_remove(name);
         }
         command.env("HEADWATER_LIBDIR", self.path("lib")).env("HEADWATER_STORE", self.path("store"));
+        command.env("HEADWATER_VIA", "audit");
         command.current_dir(self.path("work")).arg("run").args(words);
         command
     }
@@ -93,6 +98,39 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Compiles a C program of `tests/programs/` to `to`.
+pub fn compile(source: &str, flags: &[&str], to: &Path) {
+    let mut compiler = Command::new("cc");
+    compiler.arg("-Wall").arg("-o").arg(to).arg(program_source(source)).args(flags);
+    assert!(compiler.status().unwrap().success(), "{source}");
+}
+
+/// The source of a program of `tests/programs/`.
+pub fn program_source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+/// True if this user can make the namespaces that `--via namespace` needs; says so if not.
+pub fn has_namespaces() -> bool {
+    let doctor = Command::new(env!("CARGO_BIN_EXE_headwater")).args(["doctor", "--json"]).output().unwrap();
+    let findings: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let can = findings["mechanisms"]["namespace"] == true;
+    !skipped((!can).then_some("this user can make no namespace"))
+}
+
+/// The mechanisms that can be had here and leave a program's paths as they are.
+pub fn mechanisms() -> &'static [&'static str] {
+    if has_namespaces() { &["audit", "namespace"] } else { &["audit"] }
+}
+
+/// Says why a test can't run here, if it can't.
+pub fn skipped(reason: Option<&str>) -> bool {
+    if let Some(reason) = reason {
+        println!("skipped: {reason}");
+    }
+    reason.is_some()
 }
 
 pub fn text(bytes: &[u8]) -> String {

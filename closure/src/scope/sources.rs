@@ -85,6 +85,12 @@ const VARIABLES: &[(&str, &str, Holds)] = &[
     ("QT_PLUGIN_PATH", ":", Holds::Directories),
 ];
 
+/// The variables that say where code comes from, each with the characters that separate its parts;
+/// none if it has one part.
+pub fn search_variables() -> impl Iterator<Item = (&'static str, &'static str)> {
+    VARIABLES.iter().map(|&(name, separators, _)| (name, separators))
+}
+
 /// Every directory that the code of `program` may come from; they need not exist.
 pub fn candidates(program: &Path, world: World<'_>) -> Vec<Candidate> {
     let mut found = Found { world, candidates: Vec::new(), programs: HashSet::new() };
@@ -215,9 +221,7 @@ impl Found<'_> {
 fn script_interpreter(file: &mut File) -> Option<Vec<OsString>> {
     let mut start = Vec::new();
     file.take(TEXT_BYTES_MAX).read_to_end(&mut start).ok()?;
-    let line = start.strip_prefix(b"#!")?.split(|&b| b == b'\n').next()?;
-    let words = line.split(|b| b.is_ascii_whitespace()).filter(|w| !w.is_empty());
-    Some(words.map(|w| OsStr::from_bytes(w).to_owned()).collect())
+    program::script_words(&start)
 }
 
 fn read_text(file: File) -> Option<String> {

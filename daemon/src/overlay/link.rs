@@ -19,9 +19,9 @@ use crate::config::{SessionId, SessionKey};
 /// Messages and chunks that wait for one peer.
 const QUEUE_MAX: usize = 1 << 18;
 /// Plaintext that is gathered before it is encrypted, in bytes; one frame may exceed it.
-const GATHER_BYTES: usize = 64 << 10;
+const GATHER_BYTES: usize = 128 << 10;
 /// Bytes that one call receives.
-const RECEIVE_BYTES: usize = 64 << 10;
+const RECEIVE_BYTES: usize = 256 << 10;
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
 
@@ -41,6 +41,8 @@ pub(crate) enum Outgoing {
     Message(Message),
     /// Content, to be read from the store when its turn comes.
     Chunk(ChunkOut),
+    /// What was content and is not to be sent any more.
+    Nothing,
 }
 
 /// A piece of content to be sent.
@@ -48,6 +50,7 @@ pub(crate) enum Outgoing {
 pub(crate) struct ChunkOut {
     pub(crate) transfer: TransferId,
     pub(crate) path: headwater_abi::Path,
+    pub(crate) block: Option<u32>,
     pub(crate) position: u64,
     pub(crate) offset: u64,
     pub(crate) bytes: u32,
@@ -88,6 +91,7 @@ pub(crate) enum Received {
 pub(crate) struct Traffic {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
+    pub(crate) bytes_received: u64,
 }
 
 /// A connection.
@@ -101,6 +105,8 @@ pub(crate) struct Link {
     pub(crate) opened_at: Time,
     pub(crate) heard_at: Time,
     pub(crate) spoke_at: Time,
+    /// Bytes received that have not been counted yet.
+    pub(crate) bytes_received: u64,
     noise: Noise,
     is_connecting: bool,
     ciphertext: Buffer,
@@ -136,6 +142,7 @@ impl Link {
             opened_at: now,
             heard_at: now,
             spoke_at: now,
+            bytes_received: 0,
             noise,
             is_connecting: false,
             ciphertext: Buffer::default(),
@@ -154,6 +161,15 @@ impl Link {
         }
         self.queue.push_back(outgoing);
         Ok(())
+    }
+
+    /// Sends no content of paths that are `left_out`, though that was to be sent. It counts as sent.
+    pub(crate) fn drop_content(&mut self, left_out: &dyn Fn(&headwater_abi::Path) -> bool) {
+        for outgoing in &mut self.queue {
+            if matches!(outgoing, Outgoing::Chunk(chunk) if left_out(&chunk.path)) {
+                *outgoing = Outgoing::Nothing;
+            }
+        }
     }
 
     /// The next thing that has been received; `None` if the socket has no more.
@@ -247,6 +263,10 @@ impl Link {
         {
             match outgoing {
                 Outgoing::Message(message) => drop(put_frame(scratch, &message, 0)),
+                Outgoing::Nothing => {
+                    self.chunks_sending += 1;
+                    continue;
+                }
                 Outgoing::Chunk(chunk) => {
                     self.chunks_sending += 1;
                     let ChunkOut { transfer, position, .. } = chunk;
@@ -302,6 +322,7 @@ impl Link {
             Ok(0) => Err(LinkError::Closed),
             Ok(bytes) => {
                 self.ciphertext.filled(bytes);
+                self.bytes_received += bytes as u64;
                 self.heard_at = now;
                 Ok(true)
             }

@@ -168,7 +168,9 @@ impl Links {
             }
             let token = self.readable.pop_front()?;
             let Some(link) = self.links.get_mut(&token) else { continue };
-            match link.receive(&self.identity, now) {
+            let received = link.receive(&self.identity, now);
+            self.traffic.bytes_received += std::mem::take(&mut link.bytes_received);
+            match received {
                 Ok(None) => drop(self.writable.insert(token)),
                 Err(error) => self.drop_link(now, token, &error),
                 Ok(Some(Received::Up(rank))) => {
@@ -195,6 +197,14 @@ impl Links {
         match link.send(outgoing) {
             Ok(()) => drop(self.writable.insert(token)),
             Err(error) => self.drop_link(now, token, &error),
+        }
+    }
+
+    /// Sends no content of paths that are `left_out`; see [`Link::drop_content`].
+    pub(crate) fn drop_content(&mut self, left_out: &dyn Fn(&headwater_abi::Path) -> bool) {
+        for (token, link) in &mut self.links {
+            link.drop_content(left_out);
+            self.writable.insert(*token);
         }
     }
 

@@ -168,7 +168,7 @@ fn a_slow_peer_costs_no_memory_and_its_chunks_are_not_reported_sent() {
     for number in 0..count {
         let path = headwater_abi::Path::root();
         let position = number * u64::from(bytes);
-        let chunk = ChunkOut { transfer: TransferId(1), path, position, offset: position, bytes };
+        let chunk = ChunkOut { transfer: TransferId(1), path, block: None, position, offset: position, bytes };
         pair.link.send(Outgoing::Chunk(chunk)).unwrap();
     }
     let sent = flush(&mut pair.link);

@@ -13,7 +13,15 @@ use crate::store::Store;
 /// What arrives from whom.
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
-    files: HashMap<(Rank, TransferId), (Path, FileHead)>,
+    files: HashMap<(Rank, TransferId), Expected>,
+}
+
+/// A file that arrives, or a block of it.
+#[derive(Debug)]
+struct Expected {
+    path: Path,
+    block: Option<u32>,
+    head: FileHead,
 }
 
 /// What became of a message's content.
@@ -32,19 +40,19 @@ pub(crate) enum ArrivalError {
     #[error("a chunk lies outside of its file's content")]
     OutOfRange,
     /// The store has no room, or worse.
-    #[error("{1}")]
-    Store(Path, io::Error),
+    #[error("{2}")]
+    Store(Path, Option<u32>, io::Error),
 }
 
 impl Transfers {
     /// A peer will send this.
-    pub(crate) fn expect(&mut self, from: Rank, transfer: TransferId, path: Path, head: FileHead) {
-        self.files.insert((from, transfer), (path, head));
+    pub(crate) fn expect(&mut self, from: Rank, transfer: TransferId, path: Path, block: Option<u32>, head: FileHead) {
+        self.files.insert((from, transfer), Expected { path, block, head });
     }
 
-    /// Nothing more of this path is wanted.
-    pub(crate) fn forget(&mut self, path: &Path) {
-        self.files.retain(|_, (of, _)| of != path);
+    /// Nothing more of this file, or of this block, is wanted.
+    pub(crate) fn forget(&mut self, path: &Path, block: Option<u32>) {
+        self.files.retain(|_, expected| expected.path != *path || expected.block != block);
     }
 
     /// Nothing more comes from this peer.
@@ -68,12 +76,14 @@ impl Transfers {
             }
             _ => return Ok(Arrival::Stored),
         };
-        let Some((path, head)) = self.files.get(&(from, transfer)) else { return Ok(Arrival::Unwanted) };
+        let Some(Expected { path, block, head }) = self.files.get(&(from, transfer)) else {
+            return Ok(Arrival::Unwanted);
+        };
         let Some((offset, in_range)) = head.locate(position) else { return Err(ArrivalError::OutOfRange) };
         if bytes.len() as u64 > in_range {
             return Err(ArrivalError::OutOfRange);
         }
-        store.write(path, bytes, offset).map_err(|error| ArrivalError::Store(path.clone(), error))?;
+        store.write(path, *block, bytes, offset).map_err(|error| ArrivalError::Store(path.clone(), *block, error))?;
         if position + bytes.len() as u64 == head.content_bytes() {
             self.files.remove(&(from, transfer));
         }
@@ -94,9 +104,9 @@ mod tests {
         let (path, from, transfer) = (Path::new(b"/f").unwrap(), Rank(0), TransferId(7));
         let attr = Attr { size: 100, ..Attr::default() };
         let head = FileHead { attr, format: 0, ranges: [(0, 10), (50, 10)].into(), whole: false };
-        store.incoming(&path).create(100).unwrap();
+        store.incoming(&path).create(&head).unwrap();
         let mut transfers = Transfers::default();
-        transfers.expect(from, transfer, path.clone(), head);
+        transfers.expect(from, transfer, path.clone(), None, head);
         let mut arrive = |rank, position, bytes: &[u8]| {
             let message = Message::Chunk { transfer, position, bytes: bytes.len() as u32 };
             transfers.arrived(&store, rank, &message, bytes)
@@ -108,7 +118,7 @@ mod tests {
         assert!(matches!(arrive(from, 10, b"abcdefghij"), Ok(Arrival::Stored)));
         assert!(matches!(arrive(from, 0, b"again"), Ok(Arrival::Unwanted)), "it is complete");
         let mut content = [0; 100];
-        store.read(&path, &mut content, 0).unwrap();
+        store.read(&path, None, &mut content, 0).unwrap();
         assert_eq!(
             (&content[..10], &content[10..50], &content[50..60]),
             (&b"0123456789"[..], &[0; 40][..], &b"abcdefghij"[..])

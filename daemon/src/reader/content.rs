@@ -26,51 +26,70 @@ struct Copy<'a> {
     order: &'a FileOrder,
     head: &'a FileHead,
     source: &'a File,
-    target: &'a File,
+    /// `None` if the content is gathered in memory.
+    target: Option<&'a File>,
 }
 
 impl Reader {
-    /// Copies a file's content to where the order says, and returns how many bytes it is once the
-    /// file is known to have stayed the same meanwhile. `tell` hears of each step before that.
-    /// `buffer` is kept for the next file.
+    /// Copies a file's content to where the order says, and returns the last news of it once the file is
+    /// known to have stayed the same meanwhile. `tell` hears of each step before that, if there are
+    /// several. `buffer` is kept for the next file.
     pub(super) fn file(
         &self,
         order: &FileOrder,
         buffer: &mut Vec<u8>,
         tell: &mut dyn FnMut(FileNews),
-    ) -> Result<u64, FileError> {
+    ) -> Result<FileNews, FileError> {
         let original = FileError::Original;
-        let source = self.retried(|| self.open_file(&order.path)).map_err(original)?;
-        self.files_read.fetch_add(1, Ordering::Relaxed);
-        let attr = self.attr(&source, b"").map_err(original)?;
+        let source = self.source(order).map_err(original)?;
+        let attr = self.attr(&*source, b"").map_err(original)?;
         match attr.kind() {
             Kind::File => {}
             Kind::Dir => return Err(original(Errno::ISDIR)),
             _ => return Err(original(Errno::INVAL)),
         }
-        fcntl_setfl(&source, OFlags::empty()).map_err(original)?;
+        if order.have.as_ref().is_some_and(|have| !is_same_version(&have.attr, &attr)) {
+            self.sources.forget(&order.path);
+            return Err(changed(&order.path));
+        }
         if attr.size > READ_BYTES as u64 / 2 {
             // Twice the readahead, hence half as many questions to the server.
             let _ = fadvise(&source, 0, None, Advice::Sequential);
         }
-        if order.have.as_ref().is_some_and(|have| !is_same_version(&have.attr, &attr)) {
-            return Err(changed(&order.path));
-        }
-        let source = File::from(source);
-        buffer.resize(READ_BYTES.min(attr.size.try_into().unwrap_or(READ_BYTES)), 0);
-        // What is there already need not be read to know what it is.
-        let prefix = if order.have.is_some() { &mut [] } else { &mut buffer[..] };
+        let bytes = READ_BYTES.min(attr.size.try_into().unwrap_or(READ_BYTES));
+        buffer.resize(buffer.len().max(bytes), 0);
+        let prefix_bytes = if is_known(order) { 0 } else { bytes };
+        let prefix = &mut buffer[..prefix_bytes];
         self.read(&source, prefix, 0, &order.path)?;
         let head = self.head(order, &source, attr, prefix);
-        let prefix_bytes = prefix.len() as u64;
-        let target = order.incoming.create(attr.size).map_err(|error| refused(order, &error))?;
-        tell(FileNews::Opened(head.clone()));
-        Copy { reader: self, order, head: &head, source: &source, target: &target }.run(buffer, prefix_bytes, tell)?;
-        let after = self.version(&source).map_err(original)?;
+        let head = order.block().map_or(Some(head.clone()), |number| head.block(number));
+        let Some(head) = head else { return Err(original(Errno::INVAL)) };
+        order.incoming.create(&head).map_err(|error| refused(order, &error))?;
+        let target = if order.incoming.is_small() { Ok(None) } else { order.incoming.open().map(Some) };
+        let target = target.map_err(|error| refused(order, &error))?;
+        let is_short = head.content_bytes() <= READ_BYTES as u64;
+        if !is_short {
+            tell(FileNews::Opened(head.clone()));
+        }
+        let copy = Copy { reader: self, order, head: &head, source: &source, target: target.as_ref() };
+        copy.run(buffer, prefix_bytes as u64, tell)?;
+        let after = self.version(&*source).map_err(original)?;
         if !is_same_version(&attr, &after) {
+            self.sources.forget(&order.path);
             return Err(changed(&order.path));
         }
-        Ok(head.content_bytes())
+        Ok(if is_short { FileNews::All(head) } else { FileNews::Read(head.content_bytes()) })
+    }
+
+    /// The file, open. One that is read in blocks stays so.
+    fn source(&self, order: &FileOrder) -> Result<Arc<File>, Errno> {
+        let open = || {
+            let source = self.retried(|| self.open_file(&order.path))?;
+            self.files_read.fetch_add(1, Ordering::Relaxed);
+            fcntl_setfl(&source, OFlags::empty())?;
+            Ok(File::from(source))
+        };
+        if order.block().is_some() { self.sources.get(&order.path, open) } else { open().map(Arc::new) }
     }
 
     fn open_file(&self, path: &Path) -> Result<OwnedFd, Errno> {
@@ -99,18 +118,19 @@ impl Reader {
         Ok(())
     }
 
-    /// What the content looks like, where `prefix` is how it begins.
+    /// What the content looks like, where `prefix` is how it begins, or empty if that is known or of
+    /// no matter.
     fn head(&self, order: &FileOrder, source: &File, attr: Attr, prefix: &[u8]) -> FileHead {
         let object = elf::inspect(prefix, attr.size);
         let mut format = State::from_bits_truncate(order.have.as_ref().map_or(0, |have| have.format));
-        if order.have.is_none() {
+        if !is_known(order) {
             format.set(State::NATIVE_OBJECT, object.as_ref().is_some_and(|object| object.native));
             format.set(State::SCRIPT, prefix.starts_with(b"#!"));
         }
         // Only these are ever executed from the store; a library with mode 0755 costs no question.
         let is_program = match &object {
             Some(object) => object.has_interpreter,
-            None => order.have.is_some() || format.contains(State::SCRIPT),
+            None => begins_in_store(order) || format.contains(State::SCRIPT),
         };
         let all = if attr.size > 0 { vec![(0, attr.size)] } else { Vec::new() };
         let ranges: Arc<[(u64, u64)]> = match object {
@@ -167,7 +187,7 @@ impl Copy<'_> {
                 }
             };
             position += bytes;
-            if position < content_bytes {
+            if position < content_bytes && content_bytes > READ_BYTES as u64 {
                 tell(FileNews::Read(position));
             }
         }
@@ -178,7 +198,11 @@ impl Copy<'_> {
         if self.order.incoming.is_given_up() {
             return Err(FileError::GivenUp);
         }
-        self.target.write_all_at(bytes, offset).map_err(|error| refused(self.order, &error))
+        let result = match self.target {
+            Some(target) => target.write_all_at(bytes, offset),
+            None => self.order.incoming.write(bytes, offset),
+        };
+        result.map_err(|error| refused(self.order, &error))
     }
 
     /// How many bytes from `offset` the store holds already, if any.
@@ -197,13 +221,24 @@ impl Copy<'_> {
     }
 }
 
+/// Whether the reader need not look at how the file begins: that is in the store, and what follows from
+/// it is known; or another block than the first is to be read.
+fn is_known(order: &FileOrder) -> bool {
+    begins_in_store(order) || order.block().is_some_and(|number| number > 0)
+}
+
+fn begins_in_store(order: &FileOrder) -> bool {
+    let first = order.have.as_ref().and_then(|have| have.ranges.first());
+    first.is_some_and(|&(offset, _)| offset == 0)
+}
+
 fn is_same_version(before: &Attr, after: &Attr) -> bool {
     let version = |attr: &Attr| (attr.dev_major, attr.dev_minor, attr.ino, attr.size, attr.mtime);
     version(before) == version(after)
 }
 
 fn changed(path: &Path) -> FileError {
-    tracing::warn!(%path, "a file changed while the session reads it; its processes use the original. Files in the scope must stay as they are during a session: name changing ones with --exclude");
+    tracing::debug!(%path, "not the file that was seen before");
     FileError::Original(Errno::STALE)
 }
 
@@ -235,7 +270,7 @@ mod tests {
 
         fn order(&self, name: &str) -> FileOrder {
             let path = Path::new(self.dir.path().join(name).as_os_str().as_encoded_bytes()).unwrap();
-            let incoming = Arc::new(Incoming::new(1, self.dir.path().join("copy"), None));
+            let incoming = Arc::new(Incoming::new(1, None, self.dir.path().join("copy")));
             FileOrder { path, aspect: Aspect::Whole, have: None, execute: false, incoming }
         }
 
@@ -252,10 +287,10 @@ mod tests {
         let mut tell = |news| match news {
             FileNews::Opened(head) => assert_eq!((head.whole, head.content_bytes()), (true, content.len() as u64)),
             FileNews::Read(position) => positions.push(position as usize),
-            FileNews::Failed(error) => panic!("{error:?}"),
+            other => panic!("{other:?}"),
         };
         let total = fixture.reader.file(&fixture.order("f"), &mut Vec::new(), &mut tell);
-        assert_eq!(total, Ok(content.len() as u64));
+        assert!(matches!(total, Ok(FileNews::Read(total)) if total == content.len() as u64), "{total:?}");
         assert_eq!(positions, [READ_BYTES, READ_BYTES * 2, READ_BYTES * 3]);
         assert!(fixture.copy() == content);
         let counts = fixture.reader.counts();
@@ -266,15 +301,15 @@ mod tests {
     fn a_file_that_changes_meanwhile_is_not_served() {
         for change in [
             |file: &File| file.set_len(3),
-            |file: &File| file.set_len(20),
+            |file: &File| file.set_len(1 << 20),
             |file: &File| file.set_modified(std::time::UNIX_EPOCH),
         ] {
-            let fixture = Fixture::new(b"0123456789");
+            let fixture = Fixture::new(&vec![1; READ_BYTES + 10]);
             let order = fixture.order("f");
             let original = File::options().write(true).open(fixture.dir.path().join("f")).unwrap();
             let mut tell = |_| change(&original).unwrap();
             let result = fixture.reader.file(&order, &mut Vec::new(), &mut tell);
-            assert_eq!(result, Err(FileError::Original(Errno::STALE)));
+            assert_eq!(result.unwrap_err(), FileError::Original(Errno::STALE));
         }
     }
 
@@ -288,7 +323,7 @@ mod tests {
             [("d", Errno::ISDIR), ("fifo", Errno::INVAL), ("link", Errno::LOOP), ("absent", Errno::NOENT)]
         {
             let result = fixture.reader.file(&fixture.order(name), &mut Vec::new(), &mut |_| ());
-            assert_eq!(result, Err(FileError::Original(errno)), "{name}");
+            assert_eq!(result.unwrap_err(), FileError::Original(errno), "{name}");
         }
     }
 
@@ -301,7 +336,8 @@ mod tests {
                 order.incoming.give_up().unwrap();
             }
         };
-        assert_eq!(fixture.reader.file(&order, &mut Vec::new(), &mut tell), Err(FileError::GivenUp));
+        let result = fixture.reader.file(&order, &mut Vec::new(), &mut tell);
+        assert_eq!(result.unwrap_err(), FileError::GivenUp);
         assert_eq!(fixture.reader.counts().bytes_read, 2 * READ_BYTES as u64);
     }
 }

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use headwater_abi::listing::{LISTING_BYTES_MAX, LISTING_NAMES_MAX};
-use headwater_abi::wire::Fact;
-use headwater_abi::{Attr, Kind, Listing, Name, Path};
+use headwater_abi::listing::Builder;
+use headwater_abi::wire::{Detail, Fact};
+use headwater_abi::{Attr, Kind, Name, Path};
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 use rustix::io::Errno;
 
@@ -25,6 +25,15 @@ impl Reader {
     /// All names of the directory `path`; or what the path is, if it is no directory.
     pub(super) fn listing(&self, path: &Path) -> Fact {
         self.retried(|| self.try_listing(path)).unwrap_or_else(fact_of)
+    }
+
+    /// What these names of the directory `path` are, without those that could not be examined.
+    pub(super) fn details(&self, path: &Path, names: Vec<Box<[u8]>>) -> Vec<Detail> {
+        let detail = |name: Box<[u8]>| {
+            let fact = self.entry(&path.join(&name)?);
+            matches!(fact, Fact::Attr(_) | Fact::Link(..)).then_some(Detail { name, fact })
+        };
+        names.into_iter().filter_map(detail).collect()
     }
 
     fn try_entry(&self, path: &Path) -> Result<Fact, Errno> {
@@ -73,7 +82,7 @@ impl Reader {
     fn names(&self, path: &Path, directory: &OwnedFd, attr: Attr) -> Fact {
         let mut buffer = vec![MaybeUninit::uninit(); LISTING_READ_BYTES];
         let mut entries = RawDir::new(directory, &mut buffer);
-        let (mut names, mut bytes) = (Vec::new(), 0);
+        let mut names = Builder::default();
         loop {
             if entries.is_buffer_empty() {
                 self.count_operation();
@@ -86,15 +95,12 @@ impl Reader {
                     return Fact::Unlistable(attr);
                 }
             };
-            let name: Box<[u8]> = entry.file_name().to_bytes().into();
-            bytes += name.len() + 1;
-            if names.len() == LISTING_NAMES_MAX || bytes > LISTING_BYTES_MAX {
+            let (ino, d_type, name) = (entry.ino(), d_type(entry.file_type()), entry.file_name().to_bytes());
+            if !names.push(Name { ino, d_type, name }) {
                 return Fact::Unlistable(attr);
             }
-            names.push(Name { ino: entry.ino(), d_type: d_type(entry.file_type()), name });
         }
-        names.shrink_to_fit();
-        Fact::Listing(attr, Arc::new(Listing { names }))
+        Fact::Listing(attr, names.finish())
     }
 
     /// The `O_PATH` descriptor of a directory that is known to be one.

@@ -7,20 +7,22 @@ mod content;
 mod directories;
 mod facts;
 mod pool;
+mod sources;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use headwater_abi::wire::{Aspect, Fact, FileHead};
+use headwater_abi::wire::{Aspect, Detail, Fact, FileHead};
 use headwater_abi::{Attr, Path};
 use rustix::fs::{AtFlags, Statx, StatxFlags, statx};
 use rustix::io::Errno;
 
 use self::directories::Directories;
 pub(crate) use self::pool::Pool;
+use self::sources::Sources;
 use crate::report::SharedFs;
 use crate::store::Incoming;
 
@@ -34,6 +36,8 @@ pub(crate) enum Order {
     Entry(Path),
     /// A directory's names.
     Listing(Path),
+    /// What these names of a directory are.
+    Details(Path, Vec<Box<[u8]>>),
     /// A file's content.
     File(FileOrder),
 }
@@ -50,12 +54,24 @@ pub(crate) struct FileOrder {
     pub(crate) incoming: Arc<Incoming>,
 }
 
+impl FileOrder {
+    /// The block that is to be read; `None` if it is the file in one piece.
+    pub(crate) fn block(&self) -> Option<u32> {
+        match self.aspect {
+            Aspect::Block(number) => Some(number),
+            _ => None,
+        }
+    }
+}
+
 /// News of an [`Order`].
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it lives for one call; boxing would cost more")]
 pub(crate) enum News {
     /// The answer to an order for an entry or a listing.
     Fact(Path, Aspect, Fact),
+    /// The answer to an order for details.
+    Details(Path, Vec<Detail>),
     /// A step of an order for content.
     File(FileOrder, FileNews),
 }
@@ -67,6 +83,8 @@ pub(crate) enum FileNews {
     Opened(FileHead),
     /// The bytes up to this position of its content are in the store.
     Read(u64),
+    /// It was opened, and all of its content is in the store.
+    All(FileHead),
     /// It ended early.
     Failed(FileError),
 }
@@ -90,6 +108,8 @@ pub(crate) type Opened = HashMap<Path, OwnedFd>;
 struct Reader {
     directories: Directories,
     opened: Mutex<Opened>,
+    /// Files that are read in blocks.
+    sources: Sources,
     files_read: AtomicU64,
     directories_read: AtomicU64,
     bytes_read: AtomicU64,
@@ -110,6 +130,12 @@ impl Reader {
             bytes_read: load(&self.bytes_read),
             operations: load(&self.operations),
         }
+    }
+
+    fn look_anew(&self) {
+        self.directories.forget();
+        self.sources.forget_all();
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn count_operation(&self) {
@@ -154,7 +180,7 @@ impl Reader {
     }
 }
 
-fn attr_of(statx: &Statx) -> Attr {
+pub(crate) fn attr_of(statx: &Statx) -> Attr {
     Attr {
         mode: statx.stx_mode.into(),
         nlink: statx.stx_nlink,

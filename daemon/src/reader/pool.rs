@@ -2,7 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use headwater_abi::wire::Aspect;
@@ -18,6 +19,9 @@ const STACK_BYTES: usize = 256 << 10;
 /// News that wait for the event loop; a reader that is further ahead waits.
 const NEWS_MAX: usize = 256;
 
+/// How long news may wait for more while there is more to do, before the event loop is woken.
+const NEWS_WAIT_MAX: Duration = Duration::from_micros(300);
+
 /// Takes orders and tells news. Threads are started as orders come, so a rank that is no reader has
 /// none.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub(crate) struct Pool {
     reader: Arc<Reader>,
     /// Unbounded, because the node bounds what it orders.
     orders: Sender<Order>,
+    /// Orders that have not been handed out: see [`Pool::hand_out`].
+    pending: Vec<Order>,
     worker: Worker,
     news: Receiver<News>,
     threads: usize,
@@ -36,6 +42,8 @@ struct Worker {
     orders: Receiver<Order>,
     news: Sender<News>,
     waker: Arc<Waker>,
+    /// True once the event loop has been woken and has not looked for news since.
+    is_told: Arc<AtomicBool>,
     /// Orders that have not been answered to their end.
     open_orders: Arc<AtomicUsize>,
 }
@@ -47,12 +55,27 @@ impl Pool {
         let (orders, orders_out) = unbounded();
         let (news_in, news) = bounded(NEWS_MAX);
         let open_orders = Arc::default();
-        let worker = Worker { reader: Arc::clone(&reader), orders: orders_out, news: news_in, waker, open_orders };
-        Pool { reader, orders, worker, news, threads: 0 }
+        let is_told = Arc::default();
+        let worker =
+            Worker { reader: Arc::clone(&reader), orders: orders_out, news: news_in, waker, is_told, open_orders };
+        Pool { reader, orders, pending: Vec::new(), worker, news, threads: 0 }
     }
 
-    /// Has `order` done. Fails if there is no thread and none can be started.
-    pub(crate) fn order(&mut self, order: Order) -> io::Result<()> {
+    /// Takes an order, to be handed out with others.
+    pub(crate) fn order(&mut self, order: Order) {
+        self.pending.push(order);
+    }
+
+    /// Has the orders done that were taken: several at a time, since threads that are at work need not
+    /// be woken. Fails if there is no thread and none can be started.
+    pub(crate) fn hand_out(&mut self) -> io::Result<()> {
+        for order in std::mem::take(&mut self.pending) {
+            self.send(order)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, order: Order) -> io::Result<()> {
         let open_orders = self.worker.open_orders.fetch_add(1, Ordering::Relaxed);
         if open_orders >= self.threads && self.threads < THREADS_MAX {
             let worker = self.worker.clone();
@@ -68,12 +91,20 @@ impl Pool {
 
     /// The next piece of news, if there is one.
     pub(crate) fn news(&self) -> Option<News> {
+        // Before the look, so that what comes after it is told of.
+        self.worker.is_told.store(false, Ordering::SeqCst);
         self.news.try_recv().ok()
     }
 
     /// True if there is news.
     pub(crate) fn has_news(&self) -> bool {
         !self.news.is_empty()
+    }
+
+    /// Forgets directories that were looked up, and files that were open from the start: they may have
+    /// been replaced.
+    pub(crate) fn look_anew(&self) {
+        self.reader.look_anew();
     }
 
     /// What has been done so far.
@@ -91,20 +122,38 @@ impl Drop for Pool {
 
 impl Worker {
     fn run(self) {
-        let mut buffer = Vec::new();
-        while let Ok(order) = self.orders.recv() {
+        let (mut buffer, mut untold) = (Vec::new(), None);
+        while let Some(order) = self.next(&mut untold) {
             if self.reader.stopping.load(Ordering::Relaxed) {
                 return;
             }
+            let began = Instant::now();
             let last = self.perform(order, &mut buffer);
             // First, so that who hears the news finds this thread free.
             self.open_orders.fetch_sub(1, Ordering::Relaxed);
-            if let Some(news) = last
-                && !self.tell(news)
-            {
+            let Some(news) = last else { continue };
+            if self.news.send(news).is_err() {
                 return;
             }
+            // What took long is told at once; the next one may take as long.
+            if untold.get_or_insert(began).elapsed() >= NEWS_WAIT_MAX {
+                untold = None;
+                if !self.wake() {
+                    return;
+                }
+            }
         }
+    }
+
+    /// The next order. Before this thread waits for one, it tells what it has not told.
+    fn next(&self, untold: &mut Option<Instant>) -> Option<Order> {
+        if let Ok(order) = self.orders.try_recv() {
+            return Some(order);
+        }
+        if untold.take().is_some() && !self.wake() {
+            return None;
+        }
+        self.orders.recv().ok()
     }
 
     /// The last news of the order, if anybody wants to know.
@@ -118,12 +167,16 @@ impl Worker {
                 let fact = self.reader.listing(&path);
                 Some(News::Fact(path, Aspect::Listing, fact))
             }
+            Order::Details(path, names) => {
+                let details = self.reader.details(&path, names);
+                Some(News::Details(path, details))
+            }
             Order::File(order) => {
                 let mut tell = |news| {
                     self.tell(News::File(order.clone(), news));
                 };
                 let news = match self.reader.file(&order, buffer, &mut tell) {
-                    Ok(position) => FileNews::Read(position),
+                    Ok(news) => news,
                     Err(FileError::GivenUp) => {
                         // The file may have been made after it was given up.
                         if !order.incoming.is_in_place() {
@@ -140,6 +193,10 @@ impl Worker {
 
     /// False once nobody listens.
     fn tell(&self, news: News) -> bool {
-        self.news.send(news).is_ok() && self.waker.wake().is_ok()
+        self.news.send(news).is_ok() && self.wake()
+    }
+
+    fn wake(&self) -> bool {
+        self.is_told.swap(true, Ordering::SeqCst) || self.waker.wake().is_ok()
     }
 }

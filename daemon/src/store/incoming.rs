@@ -1,66 +1,171 @@
-//! A file of the store that is being written.
+//! Content that is being written.
 
 use std::fs::{File, FileTimes, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Where content is written: a new file beside the mirror, or the mirror's own file whose holes are
-/// filled in place.
+use headwater_abi::wire::FileHead;
+
+use super::blocks::Partial;
+
+/// Files up to this size are gathered in memory and made in the mirror at once, in bytes: for them,
+/// opening costs more than copying.
+pub(super) const SMALL_BYTES_MAX: u64 = 32 << 10;
+
+/// Where content is written.
 #[derive(Debug)]
 pub(crate) struct Incoming {
-    /// Never reused, so that late news of a given-up file is recognised.
+    /// Never reused, so that late news of what was given up is recognised.
     pub(crate) number: u64,
-    /// The file.
-    pub(crate) file: PathBuf,
-    /// The file as it stood in the mirror before, if it did.
-    before: Option<Metadata>,
+    /// The mirror's file, unless what stands there has been given up.
+    copy: Option<PathBuf>,
+    /// A new file beside the mirror.
+    beside: PathBuf,
+    /// Decided when it is known what comes.
+    place: OnceLock<Place>,
     given_up: AtomicBool,
 }
 
+#[derive(Debug)]
+pub(super) enum Place {
+    /// Nowhere yet: all of a small file, as far as it has come.
+    Memory(Mutex<Vec<u8>>),
+    /// A new file beside the mirror.
+    Beside,
+    /// The mirror's own file, as it stood before, whose holes are filled.
+    Mirror(Box<Metadata>),
+    /// A sparse copy of which one block is filled.
+    Block(Arc<Partial>),
+}
+
 impl Incoming {
-    pub(crate) fn new(number: u64, file: PathBuf, before: Option<Metadata>) -> Incoming {
-        Incoming { number, file, before, given_up: AtomicBool::new(false) }
+    /// Content in one piece, which fills the holes of `copy` if that stands in the mirror, and is
+    /// written to `beside` otherwise.
+    pub(crate) fn new(number: u64, copy: Option<PathBuf>, beside: PathBuf) -> Incoming {
+        Incoming { number, copy, beside, place: OnceLock::new(), given_up: AtomicBool::new(false) }
     }
 
-    /// True if the file already stands in the mirror.
+    /// One block.
+    pub(crate) fn block(number: u64, partial: Arc<Partial>) -> Incoming {
+        let incoming = Incoming::new(number, None, PathBuf::new());
+        Incoming { place: Place::Block(partial).into(), ..incoming }
+    }
+
+    /// Where the content goes, once [`Incoming::create`] has decided it.
+    pub(super) fn place(&self) -> Option<&Place> {
+        self.place.get()
+    }
+
+    /// True if what the file had before is there as well.
     pub(crate) fn is_in_place(&self) -> bool {
-        self.before.is_some()
+        matches!(self.place(), Some(Place::Mirror(_) | Place::Block(_)))
+    }
+
+    /// The file by its path; what is in memory and what goes into a sparse copy has none.
+    pub(super) fn file(&self) -> Option<&PathBuf> {
+        match self.place()? {
+            Place::Beside => Some(&self.beside),
+            Place::Mirror(_) => self.copy.as_ref(),
+            Place::Memory(_) | Place::Block(_) => None,
+        }
     }
 
     /// Bytes that have been allocated since this began, where `now` describes the file.
-    pub(crate) fn bytes_added(&self, now: &Metadata) -> u64 {
-        let before = self.before.as_ref().map_or(0, Metadata::blocks);
+    pub(super) fn bytes_added(&self, now: &Metadata) -> u64 {
+        let before = match self.place() {
+            Some(Place::Mirror(before)) => before.blocks(),
+            _ => 0,
+        };
         now.blocks().saturating_sub(before) * 512
     }
 
-    /// Opens the file for writing; a new one gets its size at once, as one hole.
-    pub(crate) fn create(&self, size: u64) -> io::Result<File> {
-        if self.is_in_place() {
-            return self.open();
+    /// Makes room for what `head` describes; a new file gets its size at once, as one hole.
+    pub(crate) fn create(&self, head: &FileHead) -> io::Result<()> {
+        if self.place().is_some() {
+            return Ok(());
         }
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.file)?;
-        file.set_len(size)?;
-        Ok(file)
+        let is_small = head.whole && head.attr.size <= SMALL_BYTES_MAX;
+        let place = if is_small { Place::Memory(Mutex::default()) } else { self.choose()? };
+        if matches!(place, Place::Beside) {
+            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.beside)?;
+            file.set_len(head.attr.size)?;
+        }
+        // Who calls it twice does so from one thread.
+        let _ = self.place.set(place);
+        Ok(())
     }
 
     /// Writes at an offset.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.open()?.write_all_at(bytes, offset)
+        match self.place() {
+            Some(Place::Memory(memory)) => put(&mut lock(memory), bytes, offset as usize),
+            Some(Place::Block(partial)) => partial.copy().write_all_at(bytes, offset),
+            _ => self.open()?.write_all_at(bytes, offset),
+        }
     }
 
-    /// Gives the file up: a reader that still works on it is to stop, a new file goes, and one in
+    /// Fills `bytes` with what has arrived.
+    pub(super) fn read(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        match self.place() {
+            Some(Place::Memory(memory)) => {
+                let memory = lock(memory);
+                let arrived = memory.get(offset as usize..).and_then(|rest| rest.get(..bytes.len()));
+                bytes.copy_from_slice(arrived.ok_or(io::ErrorKind::UnexpectedEof)?);
+                Ok(())
+            }
+            Some(Place::Block(partial)) => partial.copy().read_exact_at(bytes, offset),
+            _ => File::open(self.file().ok_or(io::ErrorKind::NotFound)?)?.read_exact_at(bytes, offset),
+        }
+    }
+
+    /// Opens the file for writing.
+    pub(crate) fn open(&self) -> io::Result<File> {
+        if let Some(Place::Block(partial)) = self.place() {
+            return partial.copy().try_clone();
+        }
+        let file = self.file().ok_or(io::ErrorKind::NotFound)?;
+        let open = || OpenOptions::new().write(true).open(file);
+        match open() {
+            // A read-only original's copy is read-only too; its mode is set again at the end.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.is_in_place() => {
+                let mode = std::fs::metadata(file)?.permissions().mode();
+                std::fs::set_permissions(file, Permissions::from_mode(mode | 0o200))?;
+                open()
+            }
+            result => result,
+        }
+    }
+
+    /// True if the content is gathered in memory.
+    pub(crate) fn is_small(&self) -> bool {
+        matches!(self.place(), Some(Place::Memory(_)))
+    }
+
+    /// What has been gathered in memory.
+    pub(super) fn take_memory(&self) -> Option<Vec<u8>> {
+        match self.place()? {
+            Place::Memory(memory) => Some(std::mem::take(&mut *lock(memory))),
+            _ => None,
+        }
+    }
+
+    /// Gives the content up: a reader that still works on it is to stop, a new file goes, and one in
     /// the mirror looks as before. Returns the bytes that stay allocated in addition.
     pub(crate) fn give_up(&self) -> io::Result<u64> {
         self.given_up.store(true, Ordering::Relaxed);
-        let Some(before) = &self.before else {
-            return std::fs::remove_file(&self.file).map(|()| 0);
-        };
-        let file = File::open(&self.file)?;
-        file.set_times(FileTimes::new().set_accessed(before.accessed()?).set_modified(before.modified()?))?;
-        file.set_permissions(before.permissions())?;
-        Ok(self.bytes_added(&file.metadata()?))
+        match self.place() {
+            Some(Place::Beside) => std::fs::remove_file(&self.beside).map(|()| 0),
+            Some(Place::Mirror(before)) => {
+                let file = File::open(self.file().ok_or(io::ErrorKind::NotFound)?)?;
+                file.set_times(FileTimes::new().set_accessed(before.accessed()?).set_modified(before.modified()?))?;
+                file.set_permissions(before.permissions())?;
+                Ok(self.bytes_added(&file.metadata()?))
+            }
+            Some(Place::Memory(_) | Place::Block(_)) | None => Ok(0),
+        }
     }
 
     /// True once nobody wants it.
@@ -68,16 +173,28 @@ impl Incoming {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    fn open(&self) -> io::Result<File> {
-        let open = || OpenOptions::new().write(true).open(&self.file);
-        match open() {
-            // A read-only original's copy is read-only too; its mode is set again at the end.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && self.is_in_place() => {
-                let mode = std::fs::metadata(&self.file)?.permissions().mode();
-                std::fs::set_permissions(&self.file, Permissions::from_mode(mode | 0o200))?;
-                open()
-            }
-            result => result,
-        }
+    fn choose(&self) -> io::Result<Place> {
+        let before = match self.copy.as_ref().map(std::fs::symlink_metadata) {
+            Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Some(Ok(before)) if before.is_file() => Some(before),
+            _ => None,
+        };
+        Ok(before.map_or(Place::Beside, |before| Place::Mirror(Box::new(before))))
     }
+}
+
+fn put(memory: &mut Vec<u8>, bytes: &[u8], offset: usize) -> io::Result<()> {
+    let end = offset + bytes.len();
+    if end as u64 > SMALL_BYTES_MAX {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    if memory.len() < end {
+        memory.resize(end, 0);
+    }
+    memory[offset..end].copy_from_slice(bytes);
+    Ok(())
+}
+
+fn lock(memory: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
 }

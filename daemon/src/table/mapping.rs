@@ -12,13 +12,29 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 /// Memory is added to the table's file in steps of this many bytes.
 const STEP_BYTES: u64 = 1 << 20;
 
+/// How a table's file is opened.
+const OPENING: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
+
 /// A new table file of `total_bytes`, mapped until the process ends, and the handle that gives it
 /// memory. No byte may be touched before [`Backing::reserve`] has covered it: the file has holes,
 /// and a full file system would answer with SIGBUS.
 pub(crate) fn create(path: &Path, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backing)> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = File::from(open(path, flags, Mode::from(0o600))?);
+    let file = File::from(open(path, OPENING | OFlags::CREATE | OFlags::EXCL, Mode::from(0o600))?);
     ftruncate(&file, total_bytes)?;
+    map(file, total_bytes)
+}
+
+/// The table file of a predecessor, which must have this size: [`io::ErrorKind::InvalidData`].
+/// Nothing is taken to have memory, so [`Backing::reserve`] comes first here as well.
+pub(crate) fn attach(path: &Path, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backing)> {
+    let file = File::from(open(path, OPENING, Mode::empty())?);
+    if file.metadata()?.len() != total_bytes {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    map(file, total_bytes)
+}
+
+fn map(file: File, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backing)> {
     let bytes = usize::try_from(total_bytes).map_err(io::Error::other)?;
     // SAFETY: a new shared mapping at an address that the kernel chooses touches no other memory.
     let address =
@@ -52,6 +68,15 @@ impl Backing {
         }
         self.reserved = target;
         true
+    }
+
+    /// Gives all memory back; what was there reads as zero.
+    pub(crate) fn release(&mut self) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if let Err(error) = fallocate(&self.file, flags, 0, self.total_bytes) {
+            tracing::debug!(%error, "an older generation's table keeps its memory until the session ends");
+        }
+        self.reserved = 0;
     }
 
     /// Bytes that have memory.

@@ -4,20 +4,26 @@
 //! table costs speed, never correctness. So errors are counted and told once, not returned.
 
 mod mapping;
+mod successor;
 
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
 use headwater_abi::Path;
-use headwater_abi::table::{Fact as TableFact, Geometry, Header, State, TableError, Writer};
+use headwater_abi::table::{AtomicU64, Fact as TableFact, Geometry, Header, Reader, State, TableError, Writer};
 use headwater_abi::wire::{Aspect, Fact, FileHead};
 
 use self::mapping::Backing;
 
+type Reserve = Box<dyn FnMut(u64) -> bool>;
+
 /// The daemon's side of the table.
 pub(crate) struct Table {
-    writer: Writer<'static, Box<dyn FnMut(u64) -> bool>>,
+    writer: Writer<'static, Reserve>,
+    words: &'static [AtomicU64],
+    geometry: Geometry,
+    reader: Reader<'static>,
     backing: Rc<RefCell<Backing>>,
     failures: u64,
 }
@@ -26,14 +32,56 @@ impl Table {
     /// Makes the table's file at `path`, with its memory for all but the heap allocated.
     pub(crate) fn create(path: &std::path::Path, geometry: Geometry, header: &Header) -> io::Result<Table> {
         let (words, backing) = mapping::create(path, geometry.total_bytes())?;
+        Table::over(words, backing, geometry, |reserve| Writer::create(words, geometry, header, reserve))
+    }
+
+    /// Goes on with the table's file at `path`, whose writer has ended in whatever way. The numbers of
+    /// its records stay.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if it is no table of this version and these sizes.
+    pub(crate) fn attach(path: &std::path::Path, geometry: Geometry) -> io::Result<Table> {
+        let (words, backing) = mapping::attach(path, geometry.total_bytes())?;
+        Table::over(words, backing, geometry, |reserve| Writer::attach(words, geometry, reserve))
+    }
+
+    fn over(
+        words: &'static [AtomicU64],
+        backing: Backing,
+        geometry: Geometry,
+        write: impl FnOnce(Reserve) -> Result<Writer<'static, Reserve>, TableError>,
+    ) -> io::Result<Table> {
         let backing = Rc::new(RefCell::new(backing));
         let reserved = Rc::clone(&backing);
-        let reserve: Box<dyn FnMut(u64) -> bool> = Box::new(move |end| reserved.borrow_mut().reserve(end));
+        let reserve: Reserve = Box::new(move |end| reserved.borrow_mut().reserve(end));
         if !backing.borrow_mut().reserve(geometry.heap_at()) {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        let writer = Writer::create(words, geometry, header, reserve).map_err(io::Error::other)?;
-        Ok(Table { writer, backing, failures: 0 })
+        let writer = write(reserve).map_err(|error| match error {
+            TableError::Foreign => io::Error::new(io::ErrorKind::InvalidData, error),
+            error => io::Error::other(error),
+        })?;
+        let reader = Reader::open(words).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Table { writer, words, geometry, reader, backing, failures: 0 })
+    }
+
+    /// The table as everybody else sees it.
+    pub(crate) fn reader(&self) -> Reader<'static> {
+        self.reader
+    }
+
+    /// Makes sure that `path` has a record, so that it has a number. Nothing is said of it.
+    pub(crate) fn record(&mut self, path: &Path) -> bool {
+        let result = self.writer.mark(path, State::empty(), State::empty());
+        let is_there = result.is_ok();
+        self.note(path, result);
+        is_there
+    }
+
+    /// Takes a record out, and uses its place again. False if it must stay. Nobody may be looking into
+    /// the table.
+    pub(crate) fn reclaim(&mut self, path: &Path) -> bool {
+        self.writer.reclaim(path)
     }
 
     /// Publishes a fact.

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod mounted;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::MetadataExt;
@@ -14,6 +16,8 @@ use std::time::{Duration, Instant};
 use headwater_abi::client::{REPLY_BYTES, Request, Status, Want, decode_reply};
 use headwater_abi::table::{AtomicU64, Reader};
 use headwater_daemon::layout::NodeDir;
+use headwater_daemon::protocol::{Answer, CONTROL_VERSION, Response};
+use headwater_daemon::stats::NodeStats;
 use headwater_daemon::{Config, Policy, Report, SessionId, SessionKey, TableGeometry};
 use tempfile::TempDir;
 
@@ -35,6 +39,7 @@ pub struct Node {
     lifeline: Option<UnixStream>,
     output: BufReader<UnixStream>,
     thread: Option<JoinHandle<Result<(), headwater_daemon::DaemonError>>>,
+    is_mounted: bool,
 }
 
 impl Cluster {
@@ -86,6 +91,10 @@ impl Cluster {
             scope: vec![(true, self.shared("").to_str().unwrap().trim_end_matches('/').into())],
             opened: Vec::new(),
             table: Some(TableGeometry { slot_count: 1 << 12, ino_slot_count: 1 << 12, heap_bytes: 4 << 20 }),
+            mount: None,
+            recover: false,
+            lifeline_fd: None,
+            whole_file_bytes_max: 16 << 20,
         }
     }
 
@@ -114,7 +123,8 @@ impl Cluster {
         let reports = self.nodes.iter_mut().map(|node| {
             let report = serde_json::from_str(&node.line()).unwrap();
             node.thread.take().unwrap().join().unwrap().unwrap();
-            assert!(!node.dir.path().exists(), "the node's directory is left behind");
+            // A supervisor, which these tests do without, removes that of a daemon with a mount.
+            assert_eq!(node.dir.path().exists(), node.is_mounted, "the node's directory is left behind");
             report
         });
         reports.collect()
@@ -127,10 +137,11 @@ impl Node {
         let (output, mut daemon_output) = UnixStream::pair().unwrap();
         output.set_read_timeout(Some(PATIENCE)).unwrap();
         let dir = NodeDir::new(&config.node_dir);
+        let is_mounted = config.mount.is_some();
         let thread = std::thread::spawn(move || {
             headwater_daemon::run(&config, listener, daemon_lifeline.into(), &mut daemon_output)
         });
-        Node { dir, lifeline: Some(lifeline), output: BufReader::new(output), thread: Some(thread) }
+        Node { dir, lifeline: Some(lifeline), output: BufReader::new(output), thread: Some(thread), is_mounted }
     }
 
     fn line(&mut self) -> String {
@@ -205,6 +216,29 @@ pub fn final_status(stream: &mut UnixStream) -> Option<Status> {
             Status::Pending => {}
             status => return Some(status),
         }
+    }
+}
+
+/// Asks a daemon on its control socket, and waits for the final answer.
+pub fn control(node: &Node, command: &serde_json::Value) -> Answer {
+    let mut stream = UnixStream::connect(node.dir.control()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = serde_json::json!({"version": CONTROL_VERSION, "command": command});
+    writeln!(stream, "{request}").unwrap();
+    for line in BufReader::new(stream).lines() {
+        let response: Response = serde_json::from_str(&line.unwrap()).unwrap();
+        if response.answer != Answer::Pending {
+            return response.answer;
+        }
+    }
+    panic!("the daemon ends the request without an answer");
+}
+
+/// What a daemon did so far.
+pub fn stats(node: &Node) -> NodeStats {
+    match control(node, &"stats".into()) {
+        Answer::Stats(stats) => *stats,
+        other => panic!("{other:?}"),
     }
 }
 

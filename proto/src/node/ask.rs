@@ -1,11 +1,15 @@
 //! Asking: the shared file system at the root, the parent elsewhere.
 
+use alloc::vec::Vec;
+
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message};
 
+use super::details::is_details;
 use super::{Link, Node};
-use crate::asks::{Key, Waiter};
-use crate::entries::{Lookup, aspect_of};
+use crate::asks::{Key, Waiter, Way};
+use crate::entries::Lookup;
+use crate::entry::block_of;
 use crate::{Output, Reply, Time};
 
 /// How long a path that could not be had is not asked for again, in milliseconds.
@@ -34,8 +38,8 @@ impl Node {
     }
 
     /// What to wait for, to come nearer to `aspect` of `path`. There is one question about a path's
-    /// content at a time; and where a directory's listing hints that the file is complete under
-    /// another name, its attributes come first.
+    /// content in one piece at a time, and none about blocks beside it; and where a directory's listing
+    /// hints that the file is complete under another name, its attributes come first.
     fn question(&self, path: Path, aspect: Aspect) -> Key {
         if !is_content(aspect) {
             return (path, aspect);
@@ -47,21 +51,23 @@ impl Node {
             }
         }
         if let Some(arriving) = self.entries.get(&path).and_then(|e| e.arriving.as_ref()) {
-            return (path, aspect_of(&arriving.head));
+            return (path, arriving.aspect);
         }
-        if self.is_linked_by_hint(&path) {
+        // The reader is told how large a file is of which it reads a block.
+        let is_unsized = self.is_root() && block_of(aspect).is_some() && self.entries.get(&path).is_none();
+        if is_unsized || self.is_linked_by_hint(&path) {
             return (path, Aspect::Entry);
         }
         (path, aspect)
     }
 
     /// Asks. False if that can't be done now.
-    fn start(&mut self, now: Time, key: &Key) -> bool {
+    pub(super) fn start(&mut self, now: Time, key: &Key) -> bool {
         let (path, aspect) = key;
         let timeout_ms = self.config.limits.request_timeout_ms_max;
         let entry = self.entries.get(path);
-        if is_content(*aspect) && entry.is_some_and(|e| e.arriving.is_some()) {
-            self.asks.insert(now, key.clone(), true, timeout_ms);
+        if is_content(*aspect) && entry.is_some_and(|e| e.arriving(block_of(*aspect)).is_some()) {
+            self.asks.insert(now, key.clone(), Way::Asked, timeout_ms);
             return true;
         }
         let room = self.config.limits.entries_max.saturating_sub(self.entries.len() + self.asks.len());
@@ -69,19 +75,22 @@ impl Node {
         if failed_lately || (entry.is_none() && room == 0) {
             return false;
         }
-        let is_sent = match self.parent.as_ref().map(|parent| parent.link) {
-            None => {
-                self.read(key);
-                true
-            }
-            Some(Link::Down) => return false,
-            Some(link) => link == Link::Up,
-        };
-        self.asks.insert(now, key.clone(), is_sent, timeout_ms);
-        if is_sent {
-            self.send_want(key);
-        }
+        let is_detailed = *aspect == Aspect::Entry && self.is_detailed(path);
+        let way = if is_detailed { Some(Way::Details) } else { self.dispatch(key) };
+        let Some(way) = way else { return false };
+        self.asks.insert(now, key.clone(), way, timeout_ms);
         true
+    }
+
+    /// Sends a question on its way; `None` if there is none now.
+    pub(super) fn dispatch(&mut self, key: &Key) -> Option<Way> {
+        match self.parent.as_ref().map(|parent| parent.link) {
+            None => self.read(key),
+            Some(Link::Down) => return None,
+            Some(Link::Starting | Link::Away(_)) => return Some(Way::Later),
+            Some(Link::Up) => self.send_want(key),
+        }
+        Some(Way::Asked)
     }
 
     pub(super) fn send_want(&mut self, (path, aspect): &Key) {
@@ -96,7 +105,9 @@ impl Node {
         match aspect {
             Aspect::Entry => self.outputs.push_back(Output::ReadEntry { path }),
             Aspect::Listing => self.outputs.push_back(Output::ReadListing { path }),
-            Aspect::Loadable | Aspect::Whole => self.reads_waiting.push_back((path, *aspect)),
+            Aspect::Loadable | Aspect::Whole | Aspect::Block(_) => self.reads_waiting.push_back((path, *aspect)),
+            // In batches.
+            Aspect::Details => {}
         }
     }
 
@@ -107,7 +118,8 @@ impl Node {
         }
         let Some(key) = self.reads_waiting.pop_front() else { return false };
         let (path, aspect) = &key;
-        if !self.asks.contains(&key) || self.reads.contains_key(path) || self.adopt_hard_link(path, *aspect) {
+        let piece = (path.clone(), block_of(*aspect));
+        if !self.asks.contains(&key) || self.reads.contains_key(&piece) || self.adopt_hard_link(path, *aspect) {
             return true;
         }
         if self.is_linked_by_hint(path) {
@@ -115,10 +127,10 @@ impl Node {
             self.release(&key);
             return true;
         }
-        self.reads.insert(path.clone(), *aspect);
-        let complete = self.entries.get(path).and_then(|e| e.complete.as_ref());
-        let have = complete.map(|c| (*c.head).clone());
-        let execute = *aspect == Aspect::Whole;
+        self.reads.insert(piece, *aspect);
+        let have = self.entries.get(path).and_then(|entry| entry.have(*aspect));
+        // A file's first block stands for the file.
+        let execute = matches!(aspect, Aspect::Whole | Aspect::Block(0));
         self.outputs.push_back(Output::ReadFile { path: path.clone(), aspect: *aspect, have, execute });
         true
     }
@@ -132,27 +144,36 @@ impl Node {
 
     /// Wakes those who wait for what is now known about `path`.
     pub(super) fn wake(&mut self, path: &Path) {
-        for aspect in [Aspect::Entry, Aspect::Listing, Aspect::Loadable, Aspect::Whole] {
-            if self.entries.knows(path, aspect) {
-                self.release(&(path.clone(), aspect));
-            }
+        let Some(entry) = self.entries.get(path) else { return };
+        let known: Vec<Key> = self.asks.keys_of(path).filter(|(_, aspect)| entry.knows(*aspect)).cloned().collect();
+        for key in known {
+            self.release(&key);
         }
     }
 
     /// Wakes those who wait for an answer to this, whatever it is.
     pub(super) fn release(&mut self, key: &Key) {
-        if let Some(ask) = self.asks.remove(key) {
-            self.woken.extend(ask.waiters());
+        let Some(ask) = self.asks.remove(key) else { return };
+        self.woken.extend(ask.waiters());
+        if is_details(key) {
+            self.no_details(&key.0);
         }
     }
 
     /// Nobody can answer this now.
     pub(super) fn fail(&mut self, key: &Key) {
-        if let Some(ask) = self.asks.remove(key) {
-            for waiter in ask.waiters() {
-                self.refuse(waiter);
-            }
+        let Some(ask) = self.asks.remove(key) else { return };
+        for waiter in ask.waiters() {
+            self.refuse(waiter);
         }
+        if is_details(key) {
+            self.no_details(&key.0);
+        }
+    }
+
+    /// Whether content of this path is asked for in one piece.
+    pub(super) fn is_content_asked(&self, path: &Path) -> bool {
+        [Aspect::Loadable, Aspect::Whole].into_iter().any(|aspect| self.asks.contains(&(path.clone(), aspect)))
     }
 
     /// As [`Node::fail`], and asking again has to wait a while.
@@ -166,9 +187,9 @@ impl Node {
         self.fail(key);
     }
 
-    /// No content of this path can be had now.
-    pub(super) fn fail_content(&mut self, now: Time, path: &Path) {
-        for aspect in [Aspect::Loadable, Aspect::Whole] {
+    /// No content of this path, or not this block, can be had now.
+    pub(super) fn fail_content(&mut self, now: Time, path: &Path, block: Option<u32>) {
+        for aspect in aspects_of(block) {
             self.fail_for_now(now, &(path.clone(), aspect));
         }
     }
@@ -176,8 +197,12 @@ impl Node {
     /// A question has seen no progress for too long.
     pub(super) fn give_up(&mut self, now: Time, key: &Key) {
         let (path, aspect) = key;
-        if is_content(*aspect) && !self.abandon(now, path, EIO, true) && self.reads.remove(path).is_some() {
-            self.outputs.push_back(Output::Discard { path: path.clone() });
+        let block = block_of(*aspect);
+        if is_content(*aspect)
+            && !self.abandon(now, path, block, EIO, true)
+            && self.reads.remove(&(path.clone(), block)).is_some()
+        {
+            self.outputs.push_back(Output::Discard { path: path.clone(), block });
         }
         self.fail_for_now(now, key);
     }
@@ -208,9 +233,15 @@ impl Node {
 
 /// What fails when this does.
 fn failure((path, aspect): &Key) -> Key {
-    (path.clone(), if is_content(*aspect) { Aspect::Whole } else { *aspect })
+    (path.clone(), if *aspect == Aspect::Loadable { Aspect::Whole } else { *aspect })
 }
 
 pub(super) fn is_content(aspect: Aspect) -> bool {
-    matches!(aspect, Aspect::Loadable | Aspect::Whole)
+    matches!(aspect, Aspect::Loadable | Aspect::Whole | Aspect::Block(_))
+}
+
+/// What a file in one piece, or a block of it, is asked for as.
+pub(super) fn aspects_of(block: Option<u32>) -> impl Iterator<Item = Aspect> {
+    let whole = [Aspect::Loadable, Aspect::Whole].into_iter().filter(move |_| block.is_none());
+    whole.chain(block.map(Aspect::Block))
 }

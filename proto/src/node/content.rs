@@ -9,11 +9,16 @@ use headwater_abi::wire::{Aspect, Fact, FileHead, Message, TransferId};
 use headwater_abi::{Kind, Path};
 
 use super::Node;
-use super::ask::EIO;
+use super::ask::{EIO, aspects_of};
 use crate::asks::{ChildWant, Waiter};
-use crate::entries::{Arriving, Complete, aspect_of, covers};
+use crate::entry::{Arriving, Piece, aspect_of, block_of, covers};
+use crate::held::{Held, whole_head};
 use crate::policy::{Audience, Thing};
 use crate::{Output, Publication, Time};
+
+/// Error numbers of opening or reading a file which say that its name leads elsewhere by now, or that its
+/// bytes are others: `ENOENT`, `ENOTDIR`, `EISDIR`, `EINVAL`, `ELOOP`, `ESTALE`.
+const CHANGED: [u16; 6] = [2, 20, 21, 22, 40, 116];
 
 /// A file that the parent begins to send: the fields of its message.
 pub(super) struct Offer {
@@ -37,52 +42,60 @@ pub(super) enum Refusal {
 impl Node {
     /// The reader has opened a file.
     pub(super) fn file_opened(&mut self, now: Time, path: Path, aspect: Aspect, head: FileHead) {
-        if self.reads.get(&path) != Some(&aspect) || self.entries.get(&path).is_some_and(|e| e.arriving.is_some()) {
+        let block = block_of(aspect);
+        let is_arriving = self.entries.get(&path).is_some_and(|e| e.arriving(block).is_some());
+        if self.reads.get(&(path.clone(), block)) != Some(&aspect) || is_arriving {
             return;
         }
         if !is_content_head(&head, aspect) || !self.learn(now, &path, Fact::Attr(head.attr), false) {
-            return self.stop_reading(now, &path);
+            return self.stop_reading(now, &path, block);
         }
         if self.linked_content(&path, aspect).is_some() {
-            self.reads.remove(&path);
-            self.outputs.push_back(Output::Discard { path: path.clone() });
+            self.reads.remove(&(path.clone(), block));
+            self.outputs.push_back(Output::Discard { path: path.clone(), block });
             self.adopt_hard_link(&path, aspect);
             return;
         }
-        if !self.begin(now, &path, head, 0, None) {
-            self.stop_reading(now, &path);
+        let aspect = if block.is_some() { aspect } else { aspect_of(&head) };
+        if !self.begin(now, &path, aspect, head, None) {
+            self.stop_reading(now, &path, block);
         }
     }
 
     /// The reader has come so far.
     pub(super) fn file_read(&mut self, now: Time, path: &Path, aspect: Aspect, position: u64) {
-        if self.reads.get(path) == Some(&aspect) {
-            self.advance(now, path, position);
+        if self.reads.get(&(path.clone(), block_of(aspect))) == Some(&aspect) {
+            self.advance(now, path, block_of(aspect), position);
         }
     }
 
     /// The reader has failed.
     pub(super) fn file_failed(&mut self, now: Time, path: &Path, aspect: Aspect, errno: u16) {
-        if self.reads.get(path) != Some(&aspect) {
+        let block = block_of(aspect);
+        if self.reads.get(&(path.clone(), block)) != Some(&aspect) {
             return;
         }
-        if !self.abandon(now, path, errno, false) {
-            self.reads.remove(path);
-            self.fail_content(now, path);
+        if !self.abandon(now, path, block, errno, false) {
+            self.reads.remove(&(path.clone(), block));
+            self.fail_content(now, path, block);
+        }
+        if CHANGED.contains(&errno) {
+            self.changed(path, false);
         }
     }
 
-    fn stop_reading(&mut self, now: Time, path: &Path) {
-        self.reads.remove(path);
-        self.outputs.push_back(Output::Discard { path: path.clone() });
-        self.fail_content(now, path);
+    fn stop_reading(&mut self, now: Time, path: &Path, block: Option<u32>) {
+        if self.reads.remove(&(path.clone(), block)).is_some() {
+            self.outputs.push_back(Output::Discard { path: path.clone(), block });
+        }
+        self.fail_content(now, path, block);
     }
 
     /// The parent begins to send a file.
     pub(super) fn file_offered(&mut self, now: Time, offer: Offer) -> Result<(), Refusal> {
         let Offer { transfer, path, aspect, head, position } = offer;
-        let path = &path;
-        if !is_content_head(&head, Aspect::Loadable) || aspect != aspect_of(&head) {
+        let (path, block) = (&path, block_of(aspect));
+        if !is_content_head(&head, aspect) || (block.is_none() && aspect != aspect_of(&head)) {
             return Err(Refusal::Breach("a file's head is not that of such a file"));
         }
         if position != 0 {
@@ -92,7 +105,8 @@ impl Node {
             return Err(Refusal::Unwanted);
         }
         if let Some(entry) = self.entries.get(path) {
-            let arrives_already = entry.arriving.as_ref().is_some_and(|a| covers(&a.head, aspect));
+            let arrives = entry.arriving.as_deref().into_iter().chain(entry.arriving(block));
+            let arrives_already = arrives.into_iter().any(|a| a.aspect == Aspect::Whole || covers(a.aspect, aspect));
             if arrives_already || entry.has_content(aspect) {
                 return Err(Refusal::Unwanted);
             }
@@ -100,11 +114,13 @@ impl Node {
         if !self.learn(now, path, Fact::Attr(head.attr), false) {
             return Err(Refusal::Impossible);
         }
-        self.supersede(path);
+        if block.is_none() {
+            self.supersede(path);
+        }
         if self.adopt_hard_link(path, aspect) {
             return Err(Refusal::Unwanted);
         }
-        if !self.begin(now, path, head, position, Some(transfer)) {
+        if !self.begin(now, path, aspect, head, Some(transfer)) {
             return Err(Refusal::Impossible);
         }
         Ok(())
@@ -119,19 +135,19 @@ impl Node {
         bytes: u32,
     ) -> Result<(), &'static str> {
         let Some(parent) = &self.parent else { return Err("a child sends content") };
-        let Some(path) = parent.incoming.get(&transfer).cloned() else {
+        let Some((path, block)) = parent.incoming.get(&transfer).cloned() else {
             // What this node has cancelled may still be on its way.
             let is_old = parent.newest.is_some_and(|newest| transfer <= newest);
             return if is_old { Ok(()) } else { Err("a chunk of no file") };
         };
-        let arriving = self.entries.get(&path).and_then(|e| e.arriving.as_ref()).expect("what is sent arrives");
+        let arriving = self.entries.get(&path).and_then(|e| e.arriving(block)).expect("what is sent arrives");
         if position != arriving.position {
             return Err("a chunk is out of order");
         }
         if arriving.head.locate(position).is_none_or(|(_, in_range)| u64::from(bytes) > in_range || bytes == 0) {
             return Err("a chunk reaches beyond its range");
         }
-        self.advance(now, &path, position + u64::from(bytes));
+        self.advance(now, &path, block, position + u64::from(bytes));
         Ok(())
     }
 
@@ -140,109 +156,160 @@ impl Node {
         &mut self,
         now: Time,
         path: &Path,
+        aspect: Aspect,
         mut head: FileHead,
-        position: u64,
         transfer: Option<TransferId>,
     ) -> bool {
         let Some(entry) = self.entries.get(path) else { return false };
         // Attributes are those that were seen first, so that all nodes say the same.
         head.attr = *entry.attr().expect("a file has attributes");
-        let held = entry.complete.as_ref().map_or(0, |c| c.head.content_bytes());
-        let reserved = head.content_bytes().saturating_sub(held);
+        let reserved = entry.held.as_ref().map_or_else(|| head.content_bytes(), |held| held.missing_bytes(&head));
         if !self.make_room(path, reserved) {
             return false;
         }
         self.sieve.take(reserved);
-        let head = Arc::new(head);
+        let (head, block) = (Arc::new(head), block_of(aspect));
         let Some(entry) = self.entries.get_mut(path) else { return false };
-        let arriving = Arriving { head: head.clone(), position, reserved, transfer, unevictable: Vec::new() };
-        entry.arriving = Some(Box::new(arriving));
-        entry.content_at = Audience::default();
+        let unevictable = Vec::new();
+        entry.set_arriving(Arriving { aspect, head: head.clone(), position: 0, reserved, transfer, unevictable });
+        *entry.audience(block) = Audience::default();
         if let (Some(transfer), Some(parent)) = (transfer, &mut self.parent) {
-            parent.incoming.insert(transfer, path.clone());
+            parent.incoming.insert(transfer, (path.clone(), block));
             let head = (*head).clone();
-            self.outputs.push_back(Output::Receive { from: parent.rank, transfer, path: path.clone(), head });
+            self.outputs.push_back(Output::Receive { from: parent.rank, transfer, path: path.clone(), block, head });
         }
-        for aspect in [Aspect::Loadable, Aspect::Whole] {
+        for aspect in aspects_of(block) {
             if let Some(ask) = self.asks.get_mut(&(path.clone(), aspect)) {
                 self.woken.extend(core::mem::take(&mut ask.children).into_iter().map(Waiter::Child));
             }
         }
-        self.fresh.push_back(Thing::Content(path.clone()));
-        self.advance(now, path, position);
+        self.fresh.push_back(Thing::Content(path.clone(), block));
+        self.advance(now, path, block, 0);
         true
     }
 
     /// The bytes before `position` are in the store.
-    fn advance(&mut self, now: Time, path: &Path, position: u64) {
-        let Some(arriving) = self.entries.get_mut(path).and_then(|e| e.arriving.as_mut()) else { return };
+    fn advance(&mut self, now: Time, path: &Path, block: Option<u32>, position: u64) {
+        let Some(arriving) = self.entries.get_mut(path).and_then(|e| e.arriving_mut(block)) else { return };
         let total = arriving.head.content_bytes();
         if position < arriving.position || position > total {
             return;
         }
         arriving.position = position;
-        self.asks.note_progress(now, path);
-        if position == total {
-            self.complete(path);
+        for aspect in aspects_of(block) {
+            self.asks.note_progress(now, &(path.clone(), aspect));
         }
+        if position == total {
+            self.complete(path, block);
+        }
+        let piece = (path.clone(), block);
         for child in self.children.values_mut() {
-            child.wake(path);
+            child.wake(&piece);
         }
     }
 
     /// All bytes are in the store.
-    fn complete(&mut self, path: &Path) {
+    fn complete(&mut self, path: &Path, block: Option<u32>) {
         let Some(entry) = self.entries.get_mut(path) else { return };
-        let Some(arriving) = entry.arriving.take() else { return };
-        let Arriving { head, reserved, transfer, .. } = *arriving;
-        let held = entry.complete.take();
+        let Some(Arriving { aspect, head, reserved, transfer, .. }) = entry.take_arriving(block) else { return };
+        let is_first = entry.held.is_none();
         match (transfer, &mut self.parent) {
             (Some(transfer), Some(parent)) => parent.incoming.remove(&transfer).map(drop),
-            _ => self.reads.remove(path).map(drop),
+            _ => self.reads.remove(&(path.clone(), block)).map(drop),
         };
-        let aspect = aspect_of(&head);
-        if held.is_none()
-            && let Some(target) = self.linked_content(path, aspect)
-        {
+        if is_first && let Some(target) = self.linked_content(path, aspect) {
             // It has arrived under two names at once.
             self.sieve.give_back(reserved);
-            self.outputs.push_back(Output::Discard { path: path.clone() });
+            self.outputs.push_back(Output::Discard { path: path.clone(), block });
             return self.link(path, &target);
         }
-        let order = held.as_ref().map_or_else(|| self.sieve.insert(path.clone()), |c| c.order);
-        let bytes = reserved + held.map_or(0, |c| c.bytes);
-        if let Some(entry) = self.entries.get_mut(path) {
-            entry.complete = Some(Complete { head: head.clone(), bytes, order });
+        if aspect == Aspect::Whole {
+            self.drop_pieces(path);
         }
-        self.note_inode(path);
-        self.publish(Publication::Content { path: path.clone(), aspect, head: (*head).clone() });
-        self.wake(path);
+        self.hold(path, aspect, &head, reserved);
+        let is_marked = self.is_content_marked(path, block);
+        let (path, head) = (path.clone(), (*head).clone());
+        match block {
+            None => self.publish(Publication::Content { path: path.clone(), aspect, head, is_marked }),
+            Some(block) => {
+                self.publish(Publication::Block { path: path.clone(), block, head, is_marked });
+                self.complete_blocks(&path);
+            }
+        }
+        self.note_inode(&path);
+        self.wake(&path);
     }
 
-    /// Gives up what arrives of this path, for those below as well. False if nothing does.
-    pub(super) fn abandon(&mut self, now: Time, path: &Path, errno: u16, tells_parent: bool) -> bool {
-        let Some(arriving) = self.drop_arriving(path, tells_parent) else { return false };
-        let aspect = aspect_of(&arriving.head);
+    /// If all blocks are in the store, the file is.
+    fn complete_blocks(&mut self, path: &Path) {
+        let Some(entry) = self.entries.get_mut(path) else { return };
+        let Some(attr) = entry.attr().copied() else { return };
+        let Some(held) = entry.held.as_mut().filter(|held| !held.is_whole() && held.has_all_blocks(attr.size)) else {
+            return;
+        };
+        let head = whole_head(attr, held.format);
+        held.add(Aspect::Whole, &head);
+        self.drop_pieces(path);
+        self.publish(Publication::Content { path: path.clone(), aspect: Aspect::Whole, head, is_marked: false });
+    }
+
+    /// Content is in the store and takes `bytes` of it.
+    fn hold(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64) {
+        let Some(entry) = self.entries.get_mut(path) else { return };
+        let sieve = &mut self.sieve;
+        let held = entry.held.get_or_insert_with(|| Box::new(Held::new(sieve.insert(path.clone()))));
+        held.add(aspect, head);
+        held.bytes += bytes;
+        if held.is_whole() && !entry.is_arriving() {
+            entry.blocks = None;
+        }
+    }
+
+    fn is_content_marked(&self, path: &Path, block: Option<u32>) -> bool {
+        match block {
+            None => self.is_marked(path),
+            Some(number) => {
+                let blocks = self.entries.get(path).and_then(|entry| entry.blocks.as_ref());
+                blocks.is_some_and(|blocks| blocks.sequence.is_marked(number))
+            }
+        }
+    }
+
+    /// Gives up what arrives of this, for those below as well. False if nothing does.
+    pub(super) fn abandon(
+        &mut self,
+        now: Time,
+        path: &Path,
+        block: Option<u32>,
+        errno: u16,
+        tells_parent: bool,
+    ) -> bool {
+        let Some(arriving) = self.drop_arriving(path, block, tells_parent) else { return false };
+        self.fail_children((path.clone(), block), &arriving, errno);
+        self.fail_content(now, path, block);
+        true
+    }
+
+    /// Tells those below that what arrived does not come any more.
+    pub(super) fn fail_children(&mut self, piece: Piece, arriving: &Arriving, errno: u16) {
         for (&to, child) in &mut self.children {
-            let Some((transfer, is_announced)) = child.stop_content(path, &arriving.head) else { continue };
+            let Some((transfer, is_announced)) = child.stop_content(&piece, &arriving.head) else { continue };
             let message = if is_announced {
                 Message::Failed { transfer, errno }
             } else {
-                Message::Unavailable { path: path.clone(), aspect }
+                Message::Unavailable { path: piece.0.clone(), aspect: arriving.aspect }
             };
             self.outputs.push_back(Output::Send { to, message });
         }
-        self.fail_content(now, path);
-        true
     }
 
     /// More of this path's content is offered than what arrives: that gives way. Children that were
     /// being sent it get the new content, too.
     fn supersede(&mut self, path: &Path) {
-        let Some(arriving) = self.drop_arriving(path, true) else { return };
-        let aspect = aspect_of(&arriving.head);
+        let Some(arriving) = self.drop_arriving(path, None, true) else { return };
+        let (aspect, piece) = (arriving.aspect, (path.clone(), None));
         for (&rank, child) in &mut self.children {
-            if child.stop_content(path, &arriving.head).is_some() {
+            if child.stop_content(&piece, &arriving.head).is_some() {
                 let want = ChildWant { rank, path: path.clone(), aspect, position: 0 };
                 self.woken.push_back(Waiter::Child(want));
             }
@@ -251,18 +318,34 @@ impl Node {
 
     /// The path goes live: nothing more is sent or received of it.
     pub(super) fn forget_content(&mut self, path: &Path) {
-        if self.drop_arriving(path, true).is_none() && self.reads.remove(path).is_some() {
-            self.outputs.push_back(Output::Discard { path: path.clone() });
-        }
+        self.drop_pieces(path);
         for child in self.children.values_mut() {
-            child.stop(path);
+            child.stop_all(path);
         }
     }
 
-    fn drop_arriving(&mut self, path: &Path, tells_parent: bool) -> Option<Box<Arriving>> {
-        let arriving = self.entries.get_mut(path)?.arriving.take()?;
+    /// Whatever is on its way of this path is of no use any more.
+    fn drop_pieces(&mut self, path: &Path) {
+        let arriving = self.entries.get(path).map(|entry| entry.pieces_arriving()).unwrap_or_default();
+        for &block in &arriving {
+            self.drop_arriving(path, block, true);
+        }
+        let reads = self.reads.range((path.clone(), None)..=(path.clone(), Some(u32::MAX)));
+        let reads: Vec<Piece> = reads.map(|(piece, _)| piece.clone()).collect();
+        for piece in reads {
+            self.reads.remove(&piece);
+            self.outputs.push_back(Output::Discard { path: piece.0, block: piece.1 });
+        }
+        // What was sent on as it came may be here by another way.
+        for child in self.children.values_mut() {
+            arriving.iter().for_each(|&block| child.wake(&(path.clone(), block)));
+        }
+    }
+
+    pub(super) fn drop_arriving(&mut self, path: &Path, block: Option<u32>, tells_parent: bool) -> Option<Arriving> {
+        let arriving = self.entries.get_mut(path)?.take_arriving(block)?;
         self.sieve.give_back(arriving.reserved);
-        self.outputs.push_back(Output::Discard { path: path.clone() });
+        self.outputs.push_back(Output::Discard { path: path.clone(), block });
         match (arriving.transfer, &mut self.parent) {
             (Some(transfer), Some(parent)) => {
                 parent.incoming.remove(&transfer);
@@ -272,24 +355,33 @@ impl Node {
                 }
             }
             _ => {
-                self.reads.remove(path);
+                self.reads.remove(&(path.clone(), block));
             }
         }
         Some(arriving)
     }
 
     /// The store could not take this content.
-    pub(super) fn store_failed(&mut self, now: Time, path: &Path) {
-        if self.abandon(now, path, EIO, true) {
+    pub(super) fn store_failed(&mut self, now: Time, path: &Path, block: Option<u32>) {
+        if self.abandon(now, path, block, EIO, true) {
             return;
         }
-        if self.reads.remove(path).is_some() {
-            self.fail_content(now, path);
+        if self.reads.remove(&(path.clone(), block)).is_some() {
+            self.fail_content(now, path, block);
         }
-        self.drop_complete(path);
+        match block {
+            None => drop(self.drop_held(path)),
+            Some(number) => self.lose_block(path, number),
+        }
     }
 }
 
 fn is_content_head(head: &FileHead, aspect: Aspect) -> bool {
-    head.is_valid() && head.attr.kind() == Kind::File && covers(head, aspect)
+    let is_right = match aspect {
+        Aspect::Loadable => true,
+        Aspect::Whole => head.whole,
+        Aspect::Block(number) => head.block(number).as_ref() == Some(head),
+        Aspect::Entry | Aspect::Listing | Aspect::Details => false,
+    };
+    is_right && head.is_valid() && head.attr.kind() == Kind::File
 }

@@ -6,7 +6,8 @@ use headwater_abi::wire::{Aspect, Fact, Message};
 use headwater_abi::{Kind, Path, Want};
 
 use super::{Link, Node};
-use crate::entries::{Learned, inode_of, is_sound};
+use crate::asks::Key;
+use crate::entry::{Learned, attr_of, inode_of, is_sound};
 use crate::policy::Thing;
 use crate::{Output, Publication, Rank, Time};
 
@@ -18,6 +19,9 @@ impl Node {
     /// The reader has answered.
     pub(super) fn fact_read(&mut self, now: Time, path: Path, aspect: Aspect, fact: Fact) {
         if self.is_root() && is_sound(&fact) {
+            if aspect == Aspect::Entry && self.checked(&path, &fact) {
+                return;
+            }
             self.learn(now, &path, fact, true);
         }
         let key = (path, aspect);
@@ -41,13 +45,25 @@ impl Node {
             self.go_live(path, false, None);
             return false;
         }
+        if self.is_root() && self.versions.contradict(path, &fact) {
+            // Where a directory's names alone have changed, what is known below stays.
+            let is_other = |attr| self.versions.contradict(path, &Fact::Attr(attr));
+            let tree = attr_of(&fact).is_some_and(|attr| attr.kind() == Kind::Dir && is_other(*attr));
+            self.changed(path, tree);
+            return false;
+        }
+        let is_known = self.entries.get(path).is_some();
         match self.entries.learn(path, fact) {
-            Learned::New => {}
+            Learned::New => self.note_forgettable(path, is_known),
             Learned::Known => return true,
-            Learned::Contradiction => return false,
+            Learned::Contradiction => {
+                let tree = self.entries.get(path).is_some_and(|entry| entry.is_dir());
+                self.changed(path, tree);
+                return false;
+            }
             Learned::Full => {
-                for aspect in [Aspect::Entry, Aspect::Listing, Aspect::Loadable, Aspect::Whole] {
-                    self.fail_for_now(now, &(path.clone(), aspect));
+                for key in self.asks.keys_of(path).cloned().collect::<Vec<Key>>() {
+                    self.fail_for_now(now, &key);
                 }
                 return false;
             }
@@ -74,13 +90,14 @@ impl Node {
 
     /// The job changes `path`, and everything below it if `tree`. Told by `from`, or by a process.
     pub(super) fn go_live(&mut self, path: &Path, tree: bool, from: Option<Rank>) {
-        if !self.scope.contains(path) || self.live.covers_as(path, tree) {
+        let is_from_above = from.is_some() && from == self.parent.as_ref().map(|parent| parent.rank);
+        if !self.scope.contains(path) || self.live.covers_as(path, tree, is_from_above) {
             return;
         }
         let inode = self.entries.shared_inode(path);
         let is_remembered = self.live.len() < self.config.limits.entries_max;
         if is_remembered {
-            self.live.insert(path, tree);
+            self.live.insert(path, tree, is_from_above);
             self.live.extend_inodes(inode);
         }
         let parent = self.parent.as_ref().filter(|parent| parent.link == Link::Up).map(|parent| parent.rank);
@@ -106,7 +123,7 @@ impl Node {
         }
     }
 
-    fn set_live(&mut self, path: &Path, tree: bool) {
+    pub(super) fn set_live(&mut self, path: &Path, tree: bool) {
         self.publish(Publication::Live { path: path.clone(), tree });
         self.forget_content(path);
     }

@@ -8,8 +8,8 @@ use headwater_abi::wire::Message;
 use super::ask::EIO;
 use super::content::{Offer, Refusal};
 use super::{Link, Node};
-use crate::asks::{ChildWant, Waiter};
-use crate::entries::is_sound;
+use crate::asks::{ChildWant, Key, Waiter, Way};
+use crate::entry::{Piece, block_of, is_sound};
 use crate::transfer::Child;
 use crate::{Output, Rank, Time};
 
@@ -24,21 +24,25 @@ impl Node {
             self.outputs.push_back(Output::Disconnect { rank, reason: "not a neighbour in the tree" });
             return;
         }
-        let live: Vec<(Path, bool)> = self.live.iter().map(|(path, tree)| (path.clone(), tree)).collect();
+        // The parent knows itself what it told, unless a later generation knows it again.
+        let live: Vec<(Path, bool)> = if self.children.contains_key(&rank) {
+            self.announce_generation(rank);
+            self.live.iter().map(|(path, tree)| (path.clone(), tree)).collect()
+        } else {
+            self.live.own().map(|(path, tree)| (path.clone(), tree)).collect()
+        };
         for (path, tree) in live {
             self.send(rank, Message::Live { path, tree });
         }
     }
 
     fn parent_up(&mut self, now: Time) {
-        self.parent_down(now);
+        self.parent_away(now);
         let Some(parent) = &mut self.parent else { return };
         parent.link = Link::Up;
         parent.newest = None;
-        for key in self.asks.keys(|_, ask| !ask.is_sent) {
-            if let Some(ask) = self.asks.get_mut(&key) {
-                ask.is_sent = true;
-            }
+        for key in self.asks.keys(|_, ask| ask.way == Way::Later) {
+            self.asks.set_way(&key, Way::Asked);
             self.send_want(&key);
         }
     }
@@ -46,29 +50,25 @@ impl Node {
     pub(super) fn peer_down(&mut self, now: Time, rank: Rank) {
         match &mut self.parent {
             Some(parent) if parent.rank == rank => {
-                self.parent_down(now);
-                // Also the questions that waited for its first sign of life.
-                self.fail_all(|_| true);
-                if let Some(parent) = &mut self.parent {
-                    parent.link = Link::Down;
-                }
+                self.parent_away(now);
+                self.end_absence(now);
             }
             _ => self.child_down(rank),
         }
     }
 
     /// What was asked of the parent is answered by nobody.
-    fn parent_down(&mut self, now: Time) {
+    pub(super) fn parent_down(&mut self, now: Time) {
         let Some(parent) = &mut self.parent else { return };
-        let arriving: Vec<Path> = core::mem::take(&mut parent.incoming).into_values().collect();
-        for path in arriving {
-            self.abandon(now, &path, EIO, false);
+        let arriving: Vec<Piece> = core::mem::take(&mut parent.incoming).into_values().collect();
+        for (path, block) in arriving {
+            self.abandon(now, &path, block, EIO, false);
         }
-        self.fail_all(|is_sent| is_sent);
+        self.fail_all(|way| way == Way::Asked);
     }
 
-    fn fail_all(&mut self, matches: impl Fn(bool) -> bool) {
-        for key in self.asks.keys(|_, ask| matches(ask.is_sent)) {
+    pub(super) fn fail_all(&mut self, matches: impl Fn(Way) -> bool) {
+        for key in self.asks.keys(|_, ask| matches(ask.way)) {
             self.fail(&key);
         }
     }
@@ -124,6 +124,10 @@ impl Node {
                 }
                 Ok(())
             }
+            Message::RefreshWanted { rank, request, paths } => {
+                self.refresh_wanted(rank, request, paths);
+                Ok(())
+            }
             _ => Err("a child sends what only a parent may"),
         }
     }
@@ -144,15 +148,19 @@ impl Node {
             }
             Message::Chunk { transfer, position, bytes } => self.chunk(now, transfer, position, bytes),
             Message::Failed { transfer, errno } => {
-                let path = self.parent.as_ref().and_then(|p| p.incoming.get(&transfer)).cloned();
-                if let Some(path) = path {
-                    self.abandon(now, &path, errno, false);
+                let piece = self.parent.as_ref().and_then(|p| p.incoming.get(&transfer)).cloned();
+                if let Some((path, block)) = piece {
+                    self.abandon(now, &path, block, errno, false);
                 }
                 Ok(())
             }
+            Message::Details { path, details, is_last } => self.details_told(now, &path, details, is_last),
             Message::Unavailable { path, aspect } => {
                 self.fail_for_now(now, &(path, aspect));
                 Ok(())
+            }
+            Message::Refresh { generation, changes, is_last, askers } => {
+                self.refresh_announced(generation, changes, is_last, askers)
             }
             _ => Err("a parent sends what only a child may"),
         }
@@ -165,14 +173,14 @@ impl Node {
             return Err("a transfer's number is not new");
         }
         parent.newest = Some(transfer);
-        let path = offer.path.clone();
+        let (path, block) = (offer.path.clone(), block_of(offer.aspect));
         match self.file_offered(now, offer) {
             Ok(()) => Ok(()),
             Err(Refusal::Breach(reason)) => Err(reason),
             Err(refusal) => {
                 self.send(from, Message::Cancel { transfer });
                 if matches!(refusal, Refusal::Impossible) {
-                    self.fail_content(now, &path);
+                    self.fail_content(now, &path, block);
                 }
                 Ok(())
             }
@@ -181,12 +189,15 @@ impl Node {
 
     /// An answer came that can't be taken: those who wait for it use the original.
     fn fail_unknown(&mut self, now: Time, path: &Path) {
-        let entries = &self.entries;
-        let keys = self.asks.keys(|(asked, aspect), _| asked == path && !entries.knows(asked, *aspect));
-        for key in keys {
+        let unknown = self.asks.keys_of(path).filter(|(asked, aspect)| !self.entries.knows(asked, *aspect));
+        for key in unknown.cloned().collect::<Vec<Key>>() {
             self.fail_for_now(now, &key);
         }
     }
+}
+
+fn is_canonical_path(path: &Path) -> bool {
+    path.components().all(|component| component != b"..")
 }
 
 fn is_canonical(message: &Message) -> bool {
@@ -195,7 +206,10 @@ fn is_canonical(message: &Message) -> bool {
         | Message::Known { path, .. }
         | Message::File { path, .. }
         | Message::Unavailable { path, .. }
-        | Message::Live { path, .. } => path.components().all(|c| c != b".."),
+        | Message::Details { path, .. }
+        | Message::Live { path, .. } => is_canonical_path(path),
+        Message::Refresh { changes, .. } => changes.iter().flatten().all(|change| is_canonical_path(&change.path)),
+        Message::RefreshWanted { paths, .. } => paths.iter().all(is_canonical_path),
         Message::Hello { .. }
         | Message::Cancel { .. }
         | Message::Chunk { .. }

@@ -8,7 +8,7 @@ use headwater_abi::wire::{Aspect, Fact, Message, TransferId};
 use super::Node;
 use super::ask::is_content;
 use crate::asks::{ChildWant, Waiter};
-use crate::entries::aspect_of;
+use crate::entry::block_of;
 use crate::policy::Thing;
 use crate::{Output, Rank, Time};
 
@@ -22,9 +22,15 @@ impl Node {
         if !self.scope.contains(path) || self.live.covers(path) {
             return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
         }
+        if aspect == Aspect::Details {
+            return self.serve_details(now, want);
+        }
         if let Some(entry) = self.entries.get(path) {
             if is_content(aspect) && entry.is_file() {
-                if entry.head_for(aspect).is_some() {
+                if block_of(aspect).is_some_and(|block| block >= entry.block_count()) {
+                    return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
+                }
+                if entry.content_for(aspect).is_some() {
                     return self.serve_content(now, rank, path, aspect, position);
                 }
             } else if self.entries.knows(path, aspect) {
@@ -55,28 +61,30 @@ impl Node {
 
     fn serve_content(&mut self, now: Time, rank: Rank, path: &Path, aspect: Aspect, position: u64) {
         let Some(entry) = self.entries.get_mut(path) else { return };
-        let Some(head) = entry.head_for(aspect).cloned() else { return };
-        let is_first = !entry.content_at.contains(rank);
-        entry.content_at.insert(rank);
+        let Some((has, head)) = entry.content_for(aspect) else { return };
+        let block = block_of(aspect);
         entry.fact_at.insert(rank);
-        let asked = entry.content_at.count();
-        if let Some(complete) = &entry.complete {
-            self.sieve.touch(complete.order);
+        let audience = entry.audience(block);
+        let is_first = !audience.contains(rank);
+        audience.insert(rank);
+        let asked = audience.count();
+        if let Some(held) = &entry.held {
+            self.sieve.touch(held.order);
         }
         // A position counts in the content that was asked for; other content starts at its beginning.
-        let position = if aspect_of(&head) == aspect { position } else { 0 };
+        let position = if has == aspect { position } else { 0 };
         if position > head.content_bytes() {
             return self.disconnect(now, rank, "content is wanted from beyond its end");
         }
         let id = self.new_transfer();
         if let Some(child) = self.children.get_mut(&rank)
-            && !child.receives(path, &head)
+            && !child.receives(path, has)
         {
             self.stats.pulls += 1;
-            child.start(id, path, head, position);
+            child.start(id, path, has, head, position);
         }
         if is_first {
-            self.note_asked(now, Thing::Content(path.clone()), asked);
+            self.note_asked(now, Thing::Content(path.clone(), block), asked);
         }
     }
 
@@ -92,23 +100,28 @@ impl Node {
         match thing {
             Thing::Fact(path) => {
                 for &rank in &ranks {
-                    self.push_ancestors(rank, path);
-                    self.push_fact(rank, path);
+                    self.push_to(rank, path);
                 }
                 if let Some(entry) = self.entries.get_mut(path) {
                     entry.fact_at.insert_everybody();
                 }
             }
-            Thing::Content(path) => {
+            Thing::Content(path, block) => {
                 for &rank in &ranks {
-                    self.push_content(rank, path);
+                    self.push_content(rank, path, *block);
                 }
                 if let Some(entry) = self.entries.get_mut(path) {
                     entry.fact_at.insert_everybody();
-                    entry.content_at.insert_everybody();
+                    entry.audience(*block).insert_everybody();
                 }
             }
         }
+    }
+
+    /// Gives a child a fact that it has not, and what lies above it.
+    pub(super) fn push_to(&mut self, rank: Rank, path: &Path) {
+        self.push_ancestors(rank, path);
+        self.push_fact(rank, path);
     }
 
     /// What lies above a path goes before it.
@@ -132,20 +145,24 @@ impl Node {
         self.send(rank, Message::Known { path: path.clone(), fact });
     }
 
-    fn push_content(&mut self, rank: Rank, path: &Path) {
-        let Some(entry) = self.entries.get(path) else { return };
-        let arriving = entry.arriving.as_ref().map(|a| &a.head);
-        let Some(head) = arriving.or(entry.complete.as_ref().map(|c| &c.head)).cloned() else { return };
-        if entry.content_at.contains(rank) || self.live.covers(path) {
+    fn push_content(&mut self, rank: Rank, path: &Path, block: Option<u32>) {
+        let Some(entry) = self.entries.get_mut(path) else { return };
+        if entry.audience(block).contains(rank) || self.live.covers(path) {
             return;
         }
+        let content = match (entry.arriving(block), block) {
+            (Some(arriving), _) => Some((arriving.aspect, arriving.head.clone())),
+            (None, Some(number)) => entry.content_for(Aspect::Block(number)),
+            (None, None) => entry.content_for(Aspect::Whole).or_else(|| entry.content_for(Aspect::Loadable)),
+        };
+        let Some((aspect, head)) = content else { return };
         self.push_ancestors(rank, path);
         let id = self.new_transfer();
         if let Some(child) = self.children.get_mut(&rank)
-            && !child.receives(path, &head)
+            && !child.receives(path, aspect)
         {
             self.stats.pushes += 1;
-            child.start(id, path, head, 0);
+            child.start(id, path, aspect, head, 0);
         }
     }
 

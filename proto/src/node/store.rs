@@ -1,18 +1,19 @@
 //! The store's room: eviction, and files that have several names.
 
-use alloc::sync::Arc;
+use alloc::boxed::Box;
 
 use headwater_abi::Path;
-use headwater_abi::wire::Aspect;
+use headwater_abi::wire::{Aspect, Message};
 
 use super::ask::EIO;
 use super::{Evicted, Node};
-use crate::entries::{Complete, aspect_of, inode_of, is_same_version};
+use crate::entry::{Inode, block_of, inode_of, is_same_version};
+use crate::held::Held;
 use crate::policy::{Audience, Thing};
 use crate::{Output, Publication, Time};
 
 /// Evictions that can still be refused.
-const EVICTED_MAX: usize = 256;
+pub(super) const EVICTED_MAX: usize = 256;
 
 impl Node {
     /// Evicts until `bytes` more fit. False if they can't.
@@ -27,7 +28,7 @@ impl Node {
             let may_go = |candidate: &Path| {
                 candidate != path
                     && arriving.is_none_or(|a| !a.unevictable.contains(candidate))
-                    && entries.get(candidate).is_some_and(|e| e.arriving.is_none())
+                    && entries.get(candidate).is_some_and(|e| !e.is_arriving())
                     && !children.values().any(|child| child.needs(candidate))
             };
             let Some(victim) = self.sieve.victim(may_go) else { return false };
@@ -36,80 +37,84 @@ impl Node {
         true
     }
 
-    fn evict(&mut self, path: Path, for_path: &Path) {
-        let before = self.sieve.bytes();
+    pub(super) fn evict(&mut self, path: Path, for_path: &Path) {
         let attr = self.entries.get(&path).and_then(|e| e.attr());
         let names = attr.and_then(|attr| self.inodes.get(&inode_of(attr)));
         let is_shared = names.is_some_and(|names| names.contains(&path));
-        let Some(Complete { head, .. }) = self.drop_complete(&path) else { return };
+        let Some(held) = self.drop_held(&path) else { return };
         self.stats.evictions += 1;
         if self.evicted.len() == EVICTED_MAX {
             self.evicted.pop_front();
         }
-        let bytes = before - self.sieve.bytes();
-        self.evicted.push_back(Evicted { path: path.clone(), head, bytes, is_shared, for_path: for_path.clone() });
+        self.evicted.push_back(Evicted { path: path.clone(), held, is_shared, for_path: for_path.clone() });
         self.outputs.push_back(Output::Evict { path });
     }
 
     /// The content stays after all, since a process uses it; something else has to go.
     pub(super) fn evict_refused(&mut self, now: Time, path: &Path) {
         let Some(at) = self.evicted.iter().rposition(|e| e.path == *path) else { return };
-        let Some(Evicted { head, bytes, is_shared, for_path, .. }) = self.evicted.remove(at) else { return };
+        let Some(Evicted { mut held, is_shared, for_path, .. }) = self.evicted.remove(at) else { return };
         let Some(entry) = self.entries.get_mut(path) else { return };
-        if entry.complete.is_some() || entry.arriving.is_some() {
+        if entry.held.is_some() || entry.is_arriving() {
             return;
         }
-        let order = self.sieve.insert(path.clone());
-        self.sieve.touch(order);
-        self.sieve.take(bytes);
-        let inode = inode_of(&head.attr);
-        entry.complete = Some(Complete { head, bytes, order });
+        held.order = self.sieve.insert(path.clone());
+        self.sieve.touch(held.order);
+        self.sieve.take(held.bytes);
+        entry.held = Some(held);
         self.stats.evictions -= 1;
-        if is_shared {
-            self.inodes.entry(inode).or_default().push(path.clone());
+        if let (true, Some(attr)) = (is_shared, entry.attr()) {
+            self.inodes.entry(inode_of(attr)).or_default().push(path.clone());
         }
         self.wake(path);
         // If what the room was for has arrived already, the next arrival makes up for it.
         let Some(arriving) = self.entries.get_mut(&for_path).and_then(|e| e.arriving.as_mut()) else { return };
         arriving.unevictable.push(path.clone());
         if !self.make_room(&for_path, 0) {
-            self.abandon(now, &for_path, EIO, true);
+            self.abandon(now, &for_path, None, EIO, true);
         }
     }
 
-    /// Forgets complete content. Where the file has another name in the store, that one now accounts
-    /// for the bytes.
-    pub(super) fn drop_complete(&mut self, path: &Path) -> Option<Complete> {
+    /// Forgets content in the store. Where the file has another name there, that one now accounts for
+    /// the bytes, and none of what is returned.
+    pub(super) fn drop_held(&mut self, path: &Path) -> Option<Box<Held>> {
         let entry = self.entries.get_mut(path)?;
-        let complete = entry.complete.take()?;
+        let mut held = entry.held.take()?;
         entry.content_at = Audience::default();
-        self.sieve.remove(complete.order);
-        for (rank, child) in &mut self.children {
-            if let Some((transfer, true)) = child.stop(path) {
-                let message = headwater_abi::wire::Message::Failed { transfer, errno: EIO };
-                self.outputs.push_back(Output::Send { to: *rank, message });
-            }
+        if let Some(blocks) = &mut entry.blocks {
+            blocks.at.clear();
         }
-        let inode = inode_of(&complete.head.attr);
-        let heir = self.inodes.get_mut(&inode).and_then(|names| {
-            names.retain(|name| name != path);
-            names.first().cloned()
-        });
-        match heir.and_then(|name| self.entries.get_mut(&name)).and_then(|e| e.complete.as_mut()) {
-            Some(heir) => heir.bytes += complete.bytes,
-            None => {
-                self.inodes.remove(&inode);
-                self.sieve.give_back(complete.bytes);
-            }
+        let inode = entry.attr().map(inode_of);
+        self.sieve.remove(held.order);
+        for (&to, child) in &mut self.children {
+            let announced = child.stop_all(path).into_iter().filter(|(_, is_announced)| *is_announced);
+            let messages = announced.map(|(transfer, _)| Message::Failed { transfer, errno: EIO });
+            self.outputs.extend(messages.map(|message| Output::Send { to, message }));
         }
-        Some(complete)
+        match inode.and_then(|inode| self.heir(inode, path)) {
+            Some(heir) => heir.bytes += core::mem::take(&mut held.bytes),
+            None => self.sieve.give_back(held.bytes),
+        }
+        Some(held)
+    }
+
+    /// The content of another name of the same file in the store, once `path` is none of them any more.
+    fn heir(&mut self, inode: Inode, path: &Path) -> Option<&mut Held> {
+        let names = self.inodes.get_mut(&inode)?;
+        let at = names.iter().position(|name| name == path)?;
+        names.remove(at);
+        let Some(heir) = names.first() else {
+            self.inodes.remove(&inode);
+            return None;
+        };
+        self.entries.get_mut(heir)?.held.as_deref_mut()
     }
 
     /// Remembers complete content of a file that has several names, unless another name's content
     /// stands for the file already.
     pub(super) fn note_inode(&mut self, path: &Path) {
-        let Some(complete) = self.entries.get(path).and_then(|e| e.complete.as_ref()) else { return };
-        let attr = &complete.head.attr;
+        let Some(entry) = self.entries.get(path).filter(|e| e.has_content(Aspect::Loadable)) else { return };
+        let Some(attr) = entry.attr() else { return };
         if attr.nlink > 1 {
             self.inodes.entry(inode_of(attr)).or_insert_with(|| alloc::vec![path.clone()]);
         }
@@ -118,13 +123,14 @@ impl Node {
     /// If the same file is complete under another name, links to it. True if the content that `aspect`
     /// asks for is then there.
     pub(super) fn adopt_hard_link(&mut self, path: &Path, aspect: Aspect) -> bool {
-        let Some(entry) = self.entries.get(path).filter(|e| e.arriving.is_none()) else { return false };
+        let Some(entry) = self.entries.get(path).filter(|e| !e.is_arriving()) else { return false };
         if entry.has_content(aspect) {
             return true;
         }
-        let is_new = entry.complete.is_none();
+        let is_new = entry.held.is_none();
         let target = self.linked_content(path, aspect);
-        let target = target.or_else(|| self.linked_content(path, Aspect::Loadable).filter(|_| is_new));
+        let target = target
+            .or_else(|| self.linked_content(path, Aspect::Loadable).filter(|_| is_new && block_of(aspect).is_none()));
         if let Some(target) = target {
             self.link(path, &target);
         }
@@ -137,9 +143,11 @@ impl Node {
         let entry = self.entries.get(path).filter(|e| e.is_file())?;
         let attr = entry.attr().filter(|attr| attr.nlink > 1)?;
         let names = self.inodes.get(&inode_of(attr))?;
-        if entry.complete.is_some() && !names.contains(path) {
+        if entry.held.is_some() && !names.contains(path) {
             return None;
         }
+        // What stands in the store in part is its own file's.
+        let aspect = if block_of(aspect).is_some() { Aspect::Whole } else { aspect };
         let is_source = |name: &&Path| {
             self.entries
                 .get(name)
@@ -150,23 +158,22 @@ impl Node {
 
     /// Makes `path` a further name of the complete content of `target`.
     pub(super) fn link(&mut self, path: &Path, target: &Path) {
-        let Some(source) = self.entries.get(target).and_then(|e| e.complete.as_ref()) else { return };
-        let mut head = (*source.head).clone();
+        let Some(mut source) = self.entries.get(target).and_then(|e| e.held.clone()) else { return };
         let Some(entry) = self.entries.get_mut(path) else { return };
-        head.attr = entry.attr().copied().unwrap_or(head.attr);
-        let (order, bytes) = match entry.complete.take() {
+        (source.order, source.bytes) = match entry.held.take() {
             Some(held) => (held.order, held.bytes),
             None => (self.sieve.insert(path.clone()), 0),
         };
-        entry.complete = Some(Complete { head: Arc::new(head.clone()), bytes, order });
+        entry.held = Some(source);
         entry.content_at = Audience::default();
+        let Some(head) = entry.held_head(Aspect::Whole).or_else(|| entry.held_head(Aspect::Loadable)) else { return };
         let names = self.inodes.entry(inode_of(&head.attr)).or_default();
         if !names.contains(path) {
             names.push(path.clone());
         }
-        let aspect = aspect_of(&head);
+        let aspect = if head.whole { Aspect::Whole } else { Aspect::Loadable };
         self.publish(Publication::HardLink { path: path.clone(), target: target.clone(), aspect, head });
-        self.fresh.push_back(Thing::Content(path.clone()));
+        self.fresh.push_back(Thing::Content(path.clone(), None));
         self.wake(path);
     }
 }

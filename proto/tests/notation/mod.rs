@@ -1,15 +1,16 @@
 //! The notation of transcripts: one input a line, one output a line.
 //!
 //! Facts: `absent`, `error N`, `file INO SIZE [links N]`, `dir INO`, `listing INO NAME…` (a name ends
-//! in `/` for a directory, `@` for a link, `?` for an unknown type, `#INO` for its inode),
-//! `unlistable INO`, `link INO TARGET`. Heads: `INO SIZE whole [links N]`, `INO SIZE OFFSET+BYTES,…`.
+//! in `/` for a directory, `@` for a link, `?` for an unknown type, `#INO` for its inode; `NAME*N` are
+//! N names), `unlistable INO`, `link INO TARGET`. Heads: `INO SIZE whole [links N]`,
+//! `INO SIZE OFFSET+BYTES,…`. Details: `NAME:INO:SIZE`, where `NAME*N` are N files, then `last` if they
+//! are the last. Aspects: `entry`, `names`, `loadable`, `whole`, `details`, `block-N`.
 
-use std::fmt::Write;
-use std::sync::Arc;
+mod refresh;
 
 use headwater_abi::attr::mode;
 use headwater_abi::listing::d_type;
-use headwater_abi::wire::{Aspect, Fact, FileHead, Message, TransferId};
+use headwater_abi::wire::{Aspect, Detail, Fact, FileHead, Message, TransferId};
 use headwater_abi::{Attr, Kind, Listing, Name, Path, Want};
 use headwater_proto::{ClientId, Config, Input, Limits, Output, Policy, Publication, Rank, Reply, Topology};
 
@@ -37,6 +38,11 @@ pub fn config(mut words: Words<'_>) -> Config {
             "reads" => limits.reads_in_flight_max = number(&mut words) as usize,
             "clients" => limits.clients_waiting_max = number(&mut words) as usize,
             "entries" => limits.entries_max = number(&mut words) as usize,
+            "facts" => limits.facts_max = number(&mut words) as usize,
+            "listings" => limits.listing_bytes_max = number(&mut words),
+            "details" => limits.details_names_max = number(&mut words) as usize,
+            "ahead" => limits.ahead_files_max = number(&mut words) as usize,
+            "blocks-ahead" => limits.blocks_ahead_max = number(&mut words) as u32,
             scope => config.scope.push((scope.starts_with('+'), path(&scope[1..]))),
         }
     }
@@ -48,6 +54,10 @@ pub fn input(line: &str) -> Input {
     let w = &mut words;
     match w.next().unwrap() {
         "request" => Input::Request { client: ClientId(number(w)), path: path_in(w), want: want(w.next().unwrap()) },
+        "request-block" => {
+            Input::RequestBlock { client: ClientId(number(w)), path: path_in(w), block: number(w) as u32 }
+        }
+        "used" => Input::Used { path: path_in(w), block: w.next().map(|block| parse(block) as u32) },
         "gone" => Input::ClientGone { client: ClientId(number(w)) },
         "up" => Input::PeerUp { rank: rank(w) },
         "down" => Input::PeerDown { rank: rank(w) },
@@ -55,12 +65,13 @@ pub fn input(line: &str) -> Input {
         "sent" => Input::ChunkSent { to: rank(w) },
         "entry" => Input::FactRead { path: path_in(w), aspect: Aspect::Entry, fact: fact(w) },
         "names" => Input::FactRead { path: path_in(w), aspect: Aspect::Listing, fact: fact(w) },
+        "details" => Input::DetailsRead { path: path_in(w), details: details(w).0 },
         "opened" => Input::FileOpened { path: path_in(w), aspect: aspect(w), head: head(w) },
         "read" => Input::FileRead { path: path_in(w), aspect: aspect(w), position: number(w) },
         "failed" => Input::FileFailed { path: path_in(w), aspect: aspect(w), errno: number(w) as u16 },
-        "store-failed" => Input::StoreFailed { path: path_in(w) },
+        "store-failed" => Input::StoreFailed { path: path_in(w), block: w.next().map(|block| parse(block) as u32) },
         "refused" => Input::EvictRefused { path: path_in(w) },
-        other => panic!("no such input: {other}"),
+        other => refresh::input(other, w).unwrap_or_else(|| panic!("no such input: {other}")),
     }
 }
 
@@ -72,14 +83,20 @@ fn message(w: &mut Words<'_>) -> Message {
         "file" => {
             let (transfer, path) = (TransferId(number(w)), path_in(w));
             let head = head(w);
-            let aspect = if head.whole { Aspect::Whole } else { Aspect::Loadable };
+            let right = if head.whole { Aspect::Whole } else { Aspect::Loadable };
+            let aspect = w.next().map_or(right, aspect_called);
             Message::File { transfer, path, aspect, head, position: 0 }
+        }
+        "details" => {
+            let path = path_in(w);
+            let (details, is_last) = details(w);
+            Message::Details { path, details, is_last }
         }
         "chunk" => Message::Chunk { transfer: TransferId(number(w)), position: number(w), bytes: number(w) as u32 },
         "failed" => Message::Failed { transfer: TransferId(number(w)), errno: number(w) as u16 },
         "unavailable" => Message::Unavailable { path: path_in(w), aspect: aspect(w) },
         "live" => Message::Live { path: path_in(w), tree: w.next() == Some("tree") },
-        other => panic!("no such message: {other}"),
+        other => refresh::message(other, w).unwrap_or_else(|| panic!("no such message: {other}")),
     }
 }
 
@@ -99,14 +116,44 @@ fn fact(w: &mut Words<'_>) -> Fact {
         }
         "listing" => {
             let ino = number(w);
-            let names = w.map(name).collect();
-            Fact::Listing(attr(mode::DIR, ino, 0, 2), Arc::new(Listing { names }))
+            let names: Vec<(u64, u8, String)> = w.flat_map(several).map(|word| name(&word)).collect();
+            let names =
+                names.iter().map(|(ino, d_type, name)| Name { ino: *ino, d_type: *d_type, name: name.as_bytes() });
+            Fact::Listing(attr(mode::DIR, ino, 0, 2), names.collect::<Listing>())
         }
         other => panic!("no such fact: {other}"),
     }
 }
 
-fn name(word: &str) -> Name {
+/// The words that one stands for: `f*3` for `f0`, `f1`, `f2`.
+fn several(word: &str) -> Vec<String> {
+    match word.split_once('*') {
+        None => vec![word.to_owned()],
+        Some((name, rest)) => {
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            (0..parse(&rest[..digits])).map(|n| format!("{name}{n}{}", &rest[digits..])).collect()
+        }
+    }
+}
+
+fn details(w: &mut Words<'_>) -> (Vec<Detail>, bool) {
+    let (mut details, mut is_last) = (Vec::new(), false);
+    for word in w {
+        if word == "last" {
+            is_last = true;
+            continue;
+        }
+        for word in several(word) {
+            let mut parts = word.split(':');
+            let name = parts.next().unwrap().as_bytes().into();
+            let (ino, size) = (parse(parts.next().unwrap()), parse(parts.next().unwrap()));
+            details.push(Detail { name, fact: Fact::Attr(attr(mode::FILE, ino, size, 1)) });
+        }
+    }
+    (details, is_last)
+}
+
+fn name(word: &str) -> (u64, u8, String) {
     let (word, ino) = word.split_once('#').map_or((word, 0), |(word, ino)| (word, parse(ino)));
     let (name, d_type) = match word.char_indices().last().unwrap() {
         (end, '/') => (&word[..end], d_type::DIR),
@@ -114,7 +161,7 @@ fn name(word: &str) -> Name {
         (end, '?') => (&word[..end], d_type::UNKNOWN),
         _ => (word, d_type::FILE),
     };
-    Name { ino, d_type, name: name.as_bytes().into() }
+    (ino, d_type, name.to_owned())
 }
 
 fn head(w: &mut Words<'_>) -> FileHead {
@@ -134,15 +181,25 @@ fn attr(mode: u32, ino: u64, size: u64, nlink: u32) -> Attr {
 }
 
 fn links(w: &mut Words<'_>) -> u32 {
-    if w.next() == Some("links") { number(w) as u32 } else { 1 }
+    if w.clone().next() != Some("links") {
+        return 1;
+    }
+    w.next();
+    number(w) as u32
 }
 
 fn aspect(w: &mut Words<'_>) -> Aspect {
-    match w.next().unwrap() {
+    aspect_called(w.next().unwrap())
+}
+
+fn aspect_called(word: &str) -> Aspect {
+    match word {
         "entry" => Aspect::Entry,
         "names" => Aspect::Listing,
         "loadable" => Aspect::Loadable,
         "whole" => Aspect::Whole,
+        "details" => Aspect::Details,
+        other if other.starts_with("block-") => Aspect::Block(parse(&other[6..]) as u32),
         other => panic!("no such aspect: {other}"),
     }
 }
@@ -176,30 +233,39 @@ pub fn show(output: &Output) -> String {
         Output::Reply { client, reply: Reply::Done } => format!("reply {} done", client.0),
         Output::Reply { client, reply: Reply::Fallback } => format!("reply {} fallback", client.0),
         Output::Send { to, message } => format!("to {} {}", to.0, show_message(message)),
-        Output::SendChunk { to, transfer, path, position, offset, bytes } => {
+        Output::SendChunk { to, transfer, path, position, offset, bytes, .. } => {
             format!("to {} chunk {} {path} position {position} offset {offset} bytes {bytes}", to.0, transfer.0)
         }
         Output::ReadEntry { path } => format!("read-entry {path}"),
         Output::ReadListing { path } => format!("read-listing {path}"),
+        Output::ReadDetails { path, names } => {
+            format!("read-details {path} {}", show_names(names.iter().map(|n| &**n)))
+        }
         Output::ReadFile { path, aspect, have, execute: _ } => {
             let have = have.as_ref().map_or(String::new(), |head| format!(" have {}", show_head(head)));
             format!("read-file {path} {}{have}", show_aspect(*aspect))
         }
-        Output::Receive { from, transfer, path, head } => {
-            format!("receive {} from {} {path} {}", transfer.0, from.0, show_head(head))
+        Output::Receive { from, transfer, path, block, head } => {
+            format!("receive {} from {} {path} {}{}", transfer.0, from.0, show_head(head), show_block(*block))
         }
-        Output::Discard { path } => format!("discard {path}"),
+        Output::Discard { path, block } => format!("discard {path}{}", show_block(*block)),
+        Output::Forget { path } => format!("forget {path}"),
+        Output::Changed { path } => format!("changed {path}"),
         Output::Publish(publication) => format!("publish {}", show_publication(publication)),
         Output::Evict { path } => format!("evict {path}"),
         Output::Disconnect { rank, reason } => format!("disconnect {}: {reason}", rank.0),
+        other => refresh::show(other).expect("every output is shown"),
     }
 }
 
 fn show_publication(publication: &Publication) -> String {
     match publication {
         Publication::Fact { path, fact } => format!("{path} {}", show_fact(fact)),
-        Publication::Content { path, aspect, head } => {
-            format!("{path} {} {}", show_aspect(*aspect), show_head(head))
+        Publication::Content { path, aspect, head, is_marked } => {
+            format!("{path} {} {}{}", show_aspect(*aspect), show_head(head), if *is_marked { " marked" } else { "" })
+        }
+        Publication::Block { path, block, head, is_marked } => {
+            format!("{path} block-{block} {}{}", show_head(head), if *is_marked { " marked" } else { "" })
         }
         Publication::HardLink { path, target, aspect, .. } => {
             format!("{path} {} hard-link {target}", show_aspect(*aspect))
@@ -212,14 +278,19 @@ fn show_message(message: &Message) -> String {
     match message {
         Message::Want { path, aspect, position: 0 } => format!("want {path} {}", show_aspect(*aspect)),
         Message::Known { path, fact } => format!("known {path} {}", show_fact(fact)),
-        Message::File { transfer, path, head, position: 0, .. } => {
-            format!("file {} {path} {}", transfer.0, show_head(head))
+        Message::File { transfer, path, head, aspect, position: 0 } => {
+            let aspect = if let Aspect::Block(block) = aspect { format!(" block-{block}") } else { String::new() };
+            format!("file {} {path} {}{aspect}", transfer.0, show_head(head))
+        }
+        Message::Details { path, details, is_last } => {
+            let names = show_names(details.iter().map(|detail| &*detail.name));
+            format!("details {path} {names}{}", if *is_last { " last" } else { "" })
         }
         Message::Cancel { transfer } => format!("cancel {}", transfer.0),
         Message::Failed { transfer, errno } => format!("failed {} {errno}", transfer.0),
         Message::Unavailable { path, aspect } => format!("unavailable {path} {}", show_aspect(*aspect)),
         Message::Live { path, tree } => format!("live {path}{}", if *tree { " tree" } else { "" }),
-        other => format!("{other:?}"),
+        other => refresh::show_message(other).unwrap_or_else(|| format!("{other:?}")),
     }
 }
 
@@ -231,11 +302,23 @@ fn show_fact(fact: &Fact) -> String {
         Fact::Attr(attr) => format!("file {} {}", attr.ino, attr.size),
         Fact::Link(attr, target) => format!("link {} {}", attr.ino, String::from_utf8_lossy(target)),
         Fact::Unlistable(attr) => format!("unlistable {}", attr.ino),
-        Fact::Listing(attr, listing) => listing.names.iter().fold(format!("listing {}", attr.ino), |mut text, n| {
-            write!(text, " {}", String::from_utf8_lossy(&n.name)).unwrap();
-            text
-        }),
+        Fact::Listing(attr, listing) => {
+            format!("listing {} {}", attr.ino, show_names(listing.iter().map(|n| n.name)))
+        }
     }
+}
+
+/// Names, where many are shown by the first, the last and their number.
+fn show_names<'a>(names: impl Iterator<Item = &'a [u8]>) -> String {
+    let names: Vec<_> = names.map(String::from_utf8_lossy).collect();
+    match &names[..] {
+        [first, .., last] if names.len() > 12 => format!("{first} ... {last} ({})", names.len()),
+        _ => names.join(" "),
+    }
+}
+
+fn show_block(block: Option<u32>) -> String {
+    block.map_or(String::new(), |block| format!(" block-{block}"))
 }
 
 fn show_head(head: &FileHead) -> String {
@@ -244,11 +327,13 @@ fn show_head(head: &FileHead) -> String {
     format!("{} {} {ranges}", head.attr.ino, head.attr.size)
 }
 
-fn show_aspect(aspect: Aspect) -> &'static str {
+fn show_aspect(aspect: Aspect) -> String {
     match aspect {
-        Aspect::Entry => "entry",
-        Aspect::Listing => "names",
-        Aspect::Loadable => "loadable",
-        Aspect::Whole => "whole",
+        Aspect::Entry => "entry".into(),
+        Aspect::Listing => "names".into(),
+        Aspect::Loadable => "loadable".into(),
+        Aspect::Whole => "whole".into(),
+        Aspect::Details => "details".into(),
+        Aspect::Block(block) => format!("block-{block}"),
     }
 }

@@ -1,14 +1,16 @@
 //! The drivers: what each output does to the model.
 
 use headwater_abi::Path;
-use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, Message, TransferId};
+use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, Detail, Fact, Message, TransferId};
 use headwater_proto::{Input, Output, Publication, Rank};
 
 use super::{Event, Packet, World};
 use crate::check::{Check, ensure};
+use crate::reader::{Piece, block_of};
 use crate::site::Link;
 
 const EIO: u16 = 5;
+const ESTALE: u16 = 116;
 
 impl World {
     pub(super) fn local(&mut self, rank: Rank, input: Input) -> Check {
@@ -28,49 +30,70 @@ impl World {
                 self.check_reply(rank, &waiting, reply)
             }
             Output::Send { to, message } => self.send(rank, to, message),
-            Output::SendChunk { to, transfer, path, position, offset, bytes } => {
-                ensure(self.site(rank).store.contains(&path, offset, bytes.into()), || {
-                    format!("bytes of {path} are sent before they are there")
+            Output::SendChunk { to, transfer, path, block, position, offset, bytes } => {
+                let piece = (path, block);
+                ensure(self.site(rank).store.contains(&piece, offset, bytes.into()), || {
+                    format!("bytes of {piece:?} are sent before they are there")
                 })?;
-                self.send_chunk(rank, to, transfer, path, position, bytes)
+                self.send_chunk(rank, to, transfer, piece.0, position, bytes)
             }
             Output::ReadEntry { path } => self.read(rank, path, Aspect::Entry),
             Output::ReadListing { path } => self.read(rank, path, Aspect::Listing),
+            Output::ReadDetails { path, names } => self.read_details(rank, path, names),
             Output::ReadFile { path, aspect, have, .. } => {
+                ensure(have.is_some() || block_of(aspect).is_none(), || format!("a block of {path}, but how large?"))?;
+                if let (Some(have), Some(_)) = (&have, block_of(aspect)) {
+                    self.site_mut(rank).inodes_in_blocks.insert(have.attr.ino);
+                }
                 if let Some(have) = &have {
-                    let is_there = self.site(rank).store.contains_all(&path, have);
+                    let is_there =
+                        have.ranges.is_empty() || self.site(rank).store.contains_all(&(path.clone(), None), have);
                     ensure(is_there, || format!("{path} is said to be in the store"))?;
                 }
                 self.read_file(rank, path, aspect)
             }
-            Output::Receive { from, transfer, path, head } => {
+            Output::Receive { from, transfer, path, block, head } => {
                 let site = self.site_mut(rank);
-                site.store.open(&path);
+                let piece = (path, block);
+                site.store.open(&piece);
                 let link = site.links.get_mut(&from).ok_or("a file is received over no link")?;
-                link.incoming.insert(transfer, (path, head));
+                link.incoming.insert(transfer, (piece, head));
                 Ok(())
             }
-            Output::Discard { path } => {
+            Output::Discard { path, block } => {
                 let site = self.site_mut(rank);
-                site.store.discard(&path);
-                site.reads.files.remove(&path);
-                site.reads.excuse(&path);
+                let piece = (path, block);
+                site.store.discard(&piece);
+                site.reads.files.remove(&piece);
+                site.reads.excuse(&piece.0);
                 for link in site.links.values_mut() {
-                    link.incoming.retain(|_, (incoming, _)| *incoming != path);
+                    link.incoming.retain(|_, (incoming, _)| *incoming != piece);
                 }
                 Ok(())
             }
-            Output::Publish(publication) => self.publish(rank, publication),
-            Output::Evict { path } => {
-                let site = self.site_mut(rank);
-                ensure(site.resident.remove(&path).is_some(), || format!("{path} is evicted and was not there"))?;
-                let is_needed = site.links.values().any(|link| link.chunks.contains(&path));
-                site.store.remove(&path);
-                site.reads.excuse(&path);
-                ensure(!is_needed, || format!("{path} is evicted while it is sent"))
+            Output::Forget { path } => self.forget(rank, path),
+            Output::Changed { path } => {
+                ensure(rank == Rank::ROOT && self.has_changed(&path), || format!("{path} is said to have changed"))
             }
+            Output::Publish(publication) => self.publish(rank, publication),
+            Output::Evict { path } => self.evict(rank, &path),
+            Output::Cleared { .. }
+            | Output::LookAnew
+            | Output::Generation { .. }
+            | Output::Refreshed { .. }
+            | Output::RefreshFailed { .. } => Err("nobody asked for this".into()),
             Output::Disconnect { rank: peer, reason } => Err(format!("rank {} is blamed: {reason}", peer.0)),
         }
+    }
+
+    fn evict(&mut self, rank: Rank, path: &Path) -> Check {
+        let site = self.site_mut(rank);
+        let was_there = site.resident.remove(path).is_some() | site.blocks.remove(path).is_some();
+        ensure(was_there, || format!("{path} is evicted and was not there"))?;
+        let is_needed = site.links.values().any(|link| link.chunks.contains(path));
+        site.store.remove(path);
+        site.reads.excuse(path);
+        ensure(!is_needed, || format!("{path} is evicted while it is sent"))
     }
 
     fn publish(&mut self, rank: Rank, publication: Publication) -> Check {
@@ -79,11 +102,24 @@ impl World {
             Publication::Fact { path, fact } => {
                 self.site_mut(rank).facts.insert(path, fact);
             }
-            Publication::Content { path, head, .. } => {
+            Publication::Content { path, head, is_marked, .. } => {
                 let site = self.site_mut(rank);
-                site.store.publish(&path);
-                site.reads.files.remove(&path);
-                site.resident.insert(path, head);
+                let piece = (path, None);
+                site.store.publish(&piece);
+                site.reads.files.remove(&piece);
+                if head.whole {
+                    site.blocks.remove(&piece.0);
+                }
+                site.resident.insert(piece.0.clone(), head);
+                self.use_marked(rank, piece, is_marked);
+            }
+            Publication::Block { path, block, is_marked, .. } => {
+                let site = self.site_mut(rank);
+                let piece = (path, Some(block));
+                site.store.publish(&piece);
+                site.reads.files.remove(&piece);
+                site.blocks.entry(piece.0.clone()).or_default().insert(block);
+                self.use_marked(rank, piece, is_marked);
             }
             Publication::HardLink { path, target, head, .. } => {
                 self.summary.hard_links += 1;
@@ -126,12 +162,55 @@ impl World {
         Ok(())
     }
 
+    fn read_details(&mut self, rank: Rank, path: Path, names: Vec<Box<[u8]>>) -> Check {
+        ensure(rank == Rank::ROOT && self.in_scope(&path), || format!("names of {path} are read"))?;
+        if self.random.chance(self.options.read_hang) {
+            self.summary.faults += 1;
+            return Ok(());
+        }
+        let after = self.random.below(20);
+        let mut details = Vec::new();
+        for name in names {
+            let Some(at) = path.join(&name) else { continue };
+            ensure(!self.site(rank).facts.contains_key(&at), || format!("{at} is read though it is known"))?;
+            let fact = self.tree.entry(&at, self.now + after);
+            let is_failing = self.random.chance(self.options.read_failure);
+            if !is_failing && matches!(fact, Fact::Attr(_) | Fact::Link(..)) {
+                details.push(Detail { name, fact });
+            }
+        }
+        self.summary.details_read += details.len() as u64;
+        self.schedule(after, Event::Local(rank, Box::new(Input::DetailsRead { path, details })));
+        Ok(())
+    }
+
+    /// What is marked may be used some time, which the node is told.
+    fn use_marked(&mut self, rank: Rank, (path, block): Piece, is_marked: bool) {
+        if is_marked && self.random.chance(700) {
+            let after = self.random.below(200);
+            self.schedule(after, Event::Local(rank, Box::new(Input::Used { path, block })));
+        }
+    }
+
+    fn forget(&mut self, rank: Rank, path: Path) -> Check {
+        self.summary.forgotten += 1;
+        let site = self.site_mut(rank);
+        let is_used = site.resident.contains_key(&path) || site.blocks.contains_key(&path) || site.is_live(&path);
+        ensure(!is_used, || format!("{path} is forgotten though it is used"))?;
+        ensure(site.facts.remove(&path).is_some(), || format!("{path} is forgotten and was not known"))?;
+        let is_below = |other: &Path| *other != path && other.is_within(&path);
+        ensure(!site.facts.keys().any(is_below), || format!("{path} is forgotten before what is below"))?;
+        site.reads.excuse(&path);
+        Ok(())
+    }
+
     fn read_file(&mut self, rank: Rank, path: Path, aspect: Aspect) -> Check {
         self.check_read(rank, &path, aspect)?;
         self.summary.files_opened += 1;
         let max = self.limits.reads_in_flight_max;
         let site = self.site_mut(rank);
-        ensure(!site.reads.files.contains_key(&path), || format!("{path} is read twice at once"))?;
+        let piece = (path.clone(), block_of(aspect));
+        ensure(!site.reads.files.contains_key(&piece), || format!("{piece:?} is read twice at once"))?;
         let number = site.reads.open(&path, aspect);
         let count = site.reads.files.len();
         ensure(count <= max, || format!("{count} files are read at once"))?;
@@ -139,45 +218,49 @@ impl World {
             self.summary.faults += 1;
         } else {
             let after = self.random.below(20);
-            self.schedule(after, Event::ReadStep { rank, path, number });
+            self.schedule(after, Event::ReadStep { rank, piece, number });
         }
         Ok(())
     }
 
-    pub(super) fn read_step(&mut self, rank: Rank, path: &Path, number: u64) -> Check {
+    pub(super) fn read_step(&mut self, rank: Rank, piece: &Piece, number: u64) -> Check {
+        let path = &piece.0;
         let is_failing = self.random.chance(self.options.read_failure);
         let is_full = self.random.chance(self.options.store_failure);
         let (step, now) = (1 + self.random.below(300_000), self.now);
-        let Some(read) = self.sites[rank.0 as usize].reads.get(path, number) else { return Ok(()) };
+        let Some(read) = self.sites[rank.0 as usize].reads.get(piece, number) else { return Ok(()) };
         let aspect = read.aspect;
         let input = match &read.head {
             _ if is_failing => Input::FileFailed { path: path.clone(), aspect, errno: EIO },
-            Some(_) if is_full => Input::StoreFailed { path: path.clone() },
+            Some(_) if is_full => Input::StoreFailed { path: path.clone(), block: piece.1 },
             None => match self.tree.open(path, aspect, now) {
                 Ok(head) => {
                     read.head = Some(head.clone());
-                    self.sites[rank.0 as usize].store.open(path);
+                    self.sites[rank.0 as usize].store.open(piece);
                     Input::FileOpened { path: path.clone(), aspect, head }
                 }
                 Err(errno) => Input::FileFailed { path: path.clone(), aspect, errno },
             },
+            Some(head) if !self.tree.is_current(path, &head.attr) => {
+                Input::FileFailed { path: path.clone(), aspect, errno: ESTALE }
+            }
             Some(head) => {
                 let (head, from) = (head.clone(), read.position);
                 let position = (from + step).min(head.content_bytes());
                 read.position = position;
-                self.sites[rank.0 as usize].store.write(path, &head, from, position);
+                self.sites[rank.0 as usize].store.write(piece, &head, from, position);
                 Input::FileRead { path: path.clone(), aspect, position }
             }
         };
         if matches!(input, Input::FileFailed { .. } | Input::StoreFailed { .. }) {
             self.summary.faults += u64::from(is_failing || is_full);
             let site = self.site_mut(rank);
-            site.reads.files.remove(path);
+            site.reads.files.remove(piece);
             site.reads.excuse(path);
         }
         self.give(rank, input)?;
         let after = self.random.below(5);
-        self.schedule(after, Event::ReadStep { rank, path: path.clone(), number });
+        self.schedule(after, Event::ReadStep { rank, piece: piece.clone(), number });
         Ok(())
     }
 
@@ -304,7 +387,8 @@ impl World {
             Message::Known { path, .. } | Message::File { path, .. } | Message::Unavailable { path, .. } => {
                 Some(path.clone())
             }
-            Message::Failed { transfer, .. } => end.incoming.get(transfer).map(|(path, _)| path.clone()),
+            Message::Details { path, is_last: true, .. } => Some(path.clone()),
+            Message::Failed { transfer, .. } => end.incoming.get(transfer).map(|((path, _), _)| path.clone()),
             Message::Live { path, .. } => {
                 end.wants.retain(|(wanted, _), _| !wanted.is_within(path));
                 None
@@ -313,13 +397,13 @@ impl World {
         };
         end.wants.retain(|(wanted, _), _| Some(wanted) != path.as_ref());
         if let Message::Chunk { transfer, position, bytes } = &message
-            && let Some((path, head)) = end.incoming.get(transfer).cloned()
+            && let Some((piece, head)) = end.incoming.get(transfer).cloned()
         {
             if is_full {
                 self.summary.faults += 1;
-                return self.give(to, Input::StoreFailed { path });
+                return self.give(to, Input::StoreFailed { path: piece.0, block: piece.1 });
             }
-            site.store.write(&path, &head, *position, position + u64::from(*bytes));
+            site.store.write(&piece, &head, *position, position + u64::from(*bytes));
         }
         self.give(to, Input::Message { from, message })
     }

@@ -16,10 +16,15 @@ impl World {
         }
         if self.random.chance(500) {
             self.script = (0..40).map(|_| self.random_request()).collect();
+        } else if self.random.chance(400) {
+            self.script = self.scan();
         }
         for _ in 0..self.options.requests {
             let after = self.random.below(self.options.duration_ms);
             self.schedule(after, Event::Request { must_succeed: self.options.is_calm() });
+            if self.random.chance(self.options.change) {
+                self.schedule(after, Event::Change);
+            }
             if self.random.chance(self.options.node_death) {
                 self.schedule(after, Event::Death);
             }
@@ -47,29 +52,65 @@ impl World {
         if self.random.chance(self.options.live) {
             want = if self.random.chance(200) { Want::LIVE | Want::TREE } else { Want::LIVE };
         }
-        let must_succeed = must_succeed && self.can_succeed(rank, &path, want);
+        let block = self.random.chance(80).then(|| self.random.below(4) as u32);
+        let (path, want) = match block {
+            None => (path, want),
+            // Who wants a block has resolved the path.
+            Some(_) => (self.canonical(path), Want::ATTR | Want::NO_FOLLOW),
+        };
+        let must_succeed = must_succeed && self.can_succeed(rank, &path, want, block);
         let client = self.next_client();
         self.summary.requests += 1;
-        self.site_mut(rank).waiting.insert(client, Waiting { path: path.clone(), want, must_succeed });
+        self.site_mut(rank).waiting.insert(client, Waiting { path: path.clone(), want, block, must_succeed });
         if self.random.chance(self.options.client_gone) {
             let after = self.random.below(50);
             self.schedule(after, Event::Local(rank, Box::new(Input::ClientGone { client })));
         }
-        self.give(rank, Input::Request { client, path, want })
+        match block {
+            None => self.give(rank, Input::Request { client, path, want }),
+            Some(block) => self.give(rank, Input::RequestBlock { client, path, block }),
+        }
+    }
+
+    pub(super) fn change(&mut self) -> Check {
+        let tree = self.tree.changed(&mut self.random);
+        self.past.push(std::mem::replace(&mut self.tree, tree));
+        self.summary.faults += 1;
+        Ok(())
+    }
+
+    /// Where a path leads, or some file of the tree.
+    fn canonical(&mut self, path: Path) -> Path {
+        match self.truth(&path, Want::ATTR) {
+            Outcome::Found(at) => at,
+            _ => {
+                let paths: Vec<Path> = self.tree.paths().cloned().collect();
+                self.random.pick(&paths).clone()
+            }
+        }
+    }
+
+    /// A program that looks at all files of a directory and then reads them, in its order.
+    fn scan(&mut self) -> Vec<(Path, Want)> {
+        let paths: Vec<Path> = self.tree.paths().cloned().collect();
+        let directory = self.random.pick(&paths).parent();
+        let names: Vec<Path> = paths.into_iter().filter(|path| path.parent() == directory).collect();
+        let looks = names.iter().map(|path| (path.clone(), Want::ATTR | Want::NO_FOLLOW));
+        looks.chain(names.iter().map(|path| (path.clone(), Want::WHOLE))).collect()
     }
 
     /// Whether nothing stands between a request and its answer.
-    fn can_succeed(&self, rank: Rank, path: &Path, want: Want) -> bool {
+    fn can_succeed(&self, rank: Rank, path: &Path, want: Want, block: Option<u32>) -> bool {
         let is_connected = std::iter::successors(Some(rank), |&r| self.topology.parent(r))
             .all(|r| self.site(r).is_alive && (r == Rank::ROOT || self.wires[r.0 as usize].is_up));
-        let fits = self.limits.store_bytes_max >= 1 << 30 || !wants_content(want);
+        let fits = self.limits.store_bytes_max >= 1 << 30 || !(wants_content(want) || block.is_some());
         let is_lasting = |outcome: &Outcome| match outcome {
             Outcome::Found(at) => !matches!(self.tree.item(at), Some(Item::File { is_readable: false, .. })),
             _ => true,
         };
         // What the job changes on the way may be on its way as well.
         let is_live = self.sites.iter().any(|site| !site.live.is_empty());
-        is_connected && fits && !is_live && is_lasting(&self.truth(path, want))
+        is_connected && fits && !is_live && self.past.is_empty() && is_lasting(&self.truth(path, want))
     }
 
     fn random_request(&mut self) -> (Path, Want) {

@@ -26,12 +26,12 @@ pub fn many_libraries() -> Fixture {
             format!("-Wl,-soname,libbench{number}.so"),
         ];
         let all: Vec<&str> = ["-shared", "-fPIC", "-g0"].into_iter().chain(own.iter().map(String::as_str)).collect();
-        fixture.build("bench_library.c", &name, &all);
+        fixture.build("bench/library.c", &name, &all);
         flags.push(format!("-lbench{number}"));
     }
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    fixture.build("bench_main.c", "bin/app", &flags);
-    fixture.build("bench_main.c", "bin/empty", &[]);
+    fixture.build("bench/main.c", "bin/app", &flags);
+    fixture.build("bench/main.c", "bin/empty", &[]);
     fixture
 }
 

@@ -18,7 +18,7 @@ pub(super) fn run(report: &mut Report) {
         ["table.c", "resolve.c", "request.c", "path.c", "sys.c"].map(|name| shim.join(name).display().to_string());
     let mut flags: Vec<&str> = vec!["-O2", "-DHW_HOSTED"];
     flags.extend(include.iter().chain(&sources).map(String::as_str));
-    let program = fixture.build("bench_lookup.c", "bin/lookup", &flags);
+    let program = fixture.build("bench/lookup.c", "bin/lookup", &flags);
     let log = fixture.outside("strace");
     let program = Program::new(program).arg(fixture.path("some/path/of/usual")).arg(FILES.to_string());
     let session = Headwater::new(&fixture.shared()).run(&program);

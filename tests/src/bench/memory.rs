@@ -20,7 +20,7 @@ pub(super) fn run(report: &mut Report) {
     for number in 0..LIBRARIES {
         let define = format!("-DNUMBER={number}");
         let path =
-            fixture.build("bench_library.c", &format!("lib/libbench{number}.so"), &["-shared", "-fPIC", &define]);
+            fixture.build("bench/library.c", &format!("lib/libbench{number}.so"), &["-shared", "-fPIC", &define]);
         loadable += loadable_bytes(&fs::read(&path).expect("just built"));
         open.push(format!("open={}", path.display()));
     }

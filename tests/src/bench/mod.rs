@@ -5,6 +5,7 @@ mod counts;
 mod fixture;
 mod lookup;
 mod memory;
+mod mount;
 mod plot;
 mod scale;
 mod startup;
@@ -13,17 +14,24 @@ mod table;
 
 use std::path::PathBuf;
 
+pub use fixture::python_environment;
 pub use table::Table;
 
 type Measure = fn(&mut Report);
 
-/// What can be measured, by name.
-const ALL: [(&str, Measure); 5] = [
+/// What can be measured, by name; `mount` names all that begin with it.
+const ALL: [(&str, Measure); 11] = [
     ("startup", startup::run),
     ("operations", counts::run),
     ("scale", scale::run),
     ("memory", memory::run),
     ("lookup", lookup::run),
+    ("mount-warm", mount::warm),
+    ("mount-cold", mount::cold),
+    ("mount-parallel", mount::parallel),
+    ("mount-upcalls", mount::upcalls),
+    ("mount-memory", mount::resident),
+    ("mount-kills", mount::kills),
 ];
 
 /// Where the results go.
@@ -65,7 +73,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         match argument.as_str() {
             "--markdown" => markdown = Some(PathBuf::from(rest.next().ok_or("--markdown needs a file")?)),
             "--svg" => report.svg = Some(PathBuf::from(rest.next().ok_or("--svg needs a file")?)),
-            name if ALL.iter().any(|(known, _)| *known == name) => names.push(name),
+            name if ALL.iter().any(|(known, _)| is_named(known, name)) => names.push(name),
             other => {
                 let known: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
                 return Err(format!("no benchmark {other}; there are {}", known.join(", ")));
@@ -77,7 +85,7 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
     report.line("");
     report.line(format!("`cargo xtask bench{}{line}` on {}.", if line.is_empty() { "" } else { " " }, machine()));
     for (name, measure) in ALL {
-        if names.is_empty() || names.contains(&name) {
+        if names.is_empty() || names.iter().any(|given| is_named(name, given)) {
             measure(&mut report);
         }
     }
@@ -85,6 +93,11 @@ pub fn run(arguments: &[String]) -> Result<(), String> {
         std::fs::write(&file, report.markdown).map_err(|e| format!("{}: {e}", file.display()))?;
     }
     Ok(())
+}
+
+/// Whether `given` names the benchmark `name`, or a group that it belongs to.
+fn is_named(name: &str, given: &str) -> bool {
+    name.strip_prefix(given).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// The processor, kernel and C library.

@@ -19,7 +19,7 @@ pub(super) fn run(report: &mut Report) {
          in which the program has run before.\n"
     ));
     let fixture = many_libraries();
-    let driver = fixture.build("bench_driver.c", "bin/driver", &[]);
+    let driver = fixture.build("bench/driver.c", "bin/driver", &[]);
     let mut table = Table::new(["", "plain", "10 to 90 %", "with Headwater", "10 to 90 %", "ratio", "target"]);
     let headwater = Headwater::new(&fixture.shared());
     times(&mut table, "empty program, local disk", &headwater, &driver, &fixture.path("bin/empty"), "");

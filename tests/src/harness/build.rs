@@ -8,6 +8,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::session::Headwater;
+use super::user;
 
 /// A directory with `shared` in it, the scope of the sessions, and room beside it.
 pub struct Fixture {
@@ -17,7 +18,17 @@ pub struct Fixture {
 impl Fixture {
     /// An empty one.
     pub fn new(purpose: &str) -> Fixture {
-        let fixture = Fixture { dir: crate::scratch(purpose) };
+        Fixture::made(crate::scratch(purpose))
+    }
+
+    /// An empty one in this directory.
+    pub fn new_in(purpose: &str, place: &str) -> Fixture {
+        let dir = tempfile::Builder::new().prefix(&format!("hwt-{purpose}-")).tempdir_in(place);
+        Fixture::made(dir.expect("the place takes a directory"))
+    }
+
+    fn made(dir: TempDir) -> Fixture {
+        let fixture = Fixture { dir };
         fs::create_dir(fixture.shared()).expect("a fresh directory");
         for dir in [fixture.dir.path(), &fixture.shared()] {
             fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).expect("an own directory");
@@ -38,6 +49,13 @@ impl Fixture {
     /// A path outside `shared`.
     pub fn outside(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// The words that run a command as such a user, who may mount; see [`user::with_fuse`].
+    pub fn commands_of(&self, user: &[&str]) -> Vec<String> {
+        let dir = self.outside("dev");
+        fs::create_dir_all(&dir).expect("an own directory");
+        user::with_fuse(user, &dir)
     }
 
     /// Sessions with `shared` in their scope.

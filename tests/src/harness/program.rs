@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How long a program may take before the test fails.
-const TIME_MAX: Duration = Duration::from_secs(60);
+pub(super) const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// How many differing lines a failure shows of each kind.
 const LINES_MAX: usize = 30;
@@ -99,6 +100,24 @@ impl Program {
         let mut argv: Vec<OsString> = prefix.into_iter().map(|s| s.as_ref().into()).collect();
         argv.extend(self.argv.iter().cloned());
         Program { argv, ..self.clone() }
+    }
+
+    /// The same with `to` instead of `from` in its file, arguments, variables and directory.
+    pub fn replaced(&self, from: &Path, to: &Path) -> Program {
+        let replace = |text: &OsString| OsString::from_vec(replaced(text.as_bytes(), from, to));
+        Program {
+            argv: self.argv.iter().map(replace).collect(),
+            env: self.env.iter().map(|(name, value)| (name.clone(), replace(value))).collect(),
+            dir: self.dir.as_ref().map(|dir| replace(&dir.clone().into_os_string()).into()),
+        }
+    }
+
+    /// The same, told its directory as the first argument after `prefix` instead of being started
+    /// there.
+    pub(super) fn behind_with_dir(&self, prefix: &[OsString]) -> Program {
+        let dir = self.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let started = Program { dir: None, ..self.clone() };
+        started.behind(prefix.iter().cloned().chain([dir.into_os_string()]))
     }
 
     /// Starts it in a process group of its own, its output going to files.
@@ -188,6 +207,19 @@ impl Drop for Running {
             let _ = self.child.wait();
         }
     }
+}
+
+/// `text` with `to` instead of `from` wherever it stands.
+fn replaced(text: &[u8], from: &Path, to: &Path) -> Vec<u8> {
+    let (from, to) = (from.as_os_str().as_bytes(), to.as_os_str().as_bytes());
+    let (mut result, mut rest) = (Vec::new(), text);
+    while let Some(at) = rest.windows(from.len()).position(|window| window == from) {
+        result.extend_from_slice(&rest[..at]);
+        result.extend_from_slice(to);
+        rest = &rest[at + from.len()..];
+    }
+    result.extend_from_slice(rest);
+    result
 }
 
 fn shell_status(status: ExitStatus) -> i32 {

@@ -1,4 +1,4 @@
-//! `headwater run` as the tests use it.
+//! `headwater run`, and `headwater mount` around a program, as the tests use them.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -9,11 +9,35 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::mechanism::Mechanism;
 use super::program::{Output, Program, Running};
+use super::stats;
 use super::traces::{processes_using, wait_until};
 
 /// How long after its end a session may need to vanish.
 const VANISH_MAX: Duration = Duration::from_secs(5);
+
+/// Mounts a view, runs a program on it, writes down what was counted, and unmounts it.
+/// `sh BINARY VIEW STATS STORE PROCESSES OPTION… -- DIR PROGRAM…`
+const ON_A_VIEW: &str = r#"
+binary=$1 view=$2 stats=$3 store=$4 processes=$5 options=
+shift 5
+while [ "$1" != -- ]; do options="$options '$1'"; shift; done
+eval "\"$binary\" mount \"$view\" --store \"$store\" $options" || exit 125
+cd "$2" || exit 125
+shift 2
+status=0
+if [ "$processes" = 1 ]; then
+	"$@" || status=$?
+else
+	for number in $(seq "$processes"); do "$@" & all="$all $!"; done
+	for one in $all; do wait "$one" || status=$?; done
+fi
+cd /
+"$binary" stats --json --store "$store" > "$stats" || status=125
+"$binary" unmount --store "$store" "$view" || status=125
+exit $status
+"#;
 
 /// The built command, or an installed one that HEADWATER_TEST_BINARY names. Panics with what to do
 /// if there is none.
@@ -27,6 +51,8 @@ pub fn headwater_binary() -> PathBuf {
 /// How a session is to be started.
 #[derive(Clone, Debug)]
 pub struct Headwater {
+    shared: PathBuf,
+    via: Mechanism,
     nodes: usize,
     processes: usize,
     options: Vec<OsString>,
@@ -37,8 +63,22 @@ pub struct Headwater {
 impl Headwater {
     /// One node with one process, and `shared` in its scope.
     pub fn new(shared: &Path) -> Headwater {
-        let plain = Headwater { nodes: 1, processes: 1, options: Vec::new(), prefix: Vec::new(), store: None };
-        plain.option("--shared").option(shared)
+        Headwater {
+            shared: shared.to_path_buf(),
+            via: Mechanism::Audit,
+            nodes: 1,
+            processes: 1,
+            options: Vec::new(),
+            prefix: Vec::new(),
+            store: None,
+        }
+    }
+
+    /// Through this mechanism; without this, the audit library. A view mounted at a place of its own
+    /// is one node, which has all of the processes.
+    pub fn via(mut self, via: Mechanism) -> Headwater {
+        self.via = via;
+        self
     }
 
     /// This many nodes with this many processes each.
@@ -47,15 +87,15 @@ impl Headwater {
         self
     }
 
-    /// One more argument for `headwater run`.
+    /// One more argument for `headwater run` or `headwater mount`.
     pub fn option(mut self, option: impl Into<OsString>) -> Headwater {
         self.options.push(option.into());
         self
     }
 
     /// Started through another command.
-    pub fn behind(mut self, prefix: &[&str]) -> Headwater {
-        self.prefix = prefix.iter().map(OsString::from).collect();
+    pub fn behind<S: AsRef<str>>(mut self, prefix: &[S]) -> Headwater {
+        self.prefix = prefix.iter().map(|word| OsString::from(word.as_ref())).collect();
         self
     }
 
@@ -72,18 +112,51 @@ impl Headwater {
         let own_store =
             tempfile::Builder::new().prefix("hwt-").tempdir_in("/dev/shm").expect("/dev/shm takes a directory");
         let store = self.store.clone().unwrap_or_else(|| own_store.path().to_path_buf());
-        for dir in [files.path(), own_store.path()] {
-            fs::set_permissions(dir, Permissions::from_mode(0o1777)).expect("an own directory");
+        let view = files.path().join("view");
+        fs::create_dir(&view).expect("a fresh directory");
+        // Not even root's own helper mounts on what is sticky and another's.
+        for (dir, mode) in [(files.path(), 0o1777), (own_store.path(), 0o1777), (&view, 0o777)] {
+            fs::set_permissions(dir, Permissions::from_mode(mode)).expect("an own directory");
         }
         let summary = files.path().join("summary.json");
+        let (program, shown) = match self.via {
+            Mechanism::Mount => (self.on_a_view(program, &view, &store, &summary), Some((view, self.shared.clone()))),
+            _ => (program.behind(self.run_command(&store, &summary)), None),
+        };
+        let way = (self.shared.components().count() - 1) * self.nodes;
+        Starting {
+            running: program.start(),
+            via: self.via,
+            way: way as u64,
+            store,
+            summary,
+            shown,
+            _files: files,
+            _own_store: own_store,
+        }
+    }
+
+    fn run_command(&self, store: &Path, summary: &Path) -> Vec<OsString> {
         let mut command = self.prefix.clone();
-        command.extend([headwater_binary().into(), "run".into()]);
+        command.extend([headwater_binary().into(), "run".into(), "--via".into(), self.via.name().into()]);
+        command.extend(["--shared".into(), self.shared.clone().into()]);
         command.extend(["--nodes".into(), self.nodes.to_string().into()]);
         command.extend(["--ppn".into(), self.processes.to_string().into()]);
-        command.extend(["--store".into(), store.clone().into(), "--summary-json".into(), summary.clone().into()]);
+        command.extend(["--store".into(), store.into(), "--summary-json".into(), summary.into()]);
         command.extend(self.options.iter().cloned());
         command.push("--".into());
-        Starting { running: program.behind(command).start(), store, summary, _files: files, _own_store: own_store }
+        command
+    }
+
+    fn on_a_view(&self, program: &Program, view: &Path, store: &Path, stats: &Path) -> Program {
+        let mut command = self.prefix.clone();
+        command.extend(["sh".into(), "-c".into(), ON_A_VIEW.into(), "sh".into()]);
+        command.extend([headwater_binary().into(), view.into(), stats.into(), store.into()]);
+        command.push((self.nodes * self.processes).to_string().into());
+        command.extend(["--root".into(), self.shared.clone().into()]);
+        command.extend(self.options.iter().cloned());
+        command.push("--".into());
+        program.replaced(&self.shared, view).behind_with_dir(&command)
     }
 
     /// Runs a session to its end, and checks that it left nothing behind.
@@ -95,7 +168,7 @@ impl Headwater {
     /// Headwater took part, and that nothing had to fall back to the original.
     pub fn same(&self, program: &Program) -> Session {
         let session = self.same_output(program);
-        assert_eq!(session.number("clients.fallbacks"), 0, "fallbacks\n{:#}", session.summary);
+        assert_eq!(session.fallbacks(), 0, "fallbacks\n{:#}", session.summary);
         assert_eq!(session.messages, "", "Headwater had nothing to say");
         session
     }
@@ -105,17 +178,21 @@ impl Headwater {
         let plain = program.behind(&self.prefix).run();
         let session = self.run(program);
         session.output.assert_same(&plain);
-        assert!(session.number("clients.lookups") > 0, "Headwater took no part\n{:#}", session.summary);
+        session.assert_served();
         session
     }
 }
 
 /// A session that runs.
 pub struct Starting {
-    /// The `headwater` process.
+    /// The `headwater` process, or the shell that mounts and unmounts a view.
     pub running: Running,
+    via: Mechanism,
+    way: u64,
     store: PathBuf,
     summary: PathBuf,
+    /// A view and what it shows.
+    shown: Option<(PathBuf, PathBuf)>,
     _files: TempDir,
     _own_store: TempDir,
 }
@@ -124,6 +201,11 @@ impl Starting {
     /// The directory of its store.
     pub fn store(&self) -> &Path {
         &self.store
+    }
+
+    /// Where its view is mounted, if that is a place of its own.
+    pub fn view(&self) -> Option<&Path> {
+        self.shown.as_ref().map(|(view, _)| view.as_path())
     }
 
     /// The directory of a node, once it stands.
@@ -139,8 +221,17 @@ impl Starting {
 
     /// The daemons' process IDs.
     pub fn daemons(&self) -> Vec<i32> {
+        self.processes("headwater daemon")
+    }
+
+    /// The supervisors' process IDs.
+    pub fn supervisors(&self) -> Vec<i32> {
+        self.processes("headwater supervise")
+    }
+
+    fn processes(&self, called: &str) -> Vec<i32> {
         let users = processes_using(&self.store).into_iter();
-        users.filter(|(_, line)| line.contains("headwater daemon")).map(|(pid, _)| pid).collect()
+        users.filter(|(_, line)| line.contains(called)).map(|(pid, _)| pid).collect()
     }
 
     fn sessions(&self) -> Vec<PathBuf> {
@@ -154,18 +245,26 @@ impl Starting {
 
     /// Waits for its end and checks that nothing is left.
     pub fn finish(self) -> Session {
-        let Starting { running, store, summary, _files, _own_store } = self;
-        let mut output = running.finish();
-        let shell = Starting::check_gone(&store);
-        if let Err(left) = shell {
+        self.finish_within(super::program::TIME_MAX)
+    }
+
+    /// As [`Starting::finish`], with another limit.
+    pub fn finish_within(self, time_max: Duration) -> Session {
+        let Starting { running, via, way, store, summary, shown, _files, _own_store } = self;
+        let mut output = running.finish_within(time_max);
+        if let Err(left) = Starting::check_gone(&store) {
             panic!("left behind: {left}\n{output:?}");
+        }
+        if let Some((view, root)) = shown {
+            let original = |text: &str| text.replace(&*view.to_string_lossy(), &root.to_string_lossy());
+            (output.stdout, output.stderr) = (original(&output.stdout), original(&output.stderr));
         }
         let summary = fs::read(&summary).ok().and_then(|json| serde_json::from_slice(&json).ok());
         let is_own = |line: &&str| line.starts_with("headwater: ") || line.contains("headwater_daemon");
         let (messages, stderr): (Vec<&str>, Vec<&str>) = output.stderr.split_inclusive('\n').partition(is_own);
         let (messages, stderr) = (messages.concat(), stderr.concat());
         output.stderr = stderr;
-        Session { summary: summary.unwrap_or(Value::Null), output, messages }
+        Session { via, way, summary: summary.unwrap_or(Value::Null), output, messages }
     }
 
     /// Waits until no process and no file of any session in `store` is left.
@@ -190,11 +289,14 @@ impl Starting {
 /// A session that has ended.
 #[derive(Debug)]
 pub struct Session {
+    via: Mechanism,
+    /// Directories on the way to the scope's, on all nodes.
+    way: u64,
     /// What the program did.
     pub output: Output,
     /// What Headwater itself said on standard error.
     pub messages: String,
-    /// The JSON summary; null if there is none.
+    /// The JSON summary, or a view's counters; null if there is none.
     pub summary: Value,
 }
 
@@ -205,5 +307,29 @@ impl Session {
         value
             .as_u64()
             .unwrap_or_else(|| panic!("no number {path} in the summary: {:#}\n{:?}", self.summary, self.output))
+    }
+
+    /// Requests that the kernel made of the mounted file system.
+    pub fn upcalls(&self) -> u64 {
+        match self.via {
+            Mechanism::Mount => stats::upcalls(&self.summary),
+            _ => self.number("mount.upcalls"),
+        }
+    }
+
+    /// How often an original was used in spite of all.
+    pub fn fallbacks(&self) -> u64 {
+        match self.via {
+            Mechanism::Audit => self.number("clients.fallbacks"),
+            // The way to the scope's directory is the original's, on each node.
+            Mechanism::Namespace => self.number("mount.from_original").saturating_sub(self.way),
+            Mechanism::Mount => stats::from_original(&self.summary),
+        }
+    }
+
+    /// Panics if the files came to the program without Headwater.
+    pub fn assert_served(&self) {
+        let served = if self.via.is_mounted() { self.upcalls() } else { self.number("clients.lookups") };
+        assert!(served > 0, "Headwater took no part\n{:#}\n{:?}", self.summary, self.output);
     }
 }

@@ -1,9 +1,9 @@
 //! gdb on a program that runs in a session, and on what it leaves when it crashes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use headwater_tests::harness::{Fixture, Program, has_program, processes_using, skipped, wait_until};
+use headwater_tests::harness::{Fixture, Mechanism, Program, has_program, processes_using, skipped, wait_until};
 
 fn deep(fixture: &Fixture) -> Program {
     fixture.build("deep.c", "lib/libdeep.so", &["-shared", "-fPIC", "-O0"]);
@@ -25,21 +25,18 @@ fn assert_backtrace(said: &str) {
     assert!(said.matches("deep.c:").count() >= 5, "no lines in\n{said}");
 }
 
-#[test]
-fn a_live_process() {
+pub fn a_live_process(via: Mechanism) {
     if !has_program("gdb") {
         return skipped("gdb is not installed");
     }
     let fixture = Fixture::new("gdb");
     let go = fixture.outside("go");
     let program = deep(&fixture).arg(format!("w{}", go.display()));
-    let session = fixture.headwater().start(&program);
+    let session = fixture.headwater().via(via).start(&program);
+    let place = session.view().map_or(fixture.shared(), Path::to_path_buf).display().to_string();
     let mut found = Vec::new();
     let runs = |found: &mut Vec<(i32, String)>| {
-        *found = processes_using(&go)
-            .into_iter()
-            .filter(|(_, line)| line.starts_with(program_name(&fixture).as_str()))
-            .collect();
+        *found = processes_using(&go).into_iter().filter(|(_, line)| line.starts_with(&place)).collect();
         found.len() == 1
             && std::fs::read_to_string(format!("/proc/{}/maps", found[0].0)).is_ok_and(|m| m.contains("libdeep.so"))
     };
@@ -52,7 +49,7 @@ fn a_live_process() {
         return skipped("processes may not be traced here");
     }
     assert_backtrace(&said);
-    assert!(said.contains(&fixture.path("bin/../lib/libdeep.so").display().to_string()), "{said}");
+    assert!(said.contains(&format!("{place}/bin/../lib/libdeep.so")), "{said}");
     assert_eq!(session.output.stdout, "returned 3\n");
 }
 
@@ -60,8 +57,7 @@ fn program_name(fixture: &Fixture) -> String {
     fixture.path("bin/deep").display().to_string()
 }
 
-#[test]
-fn a_core_file() {
+pub fn a_core_file(via: Mechanism) {
     if !has_program("gdb") {
         return skipped("gdb is not installed");
     }
@@ -74,7 +70,7 @@ fn a_core_file() {
     let dir = fixture.outside("cores");
     std::fs::create_dir(&dir).expect("an own directory");
     let script = format!("cd {} && ulimit -c unlimited && exec {} crash", dir.display(), program_name(&fixture));
-    let session = fixture.headwater().run(&Program::shell(&script));
+    let session = fixture.headwater().via(via).run(&Program::shell(&script));
     assert_eq!(session.output.status, 128 + 6, "{:?}", session.output);
     let cores: Vec<PathBuf> =
         std::fs::read_dir(&dir).expect("made above").flatten().map(|entry| entry.path()).collect();
@@ -86,8 +82,7 @@ fn a_core_file() {
     assert!(said.contains(&fixture.path("bin/../lib/libdeep.so").display().to_string()), "{said}");
 }
 
-#[test]
-fn a_debugger_in_the_session() {
+pub fn a_debugger_in_the_session(via: Mechanism) {
     if !has_program("gdb") {
         return skipped("gdb is not installed");
     }
@@ -95,7 +90,7 @@ fn a_debugger_in_the_session() {
     deep(&fixture);
     let commands = ["run crash", "bt", "info sharedlibrary", "kill"];
     let gdb = Program::new("gdb").args(["-nx", "-batch"]).args(commands.iter().flat_map(|command| ["-ex", command]));
-    let session = fixture.headwater().run(&gdb.env("DEBUGINFOD_URLS", "").arg(program_name(&fixture)));
+    let session = fixture.headwater().via(via).run(&gdb.env("DEBUGINFOD_URLS", "").arg(program_name(&fixture)));
     if session.output.stderr.contains("ptrace") {
         return skipped("processes may not be traced here");
     }

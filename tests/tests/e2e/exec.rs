@@ -3,9 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use headwater_tests::harness::{Fixture, Program, is_root, skipped};
-
-const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+use headwater_tests::harness::{Fixture, Mechanism, Program, is_root, skipped, user};
 
 /// `bin` with one of every kind of file that can or can't be started, and `app`, which tries them.
 fn fixture() -> (Fixture, Program) {
@@ -40,26 +38,30 @@ fn fixture() -> (Fixture, Program) {
     (fixture, Program::new(app).arg(bin))
 }
 
-#[test]
-fn every_file_in_every_way() {
+pub fn every_file_in_every_way(via: Mechanism) {
     let (fixture, program) = fixture();
-    fixture.headwater().same_output(&program);
+    fixture.headwater().via(via).same_output(&program);
 }
 
-#[test]
-fn every_file_in_every_way_for_an_ordinary_user() {
+pub fn every_file_in_every_way_for_an_ordinary_user(via: Mechanism) {
     if !is_root() {
         return skipped("another user's permissions need root");
     }
     let (fixture, program) = fixture();
-    fixture.headwater().behind(&NOBODY).same_output(&program);
+    if via.is_mounted() {
+        // An ordinary user's daemon can't read what its user may execute and not read.
+        for name in ["executable", "unreadable"] {
+            fs::set_permissions(fixture.path("bin").join(name), fs::Permissions::from_mode(0o755))
+                .expect("an own file");
+        }
+    }
+    fixture.headwater().via(via).behind(&fixture.commands_of(&user::ORDINARY)).same_output(&program);
 }
 
-#[test]
-fn the_program_itself_may_be_anything() {
+pub fn the_program_itself_may_be_anything(via: Mechanism) {
     let (fixture, _) = fixture();
     for name in ["tool", "script", "script-option", "script-nested", "executable", "link"] {
-        fixture.headwater().same_output(&Program::new(fixture.path("bin").join(name)).args(["a", "", "b c"]));
+        fixture.headwater().via(via).same_output(&Program::new(fixture.path("bin").join(name)).args(["a", "", "b c"]));
     }
 }
 
@@ -87,14 +89,13 @@ fn set_user_id_programs_keep_their_user() {
     let app = fixture.build("loader.c", "bin/app", &[]);
     let start = ["exec", "vfork", "spawn"].map(|verb| format!("{verb}={}", tool.display()));
     let program = Program::new(app).args(start.iter().flat_map(|verb| [verb.as_str(), "x"]));
-    let session = fixture.headwater().behind(&NOBODY).same_output(&program);
+    let session = fixture.headwater().behind(&user::NOBODY).same_output(&program);
     assert_eq!(session.output.stdout.matches("euid 0").count(), 3, "{:?}", session.output);
-    let direct = fixture.headwater().behind(&NOBODY).same_output(&Program::new(&tool).behind(["env"]));
+    let direct = fixture.headwater().behind(&user::NOBODY).same_output(&Program::new(&tool).behind(["env"]));
     assert!(direct.output.stdout.contains("uid 65534 euid 0"), "{:?}", direct.output);
 }
 
-#[test]
-fn what_may_not_be_opened_stays_so() {
+pub fn what_may_not_be_opened_stays_so(via: Mechanism) {
     if !is_root() {
         return skipped("another user's permissions need root");
     }
@@ -113,6 +114,29 @@ fn what_may_not_be_opened_stays_so() {
         "cat {0}/lib/plain {0}/closed/x {0}/listless/libx.so | cksum; ls {0}/listless {0}/closed",
         fixture.shared().display()
     );
-    fixture.headwater().behind(&NOBODY).same_output(&app.args(verbs).args(["call=x", "objects"]));
-    fixture.headwater().behind(&NOBODY).same_output(&Program::shell(&cat));
+    fixture
+        .headwater()
+        .via(via)
+        .behind(&fixture.commands_of(&user::ORDINARY))
+        .same_output(&app.args(verbs).args(["call=x", "objects"]));
+    fixture.headwater().via(via).behind(&fixture.commands_of(&user::ORDINARY)).same_output(&Program::shell(&cat));
+}
+
+/// A script whose interpreter is a script whose interpreter is a program of the scope, and each of
+/// them starts the next by another way.
+pub fn a_chain_of_interpreters(via: Mechanism) {
+    let fixture = Fixture::new("chain");
+    let tool = fixture.build("tool.c", "bin/tool", &[]).display().to_string();
+    let inner = fixture.file("bin/inner", format!("#!{tool} inner option\n"), 0o755).display().to_string();
+    let outer = fixture.file("bin/outer", format!("#!{inner}\n"), 0o755).display().to_string();
+    fixture.file(
+        "bin/starter",
+        format!("#!/bin/sh\n\"{outer}\" a; env -i \"{outer}\" b; (exec {inner} c); exec {tool} d\n"),
+        0o755,
+    );
+    fixture.link("starter", "bin/alias");
+    for name in ["inner", "outer", "starter", "alias"] {
+        fixture.headwater().via(via).same_output(&Program::new(fixture.path("bin").join(name)).args(["x", "y z"]));
+    }
+    fixture.headwater().via(via).same_output(&Program::new("bin/alias").in_dir(fixture.shared()));
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 
 use headwater_tests::counting_fs::{Caching, Mounted};
-use headwater_tests::harness::{Fixture, Headwater, Program, is_root, skipped};
+use headwater_tests::harness::{Fixture, Headwater, Mechanism, Program, is_root, skipped, user};
 
 /// `tree` with one of everything that `files.c` looks at.
 fn tree(fixture: &Fixture) {
@@ -28,29 +28,39 @@ fn tree(fixture: &Fixture) {
     fs::set_permissions(fixture.path("tree/closed"), fs::Permissions::from_mode(0o311)).expect("an own directory");
 }
 
-#[test]
-fn everything_about_files_is_the_same() {
-    let fixture = Fixture::new("files");
-    tree(&fixture);
-    let program = Program::new(fixture.build("files.c", "bin/files", &["-Wno-nonnull"])).arg(fixture.path("tree"));
-    fixture.headwater().same_output(&program);
-    fixture.headwater().on(2, 1).run(&program);
+/// `files` on the tree; of a mount it leaves out what is the file system's own.
+fn looking(via: Mechanism, fixture: &Fixture) -> Program {
+    let files = fixture.build("files.c", "bin/files", &["-Wno-nonnull"]);
+    Program::new(files).arg(fixture.path("tree")).args(via.is_mounted().then_some("mounted"))
 }
 
-#[test]
-fn everything_is_the_same_for_an_ordinary_user() {
+pub fn everything_about_files_is_the_same(via: Mechanism) {
+    let fixture = Fixture::new("files");
+    tree(&fixture);
+    let program = looking(via, &fixture);
+    fixture.headwater().via(via).same_output(&program);
+    fixture.headwater().via(via).on(2, 1).run(&program);
+}
+
+pub fn everything_is_the_same_for_an_ordinary_user(via: Mechanism) {
     if !is_root() {
         return skipped("another user's permissions need root");
     }
     let fixture = Fixture::new("user");
     tree(&fixture);
-    let program = Program::new(fixture.build("files.c", "bin/files", &["-Wno-nonnull"])).arg(fixture.path("tree"));
-    let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-    fixture.headwater().behind(&nobody).same_output(&program);
+    if via.is_mounted() {
+        // In a user namespace others' files seem to be nobody's, so they are the user's own here.
+        let own = Program::new("chown").args(["-Rh", "1:1"]).arg(fixture.shared()).run();
+        assert_eq!(own.status, 0, "{own:?}");
+        fs::set_permissions(fixture.path("tree/closed"), fs::Permissions::from_mode(0o311)).expect("root may");
+    }
+    // A mount namespace for each run would give each another number of the same mount.
+    let plain_user = user::ORDINARY.map(str::to_owned).to_vec();
+    let user = if via.is_mounted() { fixture.commands_of(&user::ORDINARY) } else { plain_user };
+    fixture.headwater().via(via).behind(&user).same_output(&looking(via, &fixture));
 }
 
-#[test]
-fn system_programs_see_the_same_tree() {
+pub fn system_programs_see_the_same_tree(via: Mechanism) {
     let fixture = Fixture::new("tools");
     tree(&fixture);
     let tree = fixture.path("tree").display().to_string();
@@ -63,19 +73,18 @@ fn system_programs_see_the_same_tree() {
         format!("cd {tree}/dirlink && pwd -P && ls .. && cat ../file && test -x ../tool && ../tool"),
         format!("cp -a {tree}/sub {} && ls -l --time-style=full-iso {0}", fixture.outside("copy").display()),
         format!(
-            "stat {tree}/file {tree}/link {tree} | grep -v ^Access:.*:; realpath {tree}/link; readlink -f {tree}/dirlink/inner; du -a {tree} | sort"
+            "stat -c '%n %i %h %s %b %a %F' {tree}/file {tree}/link {tree}; realpath {tree}/link; readlink -f {tree}/dirlink/inner; du -a {tree} | sort"
         ),
     ];
     for script in scripts {
         let program =
             Program::shell(&format!("rm -rf {}; {script}", fixture.outside("copy").display())).env("LC_ALL", "C");
         program.run();
-        fixture.headwater().same_output(&program);
+        fixture.headwater().via(via).same_output(&program);
     }
 }
 
-#[test]
-fn calls_that_symbol_binding_does_not_see() {
+pub fn calls_that_symbol_binding_does_not_see(via: Mechanism) {
     let fixture = Fixture::new("pointer");
     tree(&fixture);
     fixture.build("by_pointer.c", "lib/libpointer.so", &["-DLIBRARY", "-shared", "-fPIC", "-fno-plt"]);
@@ -89,7 +98,7 @@ fn calls_that_symbol_binding_does_not_see() {
         let program = Program::new(at("bin/app")).args([at("tree/file"), at("tree/sub"), at("lib/libpointer.so")]);
         let plain = program.run();
         mounted.reset();
-        let session = Headwater::new(mounted.path()).run(&program);
+        let session = Headwater::new(mounted.path()).via(via).run(&program);
         assert_eq!(session.output, plain);
         let counts = mounted.counts();
         let count = |path: &str, kind: &str| counts["paths"][path][kind].as_u64().unwrap_or(0);
@@ -98,8 +107,7 @@ fn calls_that_symbol_binding_does_not_see() {
     }
 }
 
-#[test]
-fn a_library_read_as_a_file_is_whole() {
+pub fn a_library_read_as_a_file_is_whole(via: Mechanism) {
     let fixture = Fixture::new("whole");
     let library = fixture.library("lib/libx.so", "x", &["-Wl,-z,common-page-size=65536"]);
     let program = Program::new(fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]));
@@ -117,8 +125,8 @@ fn a_library_read_as_a_file_is_whole() {
         [format!("{app}; {sum}; {app}"), format!("{sum}; {app}; {sum}"), format!("{sum} & {app}; wait; {sum}")]
     {
         let script = if script.contains('&') { format!("({script}) | sort") } else { script };
-        fixture.headwater().same(&Program::shell(&script));
+        fixture.headwater().via(via).same(&Program::shell(&script));
     }
-    fixture.headwater().same(&digest(&both));
-    fixture.headwater().on(3, 2).run(&open);
+    fixture.headwater().via(via).same(&digest(&both));
+    fixture.headwater().via(via).on(3, 2).run(&open);
 }

@@ -1,9 +1,8 @@
 //! The names that a program and its debugger see are the originals.
 
-use headwater_tests::harness::{Fixture, Program};
+use headwater_tests::harness::{Fixture, Mechanism, Program};
 
-#[test]
-fn objects_have_their_original_names() {
+pub fn objects_have_their_original_names(via: Mechanism) {
     let fixture = Fixture::new("names");
     fixture.library("lib/libdep.so", "dep", &[]);
     fixture.library("lib/libx.so", "x", &["-L{shared}/lib", "-ldep", "-Wl,-rpath,$ORIGIN:$ORIGIN/../more"]);
@@ -11,38 +10,38 @@ fn objects_have_their_original_names() {
     let program = Program::new(fixture.build("loader.c", "bin/app", &link));
     let verbs =
         ["self", "where=dep", "where=printf", "objects", "links", "open=libx.so", "origin", "open=libdep.so", "origin"];
-    let session = fixture.headwater().same(&program.args(verbs));
+    let session = fixture.headwater().via(via).same(&program.args(verbs));
     assert!(!session.output.stdout.contains("/dev/shm"), "{:?}", session.output);
 }
 
-#[test]
-fn the_executable_has_its_original_name() {
+pub fn the_executable_has_its_original_name(via: Mechanism) {
     let fixture = Fixture::new("self");
     fixture.build("loader.c", "bin/app", &[]);
     fixture.link("app", "bin/other");
     fixture.link("bin", "tools");
     let shared = fixture.shared();
     for name in ["bin/app", "bin/other", "tools/app", "bin/../tools/other"] {
-        fixture.headwater().same(&Program::new(shared.join(name)).args(["self", "objects"]));
+        fixture.headwater().via(via).same(&Program::new(shared.join(name)).args(["self", "objects"]));
     }
     let by_name = Program::new("app").arg("self").behind(["env".into(), format!("PATH={}/tools", shared.display())]);
-    fixture.headwater().same(&by_name);
-    fixture.headwater().same(&Program::new("bin/other").arg("self").in_dir(&shared));
-    fixture.headwater().same(&Program::new("./app").args(["self", "chdir=/", "self"]).in_dir(fixture.path("tools")));
+    fixture.headwater().via(via).same(&by_name);
+    fixture.headwater().via(via).same(&Program::new("bin/other").arg("self").in_dir(&shared));
+    fixture
+        .headwater()
+        .via(via)
+        .same(&Program::new("./app").args(["self", "chdir=/", "self"]).in_dir(fixture.path("tools")));
 }
 
-#[test]
-fn the_auxiliary_vector_has_the_original_name() {
+pub fn the_auxiliary_vector_has_the_original_name(via: Mechanism) {
     let fixture = Fixture::new("execfn");
     fixture.build("loader.c", "bin/app", &[]);
-    fixture.headwater().same(&Program::new(fixture.path("bin/app")).arg("execfn"));
+    fixture.headwater().via(via).same(&Program::new(fixture.path("bin/app")).arg("execfn"));
 }
 
-#[test]
-fn a_static_program_is_left_alone() {
+pub fn a_static_program_is_left_alone(via: Mechanism) {
     let fixture = Fixture::new("static");
     let tool = fixture.build("tool.c", "bin/tool", &["-static"]);
     let app = fixture.build("loader.c", "bin/app", &[]);
-    fixture.headwater().same_output(&Program::new(&tool).arg("a"));
-    fixture.headwater().same_output(&Program::new(app).args([&format!("exec={}", tool.display()), "a"]));
+    fixture.headwater().via(via).same_output(&Program::new(&tool).arg("a"));
+    fixture.headwater().via(via).same_output(&Program::new(app).args([&format!("exec={}", tool.display()), "a"]));
 }

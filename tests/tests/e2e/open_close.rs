@@ -1,6 +1,6 @@
 //! Objects that come and go at run time, and the processes that programs make.
 
-use headwater_tests::harness::{Fixture, Program};
+use headwater_tests::harness::{Fixture, Mechanism, Program};
 
 /// A fixture with `bin/app` and `lib/libx.so`, which needs `lib/libdep.so`.
 fn fixture() -> (Fixture, Program) {
@@ -11,32 +11,39 @@ fn fixture() -> (Fixture, Program) {
     (fixture, program)
 }
 
-#[test]
-fn open_close_and_open_again() {
+pub fn open_close_and_open_again(via: Mechanism) {
     let (fixture, program) = fixture();
     let absent = format!("open={}/lib/libabsent.so", fixture.shared().display());
     let verbs = ["open=libx.so", "call=x", "where=dep", "close", "objects", "open=libx.so", "call=x", "objects"];
-    fixture.headwater().same(&program.clone().args(verbs).arg(&absent).args([
+    fixture.headwater().via(via).same(&program.clone().args(verbs).arg(&absent).args([
         "noload=libdep.so",
         "close",
         "noload=libx.so",
     ]));
-    fixture.headwater().same(&program.args(["lazy=libx.so", "call=dep", "open=libx.so", "links", "close", "close"]));
+    fixture.headwater().via(via).same(&program.args([
+        "lazy=libx.so",
+        "call=dep",
+        "open=libx.so",
+        "links",
+        "close",
+        "close",
+    ]));
 }
 
-#[test]
-fn a_second_namespace() {
+pub fn a_second_namespace(via: Mechanism) {
     let (fixture, program) = fixture();
     let path = format!("mopen={}/lib/libx.so", fixture.shared().display());
     let verbs = ["call=x", "where=x", "where=dep", "origin", "open=libx.so", "where=x", "objects"];
-    fixture.headwater().same(&program.clone().arg(&path).args(verbs));
-    fixture.headwater().same(&program.args([&path, &path, &path, &path, &path]).args(["call=dep", "close", "objects"]));
+    fixture.headwater().via(via).same(&program.clone().arg(&path).args(verbs));
+    fixture
+        .headwater()
+        .via(via)
+        .same(&program.args([&path, &path, &path, &path, &path]).args(["call=dep", "close", "objects"]));
 }
 
-#[test]
-fn from_threads() {
+pub fn from_threads(via: Mechanism) {
     let (fixture, program) = fixture();
-    fixture.headwater().same(&program.args([
+    fixture.headwater().via(via).same(&program.args([
         "threads=libx.so",
         "open=libx.so",
         "call=dep",
@@ -45,15 +52,13 @@ fn from_threads() {
     ]));
 }
 
-#[test]
-fn in_a_forked_child() {
+pub fn in_a_forked_child(via: Mechanism) {
     let (fixture, program) = fixture();
     let verbs = ["fork", "open=libx.so", "open=libdep.so", "fork", "where=dep", "fork", "threads=libx.so", "call=dep"];
-    fixture.headwater().same(&program.args(verbs));
+    fixture.headwater().via(via).same(&program.args(verbs));
 }
 
-#[test]
-fn programs_that_start_programs() {
+pub fn programs_that_start_programs(via: Mechanism) {
     let (fixture, program) = fixture();
     let app = fixture.path("bin/app");
     let shared = fixture.shared();
@@ -63,20 +68,20 @@ fn programs_that_start_programs() {
         let nothing = format!("{verb}={}/bin/none", shared.display());
         fixture
             .headwater()
+            .via(via)
             .same(&program.clone().args([&start, &again, &nothing, "", &start, "objects"]).arg("open=libx.so"));
     }
     let by_name = program.args(["spawn=app", "self open=libx.so", "spawn=absent-program", "x"]);
     let path = format!("PATH={}/bin:/usr/bin:/bin", shared.display());
-    fixture.headwater().same(&by_name.behind(["env", &path]));
+    fixture.headwater().via(via).same(&by_name.behind(["env", &path]));
 }
 
-#[test]
-fn exceptions_cross_libraries() {
+pub fn exceptions_cross_libraries(via: Mechanism) {
     let fixture = Fixture::new("throw");
     fixture.build("thrower.cpp", "lib/libthrower.so", &["-shared", "-fPIC", "-Wl,-soname,libthrower.so"]);
     let link = ["-L{shared}/lib", "-lthrower", "-Wl,-rpath,$ORIGIN/../lib"];
     let program = Program::new(fixture.build("catcher.cpp", "bin/catcher", &link));
-    let session = fixture.headwater().same(&program.arg(fixture.path("lib/libthrower.so")));
+    let session = fixture.headwater().via(via).same(&program.arg(fixture.path("lib/libthrower.so")));
     assert!(session.output.stdout.contains("caught"), "{:?}", session.output);
     assert_eq!(session.output.status, 0);
 }

@@ -1,6 +1,6 @@
 //! Where the loader finds libraries: each rule of `ld.so(8)`, with the winner visible in the output.
 
-use headwater_tests::harness::{Fixture, Program};
+use headwater_tests::harness::{Fixture, Mechanism, Program};
 
 /// `bin/app`, linked with `libx.so` of each directory given, with more flags.
 fn app(fixture: &Fixture, link_dir: &str, libraries: &[&str], flags: &[&str]) -> Program {
@@ -17,25 +17,25 @@ fn everywhere(fixture: &Fixture, dirs: &[&str]) {
     dirs.iter().for_each(|dir| drop(fixture.library(&format!("{dir}/libx.so"), dir, &[])));
 }
 
-#[test]
-fn rpath_runpath_and_library_path() {
+pub fn rpath_runpath_and_library_path(via: Mechanism) {
     let fixture = Fixture::new("order");
     everywhere(&fixture, &["one", "two"]);
     let search = fixture.path("two");
     for tags in ["-Wl,--disable-new-dtags", "-Wl,--enable-new-dtags"] {
         let program = app(&fixture, "one", &["x"], &[tags, "-Wl,-rpath,{shared}/none:{shared}/one"]);
         let program = program.args(["call=x", "objects", "links"]);
-        fixture.headwater().same(&program);
-        let winner =
-            fixture.headwater().same(&program.behind(["env", &format!("LD_LIBRARY_PATH={}", search.display())]));
+        fixture.headwater().via(via).same(&program);
+        let winner = fixture
+            .headwater()
+            .via(via)
+            .same(&program.behind(["env", &format!("LD_LIBRARY_PATH={}", search.display())]));
         let expected = if tags.contains("disable") { "x() = one\n" } else { "x() = two\n" };
         assert!(winner.output.stdout.starts_with(expected), "{tags}: {:?}", winner.output);
-        fixture.headwater().same(&program.env("LD_LIBRARY_PATH", &search));
+        fixture.headwater().via(via).same(&program.env("LD_LIBRARY_PATH", &search));
     }
 }
 
-#[test]
-fn origin_in_dependencies_of_dependencies() {
+pub fn origin_in_dependencies_of_dependencies(via: Mechanism) {
     let fixture = Fixture::new("origin");
     fixture.library("pkg/c/lib/libc3.so", "c3", &[]);
     fixture.library("pkg/b/lib/libb2.so", "b2", &["-L{shared}/pkg/c/lib", "-lc3", "-Wl,-rpath,$ORIGIN/../../c/lib"]);
@@ -50,8 +50,10 @@ fn origin_in_dependencies_of_dependencies() {
         ],
     );
     let program = app(&fixture, "pkg/a/lib", &["a1"], &["-Wl,-rpath,$ORIGIN/../pkg/a/lib"]);
-    let session =
-        fixture.headwater().same(&program.args(["call=a1", "call=b2", "call=c3", "where=c3", "objects", "links"]));
+    let session = fixture
+        .headwater()
+        .via(via)
+        .same(&program.args(["call=a1", "call=b2", "call=c3", "where=c3", "objects", "links"]));
     assert!(session.output.stdout.contains("c3() = c3"), "{:?}", session.output);
 }
 
@@ -77,66 +79,62 @@ fn lib_and_platform_tokens() {
     }
 }
 
-#[test]
-fn hwcaps_directories() {
+pub fn hwcaps_directories(via: Mechanism) {
     let fixture = Fixture::new("hwcaps");
     everywhere(&fixture, &["lib", "lib/glibc-hwcaps/x86-64-v2", "lib/glibc-hwcaps/x86-64-v4", "other"]);
     let by_rpath = app(&fixture, "lib", &["x"], &["-Wl,-rpath,{shared}/none:{shared}/lib"]).args(["call=x", "objects"]);
-    fixture.headwater().same(&by_rpath);
+    fixture.headwater().via(via).same(&by_rpath);
     let path = format!("LD_LIBRARY_PATH={0}/other2:{0}/lib:{0}/other", fixture.shared().display());
     let by_path = app(&fixture, "lib", &["x"], &[]).args(["call=x", "objects"]).behind(["env", &path]);
-    fixture.headwater().same(&by_path);
+    fixture.headwater().via(via).same(&by_path);
     let opened = Program::new(fixture.build("loader.c", "bin/app", &[])).args(["open=libx.so", "call=x", "origin"]);
-    fixture.headwater().same(&opened.behind(["env", &path]));
+    fixture.headwater().via(via).same(&opened.behind(["env", &path]));
 }
 
-#[test]
-fn preloaded_libraries() {
+pub fn preloaded_libraries(via: Mechanism) {
     let fixture = Fixture::new("preload");
     everywhere(&fixture, &["lib", "pre"]);
     let program = app(&fixture, "lib", &["x"], &["-Wl,-rpath,{shared}/lib"]).args(["call=x", "objects", "links"]);
     let shared = fixture.shared();
     let preload = format!("LD_PRELOAD={}/pre/libx.so", shared.display());
-    let session = fixture.headwater().same(&program.behind(["env", &preload]));
+    let session = fixture.headwater().via(via).same(&program.behind(["env", &preload]));
     assert!(session.output.stdout.starts_with("x() = pre\n"), "{:?}", session.output);
     let by_name = format!("LD_LIBRARY_PATH={}/pre", shared.display());
-    fixture.headwater().same(&program.behind(["env", "LD_PRELOAD=libx.so libnope.so", &by_name]));
+    fixture.headwater().via(via).same(&program.behind(["env", "LD_PRELOAD=libx.so libnope.so", &by_name]));
     let missing = format!("LD_PRELOAD={0}/lib/nope.so:{0}/pre/libx.so", shared.display());
-    fixture.headwater().same(&program.behind(["env", &missing]));
+    fixture.headwater().via(via).same(&program.behind(["env", &missing]));
 }
 
-#[test]
-fn system_libraries_and_absent_ones() {
+pub fn system_libraries_and_absent_ones(via: Mechanism) {
     let fixture = Fixture::new("cache");
     everywhere(&fixture, &["lib"]);
     let program = app(&fixture, "lib", &["x"], &["-Wl,-rpath,{shared}/lib"]);
     let verbs = ["open=libm.so.6", "where=cos", "open=libnope.so.9", "open=/no/such/libnope.so", "noload=libx.so"];
     fixture
         .headwater()
+        .via(via)
         .same(&program.clone().args(verbs).arg(format!("open={}/lib/libnope.so", fixture.shared().display())));
     std::fs::remove_file(fixture.path("lib/libx.so")).expect("built above");
-    let session = fixture.headwater().same_output(&program.arg("objects"));
+    let session = fixture.headwater().via(via).same_output(&program.arg("objects"));
     assert_eq!(session.output.status, 127);
     assert!(session.output.stderr.contains("libx.so: cannot open shared object file"), "{:?}", session.output);
 }
 
-#[test]
-fn relative_paths() {
+pub fn relative_paths(via: Mechanism) {
     let fixture = Fixture::new("relative");
     everywhere(&fixture, &["lib", "lib/sub", "cwd"]);
     let program = app(&fixture, "lib", &["x"], &["-Wl,-rpath,lib"]).in_dir(fixture.shared());
-    fixture.headwater().same(&program.clone().args(["call=x", "where=x", "objects"]));
+    fixture.headwater().via(via).same(&program.clone().args(["call=x", "where=x", "objects"]));
     let chdir = format!("chdir={}/lib", fixture.shared().display());
     let verbs = ["call=x", "open=./libx.so", "where=x", "open=sub/libx.so", "where=x", "open=../cwd/libx.so", "origin"];
-    fixture.headwater().same(&program.clone().arg(&chdir).args(verbs).arg("open=./libnope.so").arg("objects"));
+    fixture.headwater().via(via).same(&program.clone().arg(&chdir).args(verbs).arg("open=./libnope.so").arg("objects"));
     for path in ["cwd", "cwd:lib", ":lib", "lib:", "lib/../cwd", "./lib/."] {
         let variable = format!("LD_LIBRARY_PATH={path}");
-        fixture.headwater().same(&program.clone().args(["call=x", "objects"]).behind(["env", &variable]));
+        fixture.headwater().via(via).same(&program.clone().args(["call=x", "objects"]).behind(["env", &variable]));
     }
 }
 
-#[test]
-fn symbolic_links() {
+pub fn symbolic_links(via: Mechanism) {
     let fixture = Fixture::new("links");
     fixture.library("real/libx.so.1.2.3", "real", &["-Wl,-soname,libx.so.1"]);
     fixture.link("libx.so.1.2.3", "real/libx.so.1");
@@ -153,7 +151,7 @@ fn symbolic_links() {
     let path = |name: &str| format!("open={}/{name}", fixture.shared().display());
     let names =
         ["a/libx.so", "b/libx.so.1", "absolute/libx.so", "detour/libx.so", "real/../a/libx.so", "real/libdangling.so"];
-    let session = fixture.headwater().same(
+    let session = fixture.headwater().via(via).same(
         &program
             .args(names.map(path))
             .arg(path("real/liby.so"))
@@ -164,8 +162,7 @@ fn symbolic_links() {
     assert!(session.output.stdout.contains("(already open)"), "{:?}", session.output);
 }
 
-#[test]
-fn one_file_under_two_names_is_loaded_once() {
+pub fn one_file_under_two_names_is_loaded_once(via: Mechanism) {
     let fixture = Fixture::new("twice");
     everywhere(&fixture, &["lib"]);
     std::fs::hard_link(fixture.path("lib/libx.so"), fixture.path("lib/hard.so")).expect("an own directory");
@@ -174,11 +171,11 @@ fn one_file_under_two_names_is_loaded_once() {
     let program = Program::new(fixture.build("loader.c", "bin/app", &[]));
     let inside = |name: &str| format!("open={}/lib/{name}", fixture.shared().display());
     let around = format!("open={}", fixture.outside("way/libx.so").display());
-    let session = fixture.headwater().same(
+    let session = fixture.headwater().via(via).same(
         &program.clone().args([inside("libx.so"), inside("soft.so"), inside("hard.so"), around.clone()]).arg("objects"),
     );
     assert_eq!(session.output.stdout.matches("already open").count(), 3, "{:?}", session.output);
-    fixture.headwater().same(&program.args([around, inside("hard.so"), inside("libx.so")]).arg("objects"));
+    fixture.headwater().via(via).same(&program.args([around, inside("hard.so"), inside("libx.so")]).arg("objects"));
 }
 
 #[test]

@@ -4,10 +4,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use headwater_tests::harness::{Fixture, Headwater, Program, is_root, skipped};
+use headwater_tests::harness::{Fixture, Headwater, Program, is_root, skipped, user};
 use headwater_tests::workspace;
-
-const NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
 fn sources() -> PathBuf {
     workspace().join("shim/audit/tests/wrap")
@@ -42,7 +40,7 @@ fn check_for_everybody(name: &str) {
     if !is_root() {
         return skipped("another user's permissions need root");
     }
-    check(name, |session| session.behind(&NOBODY));
+    check(name, |session| session.behind(&user::NOBODY));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a job writes below the scope is on the original at once, and the other nodes see it.
 
-use headwater_tests::harness::{Fixture, Output, Program};
+use headwater_tests::harness::{Fixture, Mechanism, Output, Program};
 
 fn prepare(fixture: &Fixture) {
     for name in ["existing", "removed", "timed", "short", "appended", "old-dir/inner"] {
@@ -15,8 +15,7 @@ fn sorted(output: &Output) -> Vec<&str> {
     lines
 }
 
-#[test]
-fn one_node_writes_and_another_reads() {
+pub fn one_node_writes_and_another_reads(via: Mechanism) {
     let plain_fixture = Fixture::new("plainwrite");
     prepare(&plain_fixture);
     let app = |fixture: &Fixture| fixture.build("exchange.c", "bin/exchange", &[]);
@@ -30,13 +29,12 @@ fn one_node_writes_and_another_reads() {
     let fixture = Fixture::new("write");
     prepare(&fixture);
     let program = Program::new(app(&fixture)).args([fixture.path("pkg"), fixture.outside("meeting")]);
-    let session = fixture.headwater().on(2, 1).run(&program);
+    let session = fixture.headwater().via(via).on(2, 1).run(&program);
     assert_eq!(sorted(&session.output), sorted(&plain), "with Headwater (left) and without (right)");
     assert_eq!(session.output.status, 0);
 }
 
-#[test]
-fn a_process_sees_what_it_and_its_children_write() {
+pub fn a_process_sees_what_it_and_its_children_write(via: Mechanism) {
     let fixture = Fixture::new("ownwrite");
     fixture.file("pkg/a", "a\n", 0o644);
     fixture.file("pkg/d/e", "e\n", 0o644);
@@ -60,11 +58,10 @@ fn a_process_sees_what_it_and_its_children_write() {
     let plain = Program::shell(&script).run();
     assert!(plain.stdout.contains("gone"), "{plain:?}");
     Program::shell(&restore).run();
-    fixture.headwater().run(&Program::shell(&script)).output.assert_same(&plain);
+    fixture.headwater().via(via).run(&Program::shell(&script)).output.assert_same(&plain);
 }
 
-#[test]
-fn modules_that_a_program_compiles_are_used() {
+pub fn modules_that_a_program_compiles_are_used(via: Mechanism) {
     let fixture = Fixture::new("pycache");
     fixture.file("site/made.py", "value = 1\n", 0o644);
     let script = "import made, os, sys; print(made.value, os.path.exists(made.__cached__)); \
@@ -73,12 +70,12 @@ fn modules_that_a_program_compiles_are_used() {
         .args(["-c", script])
         .env("PYTHONDONTWRITEBYTECODE", "")
         .env("PYTHONPATH", fixture.path("site"));
-    let session = fixture.headwater().run(&program.clone());
+    let session = fixture.headwater().via(via).run(&program.clone());
     assert_eq!(session.output.stdout, "1 True\n", "{:?}", session.output);
     let cache = fixture.path("site/__pycache__");
     assert_eq!(std::fs::read_dir(&cache).expect("Python made it").count(), 1);
     std::fs::remove_dir_all(&cache).expect("an own directory");
-    let session = fixture.headwater().run(&program.arg("again"));
+    let session = fixture.headwater().via(via).run(&program.arg("again"));
     assert!(
         session.output.stderr.contains("code object from"),
         "the second process uses the cache: {:?}",

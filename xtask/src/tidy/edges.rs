@@ -11,8 +11,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("headwater-proto", &["headwater-abi"]),
     ("headwater-closure", &["headwater-abi"]),
     ("headwater-sim", &["headwater-abi", "headwater-proto"]),
-    ("headwater-daemon", &["headwater-abi", "headwater-proto", "headwater-closure"]),
-    ("headwater", &["headwater-abi", "headwater-proto", "headwater-closure", "headwater-daemon"]),
+    ("headwater-fuse", &["headwater-abi"]),
+    ("headwater-daemon", &["headwater-abi", "headwater-proto", "headwater-closure", "headwater-fuse"]),
+    ("headwater", &["headwater-abi", "headwater-proto", "headwater-closure", "headwater-fuse", "headwater-daemon"]),
 ];
 /// Crates on which nothing may depend.
 const LEAVES: &[&str] = &["headwater-tests", "xtask"];

@@ -1,5 +1,5 @@
 /* Starts a program again and again, in turn with the session's environment and without Headwater,
- * and prints the nanoseconds from exec to main. bench_driver RUNS PROGRAM: lines `with NS` and
+ * and prints the nanoseconds from exec to main. driver RUNS PROGRAM: lines `with NS` and
  * `plain NS`; the first run of each, which warms the tables and the page cache, is left out. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -65,7 +65,7 @@ static long start(char *file, char **environment)
 	int status;
 	waitpid(pid, &status, 0);
 	if (!got || status) {
-		fprintf(stderr, "bench_driver: %s: status %d\n", file, status);
+		fprintf(stderr, "driver: %s: status %d\n", file, status);
 		exit(1);
 	}
 	return main_ns - start_ns;

@@ -1,4 +1,4 @@
-/* Looks paths up in the session's table and prints nanoseconds a look-up: bench_lookup DIR FILES,
+/* Looks paths up in the session's table and prints nanoseconds a look-up: lookup DIR FILES,
  * DIR/depth/K/module_N.py as the benchmark made them, DIR/link a link to depth. Writes a mark to
  * standard error before and after each measurement. */
 #define _GNU_SOURCE

@@ -1,0 +1,13 @@
+//! Talking to the daemons of a running session: `stats`, `clear` and `refresh`.
+
+mod clear;
+mod client;
+mod find;
+pub mod options;
+mod refresh;
+mod stats;
+mod text;
+
+pub use clear::clear;
+pub use refresh::refresh;
+pub use stats::stats;

@@ -1,0 +1,247 @@
+//! `headwater stats`: what the daemons did so far.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{IsTerminal, stdout};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use headwater_daemon::protocol::{Answer, Command};
+use headwater_daemon::stats::{Latency, NodeStats, OperationStats};
+use serde::Serialize;
+
+use super::client;
+use super::find::{Node, find, living};
+use super::options::StatsOptions;
+use super::text::{bytes, columns, milliseconds, nanoseconds};
+use crate::message::{say, show};
+
+/// Moves a terminal's cursor to the corner and clears what is below.
+const HOME: &str = "\x1b[H\x1b[J";
+
+/// The nodes of one session, as JSON shows them.
+#[derive(Serialize)]
+struct Shown<'a> {
+    session: &'a str,
+    nodes: &'a BTreeMap<u32, NodeStats>,
+}
+
+/// Prints the statistics, once or until it is interrupted; the exit status.
+pub fn stats(options: &StatsOptions) -> Result<u8> {
+    loop {
+        let (session, nodes) = selected(options)?;
+        let mut stats = BTreeMap::new();
+        let mut last = None;
+        for node in &nodes {
+            match of_node(node) {
+                Ok(of_node) => drop(stats.insert(node.number, of_node)),
+                Err(error) => {
+                    say(format_args!("node {}: {error:#}", node.number));
+                    last = Some(error);
+                }
+            }
+        }
+        if let Some(error) = last.filter(|_| stats.is_empty()) {
+            return Err(error.context(format!("no daemon of session {session} answers")));
+        }
+        let text = if options.json {
+            serde_json::to_string(&Shown { session: &session, nodes: &stats })? + "\n"
+        } else {
+            table(&session, &stats)
+        };
+        match options.watch {
+            None => {
+                show(stdout(), text);
+                return Ok(u8::from(stats.len() < nodes.len()));
+            }
+            Some(_) if stdout().is_terminal() && !options.json => show(stdout(), format_args!("{HOME}{text}")),
+            Some(_) if options.json => show(stdout(), text),
+            Some(_) => show(stdout(), format_args!("{text}\n")),
+        }
+        thread::sleep(Duration::from_secs(options.watch.map_or(1, u64::from)));
+    }
+}
+
+/// What the daemon of a node did.
+pub fn of_node(node: &Node) -> Result<NodeStats> {
+    match client::ask(&node.socket, Command::Stats)? {
+        Answer::Stats(stats) => Ok(*stats),
+        _ => bail!("the daemon at {} answers something else", node.socket.display()),
+    }
+}
+
+fn selected(options: &StatsOptions) -> Result<(String, Vec<Node>)> {
+    let Some(mount_point) = &options.mount_point else {
+        let session = find(&options.nodes)?;
+        return Ok((session.name, session.nodes));
+    };
+    let mount_point =
+        mount_point.canonicalize().with_context(|| format!("{} can't be looked at", mount_point.display()))?;
+    for session in living(options.nodes.store.as_deref()) {
+        for node in session.nodes {
+            if of_node(&node).is_ok_and(|stats| is_mounted_at(&stats, &mount_point)) {
+                return Ok((session.name, vec![node]));
+            }
+        }
+    }
+    bail!(
+        "no session of this user has a mount at {}; `headwater stats` without it shows the sessions",
+        mount_point.display()
+    )
+}
+
+fn is_mounted_at(stats: &NodeStats, mount_point: &Path) -> bool {
+    stats.mount.as_ref().is_some_and(|mount| mount.mount_point.to_path() == mount_point)
+}
+
+fn table(session: &str, nodes: &BTreeMap<u32, NodeStats>) -> String {
+    let ranks = nodes.values().next().map_or(0, |stats| stats.ranks);
+    let mut text = format!("session {session}: {} of {ranks} nodes\n\n", nodes.len());
+    text += &columns(&holdings(nodes), 1);
+    text += "\nANSWERED BY: the node's table and store; its parent; its reader; originals\n";
+    text += &columns(&hits(nodes), 1);
+    let operations = operations(nodes);
+    if !operations.is_empty() {
+        text += "\nTIMES: of the slowest node\n";
+        text += &columns(&operation_rows(&operations), 1);
+    }
+    for (number, stats) in nodes.iter().filter(|(_, stats)| stats.changed.count > 0) {
+        let paths: Vec<String> = stats.changed.paths.iter().map(|path| path.to_path().display().to_string()).collect();
+        let _ = writeln!(
+            text,
+            "\nnode {number}: {} times an original was found changed and used as it is; `headwater refresh` takes \
+             changes in. The last: {}",
+            stats.changed.count,
+            paths.join(", ")
+        );
+    }
+    text
+}
+
+fn row<const N: usize>(cells: [String; N]) -> Vec<String> {
+    cells.into()
+}
+
+fn heading(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(|&cell| cell.to_owned()).collect()
+}
+
+fn holdings(nodes: &BTreeMap<u32, NodeStats>) -> Vec<Vec<String>> {
+    let names = ["NODE", "PID", "UPTIME", "GENERATION", "FILES", "STORE", "OF", "PATHS", "EVICTED", "TABLE", "RSS"];
+    let of = |(number, stats): (&u32, &NodeStats)| {
+        row([
+            number.to_string(),
+            stats.pid.to_string(),
+            milliseconds(stats.uptime_ms),
+            match stats.generations_kept {
+                0 => stats.generation.to_string(),
+                kept => format!("{} (+{kept})", stats.generation),
+            },
+            stats.holds.files.to_string(),
+            bytes(stats.memory.store),
+            bytes(stats.bytes.store_max),
+            stats.holds.entries.to_string(),
+            stats.holds.evictions.to_string(),
+            bytes(stats.memory.table),
+            bytes(stats.memory.daemon_rss),
+        ])
+    };
+    [heading(&names)].into_iter().chain(nodes.iter().map(of)).collect()
+}
+
+fn hits(nodes: &BTreeMap<u32, NodeStats>) -> Vec<Vec<String>> {
+    let names = ["NODE", "PROCESSES", "LOOK-UPS", "UPCALLS", "TABLE", "PARENT", "READER", "ORIGINAL"];
+    let more = ["SENT", "RECEIVED", "FROM FS", "FS OPS"];
+    let of = |(number, stats): (&u32, &NodeStats)| {
+        row([
+            number.to_string(),
+            stats.clients.processes.to_string(),
+            stats.clients.lookups.to_string(),
+            stats.hits.upcalls.to_string(),
+            stats.hits.table.to_string(),
+            stats.hits.parent.to_string(),
+            stats.hits.reader.to_string(),
+            stats.hits.original.to_string(),
+            bytes(stats.bytes.sent),
+            bytes(stats.bytes.received),
+            bytes(stats.bytes.shared_fs),
+            stats.shared_fs.operations.to_string(),
+        ])
+    };
+    let names: Vec<&str> = names.into_iter().chain(more).collect();
+    [heading(&names)].into_iter().chain(nodes.iter().map(of)).collect()
+}
+
+/// Operations of all nodes: sums, and the slowest node's times.
+fn operations(nodes: &BTreeMap<u32, NodeStats>) -> Vec<OperationStats> {
+    let mut sums = BTreeMap::<&str, OperationStats>::new();
+    for operation in nodes.values().flat_map(|stats| &stats.operations) {
+        let sum = sums.entry(&operation.name).or_default();
+        sum.name.clone_from(&operation.name);
+        sum.count += operation.count;
+        sum.from_table += operation.from_table;
+        sum.asked += operation.asked;
+        sum.from_original += operation.from_original;
+        sum.errors += operation.errors;
+        sum.bytes += operation.bytes;
+        sum.latency = slower(sum.latency, operation.latency);
+    }
+    sums.into_values().collect()
+}
+
+fn slower(a: Latency, b: Latency) -> Latency {
+    Latency {
+        p50_ns: a.p50_ns.max(b.p50_ns),
+        p90_ns: a.p90_ns.max(b.p90_ns),
+        p99_ns: a.p99_ns.max(b.p99_ns),
+        max_ns: a.max_ns.max(b.max_ns),
+    }
+}
+
+fn operation_rows(operations: &[OperationStats]) -> Vec<Vec<String>> {
+    let names = ["OPERATION", "COUNT", "TABLE", "FETCHED", "ORIGINAL", "ERRORS", "BYTES", "P50", "P90", "P99", "MAX"];
+    let of = |operation: &OperationStats| {
+        row([
+            operation.name.clone(),
+            operation.count.to_string(),
+            operation.from_table.to_string(),
+            operation.asked.to_string(),
+            operation.from_original.to_string(),
+            operation.errors.to_string(),
+            bytes(operation.bytes),
+            nanoseconds(operation.latency.p50_ns),
+            nanoseconds(operation.latency.p90_ns),
+            nanoseconds(operation.latency.p99_ns),
+            nanoseconds(operation.latency.max_ns),
+        ])
+    };
+    [heading(&names)].into_iter().chain(operations.iter().map(of)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_over_nodes_show_the_slowest() {
+        let operation = |count, max_ns| OperationStats {
+            name: "read".into(),
+            count,
+            latency: Latency { max_ns, ..Latency::default() },
+            ..OperationStats::default()
+        };
+        let node =
+            |count, max_ns| NodeStats { operations: vec![operation(count, max_ns)], ranks: 2, ..NodeStats::default() };
+        let nodes = BTreeMap::from([(0, node(3, 2_000_000)), (1, node(4, 5))]);
+        let text = table("abcd", &nodes);
+        assert!(text.starts_with("session abcd: 2 of 2 nodes\n"), "{text}");
+        let line = text.lines().find(|line| line.starts_with("read")).unwrap();
+        assert_eq!(
+            line.split_whitespace().collect::<Vec<_>>(),
+            ["read", "7", "0", "0", "0", "0", "0", "-", "-", "-", "2.0ms"]
+        );
+        assert!(!text.contains("found changed"));
+    }
+}

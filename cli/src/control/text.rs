@@ -1,0 +1,95 @@
+//! Numbers as people read them, in columns.
+
+/// Rows of cells in columns that fit; the first row is the heading. The first `left` columns stand
+/// at the left of their place, the others at the right.
+pub fn columns(rows: &[Vec<String>], left: usize) -> String {
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..).map_while(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (number, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let padding = " ".repeat(width - cell.chars().count());
+            let gap = if number == 0 { "" } else { "  " };
+            line += gap;
+            line += &if number < left { format!("{cell}{padding}") } else { format!("{padding}{cell}") };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// Bytes with a unit, three digits.
+pub fn bytes(number: u64) -> String {
+    scaled(number as f64, 1024.0, &["", "K", "M", "G", "T", "P", "E"])
+}
+
+/// Nanoseconds as a time, three digits.
+pub fn nanoseconds(number: u64) -> String {
+    if number == 0 {
+        return "-".into();
+    }
+    scaled(number as f64, 1000.0, &["ns", "µs", "ms", "s"])
+}
+
+/// Milliseconds as a span of time.
+pub fn milliseconds(number: u64) -> String {
+    let seconds = number / 1000;
+    match seconds {
+        0..60 => format!("{}.{} s", seconds, number % 1000 / 100),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+fn scaled(mut number: f64, step: f64, units: &[&str]) -> String {
+    let mut unit = 0;
+    // What would be rounded to the next unit belongs there.
+    while number >= step - 0.5 && unit + 1 < units.len() {
+        number /= step;
+        unit += 1;
+    }
+    let decimals = if unit == 0 || number >= 99.95 { 0 } else { 1 };
+    format!("{number:.decimals$}{}", units[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        for (number, expected) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1.0K"),
+            (10 << 20, "10.0M"),
+            (200 << 20, "200M"),
+            ((1 << 30) - 1, "1.0G"),
+            (u64::MAX, "16.0E"),
+        ] {
+            assert_eq!(bytes(number), expected);
+        }
+        for (number, expected) in [
+            (0, "-"),
+            (12, "12ns"),
+            (1_500, "1.5µs"),
+            (999_999, "1.0ms"),
+            (123_456_789, "123ms"),
+            (7e12 as u64, "7000s"),
+        ] {
+            assert_eq!(nanoseconds(number), expected);
+        }
+        for (number, expected) in [(950, "0.9 s"), (61_000, "1m01s"), (7_260_000, "2h01m")] {
+            assert_eq!(milliseconds(number), expected);
+        }
+    }
+
+    #[test]
+    fn columns_fit() {
+        let row = |cells: &[&str]| cells.iter().map(|&cell| cell.to_owned()).collect();
+        let text = columns(&[row(&["NODE", "N"]), row(&["0", "1234"]), row(&["10", ""])], 1);
+        assert_eq!(text, "NODE     N\n0     1234\n10\n");
+    }
+}

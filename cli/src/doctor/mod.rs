@@ -1,0 +1,154 @@
+//! `headwater doctor`: what this machine can, what it lacks, and the next step for each thing lacking.
+
+mod kernel;
+mod leftovers;
+mod loader;
+mod network;
+mod render;
+mod resources;
+
+use anyhow::Result;
+use serde::Serialize;
+use std::io::stdout;
+
+use crate::message::show;
+use crate::namespace::{self, Found};
+use crate::options::DoctorOptions;
+use crate::via::{Choice, Mechanism, Program, Via};
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    /// All is well.
+    Ok,
+    /// Headwater works, but not as well as it could.
+    Warning,
+    /// Something that some mechanism needs is not there.
+    Missing,
+}
+
+/// One line of the findings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Check {
+    /// What was looked at.
+    name: &'static str,
+    verdict: Verdict,
+    /// What was found.
+    found: String,
+    /// What to do, unless all is well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, found: impl Into<String>) -> Check {
+        Check { name, verdict: Verdict::Ok, found: found.into(), next: None }
+    }
+
+    fn warning(name: &'static str, found: impl Into<String>, next: impl Into<String>) -> Check {
+        Check { name, verdict: Verdict::Warning, found: found.into(), next: Some(next.into()) }
+    }
+
+    fn missing(name: &'static str, found: impl Into<String>, next: impl Into<String>) -> Check {
+        Check { name, verdict: Verdict::Missing, found: found.into(), next: Some(next.into()) }
+    }
+}
+
+/// Which mechanisms work here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Mechanisms {
+    namespace: bool,
+    audit: bool,
+    mount: bool,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Findings {
+    checks: Vec<Check>,
+    mechanisms: Mechanisms,
+    /// What `--via auto` would choose for an ordinary program.
+    via: &'static str,
+    /// Why.
+    via_reason: String,
+    /// What was removed.
+    removed: Vec<String>,
+}
+
+/// Checks this machine, prints what was found, and gives the exit status: 0 if some mechanism works.
+pub fn doctor(options: &DoctorOptions) -> Result<u8> {
+    let removed = if options.fix { leftovers::remove(options.store.as_deref()) } else { Vec::new() };
+    let findings = examine(options, removed);
+    if options.json {
+        show(stdout(), format_args!("{}\n", serde_json::to_string_pretty(&findings)?));
+    } else {
+        show(stdout(), render::Text { findings: &findings, has_colours: render::wants_colours() });
+    }
+    let Mechanisms { namespace, audit, mount } = findings.mechanisms;
+    Ok(u8::from(!(namespace || audit || mount)))
+}
+
+fn examine(options: &DoctorOptions, removed: Vec<String>) -> Findings {
+    let found = namespace::probe();
+    let store = resources::store(options.store.as_deref());
+    let audit = loader::audit();
+    let device = kernel::device();
+    let helper = kernel::helper();
+    let works = |check: &Check| check.verdict != Verdict::Missing;
+    let has_store = works(&store);
+    let mechanisms = Mechanisms {
+        namespace: has_store && matches!(found, Found::Usable { .. }),
+        audit: has_store && works(&audit),
+        mount: has_store && works(&helper) && (works(&device) || kernel::has_device()),
+    };
+    let choice = choice(&found, mechanisms);
+    let checks = [
+        kernel::version(),
+        device,
+        kernel::features(&found),
+        kernel::namespaces(&found),
+        kernel::user_namespaces(&found),
+        helper,
+        audit,
+        store,
+        resources::shared_memory(),
+        resources::descriptors(),
+        resources::processes(),
+        network::file_systems(),
+        network::ssh(&found),
+        leftovers::sessions(options.store.as_deref()),
+        leftovers::mounts(),
+    ];
+    Findings { checks: checks.into(), mechanisms, via: choice.mechanism.name(), via_reason: choice.reason, removed }
+}
+
+/// What an ordinary program would get.
+fn choice(found: &Found, mechanisms: Mechanisms) -> Choice {
+    let is_root = rustix::process::geteuid().is_root();
+    let choice = Choice::make(Via::Auto, &Program::default(), is_root, || found.clone());
+    match choice.mechanism {
+        Mechanism::Namespace { .. } if !mechanisms.namespace => Choice::off("there is no place for a store".into()),
+        Mechanism::Audit if !mechanisms.audit => {
+            Choice::off(format!("programs can't be audited here, and {}", choice.reason))
+        }
+        _ => choice,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_chosen_works() {
+        let unusable = Found::Unusable("no /dev/fuse".into());
+        let check = |audit, expected| {
+            let choice = choice(&unusable, Mechanisms { namespace: false, audit, mount: false });
+            assert_eq!(choice.mechanism, expected);
+            assert!(choice.reason.contains("no /dev/fuse"), "{}", choice.reason);
+        };
+        check(true, Mechanism::Audit);
+        check(false, Mechanism::Off);
+    }
+}

@@ -1,0 +1,106 @@
+//! The network: shared file systems, and `ssh`.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::Check;
+use crate::namespace::Found;
+
+/// Types of file systems that nodes share, as mount tables have them; `fuse.` types count, but for
+/// these.
+const NETWORK_TYPES: &[&str] = &[
+    "nfs",
+    "nfs4",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "beegfs_nodev",
+    "ceph",
+    "cifs",
+    "smb3",
+    "afs",
+    "9p",
+    "virtiofs",
+    "orangefs",
+    "pvfs2",
+    "panfs",
+    "wekafs",
+    "ocfs2",
+    "gfs2",
+    "coda",
+    "cvfs",
+];
+const LOCAL_FUSE_TYPES: &[&str] = &["fuse.headwater", "fuse.gvfsd-fuse", "fuse.portal", "fuse.lxcfs"];
+/// The most that are listed.
+const LISTED_MAX: usize = 6;
+/// Files that ssh takes only from root or its user, and that Debian, Fedora and others put there.
+const SSH_CONFIGURATION: &str = "/etc/ssh/ssh_config.d";
+
+/// The network file systems that are mounted.
+pub fn file_systems() -> Check {
+    const NAME: &str = "network file systems";
+    // The table alone, since asking a file system whose server is away would hang.
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let found: Vec<String> = table.lines().filter_map(network_mount).collect();
+    match found.len() {
+        0 => Check::warning(NAME, "none is mounted", "name the directories that nodes share with --shared"),
+        1..=LISTED_MAX => Check::ok(NAME, found.join(", ")),
+        more => Check::ok(NAME, format!("{}, and {} more", found[..LISTED_MAX].join(", "), more - LISTED_MAX)),
+    }
+}
+
+/// The place and type of a line of `/proc/self/mountinfo`, if it is a network file system's.
+fn network_mount(line: &str) -> Option<String> {
+    let (mount, file_system) = line.split_once(" - ")?;
+    let place = mount.split(' ').nth(4)?;
+    let kind = file_system.split(' ').next()?;
+    let is_fuse = kind.starts_with("fuse.") && !LOCAL_FUSE_TYPES.contains(&kind);
+    (NETWORK_TYPES.contains(&kind) || is_fuse).then(|| format!("{place} ({kind})"))
+}
+
+/// Whether `ssh` works in a user namespace, in which root's files are nobody's.
+pub fn ssh(found: &Found) -> Check {
+    const NAME: &str = "ssh in a namespace";
+    if !matches!(found, Found::Usable { needs_user_namespace: true, .. }) {
+        return Check::ok(NAME, "not concerned: no user namespace is used");
+    }
+    match foreign_files(Path::new(SSH_CONFIGURATION)).first() {
+        None => Check::ok(NAME, "works"),
+        Some(file) => Check::warning(
+            NAME,
+            format!("refuses {}, which is another user's (\"Bad owner or permissions\")", file.display()),
+            "use --via audit for scripts that call ssh, as --via auto does for programs that do",
+        ),
+    }
+}
+
+fn foreign_files(directory: &Path) -> Vec<PathBuf> {
+    let own = rustix::process::geteuid().as_raw();
+    let files = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    files.filter(|file| fs::metadata(file).is_ok_and(|m| m.uid() != own)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_mounts_are_told_by_their_type() {
+        let check = |line: &str, expected: Option<&str>| assert_eq!(network_mount(line).as_deref(), expected, "{line}");
+        check("36 35 98:0 / /lustre rw - lustre 10.0.0.1@o2ib:/x rw", Some("/lustre (lustre)"));
+        check("36 35 98:0 / /home rw shared:1 master:2 - nfs4 srv:/home rw", Some("/home (nfs4)"));
+        check("36 35 98:0 / /cvmfs rw - fuse.cvmfs cvmfs rw", Some("/cvmfs (fuse.cvmfs)"));
+        check("36 35 98:0 / /x rw - fuse.headwater headwater rw", None);
+        check("36 35 98:0 / / rw - ext4 /dev/vda rw", None);
+        check("nonsense", None);
+    }
+
+    #[test]
+    fn files_of_others_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("own.conf"), "").unwrap();
+        assert!(foreign_files(directory.path()).is_empty());
+        assert!(foreign_files(Path::new("/nonexistent")).is_empty());
+    }
+}

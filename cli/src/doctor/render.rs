@@ -1,0 +1,83 @@
+//! The findings for people.
+
+use std::env;
+use std::fmt;
+use std::io::{IsTerminal, stdout};
+
+use super::{Findings, Verdict};
+
+/// The findings as aligned lines.
+pub struct Text<'a> {
+    pub findings: &'a Findings,
+    pub has_colours: bool,
+}
+
+/// Colours are for terminals that have them, unless the user wants none.
+pub fn wants_colours() -> bool {
+    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    stdout().is_terminal() && !is_set("NO_COLOR") && env::var_os("TERM").is_some_and(|term| term != "dumb")
+}
+
+impl Text<'_> {
+    fn verdict(&self, verdict: Verdict) -> String {
+        let (word, colour) = match verdict {
+            Verdict::Ok => ("ok", 32),
+            Verdict::Warning => ("warning", 33),
+            Verdict::Missing => ("missing", 31),
+        };
+        if self.has_colours { format!("\x1b[{colour}m{word:7}\x1b[0m") } else { format!("{word:7}") }
+    }
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = self.findings.checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
+        for check in &self.findings.checks {
+            writeln!(f, "{}  {:width$}  {}", self.verdict(check.verdict), check.name, check.found)?;
+            if let Some(next) = &check.next {
+                writeln!(f, "{:9}{:width$}  -> {next}", "", "")?;
+            }
+        }
+        for removed in &self.findings.removed {
+            writeln!(f, "removed {removed}")?;
+        }
+        writeln!(f)?;
+        let works = self.findings.mechanisms;
+        let named = [("namespace", works.namespace), ("audit", works.audit), ("mount", works.mount)];
+        let usable: Vec<&str> = named.into_iter().filter(|&(_, works)| works).map(|(name, _)| name).collect();
+        match usable[..] {
+            [] => writeln!(f, "No mechanism works here: programs run as they are.")?,
+            _ => writeln!(f, "These mechanisms work here: {}.", usable.join(", "))?,
+        }
+        writeln!(f, "An ordinary program runs via {}: {}.", self.findings.via, self.findings.via_reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Check, Mechanisms};
+    use super::*;
+
+    #[test]
+    fn lines_are_aligned_and_coloured_only_on_a_terminal() {
+        let checks = vec![Check::ok("kernel", "6.1"), Check::missing("/dev/fuse", "not there", "modprobe fuse")];
+        let findings = Findings {
+            checks,
+            mechanisms: Mechanisms { namespace: false, audit: true, mount: false },
+            via: "audit",
+            via_reason: "no /dev/fuse".into(),
+            removed: vec!["/dev/shm/x".into()],
+        };
+        let text = Text { findings: &findings, has_colours: false }.to_string();
+        let expected = "ok       kernel     6.1\n\
+                        missing  /dev/fuse  not there\n\
+                        \x20                   -> modprobe fuse\n\
+                        removed /dev/shm/x\n\
+                        \n\
+                        These mechanisms work here: audit.\n\
+                        An ordinary program runs via audit: no /dev/fuse.\n";
+        assert_eq!(text, expected);
+        let coloured = Text { findings: &findings, has_colours: true }.to_string();
+        assert!(coloured.contains("\x1b[31mmissing\x1b[0m  /dev/fuse  not there"), "{coloured:?}");
+    }
+}

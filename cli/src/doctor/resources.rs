@@ -1,0 +1,114 @@
+//! Memory, descriptors and processes.
+
+use std::path::Path;
+
+use rustix::fs::Access;
+use rustix::process::{Resource, getrlimit};
+
+use super::Check;
+use crate::store;
+use crate::summary::bytes;
+
+/// The least that a store can be useful with, in bytes.
+const STORE_BYTES_MIN: u64 = 256 << 20;
+/// The least shared memory that parallel programs get along with, in bytes.
+const SHARED_BYTES_MIN: u64 = 64 << 20;
+/// Descriptors for a daemon with as many links, requests and open files as it uses at once.
+const DESCRIPTORS_MIN: u64 = 4096;
+/// Processes and threads for a node's daemons beside its program.
+const PROCESSES_MIN: u64 = 1024;
+
+/// Where the stores would be.
+pub fn store(named: Option<&Path>) -> Check {
+    const NAME: &str = "store";
+    let store = match store::choose(named, None, 1) {
+        Ok(store) => store,
+        Err(error) => {
+            return Check::missing(
+                NAME,
+                format!("{error:#}"),
+                "mount a tmpfs without noexec, and name it with --store",
+            );
+        }
+    };
+    let free = free_bytes(&store.directory);
+    let found = format!("{}, {} free", store.directory.display(), bytes(free));
+    if !store.is_in_memory {
+        let next = "mount a tmpfs without noexec, and name it with --store (/dev/shm is noexec, full or not there)";
+        Check::warning(NAME, format!("{found}, on a disk"), next)
+    } else if free < STORE_BYTES_MIN {
+        Check::warning(NAME, found, "make room there, or name another directory in memory with --store")
+    } else {
+        Check::ok(NAME, found)
+    }
+}
+
+/// `/dev/shm`, which programs use, too.
+pub fn shared_memory() -> Check {
+    const NAME: &str = "shared memory";
+    let directory = Path::new("/dev/shm");
+    if rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        return Check::missing(
+            NAME,
+            "/dev/shm can't be written to",
+            "as root, `mount -t tmpfs -o mode=1777 tmpfs /dev/shm`",
+        );
+    }
+    let free = free_bytes(directory);
+    let found = format!("/dev/shm, {} free", bytes(free));
+    if free < SHARED_BYTES_MIN {
+        return Check::warning(
+            NAME,
+            found,
+            "as root, `mount -o remount,size=50% /dev/shm`; in a container, raise --shm-size",
+        );
+    }
+    Check::ok(NAME, found)
+}
+
+/// The limit of open descriptors.
+pub fn descriptors() -> Check {
+    limit("descriptors", Resource::Nofile, DESCRIPTORS_MIN, "ulimit -n")
+}
+
+/// The limit of processes.
+pub fn processes() -> Check {
+    limit("processes", Resource::Nproc, PROCESSES_MIN, "ulimit -u")
+}
+
+fn limit(name: &'static str, resource: Resource, least: u64, command: &str) -> Check {
+    // Daemons raise the soft limit to the hard one.
+    match getrlimit(resource).maximum {
+        None => Check::ok(name, "no limit"),
+        Some(most) if most >= least => Check::ok(name, format!("at most {most}")),
+        Some(most) => {
+            let next = format!("raise the hard limit (`{command}`, /etc/security/limits.conf) to {least} or more");
+            Check::warning(name, format!("at most {most}"), next)
+        }
+    }
+}
+
+fn free_bytes(directory: &Path) -> u64 {
+    rustix::fs::statvfs(directory).map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn a_store_on_a_disk_is_worth_a_warning() {
+        assert_eq!(store(Some(Path::new("/nonexistent"))).verdict, Verdict::Missing);
+        assert!(store(Some(Path::new("/dev/shm"))).found.contains("/dev/shm, "));
+        let disk = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        assert!(store(Some(disk.path())).verdict >= Verdict::Warning);
+    }
+
+    #[test]
+    fn low_limits_name_the_command() {
+        assert_eq!(limit("descriptors", Resource::Nofile, 1, "ulimit -n").verdict, Verdict::Ok);
+        let low = limit("descriptors", Resource::Nofile, u64::MAX, "ulimit -n");
+        assert!(low.verdict == Verdict::Ok || low.next.unwrap().contains("ulimit -n"));
+    }
+}

@@ -1,0 +1,89 @@
+//! The command lines of `headwater mount` and `headwater unmount`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+use crate::options::{OpeningOption, parse_bytes};
+
+/// What `headwater mount --help` says at the end.
+pub const MOUNT_HELP: &str = "\
+Examples:
+  headwater mount /mnt/hw                     /lustre/sw is then /mnt/hw/lustre/sw
+  headwater mount /mnt/sw --root /lustre/sw   /lustre/sw/bin is then /mnt/sw/bin
+  headwater unmount /mnt/sw
+
+The view is read-only and shows each file as it was when it was first looked at. It needs no privilege \
+where fusermount3 is installed and /dev/fuse can be opened. With --nodes N there is a mount for each node, \
+MOUNTPOINT/n0 to MOUNTPOINT/nN-1, in directories that are made for it and removed afterwards.";
+
+/// Options of `headwater mount`.
+#[derive(Debug, Args)]
+pub struct MountOptions {
+    /// The directory to mount on
+    #[arg(value_name = "MOUNTPOINT", value_hint = ValueHint::DirPath)]
+    pub mount_point: PathBuf,
+
+    /// The directory that the mount shows
+    #[arg(long, value_name = "DIR", default_value = "/", value_hint = ValueHint::DirPath)]
+    pub root: PathBuf,
+
+    /// Show this directory as it is at any moment, not through Headwater (repeatable, or separated by
+    /// colons)
+    #[arg(long, value_name = "DIR", value_delimiter = ':', value_hint = ValueHint::DirPath)]
+    pub exclude: Vec<PathBuf>,
+
+    /// Let other users in, as far as the files' modes allow; as an ordinary user this needs
+    /// user_allow_other in /etc/fuse.conf
+    #[arg(long)]
+    pub allow_other: bool,
+
+    /// Number of nodes: daemons on this machine, to try a tree of them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub nodes: u32,
+
+    /// Children of each daemon in the tree
+    #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub fan_out: u32,
+
+    /// Where the nodes' stores are: a directory in memory [default: as for `headwater run`]
+    #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
+    pub store: Option<PathBuf>,
+
+    /// The most that one node's store holds, such as 512M or 2G [default: 4G, or half of what is
+    /// free, shared by the nodes]
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes)]
+    pub store_max: Option<u64>,
+
+    /// The largest file that is fetched as a whole; of larger ones, what is read
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_WHOLE_FILE_MAX", value_parser = parse_bytes, default_value = "16M")]
+    pub whole_file_max: u64,
+
+    /// How files are opened; auto takes the quicker way for this machine
+    #[arg(long, value_name = "HOW", env = "HEADWATER_OPENING", value_enum, default_value = "auto")]
+    pub opening: OpeningOption,
+
+    /// Stay in the foreground until Ctrl-C, or until it is unmounted
+    #[arg(long, short)]
+    pub foreground: bool,
+
+    /// Tell on standard error what is done
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+/// Options of `headwater unmount`.
+#[derive(Debug, Args)]
+pub struct UnmountOptions {
+    /// The directory that was given to `headwater mount`
+    #[arg(value_name = "MOUNTPOINT", value_hint = ValueHint::DirPath)]
+    pub mount_point: PathBuf,
+
+    /// Take it out of the tree even if it is in use; what a process has open stays readable to it
+    #[arg(long, short)]
+    pub lazy: bool,
+
+    /// Where the nodes' stores are, if `headwater mount` was told so
+    #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
+    pub store: Option<PathBuf>,
+}

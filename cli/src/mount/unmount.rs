@@ -1,0 +1,174 @@
+//! `headwater unmount`: ends the mount at a directory and all that belongs to it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use headwater_daemon::layout::NodeDir;
+use headwater_daemon::supervisor::client::{AskError, Refusal, Request, ask};
+use headwater_fuse::mount::{Mounted, mounted};
+use rustix::io::Errno;
+
+use super::options::UnmountOptions;
+use crate::namespace::SUBTYPE;
+use crate::session::base_directory;
+use crate::store;
+
+/// How long the mount may take to vanish after that was asked for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Users of a mount that are named.
+const USERS_NAMED_MAX: usize = 5;
+
+/// Unmounts, and waits until nothing is left. The exit status.
+///
+/// # Errors
+/// Nothing of Headwater is mounted there, or it is in use.
+pub fn unmount(options: &UnmountOptions) -> Result<u8> {
+    super::remove_stale_mounts();
+    let mount_point = absolute(&options.mount_point)?;
+    let mounts = mounts_of(&mount_point)?;
+    for mount in &mounts {
+        let place = mount.mount_point.as_path();
+        let asked = match supervisor(&mount.source, options.store.as_deref()) {
+            Some(socket) => ask(&socket, if options.lazy { Request::Detach } else { Request::Stop }).map(drop),
+            None => Err(AskError::Io(std::io::ErrorKind::NotFound.into())),
+        };
+        match asked {
+            Ok(()) => {}
+            Err(AskError::Refused(Refusal::Busy)) => return Err(busy(place)),
+            // Nobody is to be asked: then the end of the mount tells whoever serves it.
+            Err(AskError::Io(_)) => by_hand(place, options.lazy)?,
+            Err(error) => bail!("{} can't be unmounted: {error}", place.display()),
+        }
+        wait_until_gone(place)?;
+    }
+    Ok(0)
+}
+
+/// The path without links, of which the last name is not touched: it may be a mount that fails.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    let shown = path.display();
+    let path = std::path::absolute(path).with_context(|| format!("{shown} is no path"))?;
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(path) };
+    let parent = parent.canonicalize().with_context(|| format!("there is no {shown}"))?;
+    let joined = parent.join(name);
+    // A link to the mount point is followed; the mount's own root is never one.
+    Ok(fs::read_link(&joined).map(|target| parent.join(target)).unwrap_or(joined))
+}
+
+/// The mounts at a directory, or those of a session's nodes in it.
+fn mounts_of(mount_point: &Path) -> Result<Vec<Mounted>> {
+    let all = mounted(SUBTYPE).context("the mount table can't be read")?;
+    let whole = all.into_iter().filter(|mount| mount.root == Path::new("/"));
+    let (here, others): (Vec<_>, Vec<_>) = whole.partition(|mount| mount.mount_point == mount_point);
+    if !here.is_empty() {
+        return Ok(here);
+    }
+    let nodes: Vec<Mounted> = others.into_iter().filter(|mount| is_node(mount, mount_point)).collect();
+    if nodes.is_empty() {
+        bail!("{} is no mount of Headwater. `findmnt -t fuse.{SUBTYPE}` lists those", mount_point.display());
+    }
+    Ok(nodes)
+}
+
+fn is_node(mount: &Mounted, mount_point: &Path) -> bool {
+    let node = mount.source.rsplit('/').next();
+    mount.mount_point.parent() == Some(mount_point)
+        && mount.mount_point.file_name().and_then(|name| name.to_str()) == node
+}
+
+/// The socket of the supervisor of the mount with this source.
+fn supervisor(source: &str, store: Option<&Path>) -> Option<PathBuf> {
+    let node = source.strip_prefix(SUBTYPE)?.strip_prefix(':')?;
+    let nodes = store::candidates(store).into_iter().map(|store| base_directory(&store).join(node));
+    nodes.map(|node| NodeDir::new(node).supervisor()).find(|socket| socket.exists())
+}
+
+fn by_hand(place: &Path, lazy: bool) -> Result<()> {
+    match headwater_fuse::mount::unmount(place, lazy) {
+        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => Err(busy(place)),
+        result => result.with_context(|| format!("{} can't be unmounted", place.display())),
+    }
+}
+
+fn wait_until_gone(place: &Path) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    while mounted(SUBTYPE)?.iter().any(|mount| mount.mount_point == place) {
+        if Instant::now() >= deadline {
+            bail!("{} is still mounted after {} s", place.display(), PATIENCE.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+fn busy(place: &Path) -> anyhow::Error {
+    let shown = place.display();
+    let users = users(place);
+    let by = match users.len() {
+        0 => String::new(),
+        named if named <= USERS_NAMED_MAX => format!(" by {}", users.join(", ")),
+        all => format!(" by {} and {} others", users[..USERS_NAMED_MAX].join(", "), all - USERS_NAMED_MAX),
+    };
+    anyhow!(
+        "{shown} is in use{by}. End what uses it, or take it out of the tree with `headwater unmount --lazy {shown}`: \
+         what a process has open stays readable to it"
+    )
+}
+
+/// The processes that are in a mount, or have something of it open or mapped, as far as this user may
+/// know: `name (number)`.
+fn users(place: &Path) -> Vec<String> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let using = numbers.filter(|number| uses(&PathBuf::from(format!("/proc/{number}")), place));
+    using
+        .map(|number| {
+            let name = fs::read_to_string(format!("/proc/{number}/comm")).unwrap_or_default();
+            format!("{} ({number})", name.trim_end())
+        })
+        .collect()
+}
+
+fn uses(process: &Path, place: &Path) -> bool {
+    let leads = |link: PathBuf| fs::read_link(link).is_ok_and(|target| target.starts_with(place));
+    let open = fs::read_dir(process.join("fd")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let maps = || fs::read_to_string(process.join("maps")).unwrap_or_default();
+    ["cwd", "root", "exe"].iter().map(|name| process.join(name)).chain(open).any(leads)
+        || maps()
+            .lines()
+            .filter_map(|line| line.find('/').map(|at| &line[at..]))
+            .any(|file| Path::new(file).starts_with(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_in_a_directory_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        assert_eq!(users(&place), [""; 0]);
+        fs::write(place.join("f"), "x").unwrap();
+        let file = fs::File::open(place.join("f")).unwrap();
+        let users = users(&place);
+        assert!(users.len() == 1 && users[0].ends_with(&format!("({})", std::process::id())), "{users:?}");
+        drop(file);
+    }
+
+    #[test]
+    fn nodes_are_told_by_their_directory_and_source() {
+        let mount = |at: &str, source: &str| Mounted {
+            mount_point: at.into(),
+            source: source.into(),
+            subtype: SUBTYPE.into(),
+            root: "/".into(),
+        };
+        let check = |at: &str, source: &str| is_node(&mount(at, source), Path::new("/m"));
+        assert!(check("/m/n1", "headwater:0123456789abcdef/n1"));
+        assert!(!check("/m/n1", "headwater:0123456789abcdef/n2"));
+        assert!(!check("/m/x/n1", "headwater:0123456789abcdef/n1"));
+    }
+}

@@ -1,0 +1,89 @@
+//! Binding the view over the directories of a scope.
+
+use std::collections::BTreeSet;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rustix::fs::CWD;
+use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+
+/// One directory of a scope, under its own name (links are at their targets).
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    depth: usize,
+    path: PathBuf,
+    is_included: bool,
+}
+
+/// Binds the part of `view` that shows it over each included directory, and over each excluded one
+/// that lies in one of these what was there before, with all that is mounted in it.
+///
+/// # Errors
+/// A directory that can't be covered. The caller is to give its mount namespace up then.
+pub fn cover(view: &Path, scope: &[(bool, String)]) -> Result<()> {
+    let places = places(scope);
+    // All are opened before the first is covered, since afterwards the originals can't be reached.
+    let trees = places.iter().map(|place| tree(view, place)).collect::<Result<Vec<_>>>()?;
+    for (place, tree) in places.iter().zip(trees) {
+        if let Some(tree) = tree {
+            put(&tree, &place.path).with_context(|| format!("{} can't be covered", place.path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The scope's existing directories, outer ones first.
+fn places(scope: &[(bool, String)]) -> BTreeSet<Place> {
+    let place = |(is_included, path): &(bool, String)| {
+        let path = Path::new(path).canonicalize().ok()?;
+        Some(Place { depth: path.components().count(), path, is_included: *is_included })
+    };
+    scope.iter().filter_map(place).collect()
+}
+
+/// What is to lie over a place; `None` if it is gone.
+fn tree(view: &Path, place: &Place) -> Result<Option<OwnedFd>> {
+    let (path, flags) = if place.is_included {
+        (view.join(place.path.strip_prefix("/").unwrap_or(&place.path)), OpenTreeFlags::empty())
+    } else {
+        // Without what is mounted within, a user namespace may not bind it.
+        (place.path.clone(), OpenTreeFlags::AT_RECURSIVE)
+    };
+    let flags = flags | OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    match open_tree(CWD, &path, flags) {
+        Ok(tree) => Ok(Some(tree)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno).with_context(|| format!("{} can't be bound", path.display())),
+    }
+}
+
+fn put(tree: &OwnedFd, path: &Path) -> Result<(), Errno> {
+    move_mount(tree, "", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    if path == Path::new("/") {
+        // Only a process that comes in now sees the new root; the rest of the scope lies in it.
+        rustix::process::fchdir(tree)?;
+        rustix::process::chroot(".")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn places_are_canonical_outer_ones_first_and_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("sw/results/good")).unwrap();
+        symlink(root.join("sw"), root.join("link")).unwrap();
+        let scope = [(false, "sw/results"), (true, "sw/results/good"), (true, "link"), (true, "sw"), (true, "gone")];
+        let scope: Vec<_> = scope.map(|(is_included, p)| (is_included, root.join(p).display().to_string())).into();
+        let found: Vec<_> = places(&scope).into_iter().map(|p| (p.is_included, p.path)).collect();
+        let expected = [(true, "sw"), (false, "sw/results"), (true, "sw/results/good")];
+        assert_eq!(found, expected.map(|(is_included, path)| (is_included, root.join(path))));
+    }
+}

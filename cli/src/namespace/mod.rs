@@ -1,0 +1,58 @@
+//! The namespace mechanism: a node's processes share a mount namespace in which the node's view lies
+//! over the directories of the scope.
+//!
+//! `headwater namespace` is the process that makes it, for the node's supervisor, which keeps the
+//! descriptors. It mounts the view, hands the device over, waits until requests are answered, binds
+//! the view over the scope, and is done. `headwater exec --enter` goes in.
+
+mod cover;
+mod enter;
+mod make;
+mod obstacles;
+mod probe;
+
+use std::io::stdout;
+use std::os::fd::AsFd;
+
+use anyhow::{Context, Result, ensure};
+use headwater_daemon::supervisor::namespace::{Channel, Said, Serving, Task};
+
+use crate::message::show;
+use crate::options::NamespaceOptions;
+
+pub use enter::enter;
+pub use make::{SUBTYPE, may_mount};
+pub use obstacles::{device_step, setting, user_namespaces as explain_user_namespaces, user_namespaces_forbidden};
+pub use probe::{Features, Found, probe};
+
+/// `headwater namespace`: makes the namespaces that standard input, a [`Channel`], asks for, or tries
+/// what is possible. The exit status.
+pub fn run(options: &NamespaceOptions) -> u8 {
+    if options.probe {
+        let found = serde_json::to_string(&probe::answer()).unwrap_or_default();
+        show(stdout(), format_args!("{found}\n"));
+        return 0;
+    }
+    // Whatever lies there may be covered, and is not to be held.
+    let _ = std::env::set_current_dir("/");
+    let Ok(supervisor) = Channel::of_stdin() else { return crate::FAILURE };
+    let Err(error) = serve_on(&supervisor) else { return 0 };
+    // If it listens no more, nobody wants the namespaces.
+    let _ = supervisor.send(&Said::Failed(format!("{error:#}")), &[]);
+    crate::FAILURE
+}
+
+fn serve_on(supervisor: &Channel) -> Result<()> {
+    let gone = "the supervisor is gone";
+    let (task, _) = supervisor.receive::<Task>().context(gone)?;
+    let made = make::make(&task)?;
+    let descriptors = [Some(made.device.as_fd()), Some(made.mount.as_fd()), made.user.as_ref().map(AsFd::as_fd)];
+    let descriptors: Vec<_> = descriptors.into_iter().flatten().collect();
+    supervisor.send(&Said::Mounted, &descriptors).context(gone)?;
+    // The connection is the supervisor's alone from here on.
+    drop(made);
+    let (Serving { is_served }, _) = supervisor.receive().context(gone)?;
+    ensure!(is_served, "the view is not served");
+    cover::cover(&task.view, &task.scope)?;
+    supervisor.send(&Said::Bound, &[]).context(gone)
+}

@@ -1,0 +1,81 @@
+//! Finding out what the kernel allows, by doing it in a process that then ends.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use headwater_daemon::supervisor::namespace::Task;
+use headwater_fuse::{Device, Operation, Request};
+use serde::{Deserialize, Serialize};
+
+use super::make;
+use crate::daemons::own_executable;
+
+/// Any directory that is there everywhere; the mount vanishes with its namespace.
+const ANYWHERE: &str = "/proc";
+/// What a READ may have by default.
+const READ_BYTES_MAX: u32 = 128 << 10;
+
+/// What the kernel allows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Found {
+    /// Namespaces with a FUSE file system can be had.
+    Usable {
+        /// Only in a user namespace.
+        needs_user_namespace: bool,
+        /// What the kernel's FUSE can.
+        features: Features,
+    },
+    /// Why not, and the next step.
+    Unusable(String),
+}
+
+/// What the kernel offers when a FUSE connection begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Features {
+    /// The protocol's minor version.
+    pub minor: u32,
+    /// The bits of [`flag`](headwater_fuse::init::flag).
+    pub flags: u64,
+}
+
+/// Tries to make namespaces with a FUSE file system. Takes some milliseconds.
+pub fn probe() -> Found {
+    let run = || -> Result<Found> {
+        let mut command = Command::new(own_executable());
+        command.arg0("headwater").args(["namespace", "--probe"]).stdin(Stdio::null()).stderr(Stdio::null());
+        let output = command.output().context("headwater can't start itself")?;
+        ensure!(!output.stdout.is_empty(), "the trial ended with {}", output.status);
+        Ok(serde_json::from_slice(&output.stdout)?)
+    };
+    run().unwrap_or_else(|e| Found::Unusable(format!("{e:#}")))
+}
+
+/// `headwater namespace --probe`: tries it and says on standard output what was found.
+pub fn answer() -> Found {
+    let attempt = || -> Result<Found> {
+        let needs_user_namespace = !make::may_mount();
+        let task = Task {
+            view: ANYWHERE.into(),
+            source: "headwater".into(),
+            has_user_namespace: needs_user_namespace,
+            allows_others: true,
+            read_bytes_max: READ_BYTES_MAX,
+            scope: Vec::new(),
+        };
+        let made = make::make(&task)?;
+        Ok(Found::Usable { needs_user_namespace, features: offered(&made.device)? })
+    };
+    attempt().unwrap_or_else(|e| Found::Unusable(format!("{e:#}")))
+}
+
+/// What the kernel's first request says. It is never answered.
+fn offered(device: &Device) -> Result<Features> {
+    let mut buffer = vec![0; Device::request_bytes_max(0)];
+    let bytes = device.read(&mut buffer).context("the FUSE connection does not begin")?;
+    match Request::decode(&buffer[..bytes]).map(|request| request.operation) {
+        Ok(Operation::Init(init)) => Ok(Features { minor: init.minor, flags: init.flags }),
+        _ => bail!("the FUSE connection begins with another request than INIT"),
+    }
+}

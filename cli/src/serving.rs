@@ -1,0 +1,161 @@
+//! A session that serves a program: by the mechanism that was chosen, or else by the next that works.
+
+use std::env;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender};
+
+use anyhow::Result;
+use headwater_closure::scope::Scope;
+use headwater_daemon::Report;
+use headwater_daemon::layout::NodeDir;
+use headwater_daemon::supervisor::{MountVia, NamespaceVia, Via};
+
+use crate::daemons::{Daemons, Shape};
+use crate::launch::Attachment;
+use crate::message::say;
+use crate::opened::Opened;
+use crate::options::RunOptions;
+use crate::prepare;
+use crate::run::{Event, Interrupted};
+use crate::session::{Session, base_directory};
+use crate::store::{self, Store};
+use crate::via::{Choice, Mechanism, Program, prefix};
+
+/// Files of more bytes travel in blocks, unless the user says otherwise.
+const WHOLE_FILE_BYTES_MAX: u64 = 16 << 20;
+/// What a view of `/` shows empty: a program's paths there are not files of the scope.
+const HIDDEN: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// A session that serves. The daemons end before the session's directory goes.
+pub struct Serving {
+    /// The nodes' daemons.
+    pub daemons: Daemons,
+    /// The session.
+    pub session: Session,
+    /// What each node's processes need.
+    pub attachments: Vec<Attachment>,
+}
+
+/// What is to be served.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// What the user says.
+    pub options: &'a RunOptions,
+    /// The program's file, absolute.
+    pub file: &'a Path,
+    /// What is known of it.
+    pub program: &'a Program,
+    /// The directories.
+    pub scope: &'a Scope,
+    /// Files that are open already.
+    pub opened: &'a Opened,
+}
+
+impl Wanted<'_> {
+    /// Starts a session by the first mechanism that works, from `choice` on, which then tells what
+    /// became of it; `None` if the program is to run as it is.
+    ///
+    /// # Errors
+    /// A signal came that ends programs.
+    pub fn serve(
+        self,
+        choice: &mut Choice,
+        sender: &Sender<Event>,
+        events: &Receiver<Event>,
+    ) -> Result<Option<Serving>, Interrupted> {
+        while choice.mechanism != Mechanism::Off {
+            let error = match self.serve_by(choice.mechanism, sender, events) {
+                Ok(serving) => return Ok(Some(serving)),
+                Err(error) => error.downcast::<Interrupted>().map_or_else(Ok, Err)?,
+            };
+            let why = format!("{error:#}");
+            *choice = choice.after_failure(self.program, &why);
+            match choice.mechanism {
+                Mechanism::Off => say(format_args!("warning: {}. The program runs without Headwater", choice.reason)),
+                next => say(format_args!("warning: {why}. Going on with --via {}", next.name())),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Starts a session and waits until it serves.
+    fn serve_by(self, mechanism: Mechanism, sender: &Sender<Event>, events: &Receiver<Event>) -> Result<Serving> {
+        let options = self.options;
+        let library = (mechanism == Mechanism::Audit).then(prepare::read_audit_library).transpose()?;
+        let store = store::choose(options.store.as_deref(), options.store_max, options.nodes)?;
+        if options.verbose {
+            say(format_args!("stores in {}, of at most {} bytes each", store.directory.display(), store.bytes_max));
+        }
+        let mut scope = self.scope.clone();
+        scope.cut_out(&base_directory(&store.directory), "the store");
+        let session = Session::create(&store.directory, options.nodes)?;
+        let attach = |number| {
+            let node = session.node(number);
+            match &library {
+                Some(library) => {
+                    Ok(Attachment::Audit { library: prepare::prepare_audit(&node, library)?, table: node.table_link() })
+                }
+                None => self.attach_to_view(mechanism, &scope, &node),
+            }
+        };
+        let attachments = (0..options.nodes).map(attach).collect::<Result<Vec<_>>>()?;
+        let via = |number| via(mechanism, &session.node(number), &store);
+        let shape = Shape {
+            nodes: options.nodes,
+            fan_out: options.fan_out,
+            policy: options.policy(),
+            store_bytes_max: store.bytes_max,
+            scope: scope.pairs(),
+            opened: self.opened,
+            whole_file_bytes_max: options.whole_file_max.unwrap_or(WHOLE_FILE_BYTES_MAX),
+            via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
+            opening: options.opening.named(),
+            verbose: options.verbose,
+            is_detached: false,
+        };
+        let mut daemons = Daemons::start(&session, &shape, sender)?;
+        daemons.wait_ready(events)?;
+        Ok(Serving { daemons, session, attachments })
+    }
+
+    fn attach_to_view(self, mechanism: Mechanism, scope: &Scope, node: &NodeDir) -> Result<Attachment> {
+        let view = prepare::prepare_view(node)?;
+        if mechanism != Mechanism::Mount {
+            return Ok(Attachment::Namespace { supervisor: node.supervisor() });
+        }
+        let by_path = self.options.program[0].as_bytes().contains(&b'/');
+        let program = by_path.then(|| prefix::path(scope, &view, self.file)).flatten();
+        let variables = prefix::variables(scope, &view, |name| env::var_os(name));
+        Ok(Attachment::Mount { view, program, variables })
+    }
+}
+
+impl Serving {
+    /// Ends the session; the daemons' reports, as far as they still could.
+    pub fn end(self, events: &Receiver<Event>) -> Vec<Option<Report>> {
+        let reports = self.daemons.stop(events);
+        drop(self.session);
+        reports
+    }
+}
+
+fn via(mechanism: Mechanism, node: &NodeDir, store: &Store) -> Via {
+    match mechanism {
+        Mechanism::Namespace { has_user_namespace } => {
+            // Others are those that root's programs become; in a user namespace there are none.
+            Via::Namespace(NamespaceVia { has_user_namespace, allows_others: true })
+        }
+        _ => {
+            let store = base_directory(&store.directory).display().to_string();
+            let hidden = HIDDEN.iter().map(|h| String::from(*h)).chain([store]).collect();
+            Via::Mount(MountVia {
+                mount_point: node.view(),
+                root: "/".into(),
+                hidden,
+                allows_others: false,
+                is_own_directory: false,
+            })
+        }
+    }
+}

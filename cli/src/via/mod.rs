@@ -1,0 +1,202 @@
+//! Which mechanism a program gets, and why.
+//!
+//! Best first: a *namespace*, in which any program finds every file under its original name; *audit*,
+//! which needs nothing of the kernel but a program that glibc's loader starts; nothing (*off*). A
+//! *mount* changes the paths that the program sees, so it is for those who ask for it.
+
+pub mod prefix;
+mod program;
+
+use std::fmt;
+
+use clap::ValueEnum;
+
+use crate::namespace::Found;
+
+pub use program::Program;
+
+/// What the user asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Via {
+    /// The best that is possible here.
+    Auto,
+    /// A view of the files over the original directories, in a mount namespace of the program.
+    Namespace,
+    /// A library in the program, by the loader's audit interface.
+    Audit,
+    /// A view of the files below another directory, which the program's paths are changed to.
+    Mount,
+    /// None: the program as it is.
+    Off,
+}
+
+/// How a program's files reach it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// A mount namespace.
+    Namespace {
+        /// And a user namespace, since a mount namespace alone is not allowed.
+        has_user_namespace: bool,
+    },
+    /// The audit library.
+    Audit,
+    /// A mount with a prefix.
+    Mount,
+    /// The shared file system itself.
+    Off,
+}
+
+/// A mechanism, and a sentence on why it was taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// Why.
+    pub reason: String,
+}
+
+impl Mechanism {
+    /// The word for it, as in `--via`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Namespace { .. } => "namespace",
+            Mechanism::Audit => "audit",
+            Mechanism::Mount => "mount",
+            Mechanism::Off => "off",
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "via {}: {}", self.mechanism.name(), self.reason)
+    }
+}
+
+impl Choice {
+    /// The mechanism for `program`, where `is_root` tells of the user and `probe` of the kernel, if
+    /// that is asked.
+    pub fn make(asked: Via, program: &Program, is_root: bool, probe: impl FnOnce() -> Found) -> Choice {
+        let demanded = || format!("--via {}", asked.to_possible_value().map_or(String::new(), |v| v.get_name().into()));
+        match asked {
+            Via::Off => Choice::of(Mechanism::Off, demanded()),
+            Via::Audit => Choice::of(Mechanism::Audit, demanded()),
+            Via::Mount => Choice::of(Mechanism::Mount, demanded()),
+            Via::Namespace => match probe() {
+                Found::Usable { needs_user_namespace, .. } => Choice::namespace(needs_user_namespace, demanded()),
+                Found::Unusable(why) => Choice::without_kernel(program, why),
+            },
+            Via::Auto => Choice::best(program, is_root, probe),
+        }
+    }
+
+    fn best(program: &Program, is_root: bool, probe: impl FnOnce() -> Found) -> Choice {
+        if let Some(why) = program.not_in_any_namespace() {
+            return Choice::without_kernel(program, why);
+        }
+        match probe() {
+            Found::Unusable(why) => Choice::without_kernel(program, why),
+            Found::Usable { needs_user_namespace: false, .. } => {
+                Choice::namespace(false, "this user may mount in a namespace of its own".into())
+            }
+            Found::Usable { .. } if is_root => Choice::without_kernel(
+                program,
+                "root would lose its rights over other users' files in a user namespace, and may not mount without \
+                 one"
+                .into(),
+            ),
+            Found::Usable { .. } => match program.not_in_a_user_namespace() {
+                Some(why) => Choice::without_kernel(program, why),
+                None => Choice::namespace(true, "the kernel lets this user mount in a user namespace".into()),
+            },
+        }
+    }
+
+    /// What is left after this mechanism could not be had.
+    pub fn after_failure(&self, program: &Program, why: &str) -> Choice {
+        match self.mechanism {
+            Mechanism::Namespace { .. } | Mechanism::Mount => Choice::without_kernel(program, why.into()),
+            Mechanism::Audit | Mechanism::Off => Choice::off(why.into()),
+        }
+    }
+
+    /// The program as it is.
+    pub fn off(reason: String) -> Choice {
+        Choice::of(Mechanism::Off, reason)
+    }
+
+    /// The best mechanism that asks nothing of the kernel; `why` no other can be had.
+    fn without_kernel(program: &Program, why: String) -> Choice {
+        match program.not_audited() {
+            None => Choice::of(Mechanism::Audit, why),
+            Some(because) => Choice::of(Mechanism::Off, format!("{because}; and {why}")),
+        }
+    }
+
+    fn namespace(has_user_namespace: bool, reason: String) -> Choice {
+        Choice::of(Mechanism::Namespace { has_user_namespace }, reason)
+    }
+
+    fn of(mechanism: Mechanism, reason: String) -> Choice {
+        Choice { mechanism, reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::Features;
+
+    fn found(needs_user_namespace: bool) -> Found {
+        Found::Usable { needs_user_namespace, features: Features { minor: 45, flags: 0 } }
+    }
+
+    #[track_caller]
+    fn check(asked: Via, program: &Program, is_root: bool, found: Found, expected: Mechanism, reason: &str) {
+        let choice = Choice::make(asked, program, is_root, || found);
+        assert_eq!(choice.mechanism, expected, "{}", choice.reason);
+        assert!(choice.reason.contains(reason), "{}", choice.reason);
+    }
+
+    const PRIVILEGED: Mechanism = Mechanism::Namespace { has_user_namespace: false };
+    const ORDINARY: Mechanism = Mechanism::Namespace { has_user_namespace: true };
+
+    #[test]
+    fn auto_takes_the_best() {
+        let none = || Found::Unusable("no /dev/fuse".into());
+        let (app, go) = (Program::named("app"), Program::static_named("go"));
+        check(Via::Auto, &app, true, found(false), PRIVILEGED, "may mount");
+        check(Via::Auto, &app, false, found(true), ORDINARY, "user namespace");
+        check(Via::Auto, &app, false, none(), Mechanism::Audit, "no /dev/fuse");
+        check(Via::Auto, &app, true, found(true), Mechanism::Audit, "root would lose");
+        check(Via::Auto, &go, false, found(true), ORDINARY, "user namespace");
+        check(Via::Auto, &go, false, none(), Mechanism::Off, "statically linked; and no /dev/fuse");
+    }
+
+    #[test]
+    fn auto_spares_what_a_namespace_would_harm() {
+        for name in ["ssh", "mpirun", "rsync"] {
+            check(Via::Auto, &Program::named(name), false, found(true), Mechanism::Audit, "ssh");
+            check(Via::Auto, &Program::named(name), true, found(false), PRIVILEGED, "");
+        }
+        for is_root in [false, true] {
+            check(Via::Auto, &Program::named("srun"), is_root, found(!is_root), Mechanism::Audit, "outside");
+        }
+        let set_id = Program::set_id_named("tool");
+        check(Via::Auto, &set_id, false, found(true), Mechanism::Off, "set-user-ID");
+        check(Via::Auto, &set_id, true, found(false), PRIVILEGED, "");
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken_if_it_can_be_had() {
+        let (ssh, go) = (Program::named("ssh"), Program::static_named("go"));
+        check(Via::Namespace, &ssh, false, found(true), ORDINARY, "--via namespace");
+        check(Via::Namespace, &ssh, false, Found::Unusable("no".into()), Mechanism::Audit, "no");
+        check(Via::Audit, &go, false, found(true), Mechanism::Audit, "--via audit");
+        check(Via::Mount, &ssh, false, found(true), Mechanism::Mount, "--via mount");
+        check(Via::Off, &ssh, false, found(true), Mechanism::Off, "--via off");
+        let failed = Choice::make(Via::Mount, &ssh, false, || found(true)).after_failure(&ssh, "it broke");
+        assert_eq!((failed.mechanism, &*failed.reason), (Mechanism::Audit, "it broke"));
+        assert_eq!(failed.after_failure(&ssh, "again"), Choice::off("again".into()));
+    }
+}

@@ -1,0 +1,228 @@
+//! What is known of a program before it runs, as far as it decides on the mechanism.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use headwater_closure::{elf, program};
+
+/// `#!` lines that are followed, as the kernel does.
+const SCRIPTS_MAX: usize = 4;
+/// Bytes of an executable that are looked at: its headers, and the name of its loader.
+const PREFIX_BYTES: usize = 4096;
+
+/// Programs whose processes are started by a daemon that runs already, hence in no namespace of this
+/// program. Variables reach them, for the most part.
+const STARTS_OUTSIDE: &[&str] = &[
+    "srun",
+    "sbatch",
+    "salloc",
+    "flux",
+    "jsrun",
+    "bsub",
+    "qsub",
+    "aprun",
+    "prun",
+    "docker",
+    "kubectl",
+    "systemd-run",
+    "at",
+    "batch",
+];
+/// Programs that reach other nodes by `ssh`, or may. In a user namespace root's files seem to be
+/// somebody's, and `ssh` refuses parts of its system-wide configuration that are not root's.
+const USES_SSH: &[&str] = &[
+    "ssh",
+    "scp",
+    "sftp",
+    "sshfs",
+    "rsync",
+    "git",
+    "svn",
+    "pdsh",
+    "clush",
+    "parallel",
+    "ansible",
+    "mpirun",
+    "mpiexec",
+    "mpiexec.hydra",
+    "mpirun_rsh",
+    "orterun",
+    "prterun",
+    "prte",
+    "charmrun",
+    "horovodrun",
+];
+/// Programs that do their work through set-ID helpers.
+const USES_SET_ID: &[&str] = &["podman", "buildah", "singularity", "apptainer", "crontab", "fusermount3"];
+
+/// A program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Its names: as it was called, and the file's.
+    names: Vec<String>,
+    /// What the file gives to those who execute it.
+    privilege: Option<&'static str>,
+    /// It lies in the scope.
+    is_in_scope: bool,
+    /// Why the audit library can't be loaded into it.
+    not_audited: Option<&'static str>,
+}
+
+impl Program {
+    /// Looks at the program `file`, an absolute path that may have links. `open` opens a file for
+    /// reading, at any position.
+    pub fn examine(file: &Path, is_in_scope: bool, open: &dyn Fn(&Path) -> io::Result<File>) -> Program {
+        let canonical = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+        let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
+        let mut names: Vec<String> = [file, &canonical].into_iter().filter_map(name).collect();
+        names.dedup();
+        let not_audited = loader(canonical.clone(), open);
+        Program { names, privilege: privilege(&canonical), is_in_scope, not_audited }
+    }
+
+    /// Why it had better not be in any namespace.
+    pub fn not_in_any_namespace(&self) -> Option<String> {
+        if let Some(name) = self.is_one_of(STARTS_OUTSIDE) {
+            return Some(format!("{name} has its processes started outside of this program's namespaces"));
+        }
+        let privilege = self.privilege.filter(|_| self.is_in_scope)?;
+        Some(format!("{} is {privilege}, and gains nothing from a mount", self.name()))
+    }
+
+    /// Why it had better not be in a user namespace.
+    pub fn not_in_a_user_namespace(&self) -> Option<String> {
+        if let Some(name) = self.is_one_of(USES_SSH) {
+            return Some(format!(
+                "{name} may use ssh, which refuses its system-wide configuration in a user namespace"
+            ));
+        }
+        if let Some(name) = self.is_one_of(USES_SET_ID) {
+            return Some(format!("{name} uses set-ID programs, which gain nothing in a user namespace"));
+        }
+        Some(format!("{} is {}, and gains nothing in a user namespace", self.name(), self.privilege?))
+    }
+
+    /// Why the audit library can't be loaded into it; `None` if it can.
+    pub fn not_audited(&self) -> Option<String> {
+        let because = self.not_audited.or(self.privilege)?;
+        Some(format!("{} is {because}", self.name()))
+    }
+
+    fn is_one_of(&self, list: &[&str]) -> Option<&str> {
+        self.names.iter().map(String::as_str).find(|name| list.contains(name))
+    }
+
+    fn name(&self) -> &str {
+        self.names.first().map_or("the program", |name| name)
+    }
+}
+
+/// What executing a file gives beyond the caller's own rights.
+fn privilege(file: &Path) -> Option<&'static str> {
+    let mode = file.metadata().ok()?.mode();
+    let has_capabilities = || rustix::fs::getxattr(file, "security.capability", &mut [0; 64]).is_ok();
+    match mode {
+        _ if mode & 0o4000 != 0 => Some("set-user-ID"),
+        _ if mode & 0o2010 == 0o2010 => Some("set-group-ID"),
+        _ if has_capabilities() => Some("given capabilities"),
+        _ => None,
+    }
+}
+
+/// Why glibc's loader does not start a program, or what interprets it.
+fn loader(mut file: PathBuf, open: &dyn Fn(&Path) -> io::Result<File>) -> Option<&'static str> {
+    for _ in 0..=SCRIPTS_MAX {
+        let opened = open(&file).ok()?;
+        let mut prefix = vec![0; PREFIX_BYTES];
+        let bytes = opened.read_at(&mut prefix, 0).ok()?;
+        prefix.truncate(bytes);
+        if let Some(words) = program::script_words(&prefix) {
+            file = interpreter(&words)?.canonicalize().ok()?;
+            continue;
+        }
+        let object = elf::inspect(&prefix, opened.metadata().ok()?.len())?;
+        let is_loader = file.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"ld"));
+        return match object {
+            _ if prefix.windows(8).any(|w| w == b"/ld-musl") => Some("linked with musl"),
+            _ if !object.native => Some("for another architecture"),
+            _ if !object.has_interpreter && !is_loader => Some("statically linked"),
+            _ => None,
+        };
+    }
+    None
+}
+
+/// What a `#!` line starts in the end: `env` is looked through.
+fn interpreter(words: &[OsString]) -> Option<PathBuf> {
+    let first = PathBuf::from(words.first()?);
+    if first.file_name()? != "env" {
+        return Some(first);
+    }
+    let is_operand = |w: &&OsString| !w.as_encoded_bytes().starts_with(b"-") && !w.as_encoded_bytes().contains(&b'=');
+    let named = words.iter().skip(1).find(is_operand)?;
+    program::find(named, std::env::var_os("PATH").as_deref(), Path::new("/")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    impl Program {
+        pub fn named(name: &str) -> Program {
+            Program { names: vec![name.into()], ..Program::default() }
+        }
+
+        pub fn static_named(name: &str) -> Program {
+            Program { not_audited: Some("statically linked"), ..Program::named(name) }
+        }
+
+        pub fn set_id_named(name: &str) -> Program {
+            Program { privilege: Some("set-user-ID"), ..Program::named(name) }
+        }
+    }
+
+    fn examine(file: &Path) -> Program {
+        Program::examine(file, false, &|path| File::open(path))
+    }
+
+    #[test]
+    fn scripts_are_what_interprets_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        assert_eq!(examine(Path::new("/bin/sh")).not_audited, None);
+        assert_eq!(examine(&write("a", "#!/bin/sh -e\n")).not_audited, None);
+        assert_eq!(examine(&write("b", "#!/usr/bin/env -S A=1 sh\n")).not_audited, None);
+        assert_eq!(examine(&write("c", "no program")).not_audited, None);
+        let own = directory.path().join("d");
+        fs::write(directory.path().join("d.c"), "int main(void) { return 0; }\n").unwrap();
+        let mut compiler = std::process::Command::new("cc");
+        compiler.args(["-static", "-o"]).arg(&own).arg(directory.path().join("d.c"));
+        assert!(compiler.status().unwrap().success());
+        assert_eq!(examine(&own).not_audited, Some("statically linked"));
+        let script = write("e", &format!("#!{}\n", own.display()));
+        assert_eq!(examine(&script).not_audited().as_deref(), Some("e is statically linked"));
+    }
+
+    #[test]
+    fn a_set_id_bit_and_a_links_name_count() {
+        let directory = tempfile::tempdir().unwrap();
+        let (tool, link) = (directory.path().join("tool"), directory.path().join("mpirun"));
+        fs::copy("/bin/true", &tool).unwrap();
+        std::os::unix::fs::symlink(&tool, &link).unwrap();
+        assert!(examine(&link).not_in_a_user_namespace().unwrap().contains("mpirun may use ssh"));
+        assert_eq!(examine(&tool).not_in_a_user_namespace(), None);
+        for (mode, expected) in [(0o4755, Some("set-user-ID")), (0o2755, Some("set-group-ID")), (0o2745, None)] {
+            fs::set_permissions(&tool, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(examine(&tool).privilege, expected, "{mode:o}");
+        }
+    }
+}

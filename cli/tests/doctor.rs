@@ -1,0 +1,140 @@
+//! `headwater doctor` as a user and as a program see it.
+
+mod site;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output};
+
+use rustix::process::getuid;
+use serde_json::Value;
+use site::{Site, skipped, text};
+
+fn doctor(site: &Site, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    command
+        .arg("doctor")
+        .args(words)
+        .env("HEADWATER_LIBDIR", site.path("lib"))
+        .env("HEADWATER_STORE", site.path("store"));
+    command
+}
+
+fn findings(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&output.stderr)))
+}
+
+fn check<'a>(findings: &'a Value, name: &str) -> &'a Value {
+    let found = findings["checks"].as_array().unwrap().iter().find(|check| check["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {findings:#}"))
+}
+
+#[test]
+fn every_check_has_a_verdict_and_a_next_step_unless_all_is_well() {
+    let site = Site::new();
+    let output = doctor(&site, &["--json"]).output().unwrap();
+    let findings = findings(&output);
+    assert_eq!(output.status.code(), Some(0), "{findings:#}");
+    for name in ["kernel", "/dev/fuse", "FUSE", "namespace", "user namespaces", "fusermount3", "audit", "store"] {
+        let check = check(&findings, name);
+        assert_eq!(check["verdict"] == "ok", check["next"].is_null(), "{check:#}");
+    }
+    assert_eq!(check(&findings, "audit")["verdict"], "ok", "{findings:#}");
+    assert_eq!(findings["mechanisms"]["audit"], true);
+    assert!(!findings["via_reason"].as_str().unwrap().is_empty());
+    let output = doctor(&site, &[]).output().unwrap();
+    let stdout = text(&output.stdout);
+    assert!(stdout.starts_with("ok       kernel ") && !stdout.contains('\x1b'), "{stdout}");
+    assert!(stdout.contains("An ordinary program runs via "), "{stdout}");
+}
+
+#[test]
+fn what_is_missing_is_said_with_the_next_step() {
+    let site = Site::new();
+    let mut command = doctor(&site, &["--json"]);
+    command.env("HEADWATER_LIBDIR", site.path("work")).env("HEADWATER_STORE", site.path("nowhere"));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "without a store nothing works");
+    let findings = findings(&output);
+    for (name, next) in [("audit", "cargo xtask dist"), ("store", "--store")] {
+        let check = check(&findings, name);
+        assert_eq!(check["verdict"], "missing", "{check:#}");
+        assert!(check["next"].as_str().unwrap().contains(next), "{check:#}");
+    }
+    assert_eq!(findings["via"], "off");
+}
+
+#[test]
+fn a_machine_without_fuse_is_told_from_one_with() {
+    let site = Site::new();
+    let unshared = Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|s| s.success());
+    if skipped((!unshared).then_some("this user can make no mount namespace")) {
+        return;
+    }
+    let inner = doctor(&site, &["--json"]);
+    let mut outer = Command::new("unshare");
+    outer.args([
+        "--mount",
+        "--propagation",
+        "private",
+        "sh",
+        "-c",
+        "mount --bind /dev/null /dev/fuse && exec \"$@\"",
+        "sh",
+    ]);
+    outer.arg(inner.get_program()).args(inner.get_args());
+    outer.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let findings = findings(&outer.output().unwrap());
+    assert_eq!((&findings["mechanisms"]["namespace"], &findings["via"]), (&false.into(), &"audit".into()));
+    assert_eq!(check(&findings, "namespace")["verdict"], "missing", "{findings:#}");
+}
+
+#[test]
+fn what_dead_sessions_left_is_found_and_removed() {
+    let site = Site::new();
+    let base = site.path("store").join(format!("headwater-{}", getuid().as_raw()));
+    let dead = base.join("00000000000000aa");
+    fs::create_dir_all(dead.join("n0/1/root")).unwrap();
+    fs::write(dead.join("lock"), "").unwrap();
+    fs::set_permissions(&base, fs::Permissions::from_mode(0o700)).unwrap();
+    let before = findings(&doctor(&site, &["--json"]).output().unwrap());
+    assert!(check(&before, "dead sessions")["found"].as_str().unwrap().starts_with("1, "), "{before:#}");
+    let fixed = findings(&doctor(&site, &["--json", "--fix"]).output().unwrap());
+    assert!(fixed["removed"][0].as_str().unwrap().contains("00000000000000aa"), "{fixed:#}");
+    assert_eq!(check(&fixed, "dead sessions")["verdict"], "ok");
+    site.assert_clean();
+}
+
+#[test]
+fn stale_mounts_are_found_and_removed() {
+    let site = Site::new();
+    let unshared = Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|s| s.success());
+    if skipped((!unshared).then_some("this user can make no mount namespace")) {
+        return;
+    }
+    fs::create_dir(site.path("view")).unwrap();
+    // In a namespace of its own, where nobody else looks for stale mounts.
+    let script = "\"$1\" mount --root \"$2/shared\" --store \"$2/store\" \"$2/view\" >&2 || exit 1; \
+                  pids=$(grep -lz \"$2/store\" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); \
+                  for pid in $pids; do \
+                    tr '\\0' ' ' < /proc/$pid/cmdline | grep -q -e '^headwater supervise' -e '^headwater daemon' && kill -9 $pid; \
+                  done; \
+                  for n in $(seq 200); do stat \"$2/view\" >/dev/null 2>&1 || break; sleep 0.05; done; \
+                  \"$1\" doctor --json; \"$1\" doctor --json --fix; stat -f -c %T \"$2/view\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", script, "sh", env!("CARGO_BIN_EXE_headwater")]);
+    command
+        .arg(site.path("shared").parent().unwrap())
+        .env("HEADWATER_LIBDIR", site.path("lib"))
+        .env("HEADWATER_STORE", site.path("store"));
+    let output = command.output().unwrap();
+    let stdout = text(&output.stdout);
+    let mut found = serde_json::Deserializer::from_str(&stdout).into_iter::<Value>();
+    let (before, fixed) = (found.next().unwrap().unwrap(), found.next().unwrap().unwrap());
+    let view = site.path("view").display().to_string();
+    let stale = check(&before, "stale mounts")["found"].as_str().unwrap();
+    assert!(stale.starts_with("1, ") && stale.ends_with(&view), "{before:#}{}", text(&output.stderr));
+    assert!(fixed["removed"].to_string().contains(&view), "{fixed:#}");
+    assert_eq!(check(&fixed, "stale mounts")["verdict"], "ok", "{fixed:#}");
+    site.assert_clean();
+}

@@ -1,0 +1,7 @@
+// Prints the file that it is given, how many entries its directory has, and its own name.
+const fs = require("fs");
+const path = require("path");
+
+process.stdout.write(fs.readFileSync(process.argv[2]));
+console.log(fs.readdirSync(path.dirname(process.argv[2])).length);
+console.log(fs.realpathSync(__filename));

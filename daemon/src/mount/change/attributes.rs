@@ -1,0 +1,83 @@
+//! Setting attributes.
+
+use headwater_fuse::request::{SetTime, Setattr};
+use rustix::fs::{
+    AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, XattrFlags, chmod, chownat, ftruncate,
+    removexattr, setxattr, utimensat,
+};
+use rustix::io::Errno;
+
+use super::super::caller::as_caller;
+use super::super::original::{Target, shown, target_of};
+use super::super::view::{Call, Flow, answered};
+use super::content::writer;
+use super::{Stop, live_target};
+
+/// Bits that executing as somebody else depends on.
+const SET_ID: u32 = 0o6000;
+
+/// SETATTR, in the order in which the kernel's own file systems do it.
+pub(super) fn set(call: &Call<'_>, wanted: &Setattr) -> Result<Flow, Stop> {
+    let (path, target) = live_target(call)?;
+    if let Some(size) = wanted.size {
+        let writer = writer(call, &path)?;
+        as_caller(call.request, || ftruncate(&*writer.fd, size))?;
+    }
+    let link = target.magic_link();
+    if wanted.uid.is_some() || wanted.gid.is_some() {
+        let (owner, group) = (wanted.uid.map(Uid::from_raw), wanted.gid.map(Gid::from_raw));
+        as_caller(call.request, || chownat(CWD, &link, owner, group, AtFlags::empty()))?;
+    }
+    if let Some(mode) = wanted.mode {
+        set_mode(call, &target, &link, mode)?;
+    }
+    if let Some(times) = times(wanted) {
+        as_caller(call.request, || utimensat(CWD, &link, &times, AtFlags::empty()))?;
+    }
+    let target = target_of(call, &path)?;
+    Ok(answered(call.reply.attr(&shown(call.view, &path, &target), call.original_ttl(&path))))
+}
+
+/// SETXATTR.
+pub(super) fn set_xattr(call: &Call<'_>, name: &[u8], value: &[u8], flags: u32) -> Result<Flow, Stop> {
+    refuse_local(name)?;
+    let (_, target) = live_target(call)?;
+    as_caller(call.request, || setxattr(target.magic_link(), name, value, XattrFlags::from_bits_retain(flags)))?;
+    Ok(answered(call.reply.ok()))
+}
+
+/// REMOVEXATTR.
+pub(super) fn remove_xattr(call: &Call<'_>, name: &[u8]) -> Result<Flow, Stop> {
+    refuse_local(name)?;
+    let (_, target) = live_target(call)?;
+    as_caller(call.request, || removexattr(target.magic_link(), name))?;
+    Ok(answered(call.reply.ok()))
+}
+
+/// Attributes that the mount answers for by itself can't be changed through it.
+fn refuse_local(name: &[u8]) -> Result<(), Errno> {
+    let is_local = name.starts_with(b"system.posix_acl_") || name.starts_with(b"security.");
+    if is_local { Err(Errno::OPNOTSUPP) } else { Ok(()) }
+}
+
+fn set_mode(call: &Call<'_>, target: &Target, link: &str, mode: u32) -> Result<(), Errno> {
+    let change = || chmod(link, Mode::from_raw_mode(mode & 0o7777));
+    match as_caller(call.request, change) {
+        // Who writes to a file takes such bits from it without being its owner; the kernel does so in
+        // their name.
+        Err(Errno::PERM) if mode & 0o7777 == target.attr.mode & 0o7777 & !SET_ID => change(),
+        result => result,
+    }
+}
+
+/// The times to set. One that comes with a size is the change of size's own.
+fn times(wanted: &Setattr) -> Option<Timestamps> {
+    let time = |time: Option<SetTime>| match time {
+        Some(SetTime::At(seconds, nanoseconds)) => Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() },
+        Some(SetTime::Now) if wanted.size.is_none() => Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+        _ => Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+    };
+    let times = Timestamps { last_access: time(wanted.atime), last_modification: time(wanted.mtime) };
+    let is_omitted = |time: &Timespec| time.tv_nsec == UTIME_OMIT;
+    (!is_omitted(&times.last_access) || !is_omitted(&times.last_modification)).then_some(times)
+}

@@ -1,0 +1,157 @@
+//! Writing to files.
+//!
+//! The kernel checks who may open a file for writing and then writes by node. Nothing is kept back
+//! here: what a write was answered for is with the original.
+
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use headwater_abi::{Kind, Path};
+use headwater_fuse::NodeId;
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
+
+use super::super::caller::{as_caller, as_writer};
+use super::super::original::{Identity, Target, Writer, as_either, reader, target_of};
+use super::super::view::{Call, Flow, answered};
+use super::{Stop, go_live, path_of};
+
+/// OPEN for writing, where the kernel asks for it.
+pub(super) fn open(call: &Call<'_>, flags: u32) -> Result<Flow, Stop> {
+    let path = path_of(call)?;
+    go_live(call, &path, false)?;
+    let writer = writer(call, &path)?;
+    if OFlags::from_bits_retain(flags).contains(OFlags::TRUNC) {
+        as_writer(call.request, || rustix::fs::ftruncate(&*writer.fd, 0))?;
+    }
+    Ok(answered(call.reply.open(0, 0, None)))
+}
+
+/// WRITE.
+pub(super) fn write(call: &Call<'_>, offset: u64, flags: u32, is_from_cache: bool, data: &[u8]) -> Result<Flow, Stop> {
+    let path = path_of(call)?;
+    go_live(call, &path, false)?;
+    let writer = writer(call, &path)?;
+    let how = if is_from_cache { ReadWriteFlags::empty() } else { how(OFlags::from_bits_retain(flags)) };
+    let how = if writer.hands_over { how | ReadWriteFlags::DSYNC } else { how };
+    if call.request.is_resent() && how.contains(ReadWriteFlags::APPEND) && holds(&writer, data, offset) {
+        return Ok(answered(call.reply.written(data.len() as u32)));
+    }
+    let write = || write_all(&writer, data, offset, how);
+    // Pages that are written back have no writer; the kernel says root.
+    let written = if is_from_cache { write()? } else { as_writer(call.request, write)? };
+    Ok(answered(call.reply.written(written)))
+}
+
+/// FALLOCATE.
+pub(super) fn allocate(call: &Call<'_>, offset: u64, bytes: u64, mode: u32) -> Result<Flow, Stop> {
+    let path = path_of(call)?;
+    go_live(call, &path, false)?;
+    let writer = writer(call, &path)?;
+    as_writer(call.request, || fallocate(&*writer.fd, FallocateFlags::from_bits_retain(mode), offset, bytes))?;
+    Ok(answered(call.reply.ok()))
+}
+
+/// FSYNC. What nobody has changed needs none.
+pub(super) fn sync(call: &Call<'_>, data_only: bool) -> Result<Flow, Stop> {
+    let path = path_of(call)?;
+    if !call.view.is_live(&path, false) {
+        return Ok(answered(call.reply.ok()));
+    }
+    let file = match call.view.originals.files.writer(call.request.node) {
+        Some(writer) => writer.fd,
+        None => reader(call, &path)?,
+    };
+    if data_only {
+        fdatasync(&*file)?
+    } else {
+        fsync(&*file)?
+    }
+    Ok(answered(call.reply.ok()))
+}
+
+/// FSYNCDIR.
+pub(super) fn sync_directory(call: &Call<'_>, data_only: bool) -> Result<Flow, Stop> {
+    let target = target_of(call, &path_of(call)?)?;
+    let directory = as_either(call, || target.open(OFlags::RDONLY | OFlags::DIRECTORY))?;
+    if data_only {
+        fdatasync(&directory)?
+    } else {
+        fsync(&directory)?
+    }
+    Ok(answered(call.reply.ok()))
+}
+
+/// A descriptor to write to the request's node with.
+pub(super) fn writer(call: &Call<'_>, path: &Path) -> Result<Writer, Errno> {
+    let (node, files) = (call.request.node, &call.view.originals.files);
+    if let Some(writer) = files.writer(node) {
+        return Ok(writer);
+    }
+    let target = target_of(call, path)?;
+    match target.attr.kind() {
+        Kind::File => {}
+        Kind::Dir => return Err(Errno::ISDIR),
+        _ => return Err(Errno::INVAL),
+    }
+    let open = || match target.open(OFlags::RDWR) {
+        Err(Errno::ACCESS) => target.open(OFlags::WRONLY),
+        result => result,
+    };
+    // Who writes may have got the descriptor from somebody who was allowed to open it.
+    let fd = match as_caller(call.request, open) {
+        Err(Errno::ACCESS | Errno::PERM) => open(),
+        result => result,
+    }?;
+    Ok(keep_writer(call, node, &target, Arc::new(fd), true))
+}
+
+/// Keeps a descriptor to write with, for as long as it is used.
+pub(super) fn keep_writer(
+    call: &Call<'_>,
+    node: NodeId,
+    target: &Target,
+    fd: Arc<OwnedFd>,
+    opens_again: bool,
+) -> Writer {
+    let writer = call.view.originals.files.keep_writer(node, Identity::of(&target.attr), fd, opens_again);
+    call.view.notices.wake();
+    writer
+}
+
+/// How a descriptor that was opened with these flags writes.
+fn how(flags: OFlags) -> ReadWriteFlags {
+    let mut how = ReadWriteFlags::empty();
+    if flags.contains(OFlags::APPEND) {
+        // Others may have appended meanwhile: where the file ends only its file system knows.
+        how |= ReadWriteFlags::APPEND;
+    }
+    if flags.contains(OFlags::SYNC) {
+        how |= ReadWriteFlags::SYNC;
+    } else if flags.contains(OFlags::DSYNC) {
+        how |= ReadWriteFlags::DSYNC;
+    }
+    how
+}
+
+/// Whether this was appended where the kernel expected it, by a predecessor that died before it said so.
+fn holds(writer: &Writer, data: &[u8], offset: u64) -> bool {
+    let mut found = vec![0; data.len()];
+    matches!(pread(&*writer.fd, &mut found, offset), Ok(bytes) if bytes == data.len() && found == data)
+}
+
+/// Writes all of `data`, or as much as there is room for.
+fn write_all(writer: &Writer, data: &[u8], offset: u64, how: ReadWriteFlags) -> Result<u32, Errno> {
+    let mut written = 0;
+    while written < data.len() {
+        match pwritev2(&*writer.fd, &[IoSlice::new(&data[written..])], offset + written as u64, how) {
+            Ok(0) => break,
+            Ok(bytes) => written += bytes,
+            Err(Errno::INTR) => {}
+            Err(_) if written > 0 => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(written as u32)
+}

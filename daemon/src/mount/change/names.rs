@@ -1,0 +1,203 @@
+//! Making, linking, renaming and removing names.
+//!
+//! A predecessor may have died between a change and its answer. The kernel then repeats the request,
+//! and says so: what it asks for may be done already.
+
+use headwater_abi::{Kind, Path};
+use headwater_fuse::{Entry, NodeId};
+use rustix::fs::{
+    AtFlags, CWD, Dev, FileType, Mode, OFlags, RenameFlags, linkat, makedev, mkdirat, mknodat, openat, renameat_with,
+    symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::super::caller::{as_caller, as_maker};
+use super::super::original::{Identity, Target, made_entry, may_want_record};
+use super::super::view::{Call, Flow, answered};
+use super::content::keep_writer;
+use super::{Stop, all_go_live, go_live, path_of};
+
+/// Bits of a new file's mode that a caller chooses.
+const MODE_BITS: u32 = 0o7777;
+
+/// A name that is to be changed: where it stands, and the directory that it is in.
+struct Place {
+    path: Path,
+    directory: Target,
+}
+
+/// CREATE: the file is made or, if somebody else has just made it and the caller allows that, opened.
+pub(super) fn create(call: &Call<'_>, name: &[u8], flags: u32, mode: u32, umask: u32) -> Result<Flow, Stop> {
+    let place = new_place(call, name)?;
+    let wanted = OFlags::from_bits_retain(flags);
+    let kept = OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = kept | wanted & (OFlags::EXCL | OFlags::TRUNC);
+    let open = |access: OFlags| {
+        let made = Mode::from_raw_mode(mode & MODE_BITS);
+        as_maker(call.request, umask, || openat(&place.directory.fd, name, flags | access, made))
+    };
+    let (file, writes) = match open(OFlags::RDWR) {
+        // Somebody made it just before: the predecessor that was asked to.
+        Err(Errno::EXIST) if call.request.is_resent() => {
+            let open = || openat(&place.directory.fd, name, (kept - OFlags::CREATE) | OFlags::RDWR, Mode::empty());
+            (as_caller(call.request, open)?, true)
+        }
+        // It was there, and the caller wants less.
+        Err(Errno::ACCESS) => (open(wanted & OFlags::RWMODE)?, wanted.intersects(OFlags::WRONLY | OFlags::RDWR)),
+        // The kernel is to look again.
+        Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Err(Errno::STALE.into()),
+        result => (result?, true),
+    };
+    let target = Target::opened(file)?;
+    if target.attr.kind() != Kind::File {
+        return Err(Errno::STALE.into());
+    }
+    let entry = made_entry(call, &place.path, &target)?;
+    if let Some(node) = entry.node.filter(|_| writes) {
+        // Its maker may write to it, whatever its mode says to who opens it later.
+        let opens_again = target.attr.mode & 0o600 == 0o600;
+        keep_writer(call, node, &target, target.fd.clone(), opens_again);
+    }
+    if call.reply.create(&entry, 0, 0).is_err() {
+        release(call, &entry);
+    }
+    Ok(Flow::Answered)
+}
+
+/// MKNOD.
+pub(super) fn mknod(call: &Call<'_>, name: &[u8], mode: u32, rdev: u32, umask: u32) -> Result<Flow, Stop> {
+    make(call, name, Some(umask), |directory| {
+        let file_type = FileType::from_raw_mode(mode);
+        mknodat(&directory.fd, name, file_type, Mode::from_raw_mode(mode & MODE_BITS), device(rdev))
+    })
+}
+
+/// MKDIR.
+pub(super) fn mkdir(call: &Call<'_>, name: &[u8], mode: u32, umask: u32) -> Result<Flow, Stop> {
+    make(call, name, Some(umask), |directory| mkdirat(&directory.fd, name, Mode::from_raw_mode(mode & MODE_BITS)))
+}
+
+/// SYMLINK.
+pub(super) fn symlink(call: &Call<'_>, name: &[u8], target: &[u8]) -> Result<Flow, Stop> {
+    make(call, name, None, |directory| symlinkat(target, &directory.fd, name))
+}
+
+/// LINK: `existing` gets one more name. Its other names lead to the same node.
+pub(super) fn link(call: &Call<'_>, existing: NodeId, name: &[u8]) -> Result<Flow, Stop> {
+    let view = call.view;
+    let path = view.path_of(existing).ok_or(Errno::STALE)?;
+    go_live(call, &path, false)?;
+    let source = Target::of(view, existing, &path)?;
+    view.originals.settle(existing, &path, Identity::of(&source.attr));
+    make(call, name, None, |directory| linkat(CWD, source.magic_link(), &directory.fd, name, AtFlags::SYMLINK_FOLLOW))
+}
+
+/// UNLINK and RMDIR. Who has it open goes on using it.
+pub(super) fn remove(call: &Call<'_>, name: &[u8], is_directory: bool) -> Result<Flow, Stop> {
+    let place = place(call, call.request.node, name)?;
+    go_live(call, &place.path, is_directory)?;
+    let doomed = place.directory.child(name);
+    if call.request.is_resent() && matches!(doomed, Err(Errno::NOENT)) {
+        return Ok(answered(call.reply.ok()));
+    }
+    let how = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+    as_caller(call.request, || unlinkat(&place.directory.fd, name, how))?;
+    keep(call, &place.path, doomed.ok().as_ref());
+    Ok(answered(call.reply.ok()))
+}
+
+/// RENAME.
+pub(super) fn rename(call: &Call<'_>, name: &[u8], to: NodeId, to_name: &[u8], flags: u32) -> Result<Flow, Stop> {
+    let flags = RenameFlags::from_bits_retain(flags);
+    let from = place(call, call.request.node, name)?;
+    let to = place(call, to, to_name)?;
+    let replaced = to.directory.child(to_name).ok();
+    let moving = match as_caller(call.request, || from.directory.child(name)) {
+        Err(Errno::NOENT) if call.request.is_resent() && replaced.is_some() => return Ok(answered(call.reply.ok())),
+        result => result?,
+    };
+    let is_directory = |target: &Target| target.attr.kind() == Kind::Dir;
+    let tree = is_directory(&moving) || replaced.as_ref().is_some_and(is_directory);
+    all_go_live(call, &[&from.path, &to.path], tree)?;
+    as_caller(call.request, || renameat_with(&from.directory.fd, name, &to.directory.fd, to_name, flags))?;
+    let originals = &call.view.originals;
+    let moved = Identity::of(&moving.attr);
+    match replaced.as_ref().map(|target| Identity::of(&target.attr)) {
+        // Two names of one file: nothing has happened.
+        Some(other) if other == moved => {}
+        Some(other) if flags.contains(RenameFlags::EXCHANGE) => {
+            originals.exchanged(call.view, (&from.path, moved), (&to.path, other));
+        }
+        _ => {
+            keep(call, &to.path, replaced.as_ref());
+            originals.moved(call.view, moved, &from.path, &to.path);
+        }
+    }
+    Ok(answered(call.reply.ok()))
+}
+
+/// Makes something by `work` in the request's directory, and answers with its node.
+fn make(
+    call: &Call<'_>,
+    name: &[u8],
+    umask: Option<u32>,
+    work: impl Fn(&Target) -> Result<(), Errno>,
+) -> Result<Flow, Stop> {
+    let place = new_place(call, name)?;
+    let work = || work(&place.directory);
+    let result = umask.map_or_else(|| as_caller(call.request, work), |mask| as_maker(call.request, mask, work));
+    match result {
+        Err(Errno::EXIST) if call.request.is_resent() => {}
+        result => result?,
+    }
+    let target = place.directory.child(name)?;
+    let entry = made_entry(call, &place.path, &target)?;
+    Ok(call.answer_entry(&entry))
+}
+
+/// A name that is about to be made: live, and sure of a node.
+fn new_place(call: &Call<'_>, name: &[u8]) -> Result<Place, Stop> {
+    let place = place(call, call.request.node, name)?;
+    go_live(call, &place.path, false)?;
+    match call.view.originals.wanted_for(call.view, &place.path) {
+        Some(record) if may_want_record(call) => Err(Stop::Flow(call.want_record(&record))),
+        Some(_) => {
+            call.view.originals.note_full_table();
+            Ok(place)
+        }
+        None => Ok(place),
+    }
+}
+
+fn place(call: &Call<'_>, directory: NodeId, name: &[u8]) -> Result<Place, Stop> {
+    let parent = if directory == call.request.node {
+        path_of(call)?
+    } else {
+        call.view.path_of(directory).ok_or(Errno::STALE)?
+    };
+    let path = parent.join(name).ok_or(Errno::NAMETOOLONG)?;
+    if call.view.is_hidden(&path) {
+        return Err(Errno::BUSY.into());
+    }
+    Ok(Place { path, directory: Target::directory(call.view, directory, &parent)? })
+}
+
+/// Keeps what has lost its name at `path` for those who use it.
+fn keep(call: &Call<'_>, path: &Path, lost: Option<&Target>) {
+    let Some(lost) = lost else { return };
+    let identity = Identity::of(&lost.attr);
+    if let Some(node) = call.view.originals.used(call.view, path, identity) {
+        call.view.originals.pin(node, path, identity, lost.fd.clone());
+    }
+}
+
+fn release(call: &Call<'_>, entry: &Entry) {
+    if let Some(node) = entry.node {
+        call.view.release(node, 1);
+    }
+}
+
+/// A device's number as the kernel's `new_encode_dev` packs it.
+fn device(rdev: u32) -> Dev {
+    makedev((rdev >> 8) & 0xfff, (rdev & 0xff) | ((rdev >> 12) & 0xfff00))
+}

@@ -1,0 +1,373 @@
+//! Files' content, from the store's copies.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use headwater_abi::table::State;
+use headwater_abi::wire::BLOCK_BYTES;
+use headwater_abi::{Attr, Kind, Path, Want};
+use headwater_fuse::NodeId;
+use headwater_fuse::init::Opening;
+use headwater_fuse::reply::open_flag;
+use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use super::ahead;
+use super::nodes::{Answer, Other, answer, of_snapshot};
+use super::tables::OlderTable;
+use super::view::{Call, Flow, Known, answered};
+use crate::store::{Partial, Residency};
+
+/// Copies that are kept open.
+const OPEN_COPIES_MAX: usize = 128;
+
+/// Bytes of buffers that are kept for the next reads; more are there only while they are used.
+const BUFFER_BYTES_MAX: usize = 1 << 20;
+
+/// The store's copies, some kept open between two reads, and the files that pass through.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    roots: RwLock<Roots>,
+    open: Mutex<OpenCopies>,
+    buffers: Mutex<Vec<Vec<u8>>>,
+    /// Held while what passes through is changed. True once a file could not: then no other is tried,
+    /// since the kernel does not take one file both ways.
+    passing: Mutex<bool>,
+}
+
+/// The mirrors that copies are in.
+#[derive(Debug)]
+struct Roots {
+    newest: Arc<PathBuf>,
+    /// Nodes of which the newest generation knows something else: their copies are in an older one.
+    superseded: HashMap<NodeId, Arc<PathBuf>>,
+}
+
+#[derive(Debug, Default)]
+struct OpenCopies {
+    by_node: HashMap<NodeId, Arc<OwnedFd>>,
+    /// The one to close first stands first.
+    order: VecDeque<NodeId>,
+}
+
+impl Contents {
+    /// The copies below `store`, and those of older generations.
+    pub(crate) fn new(store: PathBuf, older: Vec<OlderTable>) -> Contents {
+        let mut roots = Roots { newest: Arc::new(store), superseded: HashMap::new() };
+        for OlderTable { root, held, .. } in older {
+            let root = Arc::new(root);
+            roots.superseded.extend(held.into_iter().map(|node| (node, Arc::clone(&root))));
+        }
+        Contents {
+            roots: RwLock::new(roots),
+            open: Mutex::default(),
+            buffers: Mutex::default(),
+            passing: Mutex::default(),
+        }
+    }
+
+    /// From now on copies are below `newest`, but for those of these nodes, which are where they are.
+    pub(crate) fn begin_generation(&self, newest: PathBuf, superseded: impl IntoIterator<Item = NodeId>) {
+        let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut roots.newest, Arc::new(newest));
+        for node in superseded {
+            roots.superseded.entry(node).or_insert_with(|| Arc::clone(&before));
+        }
+    }
+
+    /// The copies of these nodes have gone, and the nodes too.
+    pub(crate) fn forget(&self, superseded: impl IntoIterator<Item = NodeId>) {
+        let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
+        for node in superseded {
+            roots.superseded.remove(&node);
+        }
+    }
+
+    /// Where the copy of `path`, whose node this is, is, if there is one.
+    pub(crate) fn path(&self, node: NodeId, path: &Path) -> PathBuf {
+        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        let root = roots.superseded.get(&node).unwrap_or(&roots.newest);
+        let mut copy = root.as_os_str().to_owned();
+        copy.push(OsStr::from_bytes(path.as_bytes()));
+        copy.into()
+    }
+
+    /// Closes the copy of a node, so that nothing keeps it from being evicted.
+    pub(crate) fn close(&self, node: NodeId) {
+        let mut open = self.open();
+        if open.by_node.remove(&node).is_some() {
+            open.order.retain(|other| *other != node);
+        }
+    }
+
+    /// Closes all copies.
+    pub(crate) fn close_all(&self) {
+        *self.open() = OpenCopies::default();
+    }
+
+    /// The copy of `path`. It is kept open if it is likely to be read again.
+    fn copy(&self, node: NodeId, path: &Path, keep: bool) -> Result<Arc<OwnedFd>, Errno> {
+        if let Some(copy) = self.open().by_node.get(&node) {
+            return Ok(Arc::clone(copy));
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOATIME;
+        let copy = Arc::new(rustix::fs::open(self.path(node, path), flags, Mode::empty())?);
+        if keep {
+            let mut open = self.open();
+            if open.order.len() >= OPEN_COPIES_MAX
+                && let Some(oldest) = open.order.pop_front()
+            {
+                open.by_node.remove(&oldest);
+            }
+            if open.by_node.insert(node, Arc::clone(&copy)).is_none() {
+                open.order.push_back(node);
+            }
+        }
+        Ok(copy)
+    }
+
+    /// Room for `bytes` bytes, or more.
+    fn take_buffer(&self, bytes: usize) -> Vec<u8> {
+        let mut buffer = self.buffers().pop().unwrap_or_default();
+        if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
+        }
+        buffer
+    }
+
+    fn keep_buffer(&self, buffer: Vec<u8>) {
+        let mut buffers = self.buffers();
+        let kept: usize = buffers.iter().map(Vec::capacity).sum();
+        if kept + buffer.capacity() <= BUFFER_BYTES_MAX {
+            buffers.push(buffer);
+        }
+    }
+
+    fn buffers(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> MutexGuard<'_, OpenCopies> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn passing(&self) -> MutexGuard<'_, bool> {
+        self.passing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// OPEN for reading.
+pub(super) fn open(call: &Call<'_>) -> Flow {
+    let known = match of_snapshot(call) {
+        Ok(known) => known,
+        Err(Other::Hidden(_)) => return call.fail(Errno::ISDIR),
+        Err(Other::Flow(flow)) => return flow,
+    };
+    if call.view.opening == Opening::Passthrough {
+        return open_passing(call, &known);
+    }
+    answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::NOFLUSH, None))
+}
+
+/// RELEASE: `handle` is the node's number if its file passes through, otherwise 0.
+pub(super) fn release(call: &Call<'_>, handle: u64) -> Flow {
+    if handle != 0
+        && let Some(known) = call.view.known(NodeId(handle))
+    {
+        let _changing = call.view.contents.passing();
+        closed(call, &known);
+    }
+    answered(call.reply.ok())
+}
+
+/// READ.
+pub(super) fn read(call: &Call<'_>, offset: u64, bytes: u32) -> Flow {
+    let (known, attr) = match file(call) {
+        Ok(file) => file,
+        Err(flow) => return flow,
+    };
+    let bytes = u64::from(bytes).min(attr.size.saturating_sub(offset)) as usize;
+    if bytes == 0 {
+        return answered(call.reply.data(&[]));
+    }
+    call.view.ahead.asks(known.node);
+    let source = match source(call, &known, &attr, offset, bytes) {
+        Ok(source) => source,
+        Err(flow) => return flow,
+    };
+    let mut buffer = call.view.contents.take_buffer(bytes);
+    let is_read = read_exact(&source, &mut buffer[..bytes], offset);
+    if is_read {
+        call.tally.bytes(bytes);
+        let _ = answered(call.reply.data(&buffer[..bytes]));
+    }
+    call.view.contents.keep_buffer(buffer);
+    // A copy that is shorter than its original was damaged from outside.
+    if !is_read {
+        return call.original(&known.path);
+    }
+    if bytes as u64 == attr.size && attr.size <= ahead::FILE_BYTES_MAX {
+        call.view.ahead.read(call, &known);
+    }
+    Flow::Answered
+}
+
+fn read_exact(source: &Source, bytes: &mut [u8], offset: u64) -> bool {
+    let mut done = 0;
+    while done < bytes.len() {
+        match rustix::io::pread(source, &mut bytes[done..], offset + done as u64) {
+            Ok(0) => return false,
+            Ok(more) => done += more,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// LSEEK, which the kernel sends for holes alone.
+pub(super) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Flow {
+    let (known, attr) = match file(call) {
+        Ok(file) => file,
+        Err(flow) => return flow,
+    };
+    let (position, trivial) = match whence as i32 {
+        libc::SEEK_DATA => (SeekFrom::Data(offset), offset),
+        libc::SEEK_HOLE => (SeekFrom::Hole(offset), attr.size),
+        _ => return call.fail(Errno::INVAL),
+    };
+    if offset >= attr.size {
+        return call.fail(Errno::NXIO);
+    }
+    // Where the holes are, only the copy tells; until there is one, all is data.
+    let is_whole = known.record.state.contains(State::WHOLE);
+    let copy = is_whole.then(|| call.view.contents.copy(known.node, &known.path, true).ok()).flatten();
+    match copy.map_or(Ok(trivial), |copy| rustix::fs::seek(copy, position)) {
+        Ok(found) => answered(call.reply.offset(found)),
+        Err(errno) => call.fail(errno),
+    }
+}
+
+/// Where a file's bytes are read.
+enum Source {
+    /// From its copy.
+    Whole(Arc<OwnedFd>),
+    /// From the sparse copy of one that is fetched in blocks.
+    Blocks(Arc<Partial>),
+}
+
+impl AsFd for Source {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Source::Whole(copy) => copy.as_fd(),
+            Source::Blocks(partial) => partial.copy().as_fd(),
+        }
+    }
+}
+
+/// Where these bytes of a file can be read, once they are here. There is at least one.
+fn source(call: &Call<'_>, known: &Known, attr: &Attr, offset: u64, bytes: usize) -> Result<Source, Flow> {
+    let (view, path) = (call.view, &known.path);
+    let is_large = attr.size > view.whole_file_bytes_max;
+    let block_of = |offset: u64| u32::try_from(offset / BLOCK_BYTES).unwrap_or(u32::MAX);
+    if known.record.state.contains(State::WHOLE) {
+        let is_all = bytes as u64 == attr.size;
+        let copy = view.contents.copy(known.node, path, !is_all).map_err(|errno| match errno {
+            Errno::NOENT if is_large => call.want_block(path, block_of(offset)),
+            errno => missing(call, path, errno),
+        })?;
+        if view.blocks.take_mark(path) {
+            call.used.borrow_mut().push((path.clone(), None));
+        }
+        return Ok(Source::Whole(copy));
+    }
+    if !is_large {
+        return Err(call.want(path, Want::WHOLE));
+    }
+    let last = block_of(offset + bytes as u64 - 1);
+    let mut source = Err(call);
+    for block in block_of(offset)..=last {
+        let partial = match view.blocks.get(path, block) {
+            Residency::Absent => return Err(call.want_block(path, block)),
+            Residency::Marked(partial) => {
+                call.used.borrow_mut().push((path.clone(), Some(block)));
+                partial
+            }
+            Residency::Resident(partial) => partial,
+        };
+        source = Ok(Source::Blocks(partial));
+    }
+    source.map_err(|call| call.want_block(path, last))
+}
+
+/// The request's node as a file of the snapshot, with its attributes.
+fn file(call: &Call<'_>) -> Result<(Known, Attr), Flow> {
+    let known = match of_snapshot(call) {
+        Ok(known) => known,
+        Err(Other::Hidden(_)) => return Err(call.fail(Errno::ISDIR)),
+        Err(Other::Flow(flow)) => return Err(flow),
+    };
+    match answer(call.view, &known.path, &known.record) {
+        Answer::Attr(attr) if known.record.kind == Kind::File => Ok((known, attr)),
+        Answer::Attr(_) if known.record.kind == Kind::Dir => Err(call.fail(Errno::ISDIR)),
+        Answer::Attr(_) => Err(call.fail(Errno::INVAL)),
+        Answer::Absent => Err(call.fail(Errno::NOENT)),
+        Answer::Error(errno) => Err(call.fail(errno)),
+        // Not the content: how much of it to fetch, its size tells.
+        Answer::Unknown => Err(call.want(&known.path, Want::ATTR)),
+    }
+}
+
+fn open_passing(call: &Call<'_>, known: &Known) -> Flow {
+    let attr = known.record.attr().filter(|_| known.record.kind == Kind::File);
+    // What has no copy in one piece can't pass through, now or later: the kernel does not take a file
+    // both ways.
+    if attr.is_none_or(|attr| attr.size == 0 || attr.size > call.view.whole_file_bytes_max) {
+        return answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::NOFLUSH, None));
+    }
+    if !known.record.state.contains(State::WHOLE) {
+        return call.want(&known.path, Want::WHOLE);
+    }
+    let mut has_failed = call.view.contents.passing();
+    let (mut backing, opened) = known.record.passing();
+    if opened == 0 && *has_failed {
+        return answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::NOFLUSH, None));
+    }
+    if opened == 0 {
+        let copy = match call.view.contents.copy(known.node, &known.path, false) {
+            Ok(copy) => copy,
+            Err(errno) => return missing(call, &known.path, errno),
+        };
+        match call.reply.device.open_backing(copy.as_fd()) {
+            Ok(number) => backing = number,
+            Err(error) => {
+                *has_failed = true;
+                tracing::debug!(%error, "files do not pass through any more");
+                return answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::NOFLUSH, None));
+            }
+        }
+    }
+    known.record.set_passing(backing, opened.saturating_add(1));
+    if call.reply.open(known.node.0, open_flag::PASSTHROUGH | open_flag::NOFLUSH, Some(backing)).is_err() {
+        closed(call, known);
+    }
+    Flow::Answered
+}
+
+/// A file that passes through is closed once; the last time, the kernel lets go of it.
+fn closed(call: &Call<'_>, known: &Known) {
+    let (backing, opened) = known.record.passing();
+    known.record.set_passing(backing, opened.saturating_sub(1));
+    if opened == 1 {
+        let _ = call.reply.device.close_backing(backing);
+    }
+}
+
+/// A copy that can't be opened: it was evicted just now, or there are too many open files.
+fn missing(call: &Call<'_>, path: &Path, errno: Errno) -> Flow {
+    if errno == Errno::NOENT { call.want(path, Want::WHOLE) } else { call.original(path) }
+}

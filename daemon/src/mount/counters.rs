@@ -1,0 +1,203 @@
+//! What the mount served: how often, from where, how much, how fast.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use headwater_fuse::Operation;
+
+use super::view::Attempt;
+
+/// Significant digits of a latency.
+const LATENCY_DIGITS: u8 = 2;
+
+/// Counters of one mount. Each worker has a part of its own; the parts are added up when somebody
+/// wants to know.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    parts: [Mutex<BTreeMap<&'static str, Count>>; PARTS],
+}
+
+/// Parts of the counters; more workers than this share some.
+const PARTS: usize = 8;
+
+/// What was served of one operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Count {
+    /// Answered from the table and the store at once.
+    pub(crate) from_table: u64,
+    /// Answered once the node had fetched something.
+    pub(crate) asked: u64,
+    /// Answered by the original.
+    pub(crate) from_original: u64,
+    /// Answered with an error number; an absent name that the kernel remembers is none.
+    pub(crate) errors: u64,
+    /// Bytes of content.
+    pub(crate) bytes: u64,
+    /// From the kernel's request to the answer, in nanoseconds. Bounded: it grows with the logarithm
+    /// of the longest.
+    pub(crate) latency: Histogram<u64>,
+}
+
+/// What one attempt to serve a request has to say for the counters.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    used_original: Cell<bool>,
+    failed: Cell<bool>,
+    bytes: Cell<u64>,
+}
+
+impl Tally {
+    /// The original was used.
+    pub(crate) fn original(&self) {
+        self.used_original.set(true);
+    }
+
+    /// The answer is an error number.
+    pub(crate) fn error(&self) {
+        self.failed.set(true);
+    }
+
+    /// Content was read or written.
+    pub(crate) fn bytes(&self, bytes: usize) {
+        self.bytes.set(self.bytes.get() + bytes as u64);
+    }
+}
+
+impl Counters {
+    /// Counts one answered request of `worker`.
+    pub(crate) fn count(
+        &self,
+        worker: usize,
+        operation: &Operation<'_>,
+        attempt: Attempt,
+        tally: &Tally,
+        took: Duration,
+    ) {
+        let mut part = self.parts[worker % PARTS].lock().unwrap_or_else(PoisonError::into_inner);
+        let count = part.entry(name_of(operation)).or_default();
+        let level = if tally.used_original.get() {
+            &mut count.from_original
+        } else if attempt.rounds > 0 {
+            &mut count.asked
+        } else {
+            &mut count.from_table
+        };
+        *level += 1;
+        count.errors += u64::from(tally.failed.get());
+        count.bytes += tally.bytes.get();
+        // Refused only where no memory is left to grow.
+        let _ = count.latency.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// All that was counted so far, by operation.
+    pub(crate) fn sum(&self) -> BTreeMap<&'static str, Count> {
+        let mut sum = BTreeMap::<_, Count>::new();
+        for part in &self.parts {
+            for (name, count) in &*part.lock().unwrap_or_else(PoisonError::into_inner) {
+                sum.entry(*name).or_default().add(count);
+            }
+        }
+        sum
+    }
+}
+
+impl Count {
+    /// How many requests these are.
+    pub(crate) fn requests(&self) -> u64 {
+        self.from_table + self.asked + self.from_original
+    }
+
+    fn add(&mut self, other: &Count) {
+        self.from_table += other.from_table;
+        self.asked += other.asked;
+        self.from_original += other.from_original;
+        self.errors += other.errors;
+        self.bytes += other.bytes;
+        // Only a histogram that may not grow refuses another.
+        let _ = self.latency.add(&other.latency);
+    }
+}
+
+impl Default for Count {
+    fn default() -> Count {
+        Count {
+            from_table: 0,
+            asked: 0,
+            from_original: 0,
+            errors: 0,
+            bytes: 0,
+            latency: Histogram::new(LATENCY_DIGITS).expect("so many digits are allowed"),
+        }
+    }
+}
+
+/// FUSE_IOCTL: whether a file is a terminal, mostly.
+const IOCTL: u32 = 39;
+
+fn name_of(operation: &Operation<'_>) -> &'static str {
+    match operation {
+        Operation::Init(_) | Operation::Destroy | Operation::Interrupt { .. } => "connection",
+        Operation::Lookup { .. } => "lookup",
+        Operation::Forget { .. } | Operation::BatchForget(_) => "forget",
+        Operation::Getattr { .. } | Operation::Statx { .. } => "getattr",
+        Operation::Readlink => "readlink",
+        Operation::Access { .. } => "access",
+        Operation::Open { .. } | Operation::Create { .. } => "open",
+        Operation::Read { .. } => "read",
+        Operation::Write { .. } => "write",
+        Operation::Flush { .. } | Operation::Release { .. } | Operation::Releasedir { .. } => "release",
+        Operation::Fsync { .. } | Operation::Fsyncdir { .. } => "fsync",
+        Operation::Lseek { .. } => "lseek",
+        Operation::Opendir { .. } => "opendir",
+        Operation::Readdir { .. } => "readdir",
+        Operation::Readdirplus { .. } => "readdirplus",
+        Operation::Statfs => "statfs",
+        Operation::Getxattr { .. } | Operation::Listxattr { .. } => "getxattr",
+        Operation::Setattr(_) => "setattr",
+        Operation::Setxattr { .. } | Operation::Removexattr { .. } => "setxattr",
+        Operation::Fallocate { .. } | Operation::CopyFileRange { .. } => "allocate",
+        Operation::Mknod { .. } | Operation::Mkdir { .. } | Operation::Symlink { .. } | Operation::Link { .. } => {
+            "create"
+        }
+        Operation::Unlink { .. } | Operation::Rmdir { .. } => "remove",
+        Operation::Rename { .. } => "rename",
+        Operation::Unknown(IOCTL) => "ioctl",
+        Operation::Unknown(_) => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up() {
+        let counters = Counters::default();
+        let read = Operation::Read { handle: 0, offset: 0, bytes: 10, flags: 0 };
+        let count = |worker, rounds, used_original, took| {
+            let tally = Tally::default();
+            tally.bytes(10);
+            if used_original {
+                tally.original();
+                tally.error();
+            }
+            let attempt = Attempt { rounds, must_use_original: used_original, at_once: false };
+            counters.count(worker, &read, attempt, &tally, Duration::from_micros(took));
+        };
+        for worker in 0..20 {
+            count(worker, 0, false, 100);
+            count(worker, 1, false, 1000);
+        }
+        count(0, 1, true, 1000);
+        let sum = counters.sum();
+        let read = &sum["read"];
+        assert_eq!((read.from_table, read.asked, read.from_original, read.requests()), (20, 20, 1, 41));
+        assert_eq!((read.errors, read.bytes), (1, 410));
+        let median = read.latency.value_at_quantile(0.4) as f64;
+        assert!((99_000.0..101_000.0).contains(&median), "{median}");
+        assert_eq!(sum.len(), 1);
+    }
+}

@@ -1,0 +1,266 @@
+//! Between the threads that serve and the event loop: what waits for the node.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender};
+use headwater_abi::Path;
+use headwater_fuse::Device;
+use headwater_proto::ClientId;
+use mio::Waker;
+
+use super::counters::Count;
+use super::forget::Forgetting;
+use super::notifier;
+use super::view::{View, Wanted};
+use super::worker::{Asker, Connection, Parked, spawn};
+use crate::report;
+
+/// Requests that wait at once; more use the original.
+const PARKED_MAX: usize = 16 << 10;
+/// Interrupts that may be ahead of their request.
+const INTERRUPTED_MAX: usize = 64;
+/// Requests waiting at once up to which the event loop serves what is ready itself: then waking a
+/// thread costs more than it could do at the same time.
+const AT_ONCE_MAX: usize = 2;
+/// Threads that serve what has waited.
+const COMPLETERS: usize = 2;
+
+/// The daemon's side of a mount.
+pub(crate) struct Mount {
+    pub(super) connection: Arc<Connection>,
+    asked: Receiver<Asked>,
+    ready: Sender<Parked>,
+    parked: Arc<AtomicUsize>,
+    pub(super) waiting: HashMap<ClientId, Parked>,
+    /// What was served at once and waits for something else.
+    again: VecDeque<Asked>,
+    desk: Desk,
+    interrupted: VecDeque<u64>,
+    pub(super) forgetting: Forgetting,
+}
+
+/// What a worker tells the event loop.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// A request waits.
+    Wanted(Wanted, Parked),
+    /// A request is not waited for any more.
+    Interrupted(u64),
+    /// Content was used that the node wants to know of.
+    Used(Path, Option<u32>),
+}
+
+/// How workers reach the event loop.
+#[derive(Clone)]
+struct Desk {
+    asked: Sender<Asked>,
+    waker: Arc<Waker>,
+    parked: Arc<AtomicUsize>,
+}
+
+impl Mount {
+    /// Starts to serve `view` on the descriptors of its connection. The threads serve as long as the
+    /// file system is mounted, from the originals alone once the [`Mount`] is gone.
+    pub(crate) fn start(view: View, devices: Vec<Device>, waker: Arc<Waker>) -> io::Result<Mount> {
+        let workers = devices.len();
+        let connection = Arc::new(Connection { view, devices, gate: RwLock::default() });
+        let notified = Arc::clone(&connection);
+        spawn("mount-notices", move || notifier::run(&notified))?;
+        let (asked, asked_out) = crossbeam_channel::unbounded();
+        let (ready, ready_out) = crossbeam_channel::unbounded::<Parked>();
+        let parked = Arc::new(AtomicUsize::new(0));
+        let desk = Desk { asked, waker, parked: Arc::clone(&parked) };
+        for device in 0..workers {
+            let (connection, desk) = (Arc::clone(&connection), desk.clone());
+            spawn("mount", move || connection.work(device, &desk))?;
+        }
+        for _ in 0..COMPLETERS {
+            let (connection, desk, ready) = (Arc::clone(&connection), desk.clone(), ready_out.clone());
+            spawn("mount-ready", move || connection.complete(&ready, &desk))?;
+        }
+        Ok(Mount {
+            connection,
+            asked: asked_out,
+            ready,
+            parked,
+            waiting: HashMap::new(),
+            again: VecDeque::new(),
+            desk,
+            interrupted: VecDeque::new(),
+            forgetting: Forgetting::default(),
+        })
+    }
+
+    /// Waits until no request is being served, and lets none be served any more: a successor does that.
+    pub(crate) fn hand_over(&self) {
+        std::mem::forget(self.connection.gate.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// The mounted tree.
+    pub(crate) fn view(&self) -> &View {
+        &self.connection.view
+    }
+
+    /// What a worker wants next.
+    pub(crate) fn next(&mut self) -> Option<Asked> {
+        self.again.pop_front().or_else(|| self.asked.try_recv().ok())
+    }
+
+    /// What a worker wants next, if that is said within `patience`.
+    pub(crate) fn next_within(&mut self, patience: Duration) -> Option<Asked> {
+        self.again.pop_front().or_else(|| self.asked.recv_timeout(patience).ok())
+    }
+
+    /// True if a worker wants something.
+    pub(crate) fn has_next(&self) -> bool {
+        !self.again.is_empty() || !self.asked.is_empty()
+    }
+
+    /// Keeps a request until [`Mount::answer`]; false if it was interrupted, and need not be kept.
+    pub(crate) fn keep(&mut self, client: ClientId, parked: Parked) -> bool {
+        if let Some(at) = self.interrupted.iter().position(|unique| *unique == parked.unique) {
+            self.interrupted.remove(at);
+            self.give_up(&parked);
+            return false;
+        }
+        self.waiting.insert(client, parked);
+        true
+    }
+
+    /// The node has answered. False if this client is none of the mount's.
+    pub(crate) fn answer(&mut self, client: ClientId, is_known: bool) -> bool {
+        let Some(parked) = self.waiting.remove(&client) else { return false };
+        self.resume(parked, is_known);
+        true
+    }
+
+    /// Has a request served again: by a thread, or here and now if nothing else is to be done.
+    pub(crate) fn resume(&mut self, parked: Parked, is_known: bool) {
+        if !is_known || self.waiting.len() > AT_ONCE_MAX || !self.asked.is_empty() {
+            return self.hand_out(parked.answered(is_known));
+        }
+        match self.connection.serve_at_once(parked.answered(true), &self.desk) {
+            None => {
+                self.parked.fetch_sub(1, Ordering::Relaxed);
+            }
+            Some((Wanted::Patience, parked)) => self.hand_out(parked),
+            Some((wanted, parked)) => self.again.push_back(Asked::Wanted(wanted, parked)),
+        }
+    }
+
+    /// Has a thread serve a request again.
+    fn hand_out(&self, parked: Parked) {
+        self.parked.fetch_sub(1, Ordering::Relaxed);
+        // The completing threads end with the process alone.
+        let _ = self.ready.send(parked);
+    }
+
+    /// The kernel no longer waits for a request; its client, if the node was asked.
+    pub(crate) fn interrupt(&mut self, unique: u64) -> Option<ClientId> {
+        let Some(client) = self.waiting.iter().find_map(|(client, p)| (p.unique == unique).then_some(*client)) else {
+            // It is on its way here, or was answered just now.
+            if self.interrupted.len() >= INTERRUPTED_MAX {
+                self.interrupted.pop_front();
+            }
+            self.interrupted.push_back(unique);
+            return None;
+        };
+        let parked = self.waiting.remove(&client)?;
+        self.give_up(&parked);
+        Some(client)
+    }
+
+    /// What the kernel asked, for the summary.
+    pub(crate) fn report(&self) -> report::Mount {
+        let sum = self.view().counters.sum();
+        let of = |names: &[&str]| names.iter().filter_map(|name| sum.get(name)).map(Count::requests).sum::<u64>();
+        report::Mount {
+            upcalls: sum.values().map(Count::requests).sum::<u64>() - of(&["forget", "connection"]),
+            lookups: of(&["lookup"]),
+            getattrs: of(&["getattr"]),
+            opens: of(&["open", "opendir"]),
+            reads: of(&["read"]),
+            readdirs: of(&["readdir", "readdirplus"]),
+            ioctls: of(&["ioctl"]),
+            asked: sum.values().map(|count| count.asked).sum(),
+            from_original: sum
+                .iter()
+                .filter(|(name, _)| !report::Mount::OF_ORIGINALS.contains(name))
+                .map(|(_, count)| count.from_original)
+                .sum(),
+            bytes: sum.get("read").map_or(0, |count| count.bytes),
+        }
+    }
+
+    /// Has the kernel forget what it knows of a path that has gone live.
+    pub(crate) fn gone_live(&self, path: &Path, tree: bool) {
+        notifier::gone_live(self.view(), path, tree);
+    }
+
+    /// Lets go of a file's copy, so that it can be evicted.
+    pub(crate) fn close_copy(&self, path: &Path) {
+        if let Some(node) = self.view().node_of(path) {
+            self.view().contents.close(node);
+        }
+    }
+
+    fn give_up(&self, parked: &Parked) {
+        self.parked.fetch_sub(1, Ordering::Relaxed);
+        self.connection.give_up(parked);
+    }
+}
+
+impl Drop for Mount {
+    /// What waits, and what is to come, is answered by the originals.
+    fn drop(&mut self) {
+        self.view().notices.close();
+        for (_, parked) in std::mem::take(&mut self.waiting) {
+            self.hand_out(parked.answered(false));
+        }
+        while let Some(asked) = self.next() {
+            if let Asked::Wanted(_, parked) = asked {
+                self.hand_out(parked.answered(false));
+            }
+        }
+    }
+}
+
+impl Desk {
+    fn tell(&self, what: Asked) {
+        if self.asked.send(what).is_ok() {
+            let _ = self.waker.wake();
+        }
+    }
+}
+
+impl Asker for Desk {
+    fn ask(&self, wanted: Wanted, parked: Parked) -> Option<Parked> {
+        if self.parked.fetch_add(1, Ordering::Relaxed) >= PARKED_MAX {
+            self.parked.fetch_sub(1, Ordering::Relaxed);
+            return Some(parked.answered(false));
+        }
+        match self.asked.send(Asked::Wanted(wanted, parked)) {
+            Ok(()) => {
+                // Fails only where the event loop's descriptor is broken, which it will notice itself.
+                let _ = self.waker.wake();
+                None
+            }
+            Err(refused) => match refused.into_inner() {
+                Asked::Wanted(_, parked) => Some(parked.answered(false)),
+                Asked::Interrupted(_) | Asked::Used(..) => None,
+            },
+        }
+    }
+
+    fn interrupt(&self, unique: u64) {
+        self.tell(Asked::Interrupted(unique));
+    }
+
+    fn used(&self, path: Path, block: Option<u32>) {
+        self.tell(Asked::Used(path, block));
+    }
+}

@@ -1,0 +1,136 @@
+//! Directories' names.
+//!
+//! There are no handles: an offset is the number of the next name in the listing, which never changes.
+//! It is marked, because a listing that has begun goes on as it was, even if the original serves the
+//! directory by now; the original's offsets say something else.
+
+use headwater_abi::listing::d_type;
+use headwater_abi::table::{Names, Record, State};
+use headwater_abi::{Kind, Want};
+use headwater_fuse::init::Opening;
+use headwater_fuse::reply::{FOREVER, open_flag};
+use headwater_fuse::{Directory, Entry, NodeId};
+use rustix::io::Errno;
+
+use super::nodes::{Answer, Other, hidden_attr, look, of_snapshot};
+use super::view::{Call, Flow, Known, Standing, answered};
+
+/// What the upper half of an offset in a snapshot's listing is. File systems count from zero, or use
+/// hashes, one in 2^31 of which looks like this.
+const MARK: u64 = 0x4877_4c69;
+
+/// OPENDIR.
+pub(super) fn open(call: &Call<'_>) -> Flow {
+    if call.view.opening == Opening::None {
+        return call.unsupported();
+    }
+    match of_snapshot(call) {
+        Ok(known) if !needs_original(&known.record) => {
+            answered(call.reply.open(0, open_flag::KEEP_CACHE | open_flag::CACHE_DIR, None))
+        }
+        Ok(known) => call.original(&known.path),
+        Err(Other::Hidden(_)) => answered(call.reply.open(0, open_flag::CACHE_DIR, None)),
+        Err(Other::Flow(flow)) => flow,
+    }
+}
+
+/// READDIR, and READDIRPLUS if `with_attributes`.
+pub(super) fn read(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
+    if offset >> 32 == MARK {
+        return go_on(call, offset, bytes, with_attributes);
+    }
+    let known = match of_snapshot(call) {
+        Ok(known) => known,
+        Err(Other::Hidden(path)) => return read_hidden(call, hidden_attr(&path).ino, offset, bytes, with_attributes),
+        Err(Other::Flow(flow)) => return flow,
+    };
+    if needs_original(&known.record) {
+        return call.original(&known.path);
+    }
+    if !matches!(known.record.kind, Kind::Dir | Kind::Unknown) {
+        return call.fail(Errno::NOTDIR);
+    }
+    match known.record.names() {
+        Some(names) => send(call, &known, &names, offset, bytes, with_attributes),
+        None => call.want(&known.path, Want::LISTING),
+    }
+}
+
+/// Goes on with a listing that began with the snapshot's.
+fn go_on(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
+    let node = call.request.node;
+    let Some(known) = call.view.known(node) else { return call.fail(Errno::STALE) };
+    // A directory that was renamed has its names in the record that its number stands for.
+    let own = call.view.table(|reader| reader.record(node.0)).filter(|own| own.names().is_some());
+    let known = Known { record: own.unwrap_or(known.record), ..known };
+    match known.record.names() {
+        Some(names) => send(call, &known, &names, offset, bytes, with_attributes),
+        None => answered(call.reply.data(&[])),
+    }
+}
+
+/// True if the original alone can tell this directory's names.
+fn needs_original(record: &Record<'_>) -> bool {
+    record.state.intersects(State::LISTING_LIVE | State::UNLISTABLE)
+}
+
+fn send(call: &Call<'_>, known: &Known, names: &Names<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
+    let mut reply = Directory::new(bytes as usize);
+    let mut held = Vec::new();
+    let mut name = Vec::new();
+    let device = known.record.attr().map(|attr| (attr.dev_major, attr.dev_minor)).unwrap_or_default();
+    for number in offset as u32 as usize..names.len() {
+        let Some(named) = names.get(number, &mut name) else { break };
+        let (ino, next) = (call.view.ino(device, named.ino), MARK << 32 | (number as u64 + 1));
+        let entry = if with_attributes { entry(call, known, &name) } else { None };
+        held.extend(entry.as_ref().and_then(|entry| entry.node));
+        let fits = if with_attributes {
+            reply.name_plus(ino, next, named.d_type, &name, entry.as_ref())
+        } else {
+            reply.name(ino, next, named.d_type, &name)
+        };
+        if !fits {
+            release(call, held.pop_if(|_| entry.is_some()).as_slice());
+            break;
+        }
+    }
+    if call.reply.data(reply.as_bytes()).is_err() {
+        release(call, &held);
+    }
+    Flow::Answered
+}
+
+/// What the session knows of a name already; anything more would make a storm of look-ups of a
+/// listing. Counts as a look-up.
+fn entry(call: &Call<'_>, directory: &Known, name: &[u8]) -> Option<Entry> {
+    if matches!(name, b"." | b"..") {
+        return None;
+    }
+    let path = directory.path.join(name)?;
+    let (state, answer) = look(call.view, &path);
+    match answer {
+        Answer::Attr(attr) if call.view.standing(&path, state) == Standing::Snapshot => {
+            call.view.entry(&path, &attr, FOREVER)
+        }
+        _ => None,
+    }
+}
+
+fn read_hidden(call: &Call<'_>, ino: u64, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
+    let mut reply = Directory::new(bytes as usize);
+    for (number, name) in [b".".as_slice(), b".."].into_iter().enumerate().skip(usize::try_from(offset).unwrap_or(2)) {
+        let next = number as u64 + 1;
+        if with_attributes {
+            reply.name_plus(ino, next, d_type::DIR, name, None);
+        } else {
+            reply.name(ino, next, d_type::DIR, name);
+        }
+    }
+    answered(call.reply.data(reply.as_bytes()))
+}
+
+fn release(call: &Call<'_>, held: &[NodeId]) {
+    for node in held {
+        call.view.release(*node, 1);
+    }
+}

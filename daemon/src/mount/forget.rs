@@ -1,0 +1,96 @@
+//! Forgetting what nobody uses, so that the table does not grow with every path that was looked at.
+//!
+//! The node says what it knows nothing of any more. The kernel may still refer to that path's record;
+//! then it is told to forget too, and the record's place is used again once it has.
+
+use std::collections::{HashSet, VecDeque};
+
+use headwater_abi::{Kind, Path};
+
+use super::Mount;
+use super::notifier::Notice;
+use crate::table::Table;
+
+/// Paths that wait for the kernel; where it holds on to more, the oldest keep their records.
+const WAITING_MAX: usize = 1 << 14;
+/// Paths that are tried again when another one is to be forgotten: as the kernel forgets in the order in
+/// which it was told, the oldest are the likeliest.
+const TRIES: usize = 4;
+
+/// Records that were made for nothing but a number, before the oldest are forgotten.
+const NUMBERED_MAX: usize = 1 << 14;
+
+/// Paths that only the kernel still knows.
+#[derive(Debug, Default)]
+pub(crate) struct Forgetting {
+    waiting: HashSet<Path>,
+    /// All that wait, and some that wait no more.
+    order: VecDeque<Path>,
+    /// Paths whose record was made for nothing but a number.
+    numbered: VecDeque<Path>,
+}
+
+impl Mount {
+    /// The node knows nothing of `path` any more.
+    pub(crate) fn forget(&mut self, table: &mut Table, path: Path) {
+        if self.reclaim(table, &path) {
+            return;
+        }
+        self.tell_kernel(&path);
+        if self.forgetting.waiting.insert(path.clone()) {
+            self.forgetting.order.push_back(path);
+        }
+        for _ in 0..TRIES {
+            let Some(oldest) = self.forgetting.order.pop_front() else { break };
+            if !self.forgetting.waiting.contains(&oldest) {
+                continue;
+            }
+            if self.reclaim(table, &oldest) || self.forgetting.order.len() >= WAITING_MAX {
+                self.forgetting.waiting.remove(&oldest);
+            } else {
+                self.forgetting.order.push_back(oldest);
+            }
+        }
+        tracing::trace!(waiting = self.forgetting.order.len(), "forgetting");
+    }
+
+    /// Makes a record for `path` if there is none, so that it has a number; false if there is no room.
+    pub(crate) fn number(&mut self, table: &mut Table, path: Path) -> bool {
+        if self.view().node_of(&path).is_some() {
+            return true;
+        }
+        if self.forgetting.numbered.len() >= NUMBERED_MAX
+            && let Some(oldest) = self.forgetting.numbered.pop_front()
+            && self.is_only_number(&oldest)
+        {
+            self.forget(table, oldest);
+        }
+        let is_there = table.record(&path);
+        self.forgetting.numbered.push_back(path);
+        is_there
+    }
+
+    fn is_only_number(&self, path: &Path) -> bool {
+        let record = self.view().table(|reader| reader.find(path.as_bytes()));
+        record.is_some_and(|record| record.kind == Kind::Unknown && record.state.is_empty())
+    }
+
+    /// The node knows something of `path` again, so its record stays.
+    pub(crate) fn remember(&mut self, path: &Path) {
+        self.forgetting.waiting.remove(path);
+    }
+
+    /// Takes a record out of the table, while nobody looks into it; false if the kernel refers to it.
+    fn reclaim(&self, table: &mut Table, path: &Path) -> bool {
+        let _alone = self.view().reclaiming();
+        table.reclaim(path)
+    }
+
+    fn tell_kernel(&self, path: &Path) {
+        let view = self.view();
+        let directory = path.parent().and_then(|parent| view.node_of(&parent));
+        if let (Some(node), Some(directory)) = (view.node_of(path), directory) {
+            view.notices.send(Notice::Forget(node, directory, path.name().into()));
+        }
+    }
+}

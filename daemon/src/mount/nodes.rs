@@ -1,0 +1,156 @@
+//! Names, attributes and links of nodes.
+
+use headwater_abi::attr::mode;
+use headwater_abi::hash;
+use headwater_abi::table::{Record, State};
+use headwater_abi::{Attr, Kind, Path, Want};
+use headwater_fuse::reply::FOREVER;
+use headwater_fuse::{Entry, NodeId};
+use rustix::io::Errno;
+
+use super::view::{Call, Flow, Known, Standing, View, answered};
+
+/// Names of more bytes fail as they do in the original.
+const NAME_BYTES_MAX: usize = 255;
+
+/// LOOKUP.
+pub(super) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
+    let view = call.view;
+    let Some(parent) = view.known(call.request.node) else { return call.fail(Errno::STALE) };
+    let Some(path) = parent.path.join(name) else { return call.fail(Errno::NAMETOOLONG) };
+    if view.is_hidden(&parent.path) {
+        return absent(call);
+    }
+    let (state, child) = look(view, &path);
+    match view.standing(&path, state) {
+        Standing::Hidden => return entry(call, &path, &hidden_attr(&path)),
+        Standing::Original => return call.original(&path),
+        Standing::Snapshot if name.len() > NAME_BYTES_MAX => return call.original(&path),
+        Standing::Snapshot => {}
+    }
+    match child {
+        Answer::Attr(attr) => return entry(call, &path, &attr),
+        Answer::Absent => return absent(call),
+        Answer::Error(errno) => return call.fail(errno),
+        Answer::Unknown => {}
+    }
+    // Of a name that the session does not know yet only its directory can tell.
+    if parent.record.state.intersects(State::LIVE | State::TREE_LIVE | State::LISTING_LIVE) {
+        return call.original(&path);
+    }
+    if parent.record.names().and_then(|names| names.find(name)) == Some(None) {
+        return absent(call);
+    }
+    call.want(&path, Want::ATTR)
+}
+
+/// GETATTR, and STATX if `with_birth`.
+pub(super) fn getattr(call: &Call<'_>, with_birth: bool) -> Flow {
+    let reply = |attr: &Attr| {
+        if with_birth { call.reply.statx(attr, FOREVER) } else { call.reply.attr(attr, FOREVER) }
+    };
+    let known = match of_snapshot(call) {
+        Ok(known) => known,
+        Err(Other::Hidden(path)) => return answered(reply(&hidden_attr(&path))),
+        Err(Other::Flow(flow)) => return flow,
+    };
+    match answer(call.view, &known.path, &known.record) {
+        Answer::Attr(attr) => answered(reply(&call.view.shown(&attr))),
+        Answer::Absent => call.fail(Errno::NOENT),
+        Answer::Error(errno) => call.fail(errno),
+        Answer::Unknown => call.want(&known.path, Want::ATTR),
+    }
+}
+
+/// READLINK.
+pub(super) fn readlink(call: &Call<'_>) -> Flow {
+    let known = match of_snapshot(call) {
+        Ok(known) => known,
+        Err(Other::Hidden(_)) => return call.fail(Errno::INVAL),
+        Err(Other::Flow(flow)) => return flow,
+    };
+    match (known.record.kind, known.record.aux()) {
+        (Kind::Link, Some(target)) => answered(call.reply.data(&call.view.shown_target(&known.path, &target))),
+        (Kind::Link | Kind::Unknown, _) => call.want(&known.path, Want::ATTR),
+        _ => call.fail(Errno::INVAL),
+    }
+}
+
+/// Why a node is not served from the snapshot.
+pub(super) enum Other {
+    /// It is an empty directory at this path.
+    Hidden(Path),
+    /// The original has served it, or there is no such node.
+    Flow(Flow),
+}
+
+/// The request's node, if the snapshot serves it; otherwise it has been served.
+pub(super) fn of_snapshot(call: &Call<'_>) -> Result<Known, Other> {
+    let view = call.view;
+    let Some(known) = view.known(call.request.node) else {
+        // The root's record is made when it is first needed.
+        let is_root = call.request.node == NodeId::ROOT;
+        return Err(Other::Flow(if is_root { call.want_record(&view.root) } else { call.fail(Errno::STALE) }));
+    };
+    match view.standing(&known.path, known.record.state) {
+        Standing::Hidden => Err(Other::Hidden(known.path)),
+        Standing::Original => Err(Other::Flow(call.original(&known.path))),
+        Standing::Snapshot if call.attempt.must_use_original => Err(Other::Flow(call.original(&known.path))),
+        Standing::Snapshot => Ok(known),
+    }
+}
+
+/// What the table says of a path.
+pub(super) enum Answer {
+    /// The original's attributes; those of a link have the size of its target as it is shown.
+    Attr(Attr),
+    /// There is no such name.
+    Absent,
+    /// The original answers with this error.
+    Error(Errno),
+    /// Not enough.
+    Unknown,
+}
+
+/// What the table says of a path at one moment: its record's bits, and the answer in it.
+pub(super) fn look(view: &View, path: &Path) -> (State, Answer) {
+    view.table(|reader| match reader.find(path.as_bytes()) {
+        Some(record) => (record.state, answer(view, path, &record)),
+        None => (State::empty(), Answer::Unknown),
+    })
+}
+
+/// What `record` says of `path`.
+pub(super) fn answer(view: &View, path: &Path, record: &Record<'_>) -> Answer {
+    match record.kind {
+        Kind::Absent => Answer::Absent,
+        Kind::Error => Answer::Error(Errno::from_raw_os_error(i32::from(record.errno))),
+        _ => match record.attr() {
+            Some(attr) if record.kind == Kind::Link && view.keeps_links_inside => {
+                let target = record.aux().unwrap_or_default();
+                Answer::Attr(Attr { size: view.shown_target(path, &target).len() as u64, ..attr })
+            }
+            Some(attr) => Answer::Attr(attr),
+            None => Answer::Unknown,
+        },
+    }
+}
+
+/// The attributes of a directory that is shown empty.
+pub(super) fn hidden_attr(path: &Path) -> Attr {
+    let ino = hash::bytes(path.as_bytes()) | 1 << 63;
+    Attr { mode: mode::DIR | 0o555, nlink: 2, ino, blksize: 4096, ..Attr::default() }
+}
+
+fn entry(call: &Call<'_>, path: &Path, attr: &Attr) -> Flow {
+    match call.view.entry(path, attr, FOREVER) {
+        Some(entry) => call.answer_entry(&entry),
+        None => call.want_record(path),
+    }
+}
+
+/// The name is absent for as long as the session lasts, unless the job makes it.
+fn absent(call: &Call<'_>) -> Flow {
+    let entry = Entry { node: None, attr: Attr::default(), entry_ttl: FOREVER, attr_ttl: FOREVER };
+    call.answer_entry(&entry)
+}

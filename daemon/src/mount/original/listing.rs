@@ -1,0 +1,60 @@
+//! The names of a directory whose original is used.
+//!
+//! There are no handles, so an offset is the original's own (`d_off`), at which any descriptor of the
+//! directory can go on, also after names have come and gone. What began with the snapshot's listing
+//! goes on with it: its offsets are marked, and never the original's.
+
+use std::mem::MaybeUninit;
+
+use headwater_abi::{Kind, Path};
+use headwater_fuse::Directory;
+use rustix::fs::{FileType, OFlags, RawDir, SeekFrom, seek};
+use rustix::io::Errno;
+
+use super::super::view::{Call, Flow, answered};
+use super::{Target, as_either};
+
+/// Bytes of directory entries that one call reads.
+const READ_BYTES: usize = 32 << 10;
+
+/// READDIR and READDIRPLUS. The attributes of the names are not read for it: they could not be
+/// believed for longer than the listing takes.
+pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: bool) -> Result<Flow, Errno> {
+    let target = Target::directory(call.view, call.request.node, path)?;
+    if target.attr.kind() != Kind::Dir {
+        return Err(Errno::NOTDIR);
+    }
+    let directory = as_either(call, || target.open(OFlags::RDONLY | OFlags::DIRECTORY))?;
+    if offset != 0 {
+        seek(&directory, SeekFrom::Start(offset))?;
+    }
+    let device = (target.attr.dev_major, target.attr.dev_minor);
+    let mut reply = Directory::new(bytes as usize);
+    let mut buffer = vec![MaybeUninit::uninit(); READ_BYTES.min(bytes as usize).max(READ_BYTES / 8)];
+    let mut entries = RawDir::new(&directory, &mut buffer);
+    while let Some(entry) = entries.next() {
+        let entry = match entry {
+            // What came before the error is shown; the error comes again with what follows.
+            Err(_) if !reply.as_bytes().is_empty() => break,
+            result => result?,
+        };
+        let (ino, next, name) = (call.view.ino(device, entry.ino()), entry.next_entry_cookie(), entry.file_name());
+        let fits = if plus {
+            reply.name_plus(ino, next, d_type(entry.file_type()), name.to_bytes(), None)
+        } else {
+            reply.name(ino, next, d_type(entry.file_type()), name.to_bytes())
+        };
+        if !fits {
+            break;
+        }
+    }
+    Ok(answered(call.reply.data(reply.as_bytes())))
+}
+
+fn d_type(file_type: FileType) -> u8 {
+    match file_type {
+        FileType::Unknown => headwater_abi::listing::d_type::UNKNOWN,
+        // `DT_*` is the file type of the mode, shifted.
+        known => (known.as_raw_mode() >> 12) as u8,
+    }
+}

@@ -1,0 +1,316 @@
+//! Serving from the original: what is outside of the scope, what the job changes, and what the node
+//! could not get. Errors are the original's own.
+
+mod files;
+mod journal;
+mod listing;
+mod places;
+mod target;
+
+use std::cell::RefCell;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use headwater_abi::table::State;
+use headwater_abi::{Attr, Kind, Path};
+use headwater_fuse::init::Opening;
+use headwater_fuse::reply::{FOREVER, open_flag};
+use headwater_fuse::{Entry, Operation};
+use rustix::fs::{Mode, OFlags, SeekFrom, readlinkat};
+use rustix::io::{Errno, pread};
+
+pub(super) use self::files::Writer;
+pub(crate) use self::places::{Identity, Originals, lent_to};
+pub(super) use self::target::Target;
+use super::caller::as_caller;
+use super::view::{Call, Flow, View, answered};
+
+/// How long attributes that come with a name are believed, at least: for the rest of the system call,
+/// which would ask for them again to check permissions. The name is looked up again by the next one.
+const LOOKED_UP_TTL: Duration = Duration::from_millis(1);
+
+/// The largest extended attribute, and the longest list of them, as in linux/limits.h.
+const XATTR_BYTES_MAX: u32 = 64 << 10;
+
+/// Serves a reading request about `path`; for LOOKUP, `path` is the name that is looked up.
+pub(super) fn serve(call: &Call<'_>, path: &Path) -> Flow {
+    let result = match call.request.operation {
+        Operation::Lookup { name } => lookup(call, path, name),
+        Operation::Getattr { .. } => getattr(call, path, false),
+        Operation::Statx { .. } => getattr(call, path, true),
+        Operation::Readlink => readlink(call, path),
+        Operation::Open { flags } => open(call, path, flags),
+        Operation::Read { offset, bytes, .. } => read(call, path, offset, bytes),
+        Operation::Lseek { offset, whence, .. } => seek(call, path, offset, whence),
+        Operation::Opendir { .. } => opendir(call),
+        Operation::Readdir { offset, bytes, .. } => listing::read(call, path, offset, bytes, false),
+        Operation::Readdirplus { offset, bytes, .. } => listing::read(call, path, offset, bytes, true),
+        Operation::Getxattr { name, bytes } => getxattr(call, path, name, bytes),
+        Operation::Listxattr { bytes } => listxattr(call, path, bytes),
+        _ => return call.unsupported(),
+    };
+    result.unwrap_or_else(|errno| call.fail(errno))
+}
+
+/// Serves a reading request about a node of which the table knows nothing, if it is such a one.
+pub(super) fn serve_unrecorded(call: &Call<'_>) -> Option<Flow> {
+    let path = call.view.originals.unrecorded(call.request.node)?;
+    match call.request.operation {
+        Operation::Lookup { name } => {
+            Some(path.join(name).map_or_else(|| call.fail(Errno::NAMETOOLONG), |path| call.original(&path)))
+        }
+        Operation::Getattr { .. }
+        | Operation::Statx { .. }
+        | Operation::Readlink
+        | Operation::Read { .. }
+        | Operation::Lseek { .. }
+        | Operation::Readdir { .. }
+        | Operation::Readdirplus { .. } => Some(call.original(&path)),
+        Operation::Open { flags } if flags & OFlags::ACCMODE.bits() == OFlags::RDONLY.bits() => {
+            Some(call.original(&path))
+        }
+        Operation::Opendir { .. } => Some(call.original(&path)),
+        _ => None,
+    }
+}
+
+/// The request's node as the original has it.
+pub(super) fn target_of(call: &Call<'_>, path: &Path) -> Result<Target, Errno> {
+    Target::of(call.view, call.request.node, path)
+}
+
+/// A name's node and attributes, which count as a look-up; or what the request has to wait for.
+pub(super) fn entry(call: &Call<'_>, path: &Path, target: &Target) -> Result<Entry, Flow> {
+    let entry = try_entry(call, path, target, !may_want_record(call)).map_err(|path| call.want_record(&path))?;
+    if !call.may_ask() && entry.node.is_some_and(|node| call.view.originals.unrecorded(node).is_some()) {
+        call.view.originals.note_full_table();
+    }
+    Ok(entry)
+}
+
+/// As [`entry`], for what has just been made: it can't be made a second time.
+pub(super) fn made_entry(call: &Call<'_>, path: &Path, target: &Target) -> Result<Entry, Errno> {
+    try_entry(call, path, target, true).map_err(|_| Errno::NFILE)
+}
+
+fn try_entry(call: &Call<'_>, path: &Path, target: &Target, is_last: bool) -> Result<Entry, Path> {
+    let view = call.view;
+    let node = view.originals.claim(view, path, &target.attr, is_last)?;
+    view.originals.files.confirm(node, Identity::of(&target.attr));
+    let ttl = call.original_ttl(path);
+    Ok(Entry { node: Some(node), attr: shown(view, path, target), entry_ttl: ttl, attr_ttl: ttl.max(LOOKED_UP_TTL) })
+}
+
+/// False if a request that lacks a record has to do without.
+pub(super) fn may_want_record(call: &Call<'_>) -> bool {
+    call.may_ask() && (call.attempt.rounds == 0 || !call.view.originals.lacks_records())
+}
+
+/// Attributes as the mount shows them: a link has the size of its target as it is shown.
+pub(super) fn shown(view: &View, path: &Path, target: &Target) -> Attr {
+    let mut attr = view.shown(&target.attr);
+    if view.keeps_links_inside
+        && attr.kind() == Kind::Link
+        && let Ok(link) = readlinkat(&target.fd, b"".as_slice(), Vec::new())
+    {
+        attr.size = view.shown_target(path, link.as_bytes()).len() as u64;
+    }
+    attr
+}
+
+/// A descriptor to read the original from.
+pub(super) fn reader(call: &Call<'_>, path: &Path) -> Result<Arc<OwnedFd>, Errno> {
+    let node = call.request.node;
+    if let Some(fd) = call.view.originals.files.reader(node) {
+        return Ok(fd);
+    }
+    let target = match target_of(call, path) {
+        Err(errno) => return replaced(call, path).and_then(|(_, identity)| copy(call, path, identity)).ok_or(errno),
+        Ok(target) => target,
+    };
+    // Opening anything else could wait, or be noticed.
+    match target.attr.kind() {
+        Kind::File => {}
+        Kind::Dir => return Err(Errno::ISDIR),
+        _ => return Err(Errno::INVAL),
+    }
+    let fd = as_either(call, || target.open(OFlags::RDONLY))?;
+    let fd = call.view.originals.files.keep_reader(node, Identity::of(&target.attr), fd);
+    call.view.notices.wake();
+    Ok(fd)
+}
+
+/// The snapshot's attributes of the request's node, if the job has replaced or removed what was at
+/// `path`. The node is of use to who has it open.
+fn replaced(call: &Call<'_>, path: &Path) -> Option<(Attr, Identity)> {
+    let view = call.view;
+    let is_snapshot = view.is_writable && view.originals.path_of(call.request.node).is_none();
+    if !is_snapshot || !view.is_live(path, false) {
+        return None;
+    }
+    let attr = view.table(|reader| reader.record(call.request.node.0)?.attr())?;
+    Some((attr, Identity::of(&attr)))
+}
+
+/// The store's copy of a file that has been replaced.
+fn copy(call: &Call<'_>, path: &Path, identity: Identity) -> Option<Arc<OwnedFd>> {
+    let (view, node) = (call.view, call.request.node);
+    view.table(|reader| reader.record(node.0).filter(|record| record.state.contains(State::WHOLE)))?;
+    let file =
+        rustix::fs::open(view.contents.path(node, path), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    Some(view.originals.files.keep_reader(node, identity, file))
+}
+
+/// Does `work` as the daemon, and as the caller where the daemon may not: root is nobody on some file
+/// systems. The kernel has checked that the caller may.
+pub(super) fn as_either<T>(call: &Call<'_>, work: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+    match work() {
+        Err(Errno::ACCESS | Errno::PERM) => as_caller(call.request, work),
+        result => result,
+    }
+}
+
+fn lookup(call: &Call<'_>, path: &Path, name: &[u8]) -> Result<Flow, Errno> {
+    let parent = path.parent().ok_or(Errno::INVAL)?;
+    let directory = call.view.path_of(call.request.node).unwrap_or(parent);
+    let found = Target::directory(call.view, call.request.node, &directory);
+    let found = found.and_then(|directory| as_either(call, || directory.child(name)));
+    let target = match found {
+        Err(Errno::NOENT) => return Ok(absent(call, path)),
+        result => result?,
+    };
+    Ok(match entry(call, path, &target) {
+        Ok(entry) => call.answer_entry(&entry),
+        Err(flow) => flow,
+    })
+}
+
+fn absent(call: &Call<'_>, path: &Path) -> Flow {
+    let ttl = call.original_ttl(path);
+    if ttl.is_zero() {
+        return call.fail(Errno::NOENT);
+    }
+    call.answer_entry(&Entry { node: None, attr: Attr::default(), entry_ttl: ttl, attr_ttl: ttl })
+}
+
+fn getattr(call: &Call<'_>, path: &Path, with_birth: bool) -> Result<Flow, Errno> {
+    let (attr, ttl) = match target_of(call, path) {
+        Ok(target) => {
+            call.view.originals.files.confirm(call.request.node, Identity::of(&target.attr));
+            (shown(call.view, path, &target), call.original_ttl(path))
+        }
+        Err(errno) => (call.view.shown(&replaced(call, path).ok_or(errno)?.0), FOREVER),
+    };
+    Ok(answered(if with_birth { call.reply.statx(&attr, ttl) } else { call.reply.attr(&attr, ttl) }))
+}
+
+fn readlink(call: &Call<'_>, path: &Path) -> Result<Flow, Errno> {
+    let target = target_of(call, path)?;
+    if target.attr.kind() != Kind::Link {
+        return Err(Errno::INVAL);
+    }
+    let link = readlinkat(&target.fd, b"".as_slice(), Vec::new())?;
+    Ok(answered(call.reply.data(&call.view.shown_target(path, link.as_bytes()))))
+}
+
+fn open(call: &Call<'_>, path: &Path, flags: u32) -> Result<Flow, Errno> {
+    if call.view.opening == Opening::None {
+        return Ok(call.unsupported());
+    }
+    // What is to be executed only need not be readable.
+    if flags & OFlags::ACCMODE.bits() == OFlags::RDONLY.bits() {
+        match reader(call, path) {
+            Err(Errno::ACCESS | Errno::PERM) | Ok(_) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    // While a node's file passes through, the kernel opens it in no way that uses its own pages.
+    let passes = call.view.table(|reader| reader.record(call.request.node.0).is_some_and(|r| r.passing().1 > 0));
+    let pages = if passes { open_flag::DIRECT_IO } else { open_flag::KEEP_CACHE };
+    Ok(answered(call.reply.open(0, pages | open_flag::NOFLUSH, None)))
+}
+
+fn opendir(call: &Call<'_>) -> Result<Flow, Errno> {
+    if call.view.opening == Opening::None {
+        return Ok(call.unsupported());
+    }
+    Ok(answered(call.reply.open(0, 0, None)))
+}
+
+fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32) -> Result<Flow, Errno> {
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    BUFFER.with_borrow_mut(|buffer| {
+        let bytes = bytes.min(call.view.negotiated.transfer_bytes_max) as usize;
+        if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
+        }
+        let buffer = &mut buffer[..bytes];
+        let filled = match read_full(&*reader(call, path)?, buffer, offset) {
+            Err(Errno::STALE) => {
+                // The server has forgotten what the descriptor stood for; the name may still lead there.
+                call.view.originals.files.close(call.request.node);
+                read_full(&*reader(call, path)?, buffer, offset)?
+            }
+            result => result?,
+        };
+        Ok(answered(call.reply.data(&buffer[..filled])))
+    })
+}
+
+/// Reads until `buffer` is full or the file ends.
+fn read_full(file: &OwnedFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match pread(file, &mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(bytes) => filled += bytes,
+            Err(Errno::INTR) => {}
+            // What came before the error is read; the error comes again with what follows.
+            Err(_) if filled > 0 => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(filled)
+}
+
+fn seek(call: &Call<'_>, path: &Path, offset: u64, whence: u32) -> Result<Flow, Errno> {
+    const SEEK_DATA: u32 = 3;
+    const SEEK_HOLE: u32 = 4;
+    let to = match whence {
+        SEEK_DATA => SeekFrom::Data(offset),
+        SEEK_HOLE => SeekFrom::Hole(offset),
+        _ => return Err(Errno::INVAL),
+    };
+    // Reading uses positions of its own, so the descriptor's is free.
+    let offset = rustix::fs::seek(&*reader(call, path)?, to)?;
+    Ok(answered(call.reply.offset(offset)))
+}
+
+fn getxattr(call: &Call<'_>, path: &Path, name: &[u8], bytes: u32) -> Result<Flow, Errno> {
+    let link = target_of(call, path)?;
+    if bytes == 0 {
+        let size = as_either(call, || rustix::fs::getxattr_query(link.magic_link(), name))?;
+        return Ok(answered(call.reply.xattr_size(size as u32)));
+    }
+    let value = as_either(call, || {
+        let mut value = vec![0; bytes.min(XATTR_BYTES_MAX) as usize];
+        let size = rustix::fs::getxattr(link.magic_link(), name, &mut value[..])?;
+        value.truncate(size);
+        Ok(value)
+    })?;
+    Ok(answered(call.reply.data(&value)))
+}
+
+fn listxattr(call: &Call<'_>, path: &Path, bytes: u32) -> Result<Flow, Errno> {
+    let target = target_of(call, path)?;
+    if bytes == 0 {
+        let size = rustix::fs::listxattr_query(target.magic_link())?;
+        return Ok(answered(call.reply.xattr_size(size as u32)));
+    }
+    let mut names = vec![0; bytes.min(XATTR_BYTES_MAX) as usize];
+    let size = rustix::fs::listxattr(target.magic_link(), &mut names[..])?;
+    Ok(answered(call.reply.data(&names[..size])))
+}

@@ -1,0 +1,430 @@
+//! Which original a node of a writable mount stands for.
+//!
+//! In the snapshot a node is a path. What the job changes it also renames, replaces and removes, while
+//! programs have it open; to them a node is a file, whatever its name. So the node of an original is
+//! found by what identifies the file, and keeps its number under a new name. A name whose own number
+//! is still another file's gets a spare one: the record of a path that nobody can mean. Where the table
+//! has no room for that, it gets a number that is no record's; such a node does not outlive the daemon.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headwater_abi::attr::mode;
+use headwater_abi::{Attr, Path};
+use headwater_fuse::NodeId;
+
+use super::super::view::View;
+use super::files::Files;
+use super::journal::Journal;
+
+/// Spare numbers of one path.
+const SPARES_MAX: u32 = 64;
+/// The bit of numbers that are no record's; records' numbers are below it.
+const UNRECORDED: u64 = 1 << 62;
+
+/// Words that an [`Identity`] packs into.
+pub(super) const WORDS: usize = 4;
+
+/// What tells one file from another, also from one that has got a removed one's inode number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Identity {
+    device: (u32, u32),
+    ino: u64,
+    birth: (i64, u32),
+    file_type: u32,
+}
+
+impl Identity {
+    pub(crate) fn of(attr: &Attr) -> Identity {
+        Identity {
+            device: (attr.dev_major, attr.dev_minor),
+            ino: attr.ino,
+            birth: attr.btime,
+            file_type: attr.mode & mode::TYPE,
+        }
+    }
+
+    pub(super) fn to_words(self) -> [u64; WORDS] {
+        let (major, minor) = self.device;
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        [pair(major, minor), self.ino, self.birth.0 as u64, pair(self.birth.1, self.file_type)]
+    }
+
+    pub(super) fn from_words([device, ino, birth, rest]: [u64; WORDS]) -> Identity {
+        let device = (device as u32, (device >> 32) as u32);
+        Identity { device, ino, birth: (birth as i64, rest as u32), file_type: (rest >> 32) as u32 }
+    }
+
+    fn is_directory(&self) -> bool {
+        self.file_type == mode::DIR
+    }
+}
+
+/// What is known of the originals behind nodes.
+#[derive(Debug)]
+pub(crate) struct Originals {
+    places: Mutex<Places>,
+    /// The table once had no room for a record.
+    lacks_records: AtomicBool,
+    /// Open ones.
+    pub(crate) files: Files,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    by_node: HashMap<NodeId, Place>,
+    by_identity: HashMap<Identity, NodeId>,
+    /// Nodes so far that have no record.
+    unrecorded: u64,
+    journal: Journal,
+}
+
+#[derive(Debug)]
+struct Place {
+    identity: Identity,
+    path: Path,
+    /// Its only hold, once it has lost the name that it was known by.
+    pin: Option<Arc<OwnedFd>>,
+    /// The kernel's references, where no record counts them.
+    lookups: u64,
+    /// A successor would find it in the journal.
+    is_noted: bool,
+}
+
+impl Originals {
+    /// Keeps at most `open_max` originals open.
+    pub(crate) fn new(open_max: usize) -> Originals {
+        Originals { places: Mutex::default(), lacks_records: AtomicBool::new(false), files: Files::new(open_max) }
+    }
+
+    /// Where the original of `node` stands, if that can differ from its record's path.
+    pub(crate) fn path_of(&self, node: NodeId) -> Option<Path> {
+        self.lock().by_node.get(&node).map(|place| place.path.clone())
+    }
+
+    /// Notes in the file `path` what a successor must know, and goes on with what a predecessor noted.
+    pub(crate) fn note_in(&self, view: &View, path: &std::path::Path) -> std::io::Result<()> {
+        let (journal, known) = Journal::open(path)?;
+        let mut places = self.lock();
+        places.journal = journal;
+        for (node, (identity, path)) in known {
+            if view.table(|reader| reader.record(node.0).is_some_and(|record| record.lookups() > 0)) {
+                places.insert(node, identity, &path);
+                places.by_node.entry(node).and_modify(|place| place.is_noted = true);
+            }
+        }
+        Ok(())
+    }
+
+    /// The table has no room for a record.
+    pub(crate) fn note_full_table(&self) {
+        self.lacks_records.store(true, Ordering::Relaxed);
+    }
+
+    /// True once the table had no room for a record: then one question for each is enough.
+    pub(crate) fn lacks_records(&self) -> bool {
+        self.lacks_records.load(Ordering::Relaxed)
+    }
+
+    /// The path of a node that has no record.
+    pub(crate) fn unrecorded(&self, node: NodeId) -> Option<Path> {
+        if node.0 & UNRECORDED == 0 { None } else { self.path_of(node) }
+    }
+
+    /// The node of the original at `path`; counts as a look-up. Otherwise the path of which there has
+    /// to be a record first, unless `is_last`: then there can't be one.
+    pub(crate) fn claim(&self, view: &View, path: &Path, attr: &Attr, is_last: bool) -> Result<NodeId, Path> {
+        let (identity, is_alone) = (Identity::of(attr), attr.nlink == 1);
+        let mut places = self.lock();
+        if let Some(&node) = places.by_identity.get(&identity) {
+            places.found(node, path, is_alone);
+            places.hold(view, node);
+            return Ok(node);
+        }
+        if !view.is_writable {
+            match view.hold(path) {
+                Some(node) => return Ok(node),
+                None if !is_last => return Err(path.clone()),
+                None => {}
+            }
+        }
+        let node = match places.free(view, path, Some(identity)) {
+            Free::Node(node) => {
+                // Whoever has the name's own number is to be known by more than that.
+                places.note(view.node_of(path).filter(|own| *own != node));
+                node
+            }
+            Free::Needs(record) if !is_last => return Err(record),
+            _ => places.unrecorded(),
+        };
+        places.insert(node, identity, path);
+        places.hold(view, node);
+        Ok(node)
+    }
+
+    /// The path of which there has to be a record, so that a new file at `path` will have a node.
+    pub(crate) fn wanted_for(&self, view: &View, path: &Path) -> Option<Path> {
+        match self.lock().free(view, path, None) {
+            Free::Needs(record) => Some(record),
+            _ => None,
+        }
+    }
+
+    /// Says which original `node` stands for, unless that is known.
+    pub(crate) fn settle(&self, node: NodeId, path: &Path, identity: Identity) {
+        let mut places = self.lock();
+        if node != NodeId::ROOT && !places.by_node.contains_key(&node) && !places.by_identity.contains_key(&identity) {
+            places.insert(node, identity, path);
+        }
+    }
+
+    /// What must stand where `node` is, if that is known.
+    pub(crate) fn expected(&self, view: &View, node: NodeId) -> Option<Identity> {
+        if !view.is_writable || node == NodeId::ROOT {
+            return None;
+        }
+        if let Some(place) = self.lock().by_node.get(&node) {
+            return Some(place.identity);
+        }
+        view.table(|reader| reader.record(node.0)?.attr()).map(|attr| Identity::of(&attr))
+    }
+
+    /// The descriptor of an original that has lost its name.
+    pub(crate) fn pinned(&self, node: NodeId) -> Option<Arc<OwnedFd>> {
+        self.lock().by_node.get(&node).and_then(|place| place.pin.clone())
+    }
+
+    /// The node that the kernel has for what stands at `path`, and may go on using without its name.
+    pub(crate) fn used(&self, view: &View, path: &Path, identity: Identity) -> Option<NodeId> {
+        let places = self.lock();
+        if let Some(&node) = places.by_identity.get(&identity) {
+            return Some(node);
+        }
+        let node = view.table(|reader| {
+            let record = reader.find(path.as_bytes())?;
+            (record.lookups() > 0).then(|| NodeId(record.index()))
+        });
+        node.filter(|node| !places.by_node.contains_key(node))
+    }
+
+    /// The original of `node` loses its name at `path`, and is kept by `fd` until the kernel forgets it.
+    pub(crate) fn pin(&self, node: NodeId, path: &Path, identity: Identity, fd: Arc<OwnedFd>) {
+        let mut places = self.lock();
+        if !places.by_node.contains_key(&node) {
+            places.insert(node, identity, path);
+        }
+        if let Some(place) = places.by_node.get_mut(&node)
+            && place.path == *path
+        {
+            place.pin = Some(fd);
+            self.files.retain(node);
+        }
+        places.note([node]);
+    }
+
+    /// What stood at `from`, and with it all below, stands at `to` now; `identity` is what has moved.
+    pub(crate) fn moved(&self, view: &View, identity: Identity, from: &Path, to: &Path) {
+        self.settle_tree(view, from, identity);
+        self.rewrite(|path| moved_path(path, from, to));
+    }
+
+    /// What stood at two paths has changed places, with all that is below.
+    pub(crate) fn exchanged(&self, view: &View, one: (&Path, Identity), other: (&Path, Identity)) {
+        self.settle_tree(view, one.0, one.1);
+        self.settle_tree(view, other.0, other.1);
+        self.rewrite(|path| moved_path(path, one.0, other.0).or_else(|| moved_path(path, other.0, one.0)));
+    }
+
+    fn rewrite(&self, path: impl Fn(&Path) -> Option<Path>) {
+        let mut places = self.lock();
+        let mut changed = Vec::new();
+        for (node, place) in places.by_node.iter_mut().filter(|(_, place)| place.pin.is_none()) {
+            if let Some(path) = path(&place.path) {
+                place.path = path;
+                changed.push(*node);
+            }
+        }
+        places.note(changed);
+    }
+
+    /// Notes what the kernel has of `path` and, if that is a directory, of all below it: so far these
+    /// nodes were what their paths say.
+    fn settle_tree(&self, view: &View, path: &Path, identity: Identity) {
+        if let Some(node) = self.used(view, path, identity) {
+            self.settle(node, path, identity);
+        }
+        if !identity.is_directory() {
+            return;
+        }
+        let below: Vec<(NodeId, Path, Identity)> = view.table(|reader| {
+            let used = reader.records().filter(|record| record.lookups() > 0);
+            let used = used.filter_map(|record| {
+                let path = Path::new(&record.path()?)?;
+                Some((NodeId(record.index()), path, Identity::of(&record.attr()?)))
+            });
+            used.filter(|(_, below, _)| below.is_within(path) && below != path).collect()
+        });
+        for (node, path, identity) in below {
+            self.settle(node, &path, identity);
+        }
+    }
+
+    /// The kernel has forgotten `lookups` references to a node that has no record.
+    pub(crate) fn release(&self, view: &View, node: NodeId, lookups: u64) {
+        if let Some(place) = self.lock().by_node.get_mut(&node) {
+            place.lookups = place.lookups.saturating_sub(lookups);
+        }
+        self.forget(view, node);
+    }
+
+    /// The kernel has forgotten `node`.
+    pub(crate) fn forget(&self, view: &View, node: NodeId) {
+        let mut places = self.lock();
+        // A look-up may have come in between.
+        if places.by_node.get(&node).is_some_and(|place| place.lookups > 0)
+            || view.table(|reader| reader.record(node.0).is_some_and(|record| record.lookups() > 0))
+        {
+            return;
+        }
+        let place = places.by_node.remove(&node);
+        if let Some(place) = &place {
+            if places.by_identity.get(&place.identity) == Some(&node) {
+                places.by_identity.remove(&place.identity);
+            }
+            if place.is_noted {
+                places.log(&[(node, None)]);
+            }
+        }
+        drop(places);
+        drop(place);
+        self.files.close(node);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Places {
+    fn insert(&mut self, node: NodeId, identity: Identity, path: &Path) {
+        self.by_node.insert(node, Place { identity, path: path.clone(), pin: None, lookups: 0, is_noted: false });
+        self.by_identity.insert(identity, node);
+    }
+
+    /// The original of `node` was found at `path`, which is its only name if it `is_alone`.
+    fn found(&mut self, node: NodeId, path: &Path, is_alone: bool) {
+        let Some(place) = self.by_node.get_mut(&node).filter(|place| place.path != *path) else { return };
+        place.path = path.clone();
+        if is_alone || place.is_noted {
+            self.note([node]);
+        }
+    }
+
+    /// Notes where the originals of `nodes` stand.
+    fn note(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
+        let mut entries = Vec::new();
+        for node in nodes.into_iter().filter(|node| node.0 & UNRECORDED == 0) {
+            if let Some(place) = self.by_node.get_mut(&node) {
+                place.is_noted = true;
+                entries.push((node, Some((place.identity, place.path.clone()))));
+            }
+        }
+        self.log(&entries);
+    }
+
+    fn log(&mut self, entries: &[(NodeId, Option<(Identity, Path)>)]) {
+        let noted = self.by_node.iter().filter(|(_, place)| place.is_noted);
+        let all = noted.map(|(node, place)| (*node, Some((place.identity, &place.path))));
+        let entries =
+            entries.iter().map(|(node, place)| (*node, place.as_ref().map(|(identity, path)| (*identity, path))));
+        self.journal.note(entries, || all);
+    }
+
+    fn unrecorded(&mut self) -> NodeId {
+        self.unrecorded += 1;
+        NodeId(UNRECORDED | self.unrecorded)
+    }
+
+    /// Counts a look-up.
+    fn hold(&mut self, view: &View, node: NodeId) {
+        match self.by_node.get_mut(&node).filter(|_| node.0 & UNRECORDED != 0) {
+            Some(place) => place.lookups += 1,
+            None => view.table(|reader| reader.record(node.0).iter().for_each(|record| record.hold(1))),
+        }
+    }
+
+    /// A number that stands for nothing else than what is to be at `path`.
+    fn free(&self, view: &View, path: &Path, identity: Option<Identity>) -> Free {
+        for candidate in (0..SPARES_MAX).map_while(|number| spare(path, number)) {
+            let found = view.table(|reader| {
+                let record = reader.find(candidate.as_bytes())?;
+                // The kernel may have the snapshot's file of this path, which can be another one.
+                let other = record.attr().is_some_and(|attr| Some(Identity::of(&attr)) != identity);
+                Some((NodeId(record.index()), other && record.lookups() > 0))
+            });
+            match found {
+                None => return Free::Needs(candidate),
+                Some((node, is_taken)) if is_taken || self.by_node.contains_key(&node) => {}
+                Some((node, _)) => return Free::Node(node),
+            }
+        }
+        Free::None
+    }
+}
+
+/// What there is to number a path with.
+enum Free {
+    Node(NodeId),
+    /// A record, once there is one of this path.
+    Needs(Path),
+    None,
+}
+
+/// The path whose record lends its number to `path`: the path itself first, then ones that start with
+/// `/..`, which no cleaned walk of the tree gives.
+fn spare(path: &Path, number: u32) -> Option<Path> {
+    if number == 0 {
+        return Some(path.clone());
+    }
+    Path::new(&[format!("/../{number}").as_bytes(), path.as_bytes()].concat())
+}
+
+/// The path that a record stands for: [`spare`] undone.
+pub(crate) fn lent_to(raw: &[u8]) -> &[u8] {
+    let Some(rest) = raw.strip_prefix(b"/../") else { return raw };
+    rest.iter().position(|&byte| byte == b'/').map_or(raw, |slash| &rest[slash..])
+}
+
+fn moved_path(path: &Path, from: &Path, to: &Path) -> Option<Path> {
+    let below = path.is_within(from).then(|| &path.as_bytes()[from.as_bytes().len()..])?;
+    Path::new(&[to.as_bytes(), below].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> Path {
+        Path::new(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn spare_paths_lead_back() {
+        for number in [0, 1, 63] {
+            let spare = spare(&path("/sw/lib/x"), number).unwrap();
+            assert_eq!(lent_to(spare.as_bytes()), b"/sw/lib/x");
+        }
+        assert_ne!(spare(&path("/a"), 1), spare(&path("/a"), 2));
+        assert_eq!(lent_to(b"/.."), b"/..");
+    }
+
+    #[test]
+    fn what_lies_below_moves_too() {
+        let cases = [("/a", Some("/x/y")), ("/a/b", Some("/x/y/b")), ("/ab", None), ("/", None)];
+        for (given, expected) in cases {
+            assert_eq!(moved_path(&path(given), &path("/a"), &path("/x/y")), expected.map(path), "{given}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Originals as descriptors.
+//!
+//! A node's path holds no links, because the kernel has walked it. If one of its components is a link
+//! by now, somebody put it there: it is not followed, so nobody is led to where the daemon may go and
+//! they may not.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use headwater_abi::{Attr, Path};
+use headwater_fuse::NodeId;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, open, openat, openat2, statx};
+use rustix::io::Errno;
+
+use super::super::view::View;
+use super::places::Identity;
+use crate::reader::attr_of;
+
+/// What stands behind a node, itself if it is a link: a descriptor that names it (`O_PATH`), and its
+/// attributes.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) fd: Arc<OwnedFd>,
+    pub(crate) attr: Attr,
+}
+
+impl Target {
+    /// The original of `node`, which stood at `path` when it was last looked up.
+    ///
+    /// # Errors
+    /// ESTALE if something else stands there now; otherwise as the original.
+    pub(crate) fn of(view: &View, node: NodeId, path: &Path) -> Result<Target, Errno> {
+        if let Some(fd) = view.originals.pinned(node) {
+            let attr = attr_at(&fd, b"")?;
+            return Ok(Target { fd, attr });
+        }
+        let target = Target::at(path)?;
+        match view.originals.expected(view, node) {
+            Some(identity) if identity != Identity::of(&target.attr) => Err(Errno::STALE),
+            _ => Ok(target),
+        }
+    }
+
+    /// As [`Target::of`], for what is used as a directory: where an automounter waits for that, it
+    /// mounts.
+    pub(crate) fn directory(view: &View, node: NodeId, path: &Path) -> Result<Target, Errno> {
+        let target = Target::of(view, node, path)?;
+        if target.attr.attributes & StatxAttributes::AUTOMOUNT.bits() == 0 {
+            return Ok(target);
+        }
+        Target::opened(open_path(path, OFlags::DIRECTORY)?)
+    }
+
+    /// What stands at `path`.
+    pub(crate) fn at(path: &Path) -> Result<Target, Errno> {
+        Target::opened(open_path(path, OFlags::empty())?)
+    }
+
+    /// What is open as `fd`.
+    pub(crate) fn opened(fd: OwnedFd) -> Result<Target, Errno> {
+        let attr = attr_at(&fd, b"")?;
+        Ok(Target { fd: Arc::new(fd), attr })
+    }
+
+    /// What is called `name` in this directory.
+    pub(crate) fn child(&self, name: &[u8]) -> Result<Target, Errno> {
+        Target::opened(openat(&self.fd, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
+    /// Opens it for reading or writing. Permissions are checked as for any opening.
+    pub(crate) fn open(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+        open(self.magic_link(), flags | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY, Mode::empty())
+    }
+
+    /// A path that leads to it, whatever became of its names.
+    pub(crate) fn magic_link(&self) -> String {
+        format!("/proc/self/fd/{}", self.fd.as_raw_fd())
+    }
+}
+
+/// The attributes of `name` in `directory`, or of `directory` itself if `name` is empty.
+pub(crate) fn attr_at(directory: impl AsFd, name: &[u8]) -> Result<Attr, Errno> {
+    let place = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
+    statx(directory, name, place | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
+}
+
+fn open_path(path: &Path, more: OFlags) -> Result<OwnedFd, Errno> {
+    static LACKS_OPENAT2: AtomicBool = AtomicBool::new(false);
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC | more;
+    if !LACKS_OPENAT2.load(Ordering::Relaxed) {
+        match openat2(CWD, path.as_bytes(), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Err(Errno::NOSYS) => LACKS_OPENAT2.store(true, Ordering::Relaxed),
+            Err(Errno::LOOP) => return Err(Errno::STALE),
+            result => return result,
+        }
+    }
+    let mut directory = openat(CWD, b"/".as_slice(), flags | OFlags::DIRECTORY, Mode::empty())?;
+    for component in path.components() {
+        directory = openat(&directory, component, flags, Mode::empty())?;
+    }
+    Ok(directory)
+}

@@ -1,0 +1,34 @@
+//! Serving without a node: what the table and the store have, and everything else from the originals.
+
+use std::time::Duration;
+
+use headwater_abi::Want;
+
+use super::view::Wanted;
+use super::{Asked, Mount};
+use crate::supervisor::is_connected;
+use crate::table::Table;
+
+/// How often it is looked whether the file system is still there.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+impl Mount {
+    /// Answers everybody without a node, until the file system is gone.
+    pub(crate) fn serve_originals(&mut self, table: &mut Table) {
+        for (_, parked) in std::mem::take(&mut self.waiting) {
+            self.resume(parked, false);
+        }
+        while is_connected(&self.connection.devices[0]) {
+            let Some(Asked::Wanted(wanted, parked)) = self.next_within(CHECK_INTERVAL) else { continue };
+            let is_known = match &wanted {
+                Wanted::Record(path) => table.record(path),
+                Wanted::Want(path, want) if want.contains(Want::LIVE) => {
+                    table.live(path, want.contains(Want::TREE));
+                    true
+                }
+                Wanted::Want(..) | Wanted::Block(..) | Wanted::Patience => false,
+            };
+            self.resume(parked, is_known);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Which operation is answered how.
+
+use headwater_fuse::Operation;
+use headwater_fuse::init::Opening;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::view::{Call, Flow, answered};
+use super::{change, content, directory, nodes, original};
+
+/// Serves a request, or says what it has to wait for.
+pub(crate) fn serve(call: &Call<'_>) -> Flow {
+    if let Some(flow) = original::serve_unrecorded(call) {
+        return flow;
+    }
+    match call.request.operation {
+        Operation::Lookup { name } => nodes::lookup(call, name),
+        Operation::Getattr { .. } => nodes::getattr(call, false),
+        Operation::Statx { .. } => nodes::getattr(call, true),
+        Operation::Readlink => nodes::readlink(call),
+        Operation::Open { .. } if call.view.opening == Opening::None => call.unsupported(),
+        Operation::Open { flags } if writes(flags) => change::serve(call),
+        Operation::Open { .. } => content::open(call),
+        Operation::Read { offset, bytes, .. } => content::read(call, offset, bytes),
+        Operation::Lseek { offset, whence, .. } => content::seek(call, offset, whence),
+        Operation::Release { handle, .. } => content::release(call, handle),
+        Operation::Opendir { .. } => directory::open(call),
+        Operation::Readdir { offset, bytes, .. } => directory::read(call, offset, bytes, false),
+        Operation::Readdirplus { offset, bytes, .. } => directory::read(call, offset, bytes, true),
+        Operation::Releasedir { .. } => answered(call.reply.ok()),
+        Operation::Statfs => statfs(call),
+        Operation::Getxattr { name, .. } => getxattr(call, name),
+        Operation::Listxattr { .. } => of_original(call),
+        Operation::Forget { lookups } => {
+            call.view.release(call.request.node, lookups);
+            Flow::Answered
+        }
+        Operation::BatchForget(forgets) => {
+            for (node, lookups) in forgets {
+                call.view.release(node, lookups);
+            }
+            Flow::Answered
+        }
+        // An answer to each; the kernel asks no more. Permissions are checked by the kernel, and what
+        // is written is with the original before the write returns.
+        Operation::Access { .. } | Operation::Flush { .. } => call.unsupported(),
+        Operation::Fsync { .. } | Operation::Fsyncdir { .. } if !call.view.is_writable => call.unsupported(),
+        Operation::Destroy => answered(call.reply.ok()),
+        Operation::Interrupt { .. } => Flow::Answered,
+        Operation::Init(_) => call.fail(Errno::IO),
+        Operation::Unknown(_) => call.unsupported(),
+        _ if !call.view.is_writable => call.fail(Errno::ROFS),
+        _ => change::serve(call),
+    }
+}
+
+/// True if an open with these flags may write.
+fn writes(flags: u32) -> bool {
+    let flags = OFlags::from_bits_retain(flags);
+    flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC)
+}
+
+fn statfs(call: &Call<'_>) -> Flow {
+    match call.view.statfs() {
+        Ok(statfs) => answered(call.reply.statfs(statfs)),
+        Err(errno) => call.fail(errno),
+    }
+}
+
+/// Attributes that the kernel and common tools ask of every file are answered here; they belong to the
+/// mount, not to the original.
+fn getxattr(call: &Call<'_>, name: &[u8]) -> Flow {
+    if name.starts_with(b"system.posix_acl_") {
+        return call.fail(Errno::OPNOTSUPP);
+    }
+    if name.starts_with(b"security.") {
+        return call.fail(Errno::NODATA);
+    }
+    of_original(call)
+}
+
+fn of_original(call: &Call<'_>) -> Flow {
+    match call.view.path_of(call.request.node) {
+        Some(path) if call.view.is_hidden(&path) => call.fail(Errno::OPNOTSUPP),
+        Some(path) => call.original(&path),
+        None => call.fail(Errno::STALE),
+    }
+}

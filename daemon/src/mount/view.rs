@@ -1,0 +1,473 @@
+//! What everything that serves the mount shares: the table seen as a tree of nodes, what is served
+//! from where, and the parts of a request's way through the daemon.
+//!
+//! A node's number is the number of its record in the table, so it outlives the daemon that gave it
+//! out. The root is the exception: it is 1, and stands for the record of the mount's root path.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockWriteGuard};
+use std::time::Duration;
+
+use headwater_abi::path::PATH_BYTES_MAX;
+use headwater_abi::table::{Reader, Record, State};
+use headwater_abi::{Attr, Path, Want};
+use headwater_fuse::init::Opening;
+use headwater_fuse::reply::FOREVER;
+use headwater_fuse::{Entry, Negotiated, NodeId, Reply, Request};
+use rustix::fs::StatVfs;
+use rustix::io::Errno;
+
+use super::ahead::Ahead;
+use super::content::Contents;
+use super::counters::{Counters, Tally};
+use super::notifier::Notices;
+use super::original::{self, Originals, lent_to};
+use super::tables::{OlderTable, Own, Tables};
+use crate::config::{ConfigError, MountConfig};
+use crate::process;
+use crate::store::{Blocks, in_scope};
+
+/// Answers of the node after which the original is used. A way of its own can need several: a path's
+/// attributes, a record, content that was evicted meanwhile.
+const ROUNDS_MAX: u8 = 4;
+
+/// How long what an original says in place of a failed fetch is believed.
+const FALLBACK_TTL: Duration = Duration::from_secs(1);
+
+/// A mounted tree.
+pub(crate) struct View {
+    /// Held shared while records are looked at, exclusively while some are reclaimed.
+    tables: RwLock<Tables>,
+    /// The directory that the mount shows.
+    pub(crate) root: Path,
+    scope: Vec<(bool, Path)>,
+    hidden: HashSet<Path>,
+    own_groups: Vec<u32>,
+    own_gid: u32,
+    /// The device whose inode numbers are shown as they are; see [`View::ino`].
+    base_device: OnceLock<(u32, u32)>,
+    statfs: OnceLock<StatVfs>,
+    /// How files are opened.
+    pub(crate) opening: Opening,
+    /// What was agreed on in INIT.
+    pub(crate) negotiated: Negotiated,
+    /// Writing goes to the original; otherwise it is refused.
+    pub(crate) is_writable: bool,
+    /// Absolute link targets within the view are shown as relative ones.
+    pub(crate) keeps_links_inside: bool,
+    /// Open copies.
+    pub(crate) contents: Contents,
+    /// Files of which some blocks are in the store.
+    pub(crate) blocks: Arc<Blocks>,
+    /// Larger files are fetched in blocks.
+    pub(crate) whole_file_bytes_max: u64,
+    /// What is behind the nodes that originals serve.
+    pub(crate) originals: Originals,
+    /// True once everything below some directory has gone live.
+    pub(crate) has_live_trees: AtomicBool,
+    /// What was served.
+    pub(crate) counters: Counters,
+    /// What the kernel is to be told.
+    pub(crate) notices: Notices,
+    /// Files that are likely to be read next.
+    pub(super) ahead: Ahead,
+}
+
+/// What a [`View`] is made of.
+pub(crate) struct Parts {
+    /// The node's table.
+    pub(crate) reader: Reader<'static>,
+    /// Tables of older generations that the kernel may still use nodes of, in order.
+    pub(crate) older: Vec<OlderTable>,
+    /// The mirror's prefix.
+    pub(crate) store: PathBuf,
+    /// Included and excluded directories.
+    pub(crate) scope: Vec<(bool, Path)>,
+    /// Files of which some blocks are in the store.
+    pub(crate) blocks: Arc<Blocks>,
+    /// Larger files are fetched in blocks.
+    pub(crate) whole_file_bytes_max: u64,
+}
+
+/// Who answers for a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The session's snapshot.
+    Snapshot,
+    /// The original: the path is live or outside of the scope.
+    Original,
+    /// Nobody: an empty directory is shown.
+    Hidden,
+}
+
+/// A node as the table has it at one moment. The kernel refers to it, so its record stays.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    /// Its number.
+    pub(crate) node: NodeId,
+    /// Its path.
+    pub(crate) path: Path,
+    /// What the table says of it.
+    pub(crate) record: Record<'static>,
+}
+
+/// One request being served.
+pub(crate) struct Call<'a> {
+    /// The tree.
+    pub(crate) view: &'a View,
+    /// The request.
+    pub(crate) request: &'a Request<'a>,
+    /// Where the answer goes.
+    pub(crate) reply: Reply<'a>,
+    /// How often it was tried.
+    pub(crate) attempt: Attempt,
+    /// What the counters are told of it.
+    pub(crate) tally: Tally,
+    /// What of its path's content it has used that the node wants to know of: all of it, or a block.
+    pub(crate) used: RefCell<Vec<(Path, Option<u32>)>>,
+}
+
+/// Which time a request is served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    /// Answers of the node that it has waited for.
+    pub(crate) rounds: u8,
+    /// The node can't help: the original is to be used.
+    pub(crate) must_use_original: bool,
+    /// Whoever serves must not wait for a file system.
+    pub(crate) at_once: bool,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Flow {
+    /// It is answered, or needs no answer.
+    Answered,
+    /// It is to wait for this, and to be served again then.
+    Ask(Wanted),
+}
+
+/// What a request waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Knowledge of a path.
+    Want(Path, Want),
+    /// One block of a big file.
+    Block(Path, u32),
+    /// A record for a path of which the table says nothing, so that it has a number.
+    Record(Path),
+    /// A thread that may wait for a file system.
+    Patience,
+}
+
+impl View {
+    /// The tree that `config` describes.
+    ///
+    /// # Errors
+    /// A directory is no absolute path.
+    pub(crate) fn new(config: &MountConfig, parts: Parts) -> Result<View, ConfigError> {
+        let clean = |text: &String| Path::new(text.as_bytes()).ok_or_else(|| ConfigError::MountPath(text.clone()));
+        Ok(View {
+            tables: RwLock::new(Tables::new(parts.reader, &parts.older)),
+            root: clean(&config.root)?,
+            scope: parts.scope,
+            hidden: config.hidden.iter().map(clean).collect::<Result<_, _>>()?,
+            own_groups: config.shown_as_own_group.clone(),
+            own_gid: rustix::process::getegid().as_raw(),
+            base_device: OnceLock::new(),
+            statfs: OnceLock::new(),
+            opening: config.opening,
+            negotiated: config.negotiated,
+            is_writable: config.is_writable,
+            keeps_links_inside: config.keeps_links_inside,
+            contents: Contents::new(parts.store, parts.older),
+            blocks: parts.blocks,
+            whole_file_bytes_max: parts.whole_file_bytes_max,
+            originals: Originals::new(process::descriptors_max() / 8),
+            has_live_trees: AtomicBool::new(true),
+            counters: Counters::default(),
+            notices: Notices::default(),
+            ahead: Ahead::default(),
+        })
+    }
+
+    /// Looks into the table. `look` must not wait for anything: whoever reclaims records waits for it.
+    pub(crate) fn table<T>(&self, look: impl FnOnce(&Tables) -> T) -> T {
+        look(&self.tables.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps everybody out of the table, so that records can be reclaimed or another table takes its
+    /// place.
+    pub(crate) fn reclaiming(&self) -> RwLockWriteGuard<'_, Tables> {
+        self.tables.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the table says of a node; `None` if there is no such node (any more).
+    pub(crate) fn known(&self, node: NodeId) -> Option<Known> {
+        if node == NodeId::ROOT {
+            let record = self.table(|reader| reader.find(self.root.as_bytes()))?;
+            return Some(Known { node, path: self.root.clone(), record });
+        }
+        let place = self.originals.path_of(node);
+        self.table(|reader| {
+            let Own { record: own, is_superseded } = reader.own(node.0)?;
+            let path = place.map_or_else(|| Path::new(lent_to(&own.path()?)), Some)?;
+            let newest = reader.find(path.as_bytes()).filter(|_| !is_superseded);
+            Some(Known { node, record: newest.unwrap_or(own), path })
+        })
+    }
+
+    /// The path of a node.
+    pub(crate) fn path_of(&self, node: NodeId) -> Option<Path> {
+        if node == NodeId::ROOT {
+            return Some(self.root.clone());
+        }
+        let place = self.originals.path_of(node);
+        place.or_else(|| self.table(|reader| Path::new(lent_to(&reader.own(node.0)?.record.path()?))))
+    }
+
+    /// The node of a path, if it has a record.
+    pub(crate) fn node_of(&self, path: &Path) -> Option<NodeId> {
+        if *path == self.root {
+            return Some(NodeId::ROOT);
+        }
+        self.table(|reader| reader.find(path.as_bytes()).map(|record| NodeId(record.index())))
+    }
+
+    /// Counts a look-up that the kernel will forget, and gives the path's node; `None` if it has no
+    /// record yet: ask for [`Wanted::Record`].
+    pub(crate) fn hold(&self, path: &Path) -> Option<NodeId> {
+        self.table(|reader| {
+            let record = reader.find(path.as_bytes())?;
+            record.hold(1);
+            Some(NodeId(record.index()))
+        })
+    }
+
+    /// Takes back look-ups that the kernel has forgotten, or never heard of.
+    pub(crate) fn release(&self, node: NodeId, lookups: u64) {
+        if self.originals.unrecorded(node).is_some() {
+            self.originals.release(self, node, lookups);
+        } else if node != NodeId::ROOT
+            && self.table(|reader| reader.own(node.0).map(|own| own.record.release(lookups))) == Some(0)
+        {
+            self.originals.forget(self, node);
+        }
+    }
+
+    /// Who answers for this path, whose record has these bits.
+    pub(crate) fn standing(&self, path: &Path, state: State) -> Standing {
+        self.standing_with(path, state, || self.table(|reader| is_in_tree(reader, path)))
+    }
+
+    /// As [`View::standing`], for who looks into the table already.
+    pub(crate) fn standing_in(&self, reader: &Reader<'_>, path: &Path, state: State) -> Standing {
+        self.standing_with(path, state, || is_in_tree(reader, path))
+    }
+
+    fn standing_with(&self, path: &Path, state: State, is_in_tree: impl FnOnce() -> bool) -> Standing {
+        if self.hidden.contains(path) {
+            Standing::Hidden
+        } else if state.intersects(State::LIVE | State::TREE_LIVE | State::LISTING_LIVE)
+            || !self.in_scope(path)
+            || self.has_live_trees.load(Ordering::Relaxed) && is_in_tree()
+        {
+            Standing::Original
+        } else {
+            Standing::Snapshot
+        }
+    }
+
+    /// True if the original alone tells what `path` is, and with `tree` all that is below it: the job
+    /// changes it, or it is outside of the scope.
+    pub(crate) fn is_live(&self, path: &Path, tree: bool) -> bool {
+        let bits = if tree { State::TREE_LIVE } else { State::LIVE | State::TREE_LIVE };
+        !self.in_scope(path)
+            || self.table(|reader| {
+                reader.find(path.as_bytes()).is_some_and(|record| record.state.intersects(bits))
+                    || self.has_live_trees.load(Ordering::Relaxed) && is_in_tree(reader, path)
+            })
+    }
+
+    /// True if the session answers for the path as far as it knows it.
+    pub(crate) fn in_scope(&self, path: &Path) -> bool {
+        in_scope(&self.scope, path)
+    }
+
+    /// True if an empty directory is shown at this path.
+    pub(crate) fn is_hidden(&self, path: &Path) -> bool {
+        self.hidden.contains(path)
+    }
+
+    /// True for a directory outside of the scope on the way to what is inside: as lasting as the
+    /// session.
+    pub(crate) fn leads_to_scope(&self, path: &Path) -> bool {
+        self.scope.iter().any(|(included, directory)| *included && directory != path && directory.is_within(path))
+    }
+
+    /// An original's attributes as the mount shows them.
+    pub(crate) fn shown(&self, attr: &Attr) -> Attr {
+        let gid = if self.own_groups.contains(&attr.gid) { self.own_gid } else { attr.gid };
+        Attr { gid, ino: self.ino((attr.dev_major, attr.dev_minor), attr.ino), ..*attr }
+    }
+
+    /// The inode number that stands for one of `device`. A mount that is no namespace is one device
+    /// to its users, so where it spans several file systems the numbers of those other than the
+    /// root's are set apart; otherwise a walk of the tree would take two directories for one.
+    pub(crate) fn ino(&self, device: (u32, u32), ino: u64) -> u64 {
+        if !self.keeps_links_inside || self.base_device() == Some(device) {
+            return ino;
+        }
+        ino ^ (u64::from(device.0 & 0xff) << 56 | u64::from(device.1 & 0xff) << 48)
+    }
+
+    fn base_device(&self) -> Option<(u32, u32)> {
+        if let Some(&known) = self.base_device.get() {
+            return Some(known);
+        }
+        let device = if self.in_scope(&self.root) {
+            let attr = self.table(|reader| reader.find(self.root.as_bytes())?.attr())?;
+            (attr.dev_major, attr.dev_minor)
+        } else {
+            let device = rustix::fs::lstat(self.root.as_bytes()).ok()?.st_dev;
+            (rustix::fs::major(device), rustix::fs::minor(device))
+        };
+        Some(*self.base_device.get_or_init(|| device))
+    }
+
+    /// A link's target as the mount shows it; `path` is the link's.
+    pub(crate) fn shown_target<'a>(&self, path: &Path, target: &'a [u8]) -> Cow<'a, [u8]> {
+        let inside = || {
+            let absolute = Path::new(target).filter(|_| self.keeps_links_inside)?;
+            let is_hidden = self.hidden.iter().any(|hidden| absolute.is_within(hidden));
+            if is_hidden || !absolute.is_within(&self.root) {
+                return None;
+            }
+            let depth = |path: &Path| path.components().count();
+            let up = depth(path).checked_sub(depth(&self.root) + 1)?;
+            let mut relative = b"../".repeat(up);
+            let below: Vec<&[u8]> = absolute.components().skip(depth(&self.root)).collect();
+            relative.extend_from_slice(&below.join(&b'/'));
+            if relative.is_empty() {
+                relative.push(b'.');
+            }
+            (relative.len() <= PATH_BYTES_MAX).then_some(relative)
+        };
+        inside().map_or(Cow::Borrowed(target), Cow::Owned)
+    }
+
+    /// What the original's file system says of its size; asked once.
+    pub(crate) fn statfs(&self) -> Result<&StatVfs, Errno> {
+        if let Some(known) = self.statfs.get() {
+            return Ok(known);
+        }
+        let statfs = rustix::fs::statvfs(self.root.as_bytes())?;
+        Ok(self.statfs.get_or_init(|| statfs))
+    }
+
+    /// A name's node and attributes for the kernel; counts as a look-up. `None` if the path has no
+    /// record yet: ask for [`Wanted::Record`].
+    pub(crate) fn entry(&self, path: &Path, attr: &Attr, ttl: Duration) -> Option<Entry> {
+        let node = self.hold(path)?;
+        Some(Entry { node: Some(node), attr: self.shown(attr), entry_ttl: ttl, attr_ttl: ttl })
+    }
+}
+
+/// True if everything below some directory above `path` is live.
+fn is_in_tree(reader: &Reader<'_>, path: &Path) -> bool {
+    let is_tree =
+        |above: Path| reader.find(above.as_bytes()).is_some_and(|record| record.state.contains(State::TREE_LIVE));
+    std::iter::successors(path.parent(), Path::parent).any(is_tree)
+}
+
+impl Call<'_> {
+    /// Uses the original of `path`.
+    pub(crate) fn original(&self, path: &Path) -> Flow {
+        if self.attempt.at_once {
+            return Flow::Ask(Wanted::Patience);
+        }
+        self.tally.original();
+        original::serve(self, path)
+    }
+
+    /// Has the request wait for knowledge of `path`, and uses the original where that can't be had.
+    pub(crate) fn want(&self, path: &Path, want: Want) -> Flow {
+        if self.has_tried_enough() {
+            return self.original(path);
+        }
+        Flow::Ask(Wanted::Want(path.clone(), want | Want::NO_FOLLOW))
+    }
+
+    /// Has the request wait for a block of a large file.
+    pub(crate) fn want_block(&self, path: &Path, block: u32) -> Flow {
+        if self.has_tried_enough() {
+            return self.original(path);
+        }
+        Flow::Ask(Wanted::Block(path.clone(), block))
+    }
+
+    /// False if all that could be waited for has come, or will not.
+    pub(crate) fn may_ask(&self) -> bool {
+        self.attempt.rounds <= ROUNDS_MAX
+    }
+
+    /// Has the request wait until `path` has a record.
+    pub(crate) fn want_record(&self, path: &Path) -> Flow {
+        if !self.may_ask() {
+            return self.fail(Errno::NOMEM);
+        }
+        Flow::Ask(Wanted::Record(path.clone()))
+    }
+
+    /// How long what the original says about `path` may be believed.
+    pub(crate) fn original_ttl(&self, path: &Path) -> Duration {
+        if self.view.leads_to_scope(path) && !self.view.in_scope(path) {
+            return FOREVER;
+        }
+        let state = self.view.table(|reader| reader.find(path.as_bytes()).map(|record| record.state));
+        match self.view.standing(path, state.unwrap_or_default()) {
+            Standing::Snapshot if self.has_tried_enough() => FALLBACK_TTL,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// True if the node can't help, or has not though it said so.
+    pub(crate) fn has_tried_enough(&self) -> bool {
+        self.attempt.must_use_original || self.attempt.rounds >= ROUNDS_MAX
+    }
+
+    /// Answers with a name's node, and takes its look-up back if the kernel did not want it.
+    pub(crate) fn answer_entry(&self, entry: &Entry) -> Flow {
+        if self.reply.entry(entry).is_err()
+            && let Some(node) = entry.node
+        {
+            self.view.release(node, 1);
+        }
+        Flow::Answered
+    }
+
+    /// Answers that this operation is not supported, which the kernel remembers.
+    pub(crate) fn unsupported(&self) -> Flow {
+        answered(self.reply.error(Errno::NOSYS.raw_os_error()))
+    }
+
+    /// Answers with an error number.
+    pub(crate) fn fail(&self, errno: Errno) -> Flow {
+        self.tally.error();
+        answered(self.reply.error(errno.raw_os_error()))
+    }
+}
+
+/// A reply was written. The kernel refuses only what it has stopped waiting for, and a connection
+/// that is gone shows at the next read.
+pub(crate) fn answered(written: std::io::Result<()>) -> Flow {
+    if let Err(error) = written {
+        tracing::debug!(%error, "the kernel took no answer");
+    }
+    Flow::Answered
+}

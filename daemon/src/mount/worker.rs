@@ -1,0 +1,192 @@
+//! The threads that serve, and a request's way from the device to its answer.
+
+use std::cell::RefCell;
+use std::sync::{PoisonError, RwLock};
+use std::time::Instant;
+
+use crossbeam_channel::Receiver;
+use headwater_abi::Path;
+use headwater_fuse::{Device, Operation, Reply, Request};
+use rustix::io::Errno;
+
+use super::counters::Tally;
+use super::serve::serve;
+use super::view::{Attempt, Call, Flow, View, Wanted};
+
+/// A mounted tree and the descriptors of its connection.
+pub(crate) struct Connection {
+    /// The tree.
+    pub(crate) view: View,
+    /// A reply is written to the descriptor that its request was read from.
+    pub(crate) devices: Vec<Device>,
+    /// Held shared while a request is served.
+    pub(crate) gate: RwLock<()>,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    /// As it was read.
+    bytes: Box<[u8]>,
+    /// The kernel's number for it.
+    pub(crate) unique: u64,
+    /// From which descriptor.
+    device: usize,
+    /// How often it was tried.
+    pub(crate) attempt: Attempt,
+    read_at: Instant,
+}
+
+/// Who gets what the table lacks.
+pub(crate) trait Asker {
+    /// Takes a request that waits for `wanted`. It comes back at once if the answer is here, or if
+    /// there can't be one: then its attempt says that the original is to be used.
+    fn ask(&self, wanted: Wanted, parked: Parked) -> Option<Parked>;
+
+    /// The kernel no longer waits for this request. Nothing happens if it is not parked.
+    fn interrupt(&self, unique: u64);
+
+    /// Content was used that the node wants to know of: all of a file's, or a block.
+    fn used(&self, path: Path, block: Option<u32>);
+}
+
+impl Connection {
+    /// Reads and serves requests of one descriptor until the file system is unmounted.
+    pub(crate) fn work(&self, device: usize, asker: &dyn Asker) {
+        let mut buffer = vec![0; Device::request_bytes_max(self.view.negotiated.transfer_bytes_max)];
+        loop {
+            match self.devices[device].read(&mut buffer) {
+                Ok(0) => return,
+                Ok(bytes) => self.take(&buffer[..bytes], device, asker),
+                Err(error) => {
+                    tracing::error!(%error, "a descriptor of the mounted file system can't be read; what is mounted may stop");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Serves what has waited, as it comes, until nothing more can.
+    pub(crate) fn complete(&self, ready: &Receiver<Parked>, asker: &dyn Asker) {
+        for parked in ready {
+            self.serve_parked(parked, asker);
+        }
+    }
+
+    /// Serves a request again.
+    pub(crate) fn serve_parked(&self, mut parked: Parked, asker: &dyn Asker) {
+        loop {
+            let Ok(request) = Request::decode(&parked.bytes) else { return };
+            let Parked { device, attempt, read_at, .. } = parked;
+            let Flow::Ask(wanted) = self.serve(&request, device, attempt, read_at, asker) else { return };
+            match asker.ask(wanted, parked) {
+                Some(again) => parked = again,
+                None => return,
+            }
+        }
+    }
+
+    /// Serves a request again without waiting for anything. It comes back with what it waits for, if
+    /// there is something.
+    pub(crate) fn serve_at_once(&self, parked: Parked, asker: &dyn Asker) -> Option<(Wanted, Parked)> {
+        let request = Request::decode(&parked.bytes).ok()?;
+        if !is_quick(&request.operation) {
+            return Some((Wanted::Patience, parked));
+        }
+        let attempt = Attempt { at_once: true, ..parked.attempt };
+        match self.serve(&request, parked.device, attempt, parked.read_at, asker) {
+            Flow::Answered => None,
+            Flow::Ask(wanted) => Some((wanted, parked)),
+        }
+    }
+
+    /// Tells the kernel that a parked request was interrupted.
+    pub(crate) fn give_up(&self, parked: &Parked) {
+        let reply = Reply { device: &self.devices[parked.device], unique: parked.unique };
+        let _ = reply.error(Errno::INTR.raw_os_error());
+    }
+
+    fn take(&self, bytes: &[u8], device: usize, asker: &dyn Asker) {
+        let read_at = Instant::now();
+        let request = match Request::decode(bytes) {
+            Ok(request) => request,
+            Err(error) => {
+                tracing::warn!(%error, "the kernel sent something unknown");
+                if error.unique != 0 {
+                    let reply = Reply { device: &self.devices[device], unique: error.unique };
+                    let _ = reply.error(Errno::IO.raw_os_error());
+                }
+                return;
+            }
+        };
+        if let Operation::Interrupt { unique } = request.operation {
+            return asker.interrupt(unique);
+        }
+        let attempt = Attempt::default();
+        if let Flow::Ask(wanted) = self.serve(&request, device, attempt, read_at, asker) {
+            let parked = Parked { bytes: bytes.into(), unique: request.unique, device, attempt, read_at };
+            if let Some(again) = asker.ask(wanted, parked) {
+                self.serve_parked(again, asker);
+            }
+        }
+    }
+
+    fn serve(
+        &self,
+        request: &Request<'_>,
+        device: usize,
+        attempt: Attempt,
+        read_at: Instant,
+        asker: &dyn Asker,
+    ) -> Flow {
+        let _serving = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let reply = Reply { device: &self.devices[device], unique: request.unique };
+        let call =
+            Call { view: &self.view, request, reply, attempt, tally: Tally::default(), used: RefCell::default() };
+        let flow = serve(&call);
+        tracing::trace!(node = request.node.0, pid = request.pid, operation = ?request.operation, ?flow, "served");
+        for (path, block) in call.used.take() {
+            asker.used(path, block);
+        }
+        if flow == Flow::Answered {
+            self.view.counters.count(device, &request.operation, attempt, &call.tally, read_at.elapsed());
+        }
+        flow
+    }
+}
+
+/// True for what needs no more than the table and the store, as long as the snapshot serves it.
+fn is_quick(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Read { bytes, .. } => *bytes <= QUICK_BYTES_MAX,
+        Operation::Lookup { .. }
+        | Operation::Getattr { .. }
+        | Operation::Statx { .. }
+        | Operation::Readlink
+        | Operation::Open { .. }
+        | Operation::Readdir { .. }
+        | Operation::Readdirplus { .. } => true,
+        _ => false,
+    }
+}
+
+/// The largest read that is quick.
+const QUICK_BYTES_MAX: u32 = 128 << 10;
+
+/// Starts a thread that may outlive the daemon's end: it waits for the kernel.
+pub(crate) fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name(name.into()).stack_size(STACK_BYTES).spawn(work).map(drop)
+}
+
+/// Ample for serving a request; the default is what a program might need.
+const STACK_BYTES: usize = 256 << 10;
+
+/// What a request that has come back from `asker` is tried with.
+impl Parked {
+    /// It waited for this answer; `is_known` if the node could help.
+    pub(crate) fn answered(mut self, is_known: bool) -> Parked {
+        self.attempt.rounds = self.attempt.rounds.saturating_add(1);
+        self.attempt.must_use_original |= !is_known;
+        self
+    }
+}

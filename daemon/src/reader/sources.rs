@@ -1,0 +1,90 @@
+//! Open files of the shared file system that are read in blocks, so that each is opened once.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headwater_abi::Path;
+
+/// The most files that stay open.
+const SOURCES_MAX: usize = 32;
+
+/// A file that is open, or is being opened by the thread that holds the lock.
+type Source = Arc<Mutex<Option<Arc<File>>>>;
+
+/// A bounded set of open files, the one that was used last at the end.
+#[derive(Debug, Default)]
+pub(super) struct Sources(Mutex<VecDeque<(Path, Source)>>);
+
+impl Sources {
+    /// The open file of this path. One thread opens it by `open` while others wait.
+    pub(super) fn get<E>(&self, path: &Path, open: impl FnOnce() -> Result<File, E>) -> Result<Arc<File>, E> {
+        let source = self.source(path);
+        let mut file = lock(&source);
+        if let Some(file) = &*file {
+            return Ok(Arc::clone(file));
+        }
+        Ok(Arc::clone(file.insert(Arc::new(open()?))))
+    }
+
+    /// Closes what is open of this path: it is another file by now.
+    pub(super) fn forget(&self, path: &Path) {
+        lock(&self.0).retain(|(of, _)| of != path);
+    }
+
+    /// Closes all that is open.
+    pub(super) fn forget_all(&self) {
+        lock(&self.0).clear();
+    }
+
+    fn source(&self, path: &Path) -> Source {
+        let mut all = lock(&self.0);
+        let known = all.iter().position(|(of, _)| of == path).and_then(|at| all.remove(at));
+        if known.is_none() && all.len() == SOURCES_MAX {
+            all.pop_front();
+        }
+        let (path, source) = known.unwrap_or_else(|| (path.clone(), Source::default()));
+        all.push_back((path, Arc::clone(&source)));
+        source
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn a_file_is_opened_once_while_it_is_used() {
+        let (sources, opened) = (Sources::default(), std::cell::Cell::new(0));
+        let get = |n: usize| {
+            let open = || {
+                opened.set(opened.get() + 1);
+                tempfile::tempfile()
+            };
+            sources.get(&Path::new(format!("/{n}").as_bytes()).unwrap(), open).unwrap()
+        };
+        let first = get(0);
+        for number in 1..SOURCES_MAX + 5 {
+            get(number);
+            assert!(Arc::ptr_eq(&get(0), &first));
+        }
+        assert_eq!((opened.replace(0), lock(&sources.0).len()), (SOURCES_MAX + 5, SOURCES_MAX));
+        get(1);
+        get(SOURCES_MAX);
+        sources.forget(&Path::new(b"/0").unwrap());
+        get(0);
+        assert_eq!(opened.get(), 2, "the first of all was closed for others, and the last was not");
+    }
+
+    #[test]
+    fn who_fails_to_open_leaves_it_to_the_next() {
+        let (sources, path) = (Sources::default(), Path::new(b"/f").unwrap());
+        assert!(sources.get(&path, || Err::<File, _>(io::Error::from(io::ErrorKind::NotFound))).is_err());
+        assert!(sources.get(&path, tempfile::tempfile).is_ok());
+    }
+}

@@ -1,0 +1,278 @@
+//! What a predecessor left in the node's directory, and what the node knows from it.
+//!
+//! The table is the memory: a fact that it holds was published, so it stays true; what was on its way
+//! is asked for again. Content counts if the table says that all of it is there and the store has it;
+//! parts of files are taken back.
+
+use std::io;
+use std::time::Instant;
+
+use headwater_abi::listing::{Builder, Name};
+use headwater_abi::table::{Named, Record, State};
+use headwater_abi::wire::{Fact, FileHead};
+use headwater_abi::{Kind, Listing, Path};
+use headwater_proto::{Input, Memory, Node, Rank};
+
+use crate::config::Config;
+use crate::event_loop::{DaemonError, failed};
+use crate::layout::NodeDir;
+use crate::session::create_counters;
+use crate::store::Store;
+use crate::table::Table;
+
+/// Residency and what it implies.
+const RESIDENT: State = State::LOADABLE.union(State::WHOLE);
+/// What a file's head says of its format.
+const FORMAT: State = State::NATIVE_OBJECT.union(State::EXECUTABLE).union(State::SCRIPT);
+
+/// What a daemon starts with: a node and a store, and the table of a predecessor, if it has one and is
+/// to go on from it.
+pub(crate) fn begin(config: &Config, scope: &[(bool, Path)]) -> Result<(Node, Store, Option<Table>), DaemonError> {
+    let dir = config.dir();
+    let mut node = Node::new(config.node(scope.to_vec()), config.session.0 as u64 ^ u64::from(config.rank));
+    if config.recover
+        && let Some(predecessor) = Predecessor::find(config, scope)?
+    {
+        predecessor.remind(&mut node);
+        node.restore_generation(dir.generation());
+        if let Some(rank) = config.topology().parent(Rank(config.rank)) {
+            // It was there, and will not be waited for as long as at the first start.
+            node.handle(0, Input::PeerDown { rank });
+        }
+        return Ok((node, predecessor.store, Some(predecessor.table)));
+    }
+    let store = Store::create(&dir, scope.to_vec()).map_err(failed("create the store in", dir.path()))?;
+    create_counters(&dir.counters()).map_err(failed("create", &dir.counters()))?;
+    Ok((node, store, None))
+}
+
+/// A predecessor's table and store.
+struct Predecessor {
+    table: Table,
+    store: Store,
+}
+
+impl Predecessor {
+    /// What stands in the node's directory; `None` if the predecessor ended before it served.
+    ///
+    /// # Errors
+    /// There is something, but this daemon can't go on with it.
+    fn find(config: &Config, scope: &[(bool, Path)]) -> Result<Option<Predecessor>, DaemonError> {
+        let dir = config.dir();
+        // The link is made when the table is complete.
+        if !dir.table_link().exists() {
+            clean(&dir).map_err(failed("clean", dir.path()))?;
+            return Ok(None);
+        }
+        let mut table = Table::attach(&dir.table(), config.geometry()).map_err(failed("go on with", &dir.table()))?;
+        let reader = table.reader();
+        let is_whole = |path: &Path, ino: u64| {
+            let record = reader.find(path.as_bytes());
+            record.is_some_and(|record| record.state.contains(RESIDENT) && record.store_ino() == ino)
+        };
+        let store = Store::adopt(&dir, scope.to_vec(), is_whole).map_err(failed("go on with", dir.path()))?;
+        let gone = |record: &Record<'_>| {
+            let path = path_of(record)?;
+            let is_here = record.state.contains(RESIDENT) && store.has(&path);
+            (record.state.intersects(RESIDENT) && !is_here).then_some(path)
+        };
+        let gone: Vec<Path> = reader.records().filter_map(|record| gone(&record)).collect();
+        gone.iter().for_each(|path| table.evicted(path));
+        remove_socket(&dir).map_err(failed("clean", dir.path()))?;
+        Ok(Some(Predecessor { table, store }))
+    }
+
+    /// Tells a new node what was known.
+    fn remind(&self, node: &mut Node) {
+        let started = Instant::now();
+        let reader = self.table.reader();
+        let known = |record: Record<'static>| path_of(&record).map(|path| (path, record));
+        let all: Vec<(Path, Record<'_>)> = reader.records().filter_map(known).collect();
+        let facts = all.iter().filter_map(|(path, record)| Some((path, Memory::Fact(fact(record)?))));
+        let contents = all.iter().filter_map(|(path, record)| Some((path, Memory::Content(head(record)?))));
+        let live = all.iter().filter(|(_, record)| record.state.intersects(State::LIVE | State::TREE_LIVE));
+        let live = live.map(|(path, record)| (path, Memory::Live { tree: record.state.contains(State::TREE_LIVE) }));
+        for (path, memory) in facts.chain(contents).chain(live) {
+            node.restore(path, memory);
+        }
+        tracing::info!(records = all.len(), took = ?started.elapsed(), "went on with a predecessor's knowledge");
+    }
+}
+
+/// Removes what a predecessor left that never served.
+fn clean(dir: &NodeDir) -> io::Result<()> {
+    remove_socket(dir)?;
+    ignore_absent(std::fs::remove_file(dir.counters()))?;
+    ignore_absent(std::fs::remove_dir_all(dir.generation_dir()))
+}
+
+fn remove_socket(dir: &NodeDir) -> io::Result<()> {
+    ignore_absent(std::fs::remove_file(dir.socket()))
+}
+
+fn ignore_absent(result: io::Result<()>) -> io::Result<()> {
+    result.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+fn path_of(record: &Record<'_>) -> Option<Path> {
+    Path::new(&record.path()?)
+}
+
+/// The fact that a record holds, if it holds one.
+fn fact(record: &Record<'_>) -> Option<Fact> {
+    Some(match record.kind {
+        Kind::Unknown => return None,
+        Kind::Absent => Fact::Absent,
+        Kind::Error => Fact::Error(record.errno),
+        Kind::Link => Fact::Link(record.attr()?, record.aux()?.into()),
+        Kind::Dir if record.state.contains(State::LISTED) => Fact::Listing(record.attr()?, listing(record)?),
+        Kind::Dir if record.state.contains(State::UNLISTABLE) => Fact::Unlistable(record.attr()?),
+        Kind::Dir | Kind::File | Kind::Other => Fact::Attr(record.attr()?),
+    })
+}
+
+fn listing(record: &Record<'_>) -> Option<Listing> {
+    let (names, mut name) = (record.names()?, Vec::new());
+    let mut listing = Builder::default();
+    for number in 0..names.len() {
+        let Named { ino, d_type } = names.get(number, &mut name)?;
+        listing.push(Name { ino, d_type, name: &name }).then_some(())?;
+    }
+    Some(listing.finish())
+}
+
+/// The head of a file whose content is all in the store.
+fn head(record: &Record<'_>) -> Option<FileHead> {
+    if record.kind != Kind::File || !record.state.contains(RESIDENT) {
+        return None;
+    }
+    let attr = record.attr()?;
+    let range = (attr.size > 0).then_some((0, attr.size));
+    let format = (record.state & FORMAT).bits();
+    Some(FileHead { attr, format, ranges: range.into_iter().collect(), whole: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headwater_abi::attr::mode;
+    use headwater_abi::table::Header;
+    use headwater_abi::wire::Aspect;
+    use headwater_abi::{Attr, Want};
+    use headwater_proto::{ClientId, Output, Reply};
+
+    use crate::config::TableGeometry;
+
+    const CONTENT: &[u8] = b"0123456789";
+
+    fn path(name: &str) -> Path {
+        Path::new(name.as_bytes()).unwrap()
+    }
+
+    fn attr() -> Attr {
+        Attr { mode: mode::FILE | 0o644, ino: 7, nlink: 1, size: CONTENT.len() as u64, ..Attr::default() }
+    }
+
+    fn content(store: &mut Store, table: &mut Table, name: &str, whole: bool) {
+        let (path, bytes) = (path(name), if whole { 10 } else { 4 });
+        let head = FileHead { attr: attr(), format: 0, ranges: [(0, bytes)].into(), whole };
+        store.incoming(&path).create(&head).unwrap();
+        store.write(&path, None, &CONTENT[..bytes as usize], 0).unwrap();
+        let ino = store.complete(&path, &head).unwrap();
+        table.content(&path, if whole { Aspect::Whole } else { Aspect::Loadable }, &head, ino);
+    }
+
+    /// A node's directory as a killed daemon leaves it.
+    fn left_behind(config: &Config, scope: &[(bool, Path)]) {
+        let dir = config.dir();
+        let mut store = Store::create(&dir, scope.to_vec()).unwrap();
+        create_counters(&dir.counters()).unwrap();
+        let header = Header {
+            generation: 1,
+            scope: Vec::new(),
+            store: Vec::new(),
+            socket: Vec::new(),
+            counters: Vec::new(),
+            store_dev: (0, 0),
+        };
+        let mut table = Table::create(&dir.table(), config.geometry(), &header).unwrap();
+        for name in ["/sw/whole", "/sw/gone"] {
+            content(&mut store, &mut table, name, true);
+        }
+        content(&mut store, &mut table, "/sw/part", false);
+        table.fact(&path("/sw"), &Fact::Unlistable(Attr { mode: mode::DIR | 0o711, ..attr() }));
+        table.fact(&path("/sw/none"), &Fact::Absent);
+        table.live(&path("/sw/live"), false);
+        assert!(table.record(&path("/sw/unknown")));
+        std::fs::remove_file(dir.root().join("sw/gone")).unwrap();
+        std::fs::write(dir.root().join("sw/stray"), "x").unwrap();
+        std::fs::write(dir.incoming().join("3"), "half").unwrap();
+        std::fs::write(dir.socket(), "").unwrap();
+        dir.publish().unwrap();
+    }
+
+    fn config(directory: &std::path::Path) -> Config {
+        Config {
+            rank: 0,
+            ranks: 1,
+            node_dir: directory.join("n0"),
+            scope: vec![(true, "/sw".into())],
+            table: Some(TableGeometry { slot_count: 64, ino_slot_count: 64, heap_bytes: 64 << 10 }),
+            ..crate::config::tests::config()
+        }
+    }
+
+    #[test]
+    fn facts_and_whole_files_are_taken_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = config(directory.path());
+        let scope = config.scope_paths().unwrap();
+        left_behind(&config, &scope);
+        let predecessor = Predecessor::find(&config, &scope).unwrap().expect("it had served");
+        let dir = config.dir();
+        let mirrored = std::fs::read_dir(dir.root().join("sw")).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(mirrored.collect::<Vec<_>>(), ["whole"]);
+        assert_eq!((std::fs::read_dir(dir.incoming()).unwrap().count(), dir.socket().exists()), (0, false));
+        assert_eq!(predecessor.store.bytes(), 4096);
+        let reader = predecessor.table.reader();
+        for (name, state) in [
+            ("/sw/whole", RESIDENT | State::ATTR),
+            ("/sw/gone", State::ATTR),
+            ("/sw/part", State::ATTR),
+            ("/sw/live", State::LIVE),
+        ] {
+            assert_eq!(reader.find(name.as_bytes()).unwrap().state, state, "{name}");
+        }
+
+        let mut node = Node::new(config.node(scope), 0);
+        predecessor.remind(&mut node);
+        assert_eq!((node.stats().store_files, node.stats().store_bytes), (1, 10));
+        for (client, name) in (0..).map(ClientId).zip(["/sw/whole", "/sw/none", "/sw/live"]) {
+            node.handle(0, Input::Request { client, path: path(name), want: Want::WHOLE });
+            assert_eq!(node.poll_output(), Some(Output::Reply { client, reply: Reply::Done }), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_never_served_is_cleaned_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = config(directory.path());
+        let scope = config.scope_paths().unwrap();
+        let dir = config.dir();
+        left_behind(&config, &scope);
+        std::fs::remove_file(dir.table_link()).unwrap();
+        assert!(Predecessor::find(&config, &scope).unwrap().is_none());
+        assert!(!dir.generation_dir().exists() && !dir.socket().exists());
+    }
+
+    #[test]
+    fn a_table_of_other_sizes_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = config(directory.path());
+        let scope = config.scope_paths().unwrap();
+        left_behind(&config, &scope);
+        config.table = None;
+        assert!(Predecessor::find(&config, &scope).is_err());
+        assert!(config.dir().table().exists());
+    }
+}

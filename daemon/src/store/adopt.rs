@@ -1,0 +1,54 @@
+//! Taking over the store of a predecessor.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+
+use headwater_abi::Path;
+
+use super::Store;
+use crate::layout::NodeDir;
+
+impl Store {
+    /// The store that stands in `dir`, with those of its files that `keeps` names by their path and
+    /// inode number; the others, and whatever was arriving, go. Who has one of them open keeps it.
+    pub(crate) fn adopt(
+        dir: &NodeDir,
+        scope: Vec<(bool, Path)>,
+        keeps: impl Fn(&Path, u64) -> bool,
+    ) -> io::Result<Store> {
+        match fs::remove_dir_all(dir.incoming()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut store = Store::create(dir, scope)?;
+        let mut counted = HashSet::new();
+        let mut directories = vec![dir.root()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(&directory)? {
+                let entry = entry?;
+                let (kind, file) = (entry.file_type()?, entry.path());
+                if kind.is_dir() {
+                    directories.push(file);
+                    continue;
+                }
+                if !kind.is_file() {
+                    continue;
+                }
+                let metadata = entry.metadata()?;
+                let original = file
+                    .strip_prefix(&store.prefix)
+                    .ok()
+                    .and_then(|below| Path::new(&[b"/", below.as_os_str().as_bytes()].concat()));
+                if !original.is_some_and(|path| keeps(&path, metadata.ino())) {
+                    fs::remove_file(&file)?;
+                } else if counted.insert(metadata.ino()) {
+                    store.bytes += metadata.blocks() * 512;
+                }
+            }
+        }
+        Ok(store)
+    }
+}

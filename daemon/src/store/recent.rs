@@ -1,0 +1,177 @@
+//! What was written last, for whoever sends it on: small files' bytes, and open files.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::File;
+use std::hash::Hash;
+use std::io;
+use std::rc::Rc;
+
+use headwater_abi::Path;
+
+/// Bytes of small files that are kept.
+const BYTES_MAX: usize = 1 << 20;
+/// Pieces of large files that are kept.
+const PIECES_MAX: usize = 8;
+/// Files that are kept open.
+const OPEN_MAX: usize = 16;
+
+/// The contents of small files that were completed last.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    by_path: HashMap<Path, Vec<u8>>,
+    order: VecDeque<Path>,
+    bytes: usize,
+}
+
+impl Recent {
+    pub(super) fn insert(&mut self, path: &Path, bytes: Vec<u8>) {
+        self.bytes += bytes.len();
+        if let Some(before) = self.by_path.insert(path.clone(), bytes) {
+            self.bytes -= before.len();
+        } else {
+            self.order.push_back(path.clone());
+        }
+        while self.bytes > BYTES_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.remove(&oldest);
+        }
+    }
+
+    pub(super) fn get(&self, path: &Path) -> Option<&[u8]> {
+        self.by_path.get(path).map(Vec::as_slice)
+    }
+
+    /// The path's content is not in the store any more.
+    pub(super) fn remove(&mut self, path: &Path) {
+        if let Some(bytes) = self.by_path.remove(path) {
+            self.bytes -= bytes.len();
+        }
+    }
+}
+
+/// The pieces of large files that arrived last, each in memory that the next one uses again.
+#[derive(Debug, Default)]
+pub(super) struct Pieces(VecDeque<Piece>);
+
+#[derive(Debug)]
+struct Piece {
+    path: Path,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Pieces {
+    pub(super) fn insert(&mut self, path: &Path, offset: u64, bytes: &[u8]) {
+        let oldest = if self.0.len() == PIECES_MAX { self.0.pop_front() } else { None };
+        let mut memory = oldest.map(|oldest| oldest.bytes).unwrap_or_default();
+        memory.clear();
+        memory.extend_from_slice(bytes);
+        self.0.push_back(Piece { path: path.clone(), offset, bytes: memory });
+    }
+
+    /// Fills `bytes` from one piece; false if none holds all of them.
+    pub(super) fn read(&self, path: &Path, offset: u64, bytes: &mut [u8]) -> bool {
+        let mut part = |piece: &Piece| {
+            let at = offset.checked_sub(piece.offset).filter(|_| piece.path == *path)?;
+            let part = piece.bytes.get(usize::try_from(at).ok()?..)?.get(..bytes.len())?;
+            bytes.copy_from_slice(part);
+            Some(())
+        };
+        self.0.iter().rev().find_map(&mut part).is_some()
+    }
+
+    /// Content of this path has gone.
+    pub(super) fn remove(&mut self, path: &Path) {
+        self.0.retain(|piece| piece.path != *path);
+    }
+}
+
+/// A few files that stay open from one use to the next, the one that was used last at the end.
+#[derive(Debug)]
+pub(super) struct OpenFiles<K>(VecDeque<(K, Rc<File>)>);
+
+impl<K> Default for OpenFiles<K> {
+    fn default() -> Self {
+        OpenFiles(VecDeque::new())
+    }
+}
+
+impl<K: Eq + Hash> OpenFiles<K> {
+    /// The open file of this key, opened by `open` if need be.
+    pub(super) fn get(&mut self, key: K, open: impl FnOnce() -> io::Result<File>) -> io::Result<Rc<File>> {
+        let known = self.0.iter().position(|(of, _)| *of == key).and_then(|at| self.0.remove(at));
+        let (key, file) = match known {
+            Some(known) => known,
+            None => (key, Rc::new(open()?)),
+        };
+        if self.0.len() == OPEN_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((key, Rc::clone(&file)));
+        Ok(file)
+    }
+
+    /// Closes the file of this key.
+    pub(super) fn close(&mut self, key: &K) {
+        self.0.retain(|(of, _)| of != key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_bytes_go() {
+        let (mut recent, path) = (Recent::default(), |n: usize| Path::new(format!("/{n}").as_bytes()).unwrap());
+        for number in 0..100 {
+            recent.insert(&path(number), vec![number as u8; BYTES_MAX / 10]);
+        }
+        assert!(recent.get(&path(89)).is_none() && recent.get(&path(91)).is_some_and(|bytes| bytes[0] == 91));
+        assert!(recent.bytes <= BYTES_MAX && recent.by_path.len() == recent.order.len());
+        recent.insert(&path(95), vec![1]);
+        assert_eq!(recent.get(&path(95)), Some(&[1][..]));
+        recent.remove(&path(95));
+        assert_eq!(recent.get(&path(95)), None);
+        let held: usize = recent.by_path.values().map(Vec::len).sum();
+        assert_eq!(recent.bytes, held);
+    }
+
+    #[test]
+    fn a_piece_answers_for_what_lies_within_it() {
+        let (mut pieces, path) = (Pieces::default(), |n: usize| Path::new(format!("/{n}").as_bytes()).unwrap());
+        let read = |pieces: &Pieces, n, offset, bytes: usize| {
+            let mut buffer = vec![0; bytes];
+            pieces.read(&path(n), offset, &mut buffer).then_some(buffer)
+        };
+        (0..PIECES_MAX + 1).for_each(|n| pieces.insert(&path(n), 100, &[n as u8; 50]));
+        assert_eq!((read(&pieces, 0, 100, 50), read(&pieces, 9, 100, 50)), (None, None));
+        assert_eq!(read(&pieces, 3, 120, 30), Some(vec![3; 30]));
+        for (offset, bytes) in [(99, 10), (120, 31), (150, 1), (u64::MAX, 1)] {
+            assert_eq!(read(&pieces, 3, offset, bytes), None, "{offset}");
+        }
+        pieces.remove(&path(3));
+        assert!(read(&pieces, 3, 100, 1).is_none() && read(&pieces, 4, 100, 1).is_some());
+    }
+
+    #[test]
+    fn files_in_use_stay_open() {
+        let (mut files, mut opened) = (OpenFiles::default(), 0);
+        let mut get = |files: &mut OpenFiles<usize>, key| {
+            let file = files.get(key, || {
+                opened += 1;
+                tempfile::tempfile()
+            });
+            drop(file.unwrap());
+            opened
+        };
+        get(&mut files, 0);
+        for key in 1..OPEN_MAX * 2 {
+            let before = get(&mut files, key);
+            assert_eq!(get(&mut files, 0), before, "{key}");
+        }
+        files.close(&0);
+        assert_eq!(get(&mut files, 0), OPEN_MAX * 2 + 1);
+    }
+}

@@ -1,0 +1,66 @@
+//! Small files, which come about in the mirror at once.
+
+use std::fs::{File, Metadata, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+
+use headwater_abi::{Attr, Path};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::{MODE_KEPT, Store, finish, times};
+
+impl Store {
+    /// Makes a complete copy of `bytes` in the mirror, with its original's mode and times. Nobody looks
+    /// into it before the table says that it is there.
+    pub(super) fn place_small(&mut self, path: &Path, bytes: Vec<u8>, attr: &Attr) -> io::Result<Metadata> {
+        let parent = self.parent(path)?;
+        let wanted = attr.mode & MODE_KEPT | 0o400;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = match rustix::fs::openat(&*parent, path.name(), flags, Mode::from(wanted)) {
+            Ok(file) => File::from(file),
+            Err(Errno::EXIST) => return self.replace_small(path, bytes, attr),
+            Err(error) => return Err(error.into()),
+        };
+        let result = file.write_all(&bytes).and_then(|()| {
+            rustix::fs::futimens(&file, &times(attr))?;
+            let metadata = file.metadata()?;
+            if metadata.mode() & 0o7777 != wanted {
+                file.set_permissions(Permissions::from_mode(wanted))?;
+            }
+            Ok(metadata)
+        });
+        match result {
+            Ok(_) => self.keep(path, bytes),
+            Err(_) => drop(std::fs::remove_file(self.copy_of(path))),
+        }
+        result
+    }
+
+    /// The same where a copy stands: one that was evicted is replaced, the holes of another are filled.
+    fn replace_small(&mut self, path: &Path, bytes: Vec<u8>, attr: &Attr) -> io::Result<Metadata> {
+        let copy = self.copy_of(path);
+        let is_hidden = self.hidden.contains(path);
+        let file = if is_hidden {
+            let (_, beside) = self.beside();
+            std::fs::write(&beside, &bytes)?;
+            self.put(path, &beside)?;
+            File::open(&copy)?
+        } else {
+            std::fs::set_permissions(&copy, Permissions::from_mode(0o600))?;
+            let file = File::options().write(true).open(&copy)?;
+            self.bytes = self.bytes.saturating_sub(file.metadata()?.blocks() * 512);
+            file.write_all_at(&bytes, 0)?;
+            file
+        };
+        finish(&file, attr)?;
+        self.keep(path, bytes);
+        file.metadata()
+    }
+
+    fn keep(&mut self, path: &Path, bytes: Vec<u8>) {
+        if self.is_sending {
+            self.recent.insert(path, bytes);
+        }
+    }
+}

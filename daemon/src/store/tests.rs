@@ -1,0 +1,267 @@
+//! What a store holds, and that nothing leaves it unseen.
+
+use super::incoming::SMALL_BYTES_MAX;
+use super::*;
+use headwater_abi::attr::mode;
+use headwater_abi::wire::BLOCK_BYTES;
+use tempfile::TempDir;
+
+fn path(name: &str) -> Path {
+    Path::new(name.as_bytes()).unwrap()
+}
+
+fn store() -> (TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let scope = vec![(true, path("/sw")), (false, path("/sw/home"))];
+    let store = Store::create(&NodeDir::new(dir.path()), scope).unwrap();
+    (dir, store)
+}
+
+fn head(content: &[u8], ranges: &[(u64, u64)]) -> FileHead {
+    let attr = Attr { mode: mode::FILE | 0o4751, size: content.len() as u64, mtime: (1000, 5), ..Attr::default() };
+    let whole = ranges == [(0, attr.size)];
+    FileHead { attr, format: 0, ranges: ranges.into(), whole }
+}
+
+/// Brings the ranges of `content` into the store.
+fn put(store: &mut Store, name: &str, content: &[u8], ranges: &[(u64, u64)]) -> u64 {
+    let (path, head) = (path(name), head(content, ranges));
+    store.incoming(&path).create(&head).unwrap();
+    for &(offset, bytes) in ranges {
+        store.write(&path, None, &content[offset as usize..(offset + bytes) as usize], offset).unwrap();
+    }
+    store.complete(&path, &head).unwrap()
+}
+
+#[test]
+fn the_longest_entry_decides_the_scope() {
+    let scope = [(true, path("/sw")), (false, path("/sw/home")), (true, path("/sw/home/lib"))];
+    for (name, within) in
+        [("/sw", true), ("/sw/x", true), ("/sw/home/x", false), ("/sw/home/lib/x", true), ("/swx", false)]
+    {
+        assert_eq!(in_scope(&scope, &path(name)), within, "{name}");
+    }
+}
+
+#[test]
+fn content_is_there_once_it_is_complete() {
+    for size in [10_000, SMALL_BYTES_MAX as usize, SMALL_BYTES_MAX as usize + 1, 100_000] {
+        let (_dir, mut store) = store();
+        let content: Vec<u8> = (0..size).map(|n| (n / 3) as u8).collect();
+        let (name, head) = (path("/sw/a/f"), head(&content, &[(0, size as u64)]));
+        store.incoming(&name).create(&head).unwrap();
+        store.write(&name, None, &content[..5000], 0).unwrap();
+        let mut part = vec![0; 4000];
+        store.read(&name, None, &mut part, 1000).unwrap();
+        assert!(part == content[1000..5000], "what has arrived can be sent on");
+        assert!(!store.copy_of(&name).exists());
+        store.write(&name, None, &content[5000..], 5000).unwrap();
+        let ino = store.complete(&name, &head).unwrap();
+        let metadata = std::fs::metadata(store.copy_of(&name)).unwrap();
+        assert_eq!((metadata.ino(), metadata.mode() & 0o7777, metadata.mtime()), (ino, 0o751, 1000));
+        assert_eq!(store.bytes(), metadata.blocks() * 512);
+        assert!(std::fs::read(store.copy_of(&name)).unwrap() == content);
+        store.read(&name, None, &mut part, 6000).unwrap();
+        assert!(part == content[6000..10_000], "what is complete, too");
+        assert_eq!(std::fs::read_dir(&store.incoming_dir).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_small_file_with_holes_is_filled_in_place() {
+    let (_dir, mut store) = store();
+    let content = vec![b'x'; 20_000];
+    let ino = put(&mut store, "/sw/x.so", &content, &[(8192, 4096)]);
+    assert_eq!(store.bytes(), 4096);
+    assert_eq!(put(&mut store, "/sw/x.so", &content, &[(0, 20_000)]), ino);
+    let metadata = std::fs::metadata(store.copy_of(&path("/sw/x.so"))).unwrap();
+    assert_eq!((metadata.mode() & 0o7777, metadata.mtime(), store.bytes()), (0o751, 1000, metadata.blocks() * 512));
+    assert!(std::fs::read(store.copy_of(&path("/sw/x.so"))).unwrap() == content);
+}
+
+#[test]
+fn what_is_complete_can_be_sent_while_more_arrives() {
+    for size in [20_000, 60_000] {
+        let (_dir, mut store) = store();
+        let (name, content) = (path("/sw/x.so"), vec![b'x'; size]);
+        put(&mut store, "/sw/x.so", &content, &[(8192, 4096)]);
+        let incoming = store.incoming(&name);
+        let sent = |store: &Store| {
+            let mut bytes = [0; 4096];
+            store.pieces.borrow_mut().remove(&name);
+            store.read(&name, None, &mut bytes, 8192).map(|()| bytes == [b'x'; 4096])
+        };
+        assert!(sent(&store).unwrap(), "before the reader has begun");
+        incoming.create(&head(&content, &[(0, size as u64)])).unwrap();
+        assert!(sent(&store).unwrap(), "before anything has arrived");
+    }
+}
+
+#[test]
+fn blocks_fill_a_sparse_copy_until_it_is_complete() {
+    let (_dir, mut store) = store();
+    let (name, size) = (path("/sw/big"), 2 * BLOCK_BYTES + 10);
+    let head = head(&vec![0; size as usize], &[(0, size)]);
+    let blocks = store.blocks();
+    for (block, bytes) in [(2, 10), (0, 4096), (1, 4096)] {
+        store.incoming_block(&name, block, size).unwrap().create(&head.block(block).unwrap()).unwrap();
+        let offset = u64::from(block) * BLOCK_BYTES;
+        store.write(&name, Some(block), &vec![block as u8 + 1; bytes], offset).unwrap();
+        assert!(matches!(blocks.get(&name, block), Residency::Absent));
+        store.complete_block(&name, block, block == 0).unwrap();
+        let (Residency::Marked(partial) | Residency::Resident(partial)) = blocks.get(&name, block) else {
+            panic!("block {block} is not there");
+        };
+        let mut first = [0; 10];
+        partial.copy().read_exact_at(&mut first, offset).unwrap();
+        assert_eq!(first, [block as u8 + 1; 10]);
+        store.read(&name, Some(block), &mut first, offset).unwrap();
+        assert_eq!(first, [block as u8 + 1; 10]);
+    }
+    assert_eq!(store.bytes(), 3 * 4096);
+    let ino = store.complete(&name, &head).unwrap();
+    let metadata = std::fs::metadata(store.copy_of(&name)).unwrap();
+    assert_eq!((metadata.ino(), metadata.mode() & 0o7777, metadata.len()), (ino, 0o751, size));
+    assert!(matches!(blocks.get(&name, 0), Residency::Absent), "it is a file like others");
+    assert_eq!(store.bytes(), metadata.blocks() * 512);
+}
+
+#[test]
+fn a_sparse_copy_is_not_evicted_while_a_block_is_read() {
+    let (_dir, mut store) = store();
+    let (name, size) = (path("/sw/big"), 2 * BLOCK_BYTES);
+    let blocks = store.blocks();
+    let add = |store: &mut Store, block| {
+        store.incoming_block(&name, block, size).unwrap();
+        store.write(&name, Some(block), &[7; 10], u64::from(block) * BLOCK_BYTES).unwrap();
+        store.complete_block(&name, block, false).unwrap();
+    };
+    add(&mut store, 0);
+    let read = blocks.get(&name, 0);
+    assert_eq!(store.evict(0, &name, || ()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    drop(read);
+    let other = File::open(store.copy_of(&name)).unwrap();
+    assert_eq!(store.evict(0, &name, || ()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    assert!(matches!(blocks.get(&name, 0), Residency::Resident(_)), "it is known again");
+    drop(other);
+    store.evict(0, &name, || ()).unwrap();
+    assert!(matches!(blocks.get(&name, 0), Residency::Absent));
+    add(&mut store, 1);
+    store.tick(store.next_tick().unwrap_or(0));
+    assert!(matches!(blocks.get(&name, 0), Residency::Absent));
+    let Residency::Resident(partial) = blocks.get(&name, 1) else { panic!("the second block is gone") };
+    assert_eq!(partial.copy().metadata().unwrap().ino(), std::fs::metadata(store.copy_of(&name)).unwrap().ino());
+    assert_eq!(store.bytes(), 4096);
+}
+
+#[test]
+fn of_a_block_that_never_came_nothing_stays() {
+    let (_dir, mut store) = store();
+    let name = path("/sw/big");
+    store.incoming_block(&name, 1, 2 * BLOCK_BYTES).unwrap();
+    store.write(&name, Some(1), &[7; 10], BLOCK_BYTES).unwrap();
+    store.discard(&name, Some(1));
+    assert!(!store.copy_of(&name).exists());
+    assert_eq!(store.bytes(), 0);
+}
+
+#[test]
+fn holes_are_filled_in_place_and_a_discard_leaves_what_was_there() {
+    let (_dir, mut store) = store();
+    let (name, content) = ("/sw/x.so", vec![b'x'; 64 << 10]);
+    let ino = put(&mut store, name, &content, &[(0, 4096)]);
+    assert_eq!(store.bytes(), 4096);
+    store.incoming(&path(name)).create(&head(&content, &[(0, 64 << 10)])).unwrap();
+    store.write(&path(name), None, &content[8192..12_288], 8192).unwrap();
+    store.discard(&path(name), None);
+    let metadata = std::fs::metadata(store.copy_of(&path(name))).unwrap();
+    assert_eq!((metadata.mode() & 0o7777, metadata.mtime(), metadata.ino()), (0o751, 1000, ino));
+    assert_eq!(store.bytes(), metadata.blocks() * 512);
+    assert_eq!(put(&mut store, name, &content, &[(0, 64 << 10)]), ino);
+    assert!(std::fs::read(store.copy_of(&path(name))).unwrap() == content);
+    assert_eq!(store.bytes(), 64 << 10);
+}
+
+#[test]
+fn a_discarded_file_is_gone() {
+    let (_dir, mut store) = store();
+    let incoming = store.incoming(&path("/sw/f"));
+    incoming.create(&head(&vec![1; 100_000], &[(0, 100_000)])).unwrap();
+    assert!(incoming.file().unwrap().exists());
+    store.discard(&path("/sw/f"), None);
+    assert!(incoming.is_given_up() && !incoming.file().unwrap().exists());
+    assert!(!store.is_incoming(&path("/sw/f"), None, incoming.number));
+    assert_ne!(store.incoming(&path("/sw/f")).number, incoming.number);
+}
+
+#[test]
+fn eviction_needs_that_nobody_has_the_file() {
+    let (_dir, mut store) = store();
+    put(&mut store, "/sw/f", b"content", &[(0, 7)]);
+    store.hard_link(&path("/sw/g"), &path("/sw/f")).unwrap();
+    let (bytes, file) = (store.bytes(), File::open(store.copy_of(&path("/sw/f"))).unwrap());
+    let mut hidden = 0;
+    let refused = store.evict(0, &path("/sw/f"), || hidden += 1).unwrap_err();
+    assert_eq!((refused.kind(), hidden), (io::ErrorKind::WouldBlock, 0));
+    drop(file);
+    store.evict(0, &path("/sw/f"), || hidden += 1).unwrap();
+    let due = store.next_tick().unwrap();
+    store.tick(due);
+    assert_eq!((hidden, store.bytes()), (1, bytes), "its other name keeps the bytes");
+    store.evict(due, &path("/sw/g"), || hidden += 1).unwrap();
+    store.tick(store.next_tick().unwrap());
+    assert_eq!((hidden, store.bytes(), store.next_tick()), (2, 0, None));
+}
+
+#[test]
+fn who_comes_just_after_an_eviction_finds_the_copy() {
+    let (_dir, mut store) = store();
+    let (f, g) = (path("/sw/f"), path("/sw/g"));
+    put(&mut store, "/sw/f", b"content", &[(0, 7)]);
+    let bytes = store.bytes();
+    store.evict(0, &f, || ()).unwrap();
+    let due = store.next_tick().unwrap();
+    store.tick(due - 1);
+    assert_eq!(std::fs::read(store.copy_of(&f)).unwrap(), b"content");
+
+    put(&mut store, "/sw/f", b"content", &[(0, 7)]);
+    store.tick(due);
+    assert_eq!((std::fs::read(store.copy_of(&f)).unwrap(), store.bytes()), (b"content".to_vec(), bytes));
+
+    put(&mut store, "/sw/g", b"content", &[(0, 7)]);
+    store.evict(due, &f, || ()).unwrap();
+    let ino = store.hard_link(&f, &g).unwrap();
+    store.tick(due * 2);
+    assert_eq!(std::fs::metadata(store.copy_of(&f)).unwrap().ino(), ino);
+    assert_eq!((store.bytes(), std::fs::read_dir(&store.incoming_dir).unwrap().count()), (bytes, 0));
+}
+
+#[test]
+fn links_never_lead_out_of_the_mirror_by_accident() {
+    let (_dir, store) = store();
+    let inside = [store.prefix.as_os_str().as_bytes(), b"/sw/b"].concat();
+    for (link, target, mirrored) in [
+        ("/sw/l", &b"b"[..], Some(&b"b"[..])),
+        ("/sw/d/l", b"../b", Some(b"../b")),
+        ("/sw/l", b"../../etc/passwd", None),
+        ("/sw/l", b"x/../../../b", None),
+        ("/sw/l", b"/sw/b", Some(&inside)),
+        ("/sw/l", b"/sw/home/b", Some(b"/sw/home/b")),
+        ("/sw/l", b"/etc/passwd", Some(b"/etc/passwd")),
+    ] {
+        assert_eq!(store.mirrored_target(&path(link), target).as_deref(), mirrored);
+    }
+}
+
+#[test]
+fn nothing_is_written_through_a_link() {
+    let (dir, mut store) = store();
+    let outside = dir.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    store.symbolic_link(&path("/sw/way"), outside.as_os_str().as_bytes()).unwrap();
+    store.incoming(&path("/sw/way/f")).create(&head(b"x", &[(0, 1)])).unwrap();
+    assert!(store.complete(&path("/sw/way/f"), &head(b"x", &[(0, 1)])).is_err());
+    assert!(store.directory(&path("/sw/way/d"), &Attr::default()).is_err());
+    assert!(store.hard_link(&path("/sw/../../f"), &path("/sw/f")).is_err());
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}

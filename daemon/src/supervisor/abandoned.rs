@@ -1,0 +1,74 @@
+//! Connections that no process serves any more and that still stand: a thread of a killed daemon may
+//! hang in the kernel, where it waits for an answer of its own process, and keeps the connection.
+//! Whoever touches such a mount waits for ever.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+/// True if no process that lives has the connection of what is mounted here open. False if that can't be
+/// told.
+pub(super) fn is_abandoned(mount_point: &Path) -> bool {
+    // What the kernel remembers suffices, so nobody is asked.
+    let status = statx(CWD, mount_point, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
+    let Ok(connection) = status.map(|status| status.stx_dev_minor) else { return false };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_process = |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit());
+    !processes.filter(is_process).any(|process| may_serve(&process, connection))
+}
+
+/// True if a process has the connection open, or if that can't be told of one of Headwater.
+fn may_serve(process: &Path, connection: u32) -> bool {
+    let status = fs::read_to_string(process.join("stat")).unwrap_or_default();
+    if status.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X'])) {
+        return false;
+    }
+    let Ok(descriptors) = fs::read_dir(process.join("fdinfo")) else {
+        return fs::read(process.join("cmdline")).is_ok_and(|line| line.starts_with(b"headwater\0"));
+    };
+    let number = |line: &str| line.strip_prefix("fuse_connection:").and_then(|number| number.trim().parse().ok());
+    let has_it = |text: String| text.lines().filter_map(number).any(|number: u32| number == connection);
+    descriptors.flatten().any(|entry| fs::read_to_string(entry.path()).is_ok_and(has_it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    use headwater_fuse::Device;
+    use headwater_fuse::mount::{Options, mount};
+
+    use crate::supervisor::namespace::{Channel, send_with_descriptors};
+    use crate::supervisor::remove_stale;
+
+    #[test]
+    fn a_mount_that_nobody_serves_is_found_and_can_be_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let mounted = Device::open().and_then(|device| {
+            let options = Options {
+                source: "abandoned".into(),
+                subtype: "headwater-test".into(),
+                is_read_only: true,
+                allows_others: false,
+                read_bytes_max: 4096,
+            };
+            mount(&device, directory.path(), &options).map(|()| device)
+        });
+        let device = match mounted {
+            Ok(device) => device,
+            Err(error) => return println!("skipped: nothing can be mounted: {error}"),
+        };
+        assert!(!is_abandoned(directory.path()), "this process may serve it");
+        // On its way to nobody it is open in no process.
+        let (own, other) = Channel::pair().unwrap();
+        send_with_descriptors(own.as_fd(), b"x", &[device.as_fd()]).unwrap();
+        drop(device);
+        let is_found = is_abandoned(directory.path());
+        remove_stale(directory.path()).unwrap();
+        drop(other);
+        assert!(is_found);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}

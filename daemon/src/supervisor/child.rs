@@ -1,0 +1,138 @@
+//! A daemon as its supervisor sees it.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::FdFlags;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use zeroize::Zeroizing;
+
+use crate::config::Config;
+
+/// How often it is looked whether one that is waited for hangs in the kernel.
+const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The longest line that a daemon says.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// A daemon's process. It is killed when this is dropped, and not waited for.
+#[derive(Debug)]
+pub(super) struct DaemonProcess {
+    child: Child,
+    /// Readable once it has ended.
+    ended: OwnedFd,
+    stdin: ChildStdin,
+    stdout: Option<File>,
+    received: Vec<u8>,
+    started: Instant,
+}
+
+impl DaemonProcess {
+    /// Starts `headwater daemon` from `executable`, with these descriptors under their numbers.
+    pub(super) fn start(executable: &Path, config: &Config, inherited: &[BorrowedFd<'_>]) -> io::Result<DaemonProcess> {
+        let mut command = Command::new(executable);
+        command.arg0("headwater").arg("daemon").current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let line = Zeroizing::new(serde_json::to_vec(config)?);
+        // Nothing else is started meanwhile, so that only the daemon inherits them.
+        inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::empty()))?;
+        let spawned = command.spawn();
+        inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::CLOEXEC))?;
+        let mut child = spawned?;
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (Some(mut stdin), Some(stdout)) = (stdin, stdout) else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        let stdout = File::from(OwnedFd::from(stdout));
+        rustix::io::ioctl_fionbio(&stdout, true)?;
+        let ended = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+        // One that ends before it has read this is noticed by its end.
+        let _ = stdin.write_all(&line).and_then(|()| stdin.write_all(b"\n"));
+        Ok(DaemonProcess { child, ended, stdin, stdout: Some(stdout), received: Vec::new(), started: Instant::now() })
+    }
+
+    /// Its process number.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How long ago it was started.
+    pub(super) fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// True once it has ended, or has been killed and hangs in the kernel: a thread that tells the kernel
+    /// something may wait there for an answer that only a successor gives.
+    pub(super) fn has_died(&self) -> bool {
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        matches!(poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&none)), Ok(1..)) || self.is_zombie()
+    }
+
+    /// See proc_pid_stat(5). The name before the state may hold anything.
+    fn is_zombie(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
+        status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
+    }
+
+    /// How it has ended, if all of it has.
+    pub(super) fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// What becomes readable when it has ended.
+    pub(super) fn ended(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// Its standard output, until that ends.
+    pub(super) fn output(&self) -> Option<BorrowedFd<'_>> {
+        self.stdout.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Says a line to it. One that has died hears nothing.
+    pub(super) fn say(&mut self, line: &str) {
+        let _ = self.stdin.write_all(line.as_bytes()).and_then(|()| self.stdin.write_all(b"\n"));
+    }
+
+    /// The next line that it has said, without its end; `None` if there is none yet, or no more.
+    pub(super) fn line(&mut self) -> Option<String> {
+        loop {
+            if let Some(end) = self.received.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.received.drain(..=end).take(end).collect();
+                return Some(String::from_utf8_lossy(&line).into_owned());
+            }
+            let mut buffer = [0; 4096];
+            match self.stdout.as_mut()?.read(&mut buffer) {
+                Ok(bytes) if bytes > 0 && self.received.len() < LINE_BYTES_MAX => {
+                    self.received.extend_from_slice(&buffer[..bytes]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                _ => self.stdout = None,
+            }
+        }
+    }
+
+    /// Waits until it has died; kills it if it has not after `patience`.
+    pub(super) fn wait(&mut self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        while !self.has_died() {
+            if Instant::now() >= deadline {
+                tracing::warn!(pid = self.id(), "the daemon does not end and is killed");
+                // Nothing else can be done about one that survives this.
+                let _ = self.child.kill();
+                return;
+            }
+            let _ = poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&LOOK_INTERVAL));
+        }
+    }
+}
+
+impl Drop for DaemonProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.try_wait();
+    }
+}

@@ -1,0 +1,269 @@
+//! Which way of opening files is the quicker one on this machine, measured before the mount.
+//!
+//! Without OPEN the kernel asks nothing on an open, and gets pages by READ, once. With passthrough it
+//! asks on every open, and reads the copy itself. A connection has the one or the other. Each is
+//! tried for some milliseconds on a connection of its own, whose mount is attached nowhere, over a
+//! few files that stand for those of a software tree.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use headwater_abi::attr::{Attr, mode};
+use headwater_fuse::init::{Opening, flag, negotiate};
+use headwater_fuse::mount::{Options, mount_detached};
+use headwater_fuse::reply::{FOREVER, open_flag};
+use headwater_fuse::{Device, Entry, NodeId, Operation, Reply, Request};
+use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, openat};
+use rustix::io::{Errno, pread, read, retry_on_intr, write};
+use serde::{Deserialize, Serialize};
+
+/// What programs read of a file of a software tree on average, in bytes: of the thousand files that a
+/// large Python import reads, most have some kilobytes and the libraries some megabytes.
+const FILE_BYTES: usize = 128 << 10;
+/// How often a file is opened in a session: by each of a node's processes, of which there are seldom
+/// fewer.
+const OPENS_EXPECTED: u64 = 16;
+/// The first file's node.
+const NODE_MIN: u64 = NodeId::ROOT.0 + 1;
+/// Files that are tried.
+const FILES: usize = 24;
+/// Both ways together may take no longer; otherwise nothing is known.
+const TIME_MAX: Duration = Duration::from_millis(40);
+
+/// How far the kernel is to read ahead where that may be set, in KiB (its default is 128). Sequential
+/// reading and mapping of a big file are a third faster so, and a large Python import asks for a
+/// quarter less, while it brings in a third more; beyond this only the waste grows.
+pub const READ_AHEAD_KIB: u32 = 512;
+
+/// How files are to be opened, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// The way.
+    pub opening: Opening,
+    /// What opening without OPEN costs here, if it was measured.
+    #[serde(default)]
+    pub no_open: Option<Cost>,
+    /// What passing through costs here, if it was measured.
+    #[serde(default)]
+    pub passthrough: Option<Cost>,
+    /// Why there is no choice, if there is none.
+    #[serde(default)]
+    pub only_way_because: Option<String>,
+}
+
+/// What it takes to open a file of 128 KiB, to read all of it, and to close it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// The first time, in nanoseconds.
+    pub first_ns: u64,
+    /// Again, in nanoseconds.
+    pub again_ns: u64,
+}
+
+/// Chooses how files are to be opened. It takes at most some 50 ms, less than 1 ms where this user
+/// can't pass files through, and leaves nothing behind.
+pub fn choose() -> Choice {
+    let deadline = Instant::now() + TIME_MAX;
+    let cost = |opening| measure(opening, deadline);
+    let costs = cost(Opening::Passthrough).and_then(|passthrough| Ok((passthrough, cost(Opening::None)?)));
+    match costs {
+        Ok((passthrough, no_open)) => {
+            let opening = if passes(no_open, passthrough) { Opening::Passthrough } else { Opening::None };
+            Choice { opening, no_open: Some(no_open), passthrough: Some(passthrough), only_way_because: None }
+        }
+        Err(error) => {
+            let because = Some(format!("files can't be passed through: {error}"));
+            Choice { opening: Opening::None, no_open: None, passthrough: None, only_way_because: because }
+        }
+    }
+}
+
+impl Cost {
+    /// What a file costs in a session, in nanoseconds.
+    pub fn expected(&self) -> u64 {
+        self.first_ns + self.again_ns * (OPENS_EXPECTED - 1)
+    }
+}
+
+/// Whether passing through is worth it. It has to be a third cheaper: with many processes, which are
+/// not tried here, each open waits for the daemon, and a busy machine blurs what is measured.
+fn passes(no_open: Cost, passthrough: Cost) -> bool {
+    passthrough.expected() * 3 < no_open.expected() * 2
+}
+
+/// What one way costs, on a connection of its own.
+fn measure(opening: Opening, deadline: Instant) -> io::Result<Cost> {
+    let device = Device::open()?;
+    let options = Options {
+        source: "headwater-measure".into(),
+        subtype: "headwater".into(),
+        is_read_only: true,
+        allows_others: false,
+        read_bytes_max: 1 << 20,
+    };
+    let root = mount_detached(&device, &options)?;
+    let copies = (0..FILES).map(|_| copy()).collect::<io::Result<Vec<OwnedFd>>>()?;
+    let server = thread::Builder::new().name("measure".into()).spawn(move || serve(&device, opening, &copies))?;
+    let cost = try_files(&root, deadline);
+    // The connection ends with the mount, and so does the thread.
+    drop(root);
+    let served = server.join().unwrap_or_else(|_| Err(io::Error::other("the server of the measurement failed")));
+    // What the server could not do is why its files could not be read; that it loses the last replies
+    // when the mount goes is nothing.
+    cost.map_err(|error| if error.kind() == io::ErrorKind::TimedOut { error } else { served.err().unwrap_or(error) })
+}
+
+/// A file of its own, since all in one place would be in the processor's caches. The copies of a store
+/// are in memory too.
+fn copy() -> io::Result<OwnedFd> {
+    let copy = memfd_create("headwater-measure", MemfdFlags::CLOEXEC)?;
+    retry_on_intr(|| write(&copy, &[1; FILE_BYTES]))?;
+    Ok(copy)
+}
+
+fn try_files(root: &OwnedFd, deadline: Instant) -> io::Result<Cost> {
+    let mut buffer = vec![0; FILE_BYTES];
+    // The median, since a busy machine makes some of them long.
+    let mut pass = || {
+        let mut times = [0; FILES];
+        for (number, time) in times.iter_mut().enumerate() {
+            let start = Instant::now();
+            try_file(root, number, &mut buffer)?;
+            *time = start.elapsed().as_nanos() as u64;
+            if Instant::now() > deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the measurement took too long"));
+            }
+        }
+        times.sort_unstable();
+        Ok(times[FILES / 2])
+    };
+    Ok(Cost { first_ns: pass()?, again_ns: pass()? })
+}
+
+fn try_file(root: &OwnedFd, number: usize, buffer: &mut [u8]) -> io::Result<()> {
+    let file = openat(root, number.to_string(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut done = 0;
+    while done < buffer.len() {
+        match retry_on_intr(|| read(&file, &mut buffer[done..]))? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes => done += bytes,
+        }
+    }
+    Ok(())
+}
+
+/// Serves files named by numbers, with the bytes of these copies, until their mount is gone.
+fn serve(device: &Device, opening: Opening, copies: &[OwnedFd]) -> io::Result<()> {
+    let negotiated = negotiate(device, opening)?;
+    if opening == Opening::Passthrough && !negotiated.has(flag::PASSTHROUGH) {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel can't (it needs Linux 6.9 or later)"));
+    }
+    if opening == Opening::None && negotiated.opening(opening) != opening {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel asks on every open"));
+    }
+    let mut buffer = vec![0; Device::request_bytes_max(negotiated.transfer_bytes_max)];
+    let mut content = vec![0; FILE_BYTES];
+    loop {
+        let bytes = device.read(&mut buffer)?;
+        if bytes == 0 {
+            return Ok(());
+        }
+        let request = Request::decode(&buffer[..bytes]).map_err(io::Error::other)?;
+        let reply = Reply { device, unique: request.unique };
+        let copy = || copies.get(request.node.0.wrapping_sub(NODE_MIN) as usize).ok_or(io::ErrorKind::NotFound);
+        match request.operation {
+            Operation::Open { .. } if opening == Opening::Passthrough => {
+                let backing = device.open_backing(copy()?.as_fd())?;
+                reply.open(u64::from(backing), open_flag::NOFLUSH, Some(backing))?;
+            }
+            Operation::Release { handle, .. } => {
+                device.close_backing(handle as u32)?;
+                reply.ok()?;
+            }
+            Operation::Read { offset, bytes, .. } => {
+                let bytes = content.len().min(bytes as usize);
+                let bytes = pread(copy()?, &mut content[..bytes], offset)?;
+                reply.data(&content[..bytes])?;
+            }
+            operation => answer(request.node, &operation, reply)?,
+        }
+    }
+}
+
+fn answer(node: NodeId, operation: &Operation<'_>, reply: Reply<'_>) -> io::Result<()> {
+    match operation {
+        Operation::Lookup { name } => {
+            let number = str::from_utf8(name).ok().and_then(|name| name.parse::<u64>().ok());
+            let node = number.map(|number| NodeId(NODE_MIN + number));
+            reply.entry(&Entry {
+                node,
+                attr: attr(node.unwrap_or(NodeId::ROOT)),
+                entry_ttl: FOREVER,
+                attr_ttl: FOREVER,
+            })
+        }
+        Operation::Getattr { .. } => reply.attr(&attr(node), FOREVER),
+        Operation::Forget { .. } | Operation::BatchForget(_) | Operation::Interrupt { .. } => Ok(()),
+        _ => reply.error(Errno::NOSYS.raw_os_error()),
+    }
+}
+
+fn attr(node: NodeId) -> Attr {
+    let (mode, size) =
+        if node == NodeId::ROOT { (mode::DIR | 0o700, 0) } else { (mode::FILE | 0o600, FILE_BYTES as u64) };
+    Attr {
+        mode,
+        nlink: 1,
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        ino: node.0,
+        size,
+        blksize: 4096,
+        ..Attr::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_that_costs_less_is_chosen() {
+        let cost = |first_ns, again_ns| Cost { first_ns, again_ns };
+        assert_eq!(cost(300, 10).expected(), 300 + 15 * 10);
+        assert!(!passes(cost(80_000, 10_000), cost(40_000, 25_000)));
+        assert!(!passes(cost(80_000, 10_000), cost(40_000, 9_000)), "a little is not enough");
+        assert!(passes(cost(800_000, 10_000), cost(40_000, 12_000)), "reading the first time costs most");
+    }
+
+    #[test]
+    fn this_machine_is_measured_or_says_why_not() {
+        let choice = choose();
+        let mounts = headwater_fuse::mount::mounted("headwater").unwrap();
+        assert!(mounts.iter().all(|mount| mount.source != "headwater-measure"), "{mounts:?}");
+        match &choice.only_way_because {
+            Some(why) => {
+                println!("skipped: {why}");
+                assert_eq!((choice.opening, choice.no_open), (Opening::None, None));
+            }
+            None => {
+                let (no_open, passthrough) = (choice.no_open.unwrap(), choice.passthrough.unwrap());
+                assert_eq!(choice.opening == Opening::Passthrough, passes(no_open, passthrough), "{choice:?}");
+                assert!(no_open.again_ns > 0 && passthrough.again_ns > 0, "{choice:?}");
+            }
+        }
+        let json = serde_json::to_string(&choice).unwrap();
+        assert_eq!(serde_json::from_str::<Choice>(&json).unwrap(), choice);
+    }
+
+    #[test]
+    fn what_takes_too_long_is_given_up() {
+        let past = Instant::now();
+        let Err(error) = measure(Opening::None, past) else { panic!("it took no time at all") };
+        if !matches!(error.kind(), io::ErrorKind::TimedOut) {
+            println!("skipped: {error}");
+        }
+    }
+}

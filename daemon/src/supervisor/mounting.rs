@@ -1,0 +1,306 @@
+//! Mounting: the connection's descriptors, and what the daemon has to know of them.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use headwater_fuse::init::{Opening, flag, negotiate};
+use headwater_fuse::mount::{self, Options};
+use headwater_fuse::{Device, Negotiated};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use thiserror::Error;
+
+use super::config::{MountVia, NamespaceVia, SupervisorConfig, Via};
+use super::namespace::{Channel, Said, Serving, Task};
+use super::{measure, stale};
+use crate::config::{Config, MountConfig};
+
+/// The largest READ and WRITE, in bytes.
+const TRANSFER_BYTES_MAX: u32 = 1 << 20;
+/// How long a mount that is busy may be so by chance.
+const BUSY_MAX: Duration = Duration::from_millis(200);
+/// How often it is tried again.
+const BUSY_RETRY: Duration = Duration::from_millis(10);
+/// The type that mount tables show is `fuse.` and this.
+pub(crate) const SUBTYPE: &str = "headwater";
+
+/// Why a file system could not be mounted.
+#[derive(Debug, Error)]
+pub(super) enum MountError {
+    #[error("{0}")]
+    Stale(String),
+    #[error("nothing can be mounted at {}: {source}. `headwater doctor` tells what this machine lacks", at.display())]
+    Mount { at: PathBuf, source: io::Error },
+    #[error("/dev/fuse can't be opened: {0}. Ask the administrator to load the module fuse and to let users open it")]
+    Device(io::Error),
+    #[error("the kernel's first message on /dev/fuse is not understood: {0}")]
+    Negotiation(io::Error),
+    #[error("the namespace can't be made: {0}")]
+    Namespace(io::Error),
+    /// The child's own words.
+    #[error("{0}")]
+    Child(String),
+}
+
+/// A mounted file system's connection, and what holds it in place.
+pub(super) struct Mounting {
+    /// Keeps the connection; nobody reads from it.
+    anchor: Device,
+    /// What the daemon's workers read from.
+    pub(super) devices: Vec<Device>,
+    negotiated: Negotiated,
+    opening: Opening,
+    pub(super) place: Place,
+}
+
+/// Where it is mounted.
+pub(super) enum Place {
+    /// At a directory of this mount namespace.
+    Here { via: MountVia, is_mounted: bool },
+    /// In a namespace that the node's processes share.
+    Namespace { view: PathBuf, namespaces: Vec<OwnedFd>, maker: Option<Maker>, has_user_namespace: bool },
+}
+
+/// The child that makes the namespace.
+pub(super) struct Maker {
+    child: Child,
+    channel: Channel,
+}
+
+/// The mount's source: `headwater:SESSION/nK`.
+pub(super) fn source(config: &Config) -> String {
+    let mut names = config.node_dir.components().rev().map(|name| name.as_os_str().to_string_lossy());
+    let (node, session) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+    format!("{SUBTYPE}:{session}/{node}")
+}
+
+impl Mounting {
+    /// Mounts, and comes to terms with the kernel. From now on whoever touches the mount waits until
+    /// somebody serves it.
+    pub(super) fn make(config: &SupervisorConfig, executable: &Path, opening: Opening) -> Result<Mounting, MountError> {
+        let (anchor, place) = match &config.via {
+            Via::Mount(via) => (mount_here(&config.daemon, via)?, Place::Here { via: via.clone(), is_mounted: true }),
+            Via::Namespace(via) => mount_in_namespace(&config.daemon, via, executable)?,
+        };
+        let mut mounting = Mounting { anchor, devices: Vec::new(), negotiated: UNKNOWN, opening, place };
+        let prepare = |mounting: &mut Mounting| {
+            mounting.negotiated = negotiate(&mounting.anchor, opening).map_err(MountError::Negotiation)?;
+            mounting.opening = mounting.negotiated.opening(opening);
+            let clones = (0..config.workers.max(1)).map(|_| mounting.anchor.clone_queue());
+            mounting.devices = clones.collect::<io::Result<_>>().map_err(MountError::Device)?;
+            Ok(())
+        };
+        prepare(&mut mounting).inspect_err(|_| {
+            // What can't be served must not stay.
+            let _ = mounting.stands_at().map(|at| unmount(at, true));
+        })?;
+        Ok(mounting)
+    }
+
+    /// A daemon has died. Where the kernel can't repeat what it left unanswered, those who wait for
+    /// that get an error, rather than none for ever.
+    pub(super) fn abandon_unanswered(&mut self) {
+        if self.negotiated.has(flag::HAS_RESEND) {
+            return;
+        }
+        for device in &mut self.devices {
+            match self.anchor.clone_queue() {
+                Ok(fresh) => *device = fresh,
+                Err(error) => tracing::warn!(%error, "/dev/fuse can't be opened"),
+            }
+        }
+    }
+
+    /// What the daemon is told.
+    pub(super) fn config(&self) -> MountConfig {
+        let (root, mount_point, hidden, is_writable) = match &self.place {
+            Place::Here { via, .. } => (via.root.clone(), via.mount_point.clone(), via.hidden.clone(), false),
+            Place::Namespace { view, .. } => ("/".to_owned(), view.clone(), Vec::new(), true),
+        };
+        MountConfig {
+            root,
+            mount_point,
+            devices: self.devices.iter().map(|device| device.as_fd().as_raw_fd()).collect(),
+            negotiated: self.negotiated,
+            opening: self.opening,
+            is_writable,
+            keeps_links_inside: !is_writable,
+            shown_as_own_group: self.foreign_groups(),
+            hidden,
+        }
+    }
+
+    /// Groups of the user that a user namespace lacks.
+    fn foreign_groups(&self) -> Vec<u32> {
+        let Place::Namespace { has_user_namespace: true, .. } = self.place else { return Vec::new() };
+        let own = rustix::process::getegid();
+        let groups = rustix::process::getgroups().unwrap_or_default();
+        groups.into_iter().filter(|group| *group != own).map(|group| group.as_raw()).collect()
+    }
+
+    /// The daemon serves: what has waited for that can be done.
+    pub(super) fn served(&mut self) -> Result<(), MountError> {
+        let Place::Namespace { maker, .. } = &mut self.place else { return Ok(()) };
+        let Some(mut maker) = maker.take() else { return Ok(()) };
+        maker.channel.send(&Serving { is_served: true }, &[]).map_err(MountError::Namespace)?;
+        match maker.channel.receive().map_err(MountError::Namespace)?.0 {
+            Said::Bound => {}
+            Said::Failed(why) => return Err(MountError::Child(why)),
+            Said::Mounted => return Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
+        }
+        maker.child.wait().map(drop).map_err(MountError::Namespace)
+    }
+
+    /// Where it is mounted.
+    pub(super) fn mount_point(&self) -> &Path {
+        match &self.place {
+            Place::Here { via, .. } => &via.mount_point,
+            Place::Namespace { view, .. } => view,
+        }
+    }
+
+    /// The mount namespace and the user namespace of the node's processes.
+    pub(super) fn namespaces(&self) -> &[OwnedFd] {
+        match &self.place {
+            Place::Namespace { namespaces, .. } => namespaces,
+            Place::Here { .. } => &[],
+        }
+    }
+
+    /// Where it stands in this mount namespace, until it has been unmounted.
+    pub(super) fn stands_at(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Here { via, is_mounted: true } => Some(&via.mount_point),
+            Place::Here { .. } | Place::Namespace { .. } => None,
+        }
+    }
+
+    /// It has been taken out of the tree, or this process has no more to do with it.
+    pub(super) fn release(&mut self) {
+        match &mut self.place {
+            Place::Here { via, is_mounted } => {
+                if std::mem::take(is_mounted) && via.is_own_directory {
+                    // Not empty only if somebody put something there before it was mounted over.
+                    let _ = std::fs::remove_dir(&via.mount_point);
+                }
+            }
+            Place::Namespace { namespaces, maker, .. } => {
+                namespaces.clear();
+                *maker = None;
+            }
+        }
+    }
+
+    /// What has an error once the file system has gone.
+    pub(super) fn anchor(&self) -> &Device {
+        &self.anchor
+    }
+
+    /// True while anybody can still ask something.
+    pub(super) fn is_connected(&self) -> bool {
+        is_connected(&self.anchor)
+    }
+}
+
+impl Drop for Maker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Before INIT.
+const UNKNOWN: Negotiated = Negotiated { minor: 0, flags: 0, transfer_bytes_max: 0 };
+
+/// Takes a mount out of the tree. Processes may still use what they have open. Whoever only looks at a
+/// mount, be it to see whether it is alive, makes it busy for a moment, which is waited for.
+///
+/// # Errors
+/// [`io::ErrorKind::ResourceBusy`] if it is in use and not to go lazily.
+pub(super) fn unmount(mount_point: &Path, is_lazy: bool) -> io::Result<()> {
+    let deadline = Instant::now() + BUSY_MAX;
+    loop {
+        match mount::unmount(mount_point, is_lazy) {
+            Err(error) if is_busy(&error) && Instant::now() < deadline => std::thread::sleep(BUSY_RETRY),
+            // Somebody else was quicker.
+            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => return Ok(()),
+            result => return result,
+        }
+    }
+}
+
+/// True if something is in use.
+pub(super) fn is_busy(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::BUSY.raw_os_error())
+}
+
+/// False once the file system has gone that a device belongs to.
+pub(crate) fn is_connected(device: &Device) -> bool {
+    let mut polled = [PollFd::new(device, PollFlags::empty())];
+    let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    !matches!(poll(&mut polled, Some(&none)), Ok(1..) if polled[0].revents().contains(PollFlags::ERR))
+}
+
+fn options(config: &Config, is_read_only: bool, allows_others: bool) -> Options {
+    let subtype = SUBTYPE.to_owned();
+    Options { source: source(config), subtype, is_read_only, allows_others, read_bytes_max: TRANSFER_BYTES_MAX }
+}
+
+fn mount_here(config: &Config, via: &MountVia) -> Result<Device, MountError> {
+    let at = || via.mount_point.clone();
+    stale::clear(&via.mount_point).map_err(MountError::Stale)?;
+    let options = options(config, true, via.allows_others);
+    if rustix::process::geteuid().is_root() {
+        let device = Device::open().map_err(MountError::Device)?;
+        match mount::mount(&device, &via.mount_point, &options) {
+            Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {}
+            result => {
+                result.map_err(|source| MountError::Mount { at: at(), source })?;
+                // Reading goes on in smaller steps without it.
+                let _ = mount::set_read_ahead(&via.mount_point, measure::READ_AHEAD_KIB);
+                return Ok(device);
+            }
+        }
+    }
+    mount::mount_by_helper(&via.mount_point, &options).map_err(|source| MountError::Mount { at: at(), source })
+}
+
+fn mount_in_namespace(config: &Config, via: &NamespaceVia, executable: &Path) -> Result<(Device, Place), MountError> {
+    let view = config.dir().view();
+    std::fs::create_dir_all(&view).map_err(|source| MountError::Mount { at: view.clone(), source })?;
+    let (channel, theirs) = Channel::pair().map_err(MountError::Namespace)?;
+    let mut command = Command::new(executable);
+    command.arg0("headwater").arg("namespace").current_dir("/").stdin(Stdio::from(theirs)).stdout(Stdio::null());
+    let maker = Maker { child: command.spawn().map_err(MountError::Namespace)?, channel };
+    // The child's end goes with the command, so that its death is noticed.
+    drop(command);
+    let task = Task {
+        view: view.clone(),
+        source: source(config),
+        has_user_namespace: via.has_user_namespace,
+        allows_others: via.allows_others,
+        read_bytes_max: TRANSFER_BYTES_MAX,
+        scope: config.scope.clone(),
+    };
+    maker.channel.send(&task, &[]).map_err(MountError::Namespace)?;
+    let (said, descriptors) = maker.channel.receive().map_err(MountError::Namespace)?;
+    match said {
+        Said::Mounted if descriptors.len() == 2 + usize::from(via.has_user_namespace) => {}
+        Said::Failed(why) => return Err(MountError::Child(why)),
+        _ => return Err(MountError::Namespace(io::ErrorKind::InvalidData.into())),
+    }
+    let mut descriptors = descriptors.into_iter();
+    let device = descriptors.next().map(Device::from_fd);
+    let device = device.ok_or(MountError::Namespace(io::ErrorKind::InvalidData.into()))?;
+    let place = Place::Namespace {
+        view,
+        namespaces: descriptors.collect(),
+        maker: Some(maker),
+        has_user_namespace: via.has_user_namespace,
+    };
+    Ok((device, place))
+}

@@ -1,0 +1,171 @@
+//! What the supervisor and the process that makes a namespace say to each other.
+//!
+//! The supervisor starts `headwater namespace` with a socket as standard input. Each message is one
+//! packet of JSON; descriptors travel beside it:
+//!
+//! 1. to the child: [`Task`];
+//! 2. from the child: [`Said::Mounted`] with the device, the mount namespace and, if there is one, the
+//!    user namespace, in this order;
+//! 3. to the child, once the device is served: [`Serving`];
+//! 4. from the child: [`Said::Bound`], after which it ends.
+//!
+//! [`Said::Failed`] may take the place of either of the child's messages.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The longest message, in bytes.
+const MESSAGE_BYTES_MAX: usize = 256 << 10;
+/// The most descriptors beside a message.
+const DESCRIPTORS_MAX: usize = 4;
+
+/// What the child is to make.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Where the file system is to be mounted: an empty directory. It shows all of `/`.
+    pub view: PathBuf,
+    /// The mount's source, for those who read the mount table.
+    pub source: String,
+    /// Make a user namespace as well.
+    pub has_user_namespace: bool,
+    /// Other users may enter.
+    pub allows_others: bool,
+    /// The largest READ, in bytes.
+    pub read_bytes_max: u32,
+    /// Included (`true`) and excluded directories; the longest match decides.
+    pub scope: Vec<(bool, String)>,
+}
+
+/// To the child: the device is served, so the view can be walked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Serving {
+    /// False if it can't be served: the child is to end.
+    pub is_served: bool,
+}
+
+/// From the child.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Said {
+    /// The file system is mounted; descriptors come with it.
+    Mounted,
+    /// The view stands over every included directory.
+    Bound,
+    /// It can't be done; why, and the next step, for the user to read.
+    Failed(String),
+}
+
+/// One end of the socket between the two.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+impl Channel {
+    /// Two connected ends, both closed on `exec`.
+    pub fn pair() -> io::Result<(Channel, OwnedFd)> {
+        let (own, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        Ok((Channel(own), other))
+    }
+
+    /// The child's end: a duplicate of its standard input.
+    pub fn of_stdin() -> io::Result<Channel> {
+        Ok(Channel(io::stdin().as_fd().try_clone_to_owned()?))
+    }
+
+    /// Sends a message with descriptors.
+    ///
+    /// # Errors
+    /// The socket's, such as that the other side has ended.
+    pub fn send(&self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let packet = serde_json::to_vec(message)?;
+        send_with_descriptors(self.0.as_fd(), &packet, descriptors)
+    }
+
+    /// Waits for the next message and its descriptors.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::UnexpectedEof`] if the other side has ended, [`io::ErrorKind::InvalidData`]
+    /// if it said something else.
+    pub fn receive<T: DeserializeOwned>(&self) -> io::Result<(T, Vec<OwnedFd>)> {
+        let mut packet = vec![0; MESSAGE_BYTES_MAX];
+        let (bytes, descriptors) = receive_with_descriptors(self.0.as_fd(), &mut packet)?;
+        if bytes == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok((serde_json::from_slice(&packet[..bytes])?, descriptors))
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sends bytes and descriptors in one piece.
+pub(crate) fn send_with_descriptors(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let sent = sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// Receives bytes, 0 at the end, and the descriptors that came with them, closed on `exec`.
+pub(crate) fn receive_with_descriptors(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        match recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => break result?.bytes,
+        }
+    };
+    let rights = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+        _ => None,
+    });
+    Ok((received, rights.flatten().collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_and_descriptors_arrive_together() {
+        let (own, other) = Channel::pair().unwrap();
+        let other = Channel(other);
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        own.send(&Said::Mounted, &[read.as_fd(), write.as_fd()]).unwrap();
+        own.send(&Said::Failed("no".into()), &[]).unwrap();
+        let (said, descriptors) = other.receive::<Said>().unwrap();
+        assert_eq!((said, descriptors.len()), (Said::Mounted, 2));
+        rustix::io::write(&descriptors[1], b"x").unwrap();
+        assert_eq!(rustix::io::read(&read, &mut [0u8; 8][..]).unwrap(), 1);
+        assert_eq!(other.receive::<Said>().unwrap().0, Said::Failed("no".into()));
+        drop(own);
+        assert_eq!(other.receive::<Said>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn something_else_is_an_error() {
+        let (own, other) = Channel::pair().unwrap();
+        own.send(&7, &[]).unwrap();
+        assert!(Channel(other).receive::<Said>().is_err());
+    }
+}

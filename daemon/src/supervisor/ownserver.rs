@@ -1,0 +1,68 @@
+//! The supervisor as a server: when no daemon can be had, or the session is over and a process still
+//! uses what it has open.
+
+use std::io;
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use headwater_fuse::Device;
+use mio::{Poll, Token, Waker};
+
+use crate::config::Config;
+use crate::generation::Generations;
+use crate::mount;
+use crate::table::Table;
+
+/// Threads that serve a mount from the originals.
+pub(super) struct OwnServer(Option<JoinHandle<()>>);
+
+impl OwnServer {
+    /// Nobody.
+    pub(super) fn none() -> OwnServer {
+        OwnServer(None)
+    }
+
+    /// Serves with these descriptors until the file system is gone. No daemon may write the table any
+    /// more.
+    pub(super) fn start(config: &Config, devices: &[Device]) -> io::Result<OwnServer> {
+        let mut config = config.clone();
+        config.recover = true;
+        let scope = config.scope_paths().map_err(io::Error::other)?;
+        if let Some(mount) = &mut config.mount {
+            let duplicates: io::Result<Vec<OwnedFd>> =
+                devices.iter().map(|device| device.as_fd().try_clone_to_owned()).collect();
+            mount.devices = duplicates?.into_iter().map(IntoRawFd::into_raw_fd).collect();
+        }
+        let (tell, told) = std::sync::mpsc::channel();
+        let serves = move || {
+            let start = || -> io::Result<_> {
+                let mut table = Table::attach(&config.dir().table(), config.geometry())?;
+                let older = Generations::find(&config.dir(), &table).tables();
+                let poll = Poll::new()?;
+                let waker = Arc::new(Waker::new(poll.registry(), Token(0))?);
+                let mount = mount::start(&config, &mut table, older, &scope, Arc::default(), &waker)?;
+                Ok((mount, table, poll))
+            };
+            match start() {
+                Ok((Some(mut mount), mut table, _poll)) => {
+                    let _ = tell.send(Ok(()));
+                    mount.serve_originals(&mut table);
+                }
+                Ok((None, ..)) => drop(tell.send(Err(io::ErrorKind::InvalidInput.into()))),
+                Err(error) => drop(tell.send(Err(error))),
+            }
+        };
+        let thread = thread::Builder::new().name("originals".into()).spawn(serves)?;
+        told.recv().map_err(io::Error::other)??;
+        Ok(OwnServer(Some(thread)))
+    }
+
+    /// Waits until the file system is gone.
+    pub(super) fn wait(self) {
+        if let Some(thread) = self.0 {
+            // A panic there has been told, and nobody is served any more.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! When a daemon that keeps dying is started no more.
+
+use std::time::Duration;
+
+/// A daemon that lives no longer than this has not proved that it can serve.
+const LIFE_MIN: Duration = Duration::from_millis(250);
+/// Daemons in a row that have not proved it; the next would not either.
+const FAILURES_MAX: u32 = 5;
+/// After so many the executable at hand is not trusted: it may have been replaced by one that does not
+/// work here.
+const FAILURES_OF_REPLACED_MAX: u32 = 2;
+
+/// Daemons that died lately.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Restarts {
+    failures: u32,
+}
+
+/// What to do about a daemon that has died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Start one from the executable's path.
+    Start,
+    /// Start one from the executable that this process runs.
+    StartOwn,
+    /// None can be had.
+    GiveUp,
+}
+
+impl Restarts {
+    /// One has died that was started `lived` ago, or could not be started (`None`).
+    pub(super) fn died(&mut self, lived: Option<Duration>) -> Next {
+        let has_served = lived.is_some_and(|lived| lived >= LIFE_MIN);
+        self.failures = if has_served { 0 } else { self.failures + 1 };
+        match self.failures {
+            FAILURES_MAX.. => Next::GiveUp,
+            FAILURES_OF_REPLACED_MAX.. => Next::StartOwn,
+            _ => Next::Start,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_those_that_never_serve_are_given_up() {
+        let mut restarts = Restarts::default();
+        let (short, long) = (Some(Duration::from_millis(20)), Some(Duration::from_secs(1)));
+        (0..100).for_each(|_| assert_eq!(restarts.died(long), Next::Start));
+        let all = [short, None, short, short, long, short, short, None, short, short].map(|lived| restarts.died(lived));
+        use Next::{GiveUp, Start, StartOwn};
+        assert_eq!(all, [Start, StartOwn, StartOwn, StartOwn, Start, Start, StartOwn, StartOwn, StartOwn, GiveUp]);
+    }
+}

@@ -1,0 +1,84 @@
+//! The supervisor's socket: who asks, and how it is answered. See [`super::client`].
+
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::sockopt::socket_peercred;
+
+use super::client::{LINE_BYTES_MAX, Reply, Request};
+use super::namespace::send_with_descriptors;
+
+/// How long a peer may take to say what it wants. Meanwhile nothing else is done.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// The listening socket.
+#[derive(Debug)]
+pub(super) struct Socket(UnixListener);
+
+/// A peer whose request is known.
+#[derive(Debug)]
+pub(super) struct Peer {
+    stream: UnixStream,
+    pub(super) request: Request,
+}
+
+impl Socket {
+    /// Listens at `path`, in the place of a predecessor that was killed.
+    pub(super) fn listen(path: &Path) -> io::Result<Socket> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        Ok(Socket(listener))
+    }
+
+    /// The next peer of this user, or of root, that says something sensible.
+    pub(super) fn next(&self) -> Option<Peer> {
+        let (stream, _) = self.0.accept().ok()?;
+        let user = rustix::process::geteuid();
+        if !socket_peercred(&stream).is_ok_and(|peer| peer.uid == user || peer.uid.is_root()) {
+            tracing::warn!("another user's process was turned away from the supervisor's socket");
+            return None;
+        }
+        read_request(&stream).map(|request| Peer { stream, request }).ok()
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Peer {
+    /// Answers. A peer that is gone needs no answer.
+    pub(super) fn answer(self, reply: &Reply, descriptors: &[BorrowedFd<'_>]) {
+        let mut line = serde_json::to_vec(reply).unwrap_or_default();
+        line.push(b'\n');
+        if let Err(error) = send_with_descriptors(self.stream.as_fd(), &line, descriptors) {
+            tracing::debug!(%error, "a peer of the supervisor did not wait for its answer");
+        }
+    }
+}
+
+fn read_request(mut stream: &UnixStream) -> io::Result<Request> {
+    stream.set_nonblocking(false)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let (mut line, mut buffer) = (Vec::new(), [0; 256]);
+    while !line.ends_with(b"\n") {
+        match stream.read(&mut buffer)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes => line.extend_from_slice(&buffer[..bytes]),
+        }
+        if line.len() > LINE_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+    }
+    Ok(serde_json::from_slice(&line)?)
+}

@@ -1,0 +1,134 @@
+//! Mounts whose server is dead: every access fails, and nothing can be put in their place.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use headwater_fuse::mount::{Mounted, mounted, unmount};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+
+use super::abandoned::is_abandoned;
+use super::mounting::SUBTYPE;
+
+/// How long a mount may take to say that it is dead. One that is alive may take longer to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// That a mount's supervisor lives, for those who know its source alone: a socket that has a name as
+/// long as somebody has it open.
+#[derive(Debug)]
+pub(super) struct SignOfLife {
+    _socket: UnixDatagram,
+}
+
+impl SignOfLife {
+    /// Gives it for the mount with this source.
+    pub(super) fn give(source: &str) -> io::Result<SignOfLife> {
+        let _socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(source)?)?;
+        Ok(SignOfLife { _socket })
+    }
+}
+
+/// The mounts of Headwater in this mount namespace that nobody serves any more, of this user. Those of
+/// a supervisor that lives are left in peace: a server may be slow to answer, and is not to be asked
+/// for nothing.
+///
+/// # Errors
+/// The mount table can't be read.
+pub fn stale_mounts() -> io::Result<Vec<PathBuf>> {
+    let all = mounted(SUBTYPE)?;
+    let stale = all.into_iter().filter(is_stale).map(|mounted| mounted.mount_point);
+    // Those on top of others come last in the table and have to go first.
+    let mut stale: Vec<PathBuf> = stale.collect();
+    stale.reverse();
+    Ok(stale)
+}
+
+/// Removes such a mount. What has it open keeps failing.
+///
+/// # Errors
+/// The kernel's or `fusermount3`'s.
+pub fn remove_stale(mount_point: &Path) -> io::Result<()> {
+    // Forced, so that what hangs in the kernel, and would make this wait, is ended first.
+    match rustix::mount::unmount(mount_point, UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+        Err(Errno::PERM) => unmount(mount_point, true),
+        result => Ok(result?),
+    }
+}
+
+/// Removes the mounts of Headwater at or below `directory`, served or not.
+///
+/// # Errors
+/// One of them can't be removed.
+pub fn remove_mounts_below(directory: &Path) -> io::Result<()> {
+    let all = mounted(SUBTYPE)?.into_iter().map(|mounted| mounted.mount_point);
+    let below: Vec<PathBuf> = all.filter(|mount_point| mount_point.starts_with(directory)).collect();
+    below.iter().rev().try_for_each(|mount_point| unmount(mount_point, true))
+}
+
+/// Makes sure that nothing dead is mounted at `mount_point`, and no other view either.
+pub(super) fn clear(mount_point: &Path) -> Result<(), String> {
+    let shown = mount_point.display();
+    let Ok(all) = mounted(SUBTYPE) else { return Ok(()) };
+    let here = all.iter().filter(|mounted| mounted.mount_point == mount_point);
+    for mounted in here {
+        if !is_stale(mounted) {
+            return Err(format!(
+                "{shown} shows the files of another session ({}). Unmount it with `headwater unmount {shown}`, or name another directory",
+                mounted.source
+            ));
+        }
+        remove_stale(mount_point).map_err(|error| {
+            format!(
+                "{shown} holds a mount whose daemon is dead, and it can't be removed: {error}. Try `umount -l {shown}`"
+            )
+        })?;
+    }
+    Ok(())
+}
+
+/// True if the server of this mount is dead. Without its supervisor the daemon may still live, and asking
+/// it may take as long as its answer, so another thread asks; what the kernel remembers of the root is
+/// no answer.
+fn is_stale(mounted: &Mounted) -> bool {
+    let lives = || UnixDatagram::unbound()?.connect_addr(&SocketAddr::from_abstract_name(&mounted.source)?);
+    if lives().is_ok() {
+        return false;
+    }
+    let (tell, told) = mpsc::channel();
+    let mount_point = mounted.mount_point.clone();
+    let asks = move || {
+        let answer =
+            statx(CWD, &mount_point, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC, StatxFlags::BASIC_STATS);
+        // Nobody listens any more after the timeout.
+        let _ = tell.send(matches!(answer, Err(Errno::NOTCONN)));
+    };
+    let asked = thread::Builder::new().name("probe".into()).spawn(asks);
+    let answer = asked.ok().and_then(|_| told.recv_timeout(ANSWER_TIMEOUT).ok());
+    answer.unwrap_or_else(|| is_abandoned(&mounted.mount_point))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sign_of_life_spares_a_mount() {
+        let source = format!("{SUBTYPE}:test-{}/n0", std::process::id());
+        let nowhere = Mounted {
+            mount_point: "/nonexistent".into(),
+            source: source.clone(),
+            subtype: SUBTYPE.into(),
+            root: "/".into(),
+        };
+        let sign = SignOfLife::give(&source).unwrap();
+        assert!(SignOfLife::give(&source).is_err() && !is_stale(&nowhere));
+        drop(sign);
+        assert!(SignOfLife::give(&source).is_ok());
+    }
+}

@@ -1,0 +1,448 @@
+//! The supervisor's loop.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use signal_hook::consts::SIGUSR1;
+
+use super::SupervisorConfig;
+use super::child::DaemonProcess;
+use super::client::{Refusal, Reply, Request, Status};
+use super::measure;
+use super::mounting::{Mounting, is_busy, source, unmount};
+use super::ownserver::OwnServer;
+use super::restarts::{Next, Restarts};
+use super::socket::{Peer, Socket};
+use super::stale::SignOfLife;
+use crate::config::Config;
+use crate::control::{Command, Control};
+use crate::process;
+use crate::session::{Leaving, Session};
+
+/// How long a daemon may take to end.
+const END_PATIENCE: Duration = Duration::from_secs(8);
+/// How often it is looked whether the daemon still lives.
+const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// How often the daemon is looked after while the kernel unmounts.
+const UNMOUNT_LOOK_INTERVAL: Duration = Duration::from_millis(2);
+/// The executable that this process runs, whatever has become of its path.
+const OWN_EXECUTABLE: &str = "/proc/self/exe";
+
+/// One node's supervisor.
+pub(super) struct Supervisor {
+    config: SupervisorConfig,
+    /// None once nobody steers this any more.
+    control: Option<Control>,
+    signals: Signals,
+    socket: Socket,
+    mounting: Mounting,
+    server: Server,
+    /// Daemons that were killed and have not ended yet.
+    dying: Vec<DaemonProcess>,
+    restarts: Restarts,
+    starts: u64,
+    executable: PathBuf,
+    inherited: Inherited,
+    session: Session,
+    is_ready: bool,
+    _sign_of_life: Option<SignOfLife>,
+}
+
+/// Who answers the kernel.
+enum Server {
+    Daemon(DaemonProcess),
+    Own(OwnServer),
+}
+
+/// Descriptors that each daemon gets.
+struct Inherited {
+    listener: OwnedFd,
+    lifeline: OwnedFd,
+    /// Files that are open already. They are for the first daemon: later ones read what they need.
+    opened: Vec<OwnedFd>,
+    /// The other end of the lifeline, where this process is the session's owner.
+    owner: Option<OwnedFd>,
+}
+
+struct Signals {
+    terminate: OwnedFd,
+    restart: File,
+}
+
+/// How the loop ends.
+#[derive(Debug)]
+enum End {
+    /// With a report.
+    Told,
+    /// Because nobody is left who would want one.
+    Orphaned,
+    /// A peer wants it.
+    Asked(Peer),
+    /// Somebody has unmounted the file system.
+    Unmounted,
+}
+
+impl Supervisor {
+    /// Mounts, and starts the first daemon.
+    pub(super) fn start(mut config: SupervisorConfig, control: Control) -> Result<Supervisor, String> {
+        let shown = |what: &'static str| move |error: io::Error| format!("can't {what}: {error}");
+        config.daemon.check().map_err(|error| error.to_string())?;
+        let signals = Signals::catch().map_err(shown("catch signals"))?;
+        let inherited = Inherited::take(&mut config.daemon).map_err(shown("use the inherited descriptors"))?;
+        control.files().try_for_each(|file| rustix::io::ioctl_fionbio(file, true)).map_err(|e| e.to_string())?;
+        let executable = std::env::current_exe().map_err(shown("find its own executable"))?;
+        let dir = config.daemon.dir();
+        std::fs::create_dir_all(dir.path()).map_err(shown("make the node's directory"))?;
+        let session = Session::join(&config.daemon).map_err(|error| error.to_string())?;
+        let socket = Socket::listen(&dir.supervisor()).map_err(shown("listen at the supervisor's socket"))?;
+        let opening = config.opening.unwrap_or_else(|| measure::choose().opening);
+        let mounting = Mounting::make(&config, &executable, opening).map_err(|error| error.to_string())?;
+        // Without it, those who look for dead mounts ask this one.
+        let sign_of_life = SignOfLife::give(&source(&config.daemon)).ok();
+        let mut supervisor = Supervisor {
+            config,
+            control: Some(control),
+            signals,
+            socket,
+            mounting,
+            server: Server::Own(OwnServer::none()),
+            dying: Vec::new(),
+            restarts: Restarts::default(),
+            starts: 0,
+            executable,
+            inherited,
+            session,
+            is_ready: false,
+            _sign_of_life: sign_of_life,
+        };
+        supervisor.config.daemon.mount = Some(supervisor.mounting.config());
+        match supervisor.start_daemon(&supervisor.executable.clone()) {
+            Ok(daemon) => supervisor.server = Server::Daemon(daemon),
+            Err(error) => {
+                supervisor.clean();
+                return Err(format!("the daemon can't be started: {error}"));
+            }
+        }
+        Ok(supervisor)
+    }
+
+    /// Supervises until it is told to end, and leaves nothing behind.
+    pub(super) fn run(mut self) -> Result<(), String> {
+        loop {
+            if let Err(error) = self.wait() {
+                tracing::error!(%error, "the supervisor can't wait for events and ends");
+                self.end(End::Orphaned);
+                return Ok(());
+            }
+            if let Err(why) = self.hear() {
+                self.clean();
+                return Err(why);
+            }
+            if let Some(end) = self.next_end() {
+                let Some(end) = self.try_end(end) else { continue };
+                self.end(end);
+                return Ok(());
+            }
+            if rustix::io::read(&self.signals.restart, &mut [0; 64]).is_ok() {
+                self.replace();
+            }
+        }
+    }
+
+    /// Waits for anything to happen.
+    fn wait(&self) -> io::Result<()> {
+        let mut fds = vec![
+            PollFd::new(&self.signals.terminate, PollFlags::IN),
+            PollFd::new(&self.signals.restart, PollFlags::IN),
+            PollFd::new(&self.socket, PollFlags::IN),
+            // The end of the mount is an error, which needs not be asked for.
+            PollFd::new(self.mounting.anchor(), PollFlags::empty()),
+        ];
+        fds.extend(self.control.iter().flat_map(Control::files).map(|file| PollFd::new(file, PollFlags::IN)));
+        if let Server::Daemon(daemon) = &self.server {
+            fds.push(PollFd::from_borrowed_fd(daemon.ended(), PollFlags::IN));
+            fds.extend(daemon.output().map(|output| PollFd::from_borrowed_fd(output, PollFlags::IN)));
+        }
+        // A daemon that hangs in the kernel gives no sign.
+        match poll(&mut fds, Some(&LOOK_INTERVAL)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes in what the daemon says, and starts another if it has died.
+    ///
+    /// # Errors
+    /// It never got ready.
+    fn hear(&mut self) -> Result<(), String> {
+        while let Server::Daemon(daemon) = &mut self.server
+            && let Some(line) = daemon.line()
+        {
+            if !self.is_ready && is_ready(&line) {
+                self.mounting.served().map_err(|error| error.to_string())?;
+                self.is_ready = true;
+                tell_line(&line);
+            }
+        }
+        let Server::Daemon(daemon) = &mut self.server else { return Ok(()) };
+        if !daemon.has_died() || !self.mounting.is_connected() {
+            return Ok(());
+        }
+        let status = daemon.status().map_or_else(|| "not all of it yet".to_owned(), |status| status.to_string());
+        if !self.is_ready {
+            return Err(format!("the daemon ended before it was ready ({status})"));
+        }
+        tracing::warn!(%status, "the daemon has died; another one takes over");
+        let lived = daemon.age();
+        self.succeed(Some(lived));
+        Ok(())
+    }
+
+    /// Starts a daemon in the place of one that has died after a while, or could not be started.
+    fn succeed(&mut self, mut lived: Option<Duration>) {
+        self.config.daemon.recover = true;
+        self.config.daemon.opened.clear();
+        self.inherited.opened.clear();
+        self.mounting.abandon_unanswered();
+        self.config.daemon.mount = Some(self.mounting.config());
+        loop {
+            let executable = match self.restarts.died(lived.take()) {
+                Next::Start => self.executable.clone(),
+                Next::StartOwn => OWN_EXECUTABLE.into(),
+                Next::GiveUp => break,
+            };
+            match self.start_daemon(&executable) {
+                Ok(daemon) => {
+                    self.follow(Server::Daemon(daemon));
+                    return;
+                }
+                Err(error) => tracing::warn!(%error, "the daemon can't be started"),
+            }
+        }
+        tracing::error!("no daemon keeps running; the mounted files are served from the originals");
+        self.serve_originals();
+    }
+
+    /// Puts a server in the place of the one before, which is reaped when all of it has ended.
+    fn follow(&mut self, server: Server) {
+        if let Server::Daemon(daemon) = std::mem::replace(&mut self.server, server) {
+            self.dying.push(daemon);
+        }
+        self.dying.retain_mut(|daemon| daemon.status().is_none());
+    }
+
+    fn serve_originals(&mut self) {
+        match OwnServer::start(&self.config.daemon, &self.mounting.devices) {
+            Ok(server) => self.follow(Server::Own(server)),
+            Err(error) => tracing::error!(%error, "the originals can't be served; what is mounted stands still"),
+        }
+    }
+
+    fn start_daemon(&mut self, executable: &Path) -> io::Result<DaemonProcess> {
+        let Inherited { listener, lifeline, opened, .. } = &self.inherited;
+        let mut inherited = vec![listener.as_fd(), lifeline.as_fd()];
+        inherited.extend(opened.iter().map(AsFd::as_fd));
+        inherited.extend(self.mounting.devices.iter().map(AsFd::as_fd));
+        self.starts += 1;
+        DaemonProcess::start(executable, &self.config.daemon, &inherited)
+    }
+
+    /// Has a new daemon, from the executable that is there now, take over.
+    fn replace(&mut self) {
+        if let Server::Daemon(daemon) = &mut self.server {
+            daemon.say("hand over");
+            daemon.wait(END_PATIENCE);
+            let lived = daemon.age().max(Duration::from_secs(1));
+            self.succeed(Some(lived));
+        }
+    }
+
+    /// Why to end, if anything says so.
+    fn next_end(&mut self) -> Option<End> {
+        if !self.mounting.is_connected() {
+            return Some(End::Unmounted);
+        }
+        if is_readable(self.signals.terminate.as_fd()) {
+            return Some(End::Told);
+        }
+        match self.control.as_mut().and_then(Control::command) {
+            Some(Command::Stop) => return Some(End::Told),
+            Some(Command::Orphaned) => return Some(End::Orphaned),
+            Some(Command::Detach) => self.control = None,
+            Some(Command::HandOver) | None => {}
+        }
+        let peer = self.socket.next()?;
+        match peer.request {
+            Request::Stop | Request::Detach => Some(End::Asked(peer)),
+            Request::Enter => {
+                self.let_in(peer);
+                None
+            }
+            Request::Restart => {
+                self.replace();
+                peer.answer(&Reply::default(), &[]);
+                None
+            }
+            Request::Status => {
+                let status = Status {
+                    daemon: if let Server::Daemon(daemon) = &self.server { Some(daemon.id()) } else { None },
+                    starts: self.starts,
+                    mount_point: self.mounting.mount_point().display().to_string(),
+                };
+                peer.answer(&Reply { status: Some(status), refused: None }, &[]);
+                None
+            }
+        }
+    }
+
+    fn let_in(&self, peer: Peer) {
+        let namespaces: Vec<BorrowedFd<'_>> = self.mounting.namespaces().iter().map(AsFd::as_fd).collect();
+        let refused = namespaces.is_empty().then_some(Refusal::NoNamespace);
+        peer.answer(&Reply { refused, status: None }, &namespaces);
+    }
+
+    /// Takes the mount out of the tree. The kernel may wait for answers meanwhile, so a daemon that dies
+    /// just now is followed by another.
+    fn unmount(&mut self, is_lazy: bool) -> io::Result<()> {
+        if let Some(at) = self.mounting.stands_at().map(Path::to_owned) {
+            let unmounts = move || unmount(&at, is_lazy);
+            let unmounting = std::thread::Builder::new().name("unmount".into()).spawn(unmounts)?;
+            while !unmounting.is_finished() {
+                // One that never got ready is no reason to stop here.
+                let _ = self.hear();
+                std::thread::sleep(UNMOUNT_LOOK_INTERVAL);
+            }
+            unmounting.join().map_err(|_| io::Error::other("unmounting panicked"))??;
+        }
+        self.mounting.release();
+        Ok(())
+    }
+
+    /// Unmounts. What is in use goes lazily, unless a peer wants to know first: then this goes on.
+    fn try_end(&mut self, end: End) -> Option<End> {
+        let asks_first = matches!(&end, End::Asked(peer) if peer.request == Request::Stop);
+        match (self.unmount(false), end) {
+            (Ok(()), end) => Some(end),
+            (Err(error), End::Asked(peer)) if asks_first => {
+                let refused = Some(if is_busy(&error) { Refusal::Busy } else { Refusal::Other(error.to_string()) });
+                peer.answer(&Reply { refused, status: None }, &[]);
+                None
+            }
+            (Err(_), end) => {
+                if let Err(error) = self.unmount(true) {
+                    tracing::error!(%error, at = %self.mounting.mount_point().display(), "can't be unmounted");
+                }
+                Some(end)
+            }
+        }
+    }
+
+    /// Ends the daemon, answers those who still use the mount, and leaves nothing behind.
+    fn end(mut self, end: End) {
+        let wants_report = matches!(end, End::Told);
+        if let Server::Daemon(daemon) = &mut self.server {
+            daemon.say("stop");
+            daemon.wait(END_PATIENCE);
+            while let Some(line) = daemon.line() {
+                if wants_report {
+                    tell_line(&line);
+                }
+            }
+        }
+        if self.mounting.is_connected() {
+            self.config.daemon.recover = true;
+            if let Server::Daemon(_) = &self.server {
+                self.serve_originals();
+            }
+        }
+        let lingers = self.mounting.is_connected();
+        // Whoever waits for the end of this process need not wait for theirs.
+        if lingers && wants_report {
+            tell(&serde_json::json!({ "lingers": true }));
+        }
+        let leaving = match end {
+            End::Orphaned => Leaving::Orphaned,
+            _ if self.inherited.owner.is_some() => Leaving::Ownerless,
+            _ => Leaving::Owned,
+        };
+        let Supervisor { session, server, socket, .. } = self;
+        drop(socket);
+        session.leave(leaving);
+        if let End::Asked(peer) = end {
+            peer.answer(&Reply::default(), &[]);
+        }
+        if let Server::Own(server) = server
+            && lingers
+        {
+            server.wait();
+        }
+    }
+
+    /// Takes everything back after a failure.
+    fn clean(mut self) {
+        if let Err(error) = self.unmount(true) {
+            tracing::error!(%error, at = %self.mounting.mount_point().display(), "can't be unmounted");
+        }
+        // Whoever started this sees it fail, and removes the session.
+        self.session.leave(Leaving::Owned);
+    }
+}
+
+impl Inherited {
+    /// Takes what the configuration names, and makes what it lacks.
+    fn take(config: &mut Config) -> io::Result<Inherited> {
+        let opened = config.opened.iter().map(|(path, number)| process::inherited_file(path, *number));
+        let opened = opened.map(|opened| opened.map(|(_, file)| file)).collect::<io::Result<_>>()?;
+        let listener = process::inherited_listener(config.listener_fd)?.into();
+        let (lifeline, owner) = match config.lifeline_fd {
+            Some(number) => (process::inherited_pipe(number)?, None),
+            None => {
+                let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+                config.lifeline_fd = Some(read.as_raw_fd());
+                (read, Some(write))
+            }
+        };
+        Ok(Inherited { listener, lifeline, opened, owner })
+    }
+}
+
+impl Signals {
+    fn catch() -> io::Result<Signals> {
+        let terminate = process::catch_signals()?;
+        let (read, write) = UnixStream::pair()?;
+        read.set_nonblocking(true)?;
+        signal_hook::low_level::pipe::register(SIGUSR1, write)?;
+        Ok(Signals { terminate, restart: File::from(OwnedFd::from(read)) })
+    }
+}
+
+/// One line of JSON on standard output. Whoever started this may be gone: then nobody needs to know.
+pub(super) fn tell(what: &serde_json::Value) {
+    tell_line(&what.to_string());
+}
+
+fn tell_line(line: &str) {
+    let mut output = io::stdout().lock();
+    if let Err(error) = writeln!(output, "{line}").and_then(|()| output.flush()) {
+        tracing::debug!(%error, "nobody reads the supervisor's output");
+    }
+}
+
+fn is_ready(line: &str) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Ready {
+        ready: bool,
+    }
+    serde_json::from_str(line).is_ok_and(|line: Ready| line.ready)
+}
+
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&none)), Ok(1..))
+}

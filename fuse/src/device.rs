@@ -1,0 +1,170 @@
+//! One descriptor of `/dev/fuse`.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, read, writev};
+use zerocopy::IntoBytes;
+
+use crate::wire::{NotifyInvalEntry, NotifyInvalInode, NotifyPrune, NotifyStore, OutHeader, notify};
+use crate::{NodeId, ioctl};
+
+/// A descriptor of a connection, or of none yet. A reply goes to the descriptor that its request
+/// was read from, or to a duplicate of that.
+///
+/// While the kernel is told something (`invalidate_…`, [`store`](Device::store), …) it may wait for a
+/// lock whose holder waits for an answer; that wait can't be interrupted, not even by killing the
+/// process. So nobody who answers may tell, and if all who answer are killed then, only aborting the
+/// connection frees the one who tells.
+#[derive(Debug)]
+pub struct Device(OwnedFd);
+
+/// The most slices that a message has after its header.
+const PARTS_MAX: usize = 2;
+
+#[allow(clippy::missing_errors_doc, reason = "those of the system calls")]
+impl Device {
+    /// Opens `/dev/fuse`, for a mount by this user namespace.
+    pub fn open() -> io::Result<Device> {
+        let fd = open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Device(fd))
+    }
+
+    /// A descriptor that was inherited or received.
+    pub fn from_fd(fd: OwnedFd) -> Device {
+        Device(fd)
+    }
+
+    /// A second descriptor of the same connection, with a queue of its own for what it has read.
+    pub fn clone_queue(&self) -> io::Result<Device> {
+        let device = Device::open()?;
+        device.join(self)?;
+        Ok(device)
+    }
+
+    /// Makes this one, just opened, a further descriptor of `connection`'s connection.
+    pub fn join(&self, connection: &Device) -> io::Result<()> {
+        Ok(ioctl::clone(self.as_fd(), connection.as_fd())?)
+    }
+
+    /// Waits for a request; its size. 0 once the file system is unmounted. `buffer` holds at least
+    /// [`request_bytes_max`](Device::request_bytes_max).
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match read(self, &mut *buffer) {
+                Ok(bytes) => return Ok(bytes),
+                Err(Errno::NODEV) => return Ok(0),
+                // ENOENT: the request was interrupted before it was read.
+                Err(Errno::NOENT | Errno::INTR) => {}
+                Err(Errno::AGAIN) => self.wait()?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// What a buffer for requests must hold where writes have at most `transfer_bytes_max` bytes.
+    pub fn request_bytes_max(transfer_bytes_max: u32) -> usize {
+        (transfer_bytes_max as usize).max(8 << 10) + 4096
+    }
+
+    /// Has the kernel send again what was read and never answered, by any descriptor of this
+    /// connection. EINVAL before Linux 6.9.
+    pub fn resend(&self) -> io::Result<()> {
+        self.notify(notify::RESEND, &[])
+    }
+
+    /// Has the kernel forget a node's attributes and the pages from `offset` on (`bytes` 0: to the
+    /// end; offset -1: attributes alone). Not an error if it knows none.
+    pub fn invalidate_node(&self, node: NodeId, offset: i64, bytes: i64) -> io::Result<()> {
+        let what = NotifyInvalInode { ino: node.0, off: offset, len: bytes };
+        known_or_not(self.notify(notify::INVAL_INODE, &[what.as_bytes()]))
+    }
+
+    /// Has the kernel forget a name. `expire`: it is to be looked up again, but stays until then for
+    /// those who use it (needs HAS_EXPIRE_ONLY). Never to be called by who is answering a request
+    /// about that directory. Not an error if it knows none.
+    pub fn invalidate_name(&self, directory: NodeId, name: &[u8], expire: bool) -> io::Result<()> {
+        let flags = if expire { notify::EXPIRE_ONLY } else { 0 };
+        let what = NotifyInvalEntry { parent: directory.0, namelen: name.len() as u32, flags };
+        // The kernel wants the NUL, which it does not count.
+        let name = [name, b"\0"].concat();
+        known_or_not(self.notify(notify::INVAL_ENTRY, &[what.as_bytes(), &name]))
+    }
+
+    /// Puts bytes of a node into the page cache; what lies beyond its size makes it longer. Not an
+    /// error if the kernel does not know the node.
+    pub fn store(&self, node: NodeId, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let size = u32::try_from(bytes.len()).map_err(|_| Errno::TOOBIG)?;
+        let what = NotifyStore { nodeid: node.0, offset, size, padding: 0 };
+        known_or_not(self.notify(notify::STORE, &[what.as_bytes(), bytes]))
+    }
+
+    /// Has every name looked up again before it is used again. EINVAL before protocol 7.44.
+    pub fn expire_all_names(&self) -> io::Result<()> {
+        self.notify(notify::INC_EPOCH, &[])
+    }
+
+    /// Has the kernel drop the unused ones of these nodes with their names, for which it then sends
+    /// FORGET. EINVAL before protocol 7.45.
+    pub fn prune(&self, nodes: &[NodeId]) -> io::Result<()> {
+        let count = u32::try_from(nodes.len()).map_err(|_| Errno::TOOBIG)?;
+        let numbers: Vec<u64> = nodes.iter().map(|node| node.0).collect();
+        let what = NotifyPrune { count, ..NotifyPrune::default() };
+        self.notify(notify::PRUNE, &[what.as_bytes(), numbers.as_bytes()])
+    }
+
+    /// Registers a file for passing through; its number. Needs CAP_SYS_ADMIN.
+    pub fn open_backing(&self, file: BorrowedFd<'_>) -> io::Result<u32> {
+        Ok(ioctl::backing_open(self.as_fd(), file)?)
+    }
+
+    /// Undoes [`Device::open_backing`].
+    pub fn close_backing(&self, number: u32) -> io::Result<()> {
+        Ok(ioctl::backing_close(self.as_fd(), number)?)
+    }
+
+    /// Writes a message: a header and at most [`PARTS_MAX`] parts.
+    pub(crate) fn send(&self, unique: u64, error: i32, parts: &[&[u8]]) -> io::Result<()> {
+        let bytes = size_of::<OutHeader>() + parts.iter().map(|part| part.len()).sum::<usize>();
+        let len = u32::try_from(bytes).map_err(|_| Errno::TOOBIG)?;
+        let header = OutHeader { len, error, unique };
+        let mut slices = [IoSlice::new(&[]); PARTS_MAX + 1];
+        slices[0] = IoSlice::new(header.as_bytes());
+        for (slice, part) in slices[1..].iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
+        }
+        loop {
+            match writev(self, &slices[..=parts.len()]) {
+                Err(Errno::INTR) => {}
+                result => return result.map(drop).map_err(io::Error::from),
+            }
+        }
+    }
+
+    fn notify(&self, code: i32, parts: &[&[u8]]) -> io::Result<()> {
+        self.send(0, code, parts)
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        match poll(&mut [PollFd::new(self, PollFlags::IN)], None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// What the kernel does not know needs not be forgotten.
+fn known_or_not(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.raw_os_error() == Some(Errno::NOENT.raw_os_error()) => Ok(()),
+        result => result,
+    }
+}

@@ -1,0 +1,271 @@
+//! The first exchange on a connection.
+
+use std::io;
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use zerocopy::IntoBytes;
+
+use crate::request::Init;
+use crate::wire::{InitOut, MAJOR, MINOR, MINOR_MIN};
+use crate::{Device, Operation, Reply, Request};
+
+/// What a connection's two sides have agreed on. It never changes afterwards, and whoever takes the
+/// connection over needs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Negotiated {
+    /// The kernel's minor version of the protocol.
+    pub minor: u32,
+    /// What both sides can: the bits of [`flag`].
+    pub flags: u64,
+    /// The largest WRITE and READ, in bytes.
+    pub transfer_bytes_max: u32,
+}
+
+/// How files are to be opened on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Opening {
+    /// The kernel opens files by itself (OPEN is answered ENOSYS).
+    None,
+    /// Each OPEN is answered; pages stay cached.
+    Cached,
+    /// Each OPEN names a file whose pages the kernel then uses.
+    Passthrough,
+}
+
+/// Bits of INIT, as in linux/fuse.h.
+#[allow(missing_docs, reason = "named as in linux/fuse.h")]
+pub mod flag {
+    pub const ASYNC_READ: u64 = 1;
+    pub const POSIX_LOCKS: u64 = 1 << 1;
+    pub const ATOMIC_O_TRUNC: u64 = 1 << 3;
+    pub const EXPORT_SUPPORT: u64 = 1 << 4;
+    pub const BIG_WRITES: u64 = 1 << 5;
+    pub const DONT_MASK: u64 = 1 << 6;
+    pub const AUTO_INVAL_DATA: u64 = 1 << 12;
+    pub const DO_READDIRPLUS: u64 = 1 << 13;
+    pub const READDIRPLUS_AUTO: u64 = 1 << 14;
+    pub const NO_OPEN_SUPPORT: u64 = 1 << 17;
+    pub const PARALLEL_DIROPS: u64 = 1 << 18;
+    pub const HANDLE_KILLPRIV: u64 = 1 << 19;
+    pub const MAX_PAGES: u64 = 1 << 22;
+    pub const CACHE_SYMLINKS: u64 = 1 << 23;
+    pub const NO_OPENDIR_SUPPORT: u64 = 1 << 24;
+    pub const INIT_EXT: u64 = 1 << 30;
+    pub const HAS_EXPIRE_ONLY: u64 = 1 << 35;
+    pub const PASSTHROUGH: u64 = 1 << 37;
+    pub const NO_EXPORT_SUPPORT: u64 = 1 << 38;
+    pub const HAS_RESEND: u64 = 1 << 39;
+}
+
+/// The largest WRITE and READ that is asked for, in bytes.
+const TRANSFER_BYTES_MAX: u32 = 1 << 20;
+/// The same where the kernel lacks MAX_PAGES.
+const TRANSFER_BYTES_OLD: u32 = 128 << 10;
+/// The most requests in flight that nobody waits for (read-ahead above all).
+const BACKGROUND_MAX: u16 = 64;
+const PAGE_BYTES: u32 = 4096;
+/// The protocol that has FUSE_NOTIFY_INC_EPOCH.
+const MINOR_EXPIRE_ALL: u32 = 44;
+
+/// What is asked for, whatever the way of opening. HANDLE_KILLPRIV: the original's file system
+/// clears set-user-ID bits when it is written to.
+const WANTED: u64 = flag::ASYNC_READ
+    | flag::BIG_WRITES
+    | flag::AUTO_INVAL_DATA
+    | flag::DO_READDIRPLUS
+    | flag::READDIRPLUS_AUTO
+    | flag::PARALLEL_DIROPS
+    | flag::HANDLE_KILLPRIV
+    | flag::MAX_PAGES
+    | flag::CACHE_SYMLINKS
+    | flag::INIT_EXT
+    | flag::HAS_EXPIRE_ONLY
+    | flag::NO_EXPORT_SUPPORT
+    | flag::HAS_RESEND;
+
+/// Waits for the kernel's INIT on a new connection and answers it with all that serves `opening`.
+/// What is missing of that is missing in [`Negotiated::flags`].
+///
+/// # Errors
+/// Anything but INIT comes, the kernel's protocol is too old (before 7.31), or the device fails.
+pub fn negotiate(device: &Device, opening: Opening) -> io::Result<Negotiated> {
+    let mut buffer = vec![0; Device::request_bytes_max(0)];
+    loop {
+        let bytes = device.read(&mut buffer)?;
+        if bytes == 0 {
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "the file system was unmounted before INIT"));
+        }
+        let request = Request::decode(&buffer[..bytes]).map_err(io::Error::other)?;
+        let Operation::Init(init) = request.operation else {
+            return Err(io::Error::other("the kernel's first request is not INIT"));
+        };
+        let reply = Reply { device, unique: request.unique };
+        match agree(&init, opening) {
+            Agreement::Reached(negotiated, out) => return reply.data(out.as_bytes()).map(|()| negotiated),
+            Agreement::AskAgain(out) => reply.data(out.as_bytes())?,
+            Agreement::TooOld => {
+                reply.error(Errno::PROTO.raw_os_error())?;
+                let (major, minor) = (init.major, init.minor);
+                let text = format!("the kernel's FUSE protocol {major}.{minor} is older than {MAJOR}.{MINOR_MIN}");
+                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            }
+        }
+    }
+}
+
+enum Agreement {
+    Reached(Negotiated, InitOut),
+    /// A newer kernel is told our version, and asks again in that.
+    AskAgain(InitOut),
+    TooOld,
+}
+
+fn agree(init: &Init, opening: Opening) -> Agreement {
+    let version = InitOut { major: MAJOR, minor: MINOR, ..InitOut::default() };
+    match (init.major, init.minor) {
+        (major, _) if major > MAJOR => return Agreement::AskAgain(version),
+        (major, minor) if major < MAJOR || minor < MINOR_MIN => return Agreement::TooOld,
+        _ => {}
+    }
+    let flags = init.flags & (WANTED | flags_for(opening));
+    let transfer_bytes_max = if flags & flag::MAX_PAGES != 0 { TRANSFER_BYTES_MAX } else { TRANSFER_BYTES_OLD };
+    let out = InitOut {
+        // The kernel keeps to the least of this and of what the mount is set to.
+        max_readahead: init.readahead_bytes_max.max(TRANSFER_BYTES_MAX),
+        flags: flags as u32,
+        max_background: BACKGROUND_MAX,
+        congestion_threshold: BACKGROUND_MAX / 4 * 3,
+        max_write: transfer_bytes_max,
+        time_gran: 1,
+        max_pages: (transfer_bytes_max / PAGE_BYTES) as u16,
+        flags2: (flags >> 32) as u32,
+        // The file that is passed through lies on a file system that is stacked on no other.
+        max_stack_depth: u32::from(flags & flag::PASSTHROUGH != 0),
+        ..version
+    };
+    Agreement::Reached(Negotiated { minor: init.minor, flags, transfer_bytes_max }, out)
+}
+
+fn flags_for(opening: Opening) -> u64 {
+    match opening {
+        Opening::None => flag::NO_OPEN_SUPPORT | flag::NO_OPENDIR_SUPPORT,
+        Opening::Cached => flag::NO_OPENDIR_SUPPORT,
+        Opening::Passthrough => flag::NO_OPENDIR_SUPPORT | flag::PASSTHROUGH,
+    }
+}
+
+impl Negotiated {
+    /// Whether [`Device::expire_all_names`](crate::Device::expire_all_names) is there.
+    pub fn can_expire_all_names(&self) -> bool {
+        self.minor >= MINOR_EXPIRE_ALL
+    }
+
+    /// Whether both sides can this: a bit of [`flag`].
+    pub fn has(&self, flag: u64) -> bool {
+        self.flags & flag == flag
+    }
+
+    /// How files can be opened on this connection, if they are wanted to be opened like this.
+    pub fn opening(&self, wanted: Opening) -> Opening {
+        let needed = match wanted {
+            Opening::None => flag::NO_OPEN_SUPPORT,
+            Opening::Cached => 0,
+            Opening::Passthrough => flag::PASSTHROUGH,
+        };
+        if self.has(needed) { wanted } else { Opening::Cached }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use zerocopy::FromBytes;
+
+    use super::*;
+    use crate::wire::{InHeader, InitIn, opcode};
+
+    fn init(major: u32, minor: u32, flags: u64) -> Init {
+        Init { major, minor, readahead_bytes_max: 128 << 10, flags }
+    }
+
+    fn reached(init: &Init, opening: Opening) -> (Negotiated, InitOut) {
+        match agree(init, opening) {
+            Agreement::Reached(negotiated, out) => (negotiated, out),
+            _ => panic!("no agreement with {init:?}"),
+        }
+    }
+
+    #[test]
+    fn nothing_is_asked_for_that_the_kernel_lacks() {
+        let (negotiated, out) = reached(&init(7, 31, flag::ASYNC_READ | flag::POSIX_LOCKS), Opening::None);
+        assert_eq!(negotiated, Negotiated { minor: 31, flags: flag::ASYNC_READ, transfer_bytes_max: 128 << 10 });
+        assert_eq!((out.flags, out.flags2, out.max_write, out.time_gran), (1, 0, 128 << 10, 1));
+        assert_eq!((out.major, out.minor, out.max_readahead, out.max_stack_depth), (7, 45, 1 << 20, 0));
+        assert!(negotiated.has(flag::ASYNC_READ) && !negotiated.has(flag::NO_OPEN_SUPPORT));
+        assert_eq!(negotiated.opening(Opening::None), Opening::Cached);
+    }
+
+    #[test]
+    fn a_new_kernel_grants_all_that_serves() {
+        let (negotiated, out) = reached(&init(7, 45, u64::MAX), Opening::None);
+        assert_eq!((negotiated.transfer_bytes_max, out.max_pages), (1 << 20, 256));
+        assert!(negotiated.has(WANTED | flag::NO_OPEN_SUPPORT | flag::NO_OPENDIR_SUPPORT));
+        assert_eq!((u64::from(out.flags) | u64::from(out.flags2) << 32), negotiated.flags);
+        let unwanted = [flag::POSIX_LOCKS, flag::PASSTHROUGH, flag::EXPORT_SUPPORT, flag::ATOMIC_O_TRUNC];
+        assert!(unwanted.iter().all(|&flag| !negotiated.has(flag)));
+        let (negotiated, out) = reached(&init(7, 45, u64::MAX), Opening::Passthrough);
+        assert!(negotiated.has(flag::PASSTHROUGH) && !negotiated.has(flag::NO_OPEN_SUPPORT));
+        assert_eq!(negotiated.opening(Opening::Passthrough), Opening::Passthrough);
+        assert_eq!(out.max_stack_depth, 1);
+        assert!(!reached(&init(7, 45, u64::MAX), Opening::Cached).0.has(flag::NO_OPEN_SUPPORT));
+    }
+
+    /// What the kernel says in INIT.
+    fn packet(major: u32, minor: u32, flags: u32) -> Vec<u8> {
+        let init = InitIn { major, minor, max_readahead: 0, flags };
+        let len = (size_of::<InHeader>() + size_of::<InitIn>()) as u32;
+        let header = InHeader { len, opcode: opcode::INIT, unique: 2, ..InHeader::default() };
+        [header.as_bytes(), init.as_bytes()].concat()
+    }
+
+    #[test]
+    fn a_kernel_of_a_later_major_version_is_told_ours() {
+        let (kernel, server) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        for packet in [packet(8, 1, 0), packet(7, 45, flag::ASYNC_READ as u32)] {
+            rustix::io::write(&kernel, &packet).unwrap();
+        }
+        let negotiated = negotiate(&Device::from_fd(server), Opening::None).unwrap();
+        assert_eq!((negotiated.minor, negotiated.flags), (45, flag::ASYNC_READ));
+        let mut reply = [0; 256];
+        for flags in [0, flag::ASYNC_READ as u32] {
+            assert_eq!(rustix::io::read(&kernel, &mut reply), Ok(16 + size_of::<InitOut>()));
+            let out = InitOut::read_from_prefix(&reply[16..]).unwrap().0;
+            assert_eq!((out.major, out.flags), (7, flags));
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_agreed_on_is_an_error() {
+        let mut unmounted = packet(7, 45, 0);
+        unmounted.clear();
+        let lookup = [&[44, 0, 0, 0, 1][..], &[0; 35], b"lib\0"].concat();
+        for (packet, why) in [(packet(7, 30, 0), "older"), (unmounted, "unmounted"), (lookup, "not INIT")] {
+            let (kernel, server) =
+                socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+            rustix::io::write(&kernel, &packet).unwrap();
+            rustix::net::shutdown(&kernel, rustix::net::Shutdown::Write).unwrap();
+            let error = negotiate(&Device::from_fd(server), Opening::None).unwrap_err();
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn versions_are_settled_first() {
+        assert!(matches!(agree(&init(8, 0, 0), Opening::None), Agreement::AskAgain(out) if out.major == 7));
+        assert!(matches!(agree(&init(7, 30, 0), Opening::None), Agreement::TooOld));
+        assert!(matches!(agree(&init(6, 50, 0), Opening::None), Agreement::TooOld));
+    }
+}

@@ -1,0 +1,236 @@
+//! Requests, decoded.
+
+use thiserror::Error;
+
+use crate::NodeId;
+use crate::wire::UNIQUE_RESEND;
+
+/// One request of the kernel. Names and data borrow from the bytes it was decoded from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// To be repeated in the reply. A request that the kernel sends again has the same number but
+    /// for a bit; see [`Request::is_resent`].
+    pub unique: u64,
+    /// The node that it is about.
+    pub node: NodeId,
+    /// The caller's user, as the connection's user namespace has it.
+    pub uid: u32,
+    /// The caller's group.
+    pub gid: u32,
+    /// The caller's process, 0 if it has none in the connection's namespace.
+    pub pid: u32,
+    /// What is to be done.
+    pub operation: Operation<'a>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "fields are those of the system calls and of linux/fuse.h")]
+pub enum Operation<'a> {
+    Init(Init),
+    Destroy,
+    Lookup {
+        name: &'a [u8],
+    },
+    /// No reply.
+    Forget {
+        lookups: u64,
+    },
+    /// No reply.
+    BatchForget(Forgets<'a>),
+    /// No reply.
+    Interrupt {
+        unique: u64,
+    },
+    Getattr {
+        handle: Option<u64>,
+    },
+    Statx {
+        handle: Option<u64>,
+        mask: u32,
+    },
+    Setattr(Setattr),
+    Readlink,
+    Access {
+        mask: u32,
+    },
+    Open {
+        flags: u32,
+    },
+    Create {
+        flags: u32,
+        mode: u32,
+        umask: u32,
+        name: &'a [u8],
+    },
+    Read {
+        handle: u64,
+        offset: u64,
+        bytes: u32,
+        flags: u32,
+    },
+    /// `is_from_cache`: written back from shared mappings, with no caller.
+    Write {
+        handle: u64,
+        offset: u64,
+        flags: u32,
+        is_from_cache: bool,
+        data: &'a [u8],
+    },
+    Flush {
+        handle: u64,
+    },
+    Release {
+        handle: u64,
+        flags: u32,
+    },
+    Fsync {
+        handle: u64,
+        data_only: bool,
+    },
+    Fallocate {
+        handle: u64,
+        offset: u64,
+        bytes: u64,
+        mode: u32,
+    },
+    Lseek {
+        handle: u64,
+        offset: u64,
+        whence: u32,
+    },
+    CopyFileRange {
+        handle: u64,
+        offset: u64,
+        to: NodeId,
+        to_handle: u64,
+        to_offset: u64,
+        bytes: u64,
+    },
+    Opendir {
+        flags: u32,
+    },
+    Readdir {
+        handle: u64,
+        offset: u64,
+        bytes: u32,
+    },
+    Readdirplus {
+        handle: u64,
+        offset: u64,
+        bytes: u32,
+    },
+    Releasedir {
+        handle: u64,
+    },
+    Fsyncdir {
+        handle: u64,
+        data_only: bool,
+    },
+    Statfs,
+    /// `bytes` 0 asks for the size of the value.
+    Getxattr {
+        name: &'a [u8],
+        bytes: u32,
+    },
+    Listxattr {
+        bytes: u32,
+    },
+    Setxattr {
+        name: &'a [u8],
+        value: &'a [u8],
+        flags: u32,
+    },
+    Removexattr {
+        name: &'a [u8],
+    },
+    Mknod {
+        mode: u32,
+        rdev: u32,
+        umask: u32,
+        name: &'a [u8],
+    },
+    Mkdir {
+        mode: u32,
+        umask: u32,
+        name: &'a [u8],
+    },
+    Symlink {
+        name: &'a [u8],
+        target: &'a [u8],
+    },
+    /// The request's node is the new name's directory.
+    Link {
+        existing: NodeId,
+        name: &'a [u8],
+    },
+    Unlink {
+        name: &'a [u8],
+    },
+    Rmdir {
+        name: &'a [u8],
+    },
+    /// The request's node is the old name's directory; `flags` are `renameat2`'s.
+    Rename {
+        name: &'a [u8],
+        to: NodeId,
+        to_name: &'a [u8],
+        flags: u32,
+    },
+    /// Anything else, by its number: to be answered ENOSYS.
+    Unknown(u32),
+}
+
+/// The kernel's side of INIT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "fields are those of linux/fuse.h")]
+pub struct Init {
+    pub major: u32,
+    pub minor: u32,
+    pub readahead_bytes_max: u32,
+    /// Both words of flags.
+    pub flags: u64,
+}
+
+/// Attributes to be set; `None`: left as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "fields are those of struct stat")]
+pub struct Setattr {
+    pub mode: Option<u32>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    pub atime: Option<SetTime>,
+    pub mtime: Option<SetTime>,
+    pub handle: Option<u64>,
+}
+
+/// A time to be set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// The time of the change.
+    Now,
+    /// Seconds and nanoseconds since the epoch.
+    At(i64, u32),
+}
+
+/// Nodes that the kernel forgets: (node, look-ups).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forgets<'a>(pub(crate) &'a [u8]);
+
+/// Why bytes are no request. What can be answered is answered EIO, with [`DecodeError::unique`].
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("not a request of the FUSE protocol (operation {opcode})")]
+pub struct DecodeError {
+    /// The operation's number, 0 if even that is missing.
+    pub opcode: u32,
+    /// The request's number, 0 if even that is missing.
+    pub unique: u64,
+}
+
+impl Request<'_> {
+    /// True if the kernel has sent this before, to a server that died over it.
+    pub fn is_resent(&self) -> bool {
+        self.unique & UNIQUE_RESEND != 0
+    }
+}

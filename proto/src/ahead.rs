@@ -1,0 +1,322 @@
+//! Asking ahead of processes that read in order: blocks of a file, files of a directory.
+//!
+//! A node does not see reads of what is there already. So some of what was obtained ahead is marked, and
+//! whoever serves processes tells when one of these is used, as the kernel's readahead does (Wu,
+//! "Sequential File Prefetching in Linux"). What is not used brings no more.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use headwater_abi::Listing;
+
+/// Blocks of one file that processes read in order. The window begins with one block and doubles up to
+/// its bound; while it is read, the next one is on its way.
+#[derive(Debug, Default)]
+pub(crate) struct Sequence {
+    /// The block behind the last one that was asked for.
+    next: u32,
+    /// The first block that was not obtained ahead.
+    end: u32,
+    window: u32,
+    /// The block whose use brings the next window.
+    mark: Option<u32>,
+}
+
+impl Sequence {
+    /// A process wants this block, which was not here; the blocks to ask for ahead of it.
+    pub(crate) fn missed(&mut self, block: u32, window_max: u32) -> Range<u32> {
+        if self.mark == Some(block) {
+            return self.used(block, window_max);
+        }
+        let is_next = block == self.next || (self.window > 0 && (self.next..=self.end).contains(&block));
+        let is_overtaking = is_next && block < self.end;
+        self.next = block.saturating_add(1);
+        if is_overtaking {
+            // It is on its way.
+            return self.end..self.end;
+        }
+        self.window = if is_next { (self.window * 2).max(1).min(window_max) } else { 0 };
+        self.end = self.next;
+        self.advance()
+    }
+
+    /// A process used this block; the blocks to ask for now.
+    pub(crate) fn used(&mut self, block: u32, window_max: u32) -> Range<u32> {
+        if self.mark != Some(block) {
+            return self.end..self.end;
+        }
+        self.next = block.saturating_add(1);
+        self.window = (self.window * 2).max(1).min(window_max);
+        self.advance()
+    }
+
+    /// Whether the use of this block is to be told.
+    pub(crate) fn is_marked(&self, block: u32) -> bool {
+        self.mark == Some(block)
+    }
+
+    fn advance(&mut self) -> Range<u32> {
+        let ahead = self.end..self.end.saturating_add(self.window);
+        self.mark = (!ahead.is_empty()).then_some(ahead.start);
+        self.end = ahead.end;
+        ahead
+    }
+}
+
+/// Requests for contents in one directory, in whatever order, from which on more are asked for ahead: a
+/// program that looks at a few files alone has stopped before.
+const REQUESTS_MIN: u32 = 16;
+/// Files that may be asked for before one of them proves to be used.
+const CREDIT_START: usize = 32;
+/// Of so many files that are asked for ahead, one is marked.
+const MARK_EVERY: usize = 8;
+/// Files that may be asked for when a marked one has been used.
+const CREDIT_FOR_MARK: usize = 32;
+
+/// Contents of one directory's files that processes ask for one after the other, in the directory's
+/// order or in that of the names. Each file that is asked for ahead costs credit; each marked one that is
+/// used brings some.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    requests: u32,
+    /// The last file that was asked for.
+    last: u32,
+    /// How often the next one came behind the last one in the directory's order, and by name.
+    forward: [u32; 2],
+    order: Option<Order>,
+    /// Where to go on.
+    end: usize,
+    credit: usize,
+    /// Marked files by number, and what was asked for with each.
+    marks: BTreeMap<u32, Unproven>,
+    newest_mark: u32,
+    all: Unproven,
+}
+
+/// Files that were asked for ahead and have not proved to be used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unproven {
+    files: usize,
+    bytes: u64,
+}
+
+/// The order in which files are read.
+#[derive(Debug)]
+enum Order {
+    Listing,
+    /// The numbers of the names in their order.
+    Names(Vec<u32>),
+}
+
+impl Files {
+    /// A process wants the content of the file with this number, which was not here. True if more are
+    /// to be asked for.
+    pub(crate) fn missed(&mut self, listing: &Listing, number: usize, files_max: usize) -> bool {
+        self.count(listing, number);
+        if self.requests < REQUESTS_MIN {
+            return false;
+        }
+        if self.order.is_none() {
+            self.order = Some(self.choose(listing));
+            self.credit = CREDIT_START.min(files_max);
+        }
+        if self.used(number, files_max) {
+            return true;
+        }
+        let Some(at) = self.position(listing, number) else { return false };
+        if at == self.end {
+            // All that was asked for ahead is behind it.
+            self.credit = (self.credit + CREDIT_FOR_MARK).min(files_max);
+        }
+        if self.credit > 0 {
+            self.end = at + 1;
+        }
+        self.credit > 0
+    }
+
+    /// A process used the file with this number. True if more are to be asked for.
+    pub(crate) fn used(&mut self, number: usize, files_max: usize) -> bool {
+        let Some(Unproven { files, bytes }) = self.marks.remove(&(number as u32)) else { return false };
+        self.all.files -= files;
+        self.all.bytes -= bytes;
+        self.credit = (self.credit + CREDIT_FOR_MARK).min(files_max);
+        true
+    }
+
+    /// Whether the use of this file is to be told.
+    pub(crate) fn is_marked(&self, number: usize) -> bool {
+        self.marks.contains_key(&(number as u32))
+    }
+
+    /// Whether the use of any file is to be told.
+    pub(crate) fn is_marking(&self) -> bool {
+        !self.marks.is_empty()
+    }
+
+    /// The next file to look at, if there is credit for it; then it is to be taken or passed.
+    pub(crate) fn next(&self, listing: &Listing, files_max: usize, bytes_max: u64) -> Option<usize> {
+        let is_enough = self.all.files >= files_max || self.all.bytes >= bytes_max;
+        if is_enough || self.credit == 0 || self.end >= listing.len() {
+            return None;
+        }
+        match self.order.as_ref()? {
+            Order::Listing => Some(self.end),
+            Order::Names(numbers) => numbers.get(self.end).map(|&number| number as usize),
+        }
+    }
+
+    /// There is nothing to ask about the next file.
+    pub(crate) fn pass(&mut self) {
+        self.end += 1;
+    }
+
+    /// The next file, which has this number and so many bytes, is being asked for.
+    pub(crate) fn take(&mut self, number: usize, bytes: u64) {
+        self.end += 1;
+        self.credit -= 1;
+        if self.marks.get(&self.newest_mark).is_none_or(|mark| mark.files == MARK_EVERY) {
+            self.newest_mark = number as u32;
+        }
+        let mark = self.marks.entry(self.newest_mark).or_default();
+        for unproven in [mark, &mut self.all] {
+            unproven.files += 1;
+            unproven.bytes += bytes;
+        }
+    }
+
+    fn count(&mut self, listing: &Listing, number: usize) {
+        let last = self.last as usize;
+        let name = |number: usize| listing.get(number).map(|n| n.name);
+        self.forward[0] += u32::from(number > last);
+        self.forward[1] += u32::from(name(number) > name(last));
+        self.last = number as u32;
+        self.requests += 1;
+    }
+
+    fn choose(&self, listing: &Listing) -> Order {
+        if self.forward[0] >= self.forward[1] {
+            return Order::Listing;
+        }
+        let mut numbers: Vec<u32> = (0..listing.len() as u32).collect();
+        numbers.sort_unstable_by_key(|&number| listing.get(number as usize).map(|n| n.name));
+        Order::Names(numbers)
+    }
+
+    fn position(&self, listing: &Listing, number: usize) -> Option<usize> {
+        match self.order.as_ref()? {
+            Order::Listing => Some(number),
+            Order::Names(numbers) => {
+                let name = listing.get(number)?.name;
+                numbers.binary_search_by_key(&Some(name), |&n| listing.get(n as usize).map(|n| n.name)).ok()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use alloc::format;
+    use headwater_abi::Name;
+
+    #[test]
+    fn blocks_come_before_they_are_read() {
+        let (mut sequence, mut here, mut missed) = (Sequence::default(), BTreeSet::new(), 0);
+        let mut furthest = 0;
+        for block in 0..100 {
+            let is_here = here.contains(&block);
+            missed += u32::from(!is_here);
+            let ahead = match is_here {
+                true if sequence.is_marked(block) => sequence.used(block, 4),
+                true => 0..0,
+                false => sequence.missed(block, 4),
+            };
+            assert!(ahead.clone().all(|number| number > block && here.insert(number)));
+            furthest = furthest.max(ahead.end.saturating_sub(block));
+        }
+        assert_eq!((missed, furthest), (1, 8), "only the first was not here; two windows are under way at most");
+    }
+
+    #[test]
+    fn scattered_blocks_bring_nothing() {
+        let mut sequence = Sequence::default();
+        for block in [50, 10, 12, 40, 38, 90, 7] {
+            assert!(sequence.missed(block, 4).is_empty(), "{block}");
+        }
+        assert_eq!(sequence.missed(8, 4), 9..10);
+        assert_eq!(sequence.used(9, 4), 10..12);
+        assert!(sequence.used(11, 4).is_empty(), "it is not the marked one");
+        assert!(sequence.missed(11, 4).is_empty(), "it is on its way");
+        assert_eq!(sequence.missed(12, 4), 13..17);
+        assert_eq!(Sequence::default().missed(0, 4), 1..2);
+    }
+
+    /// Names of which neither order is the other's.
+    fn directory(count: usize) -> Listing {
+        let names: Vec<_> = (0..count).map(|n| format!("f{:05}", n * 7919 % count)).collect();
+        names.iter().map(|name| Name { ino: 1, d_type: 8, name: name.as_bytes() }).collect()
+    }
+
+    /// Reads files in this order; how many were asked for by the process and ahead of it, and how many
+    /// at once, at most, before they were used.
+    fn read(listing: &Listing, order: impl Iterator<Item = usize>, files_max: usize) -> (usize, usize, usize) {
+        let mut files = Files::default();
+        let (mut here, mut missed, mut unused) = (BTreeSet::new(), 0, BTreeSet::new());
+        let mut unused_max = 0;
+        for number in order {
+            let goes_on = if here.insert(number) {
+                missed += 1;
+                files.missed(listing, number, files_max)
+            } else {
+                unused.remove(&number);
+                files.is_marked(number) && files.used(number, files_max)
+            };
+            while goes_on && let Some(next) = files.next(listing, files_max, 1 << 20) {
+                match here.insert(next) && unused.insert(next) {
+                    true => files.take(next, 1000),
+                    false => files.pass(),
+                }
+            }
+            unused_max = unused_max.max(unused.len());
+        }
+        (missed, here.len() - missed, unused_max)
+    }
+
+    #[test]
+    fn files_come_before_they_are_read() {
+        let listing = directory(5000);
+        let mut by_name: Vec<usize> = (0..5000).collect();
+        by_name.sort_by_key(|&number| listing.get(number).unwrap().name);
+        for order in [(0..5000).collect(), by_name] {
+            let (missed, ahead, unused_max) = read(&listing, Vec::into_iter(order), 512);
+            assert_eq!((missed, ahead), (16, 5000 - 16));
+            assert!((400..=520).contains(&unused_max), "{unused_max}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_reads_a_few_brings_few() {
+        let listing = directory(5000);
+        assert_eq!(read(&listing, 0..15, 512), (15, 0, 0));
+        let (_, ahead, _) = read(&listing, (0..5000).map(|n| n * 2741 % 5000).take(100), 512);
+        assert!(ahead <= 200, "{ahead}");
+        let (_, ahead, unused_max) = read(&listing, 0..5000, 40);
+        assert!(ahead > 4000 && unused_max <= 48, "{ahead} {unused_max}");
+    }
+
+    #[test]
+    fn bytes_are_bounded() {
+        let (listing, mut files) = (directory(5000), Files::default());
+        assert!((0..15).all(|number| !files.missed(&listing, number, 512)));
+        assert!(files.missed(&listing, 15, 512));
+        let mut bytes = 0;
+        while let Some(next) = files.next(&listing, 512, 100_000) {
+            files.take(next, 9_000);
+            bytes += 9_000;
+        }
+        assert_eq!(bytes, 108_000);
+        assert!(files.used(16, 512) && files.next(&listing, 512, 100_000).is_some(), "what is used counts no more");
+    }
+}

@@ -1,0 +1,354 @@
+//! What is known of one path.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use headwater_abi::listing::Name;
+use headwater_abi::wire::{Aspect, Fact, FileHead, TransferId, block_count};
+use headwater_abi::{Attr, Kind, Path};
+
+use crate::ahead::{Files, Sequence};
+use crate::held::Held;
+use crate::policy::Audience;
+
+/// A device and inode number.
+pub(crate) type Inode = (u32, u32, u64);
+
+/// A file's content in one piece, or one block of it.
+pub(crate) type Piece = (Path, Option<u32>);
+
+/// What is known of one path.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) fact: Fact,
+    /// Which of all that was learnt it was, wrapping.
+    pub(crate) learnt: u32,
+    /// Content in the store.
+    pub(crate) held: Option<Box<Held>>,
+    /// Content on its way in one piece.
+    pub(crate) arriving: Option<Box<Arriving>>,
+    /// Of a file that travels in blocks.
+    pub(crate) blocks: Option<Box<Blocks>>,
+    /// Of a directory about whose names more than one thing was asked.
+    pub(crate) directory: Option<Box<Directory>>,
+    /// Children that have the fact.
+    pub(crate) fact_at: Audience,
+    /// Children that have the content.
+    pub(crate) content_at: Audience,
+}
+
+/// Content of which the bytes before `position` are in the store.
+#[derive(Debug)]
+pub(crate) struct Arriving {
+    /// `Loadable`, `Whole` or a block.
+    pub(crate) aspect: Aspect,
+    pub(crate) head: Arc<FileHead>,
+    pub(crate) position: u64,
+    /// Bytes of the store that are kept free for it.
+    pub(crate) reserved: u64,
+    /// The parent's number for it; `None` if this node reads it.
+    pub(crate) transfer: Option<TransferId>,
+    /// Content whose eviction for its sake was refused.
+    pub(crate) unevictable: Vec<Path>,
+}
+
+/// The blocks of a file that are not in the store yet.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    pub(crate) arriving: BTreeMap<u32, Arriving>,
+    /// Children that have a block, or asked for it.
+    pub(crate) at: BTreeMap<u32, Audience>,
+    /// What processes read in order.
+    pub(crate) sequence: Sequence,
+}
+
+/// What was asked about a directory's names.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    /// Look-ups of names of which nothing was known, since it was last known of all.
+    pub(crate) lookups: usize,
+    pub(crate) details: Details,
+    /// Contents that processes ask for one after the other.
+    pub(crate) files: Files,
+}
+
+/// Whether the facts about a directory's names are known, as far as they can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Details {
+    #[default]
+    Unknown,
+    /// They are being asked for; if this node reads them, in so many batches.
+    Asked {
+        batches: usize,
+        is_pushed: bool,
+    },
+    Known,
+}
+
+/// What became of a new fact.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Learned {
+    /// It is new.
+    New,
+    /// It was known.
+    Known,
+    /// Something else is known; that stays.
+    Contradiction,
+    /// There is no room for it.
+    Full,
+}
+
+impl Entry {
+    pub(crate) fn new(fact: Fact) -> Entry {
+        Entry {
+            fact,
+            learnt: 0,
+            held: None,
+            arriving: None,
+            blocks: None,
+            directory: None,
+            fact_at: Audience::default(),
+            content_at: Audience::default(),
+        }
+    }
+
+    pub(crate) fn attr(&self) -> Option<&Attr> {
+        attr_of(&self.fact)
+    }
+
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(&self.fact, Fact::Attr(attr) if attr.kind() == Kind::File)
+    }
+
+    pub(crate) fn is_dir(&self) -> bool {
+        self.attr().is_some_and(|attr| attr.kind() == Kind::Dir)
+    }
+
+    /// Whether a question for this aspect needs nothing more.
+    pub(crate) fn knows(&self, aspect: Aspect) -> bool {
+        match aspect {
+            Aspect::Entry => true,
+            Aspect::Listing => !matches!(&self.fact, Fact::Attr(attr) if attr.kind() == Kind::Dir),
+            Aspect::Loadable | Aspect::Whole | Aspect::Block(_) => !self.is_file() || self.has_content(aspect),
+            Aspect::Details => {
+                let is_listed = matches!(self.fact, Fact::Listing(..));
+                !is_listed || self.directory.as_ref().is_some_and(|d| d.details == Details::Known)
+            }
+        }
+    }
+
+    /// Whether content in the store covers this aspect.
+    pub(crate) fn has_content(&self, aspect: Aspect) -> bool {
+        self.held.as_ref().is_some_and(|held| held.covers(aspect))
+    }
+
+    /// The head of content in the store; `None` if there is none of this aspect.
+    pub(crate) fn held_head(&self, aspect: Aspect) -> Option<FileHead> {
+        let attr = *self.attr()?;
+        self.held.as_ref()?.head(attr, aspect)
+    }
+
+    /// What the reader of this aspect is told: what is in the store, and for a block at least what the
+    /// file is like.
+    pub(crate) fn have(&self, aspect: Aspect) -> Option<FileHead> {
+        let attr = *self.attr()?;
+        let held = self.held.as_ref().map(|held| held.summary(attr));
+        let is_block = block_of(aspect).is_some();
+        held.or_else(|| is_block.then(|| FileHead { attr, format: 0, ranges: Arc::from([]), whole: false }))
+    }
+
+    /// What is enough for `aspect`, in the store or on its way there.
+    pub(crate) fn content_for(&self, aspect: Aspect) -> Option<(Aspect, Arc<FileHead>)> {
+        if let Some(head) = self.held_head(aspect) {
+            let has = if head.whole && block_of(aspect).is_none() { Aspect::Whole } else { aspect };
+            return Some((has, Arc::new(head)));
+        }
+        let arriving = self.arriving(block_of(aspect)).filter(|a| covers(a.aspect, aspect))?;
+        Some((arriving.aspect, arriving.head.clone()))
+    }
+
+    /// What is on its way to the store: the content, or one block of it.
+    pub(crate) fn arriving(&self, block: Option<u32>) -> Option<&Arriving> {
+        match block {
+            None => self.arriving.as_deref(),
+            Some(number) => self.blocks.as_ref()?.arriving.get(&number),
+        }
+    }
+
+    pub(crate) fn arriving_mut(&mut self, block: Option<u32>) -> Option<&mut Arriving> {
+        match block {
+            None => self.arriving.as_deref_mut(),
+            Some(number) => self.blocks.as_mut()?.arriving.get_mut(&number),
+        }
+    }
+
+    pub(crate) fn take_arriving(&mut self, block: Option<u32>) -> Option<Arriving> {
+        match block {
+            None => self.arriving.take().map(|arriving| *arriving),
+            Some(number) => self.blocks.as_mut()?.arriving.remove(&number),
+        }
+    }
+
+    pub(crate) fn set_arriving(&mut self, arriving: Arriving) {
+        match block_of(arriving.aspect) {
+            None => self.arriving = Some(Box::new(arriving)),
+            Some(number) => drop(self.blocks.get_or_insert_default().arriving.insert(number, arriving)),
+        }
+    }
+
+    /// Whether anything of the file is on its way.
+    pub(crate) fn is_arriving(&self) -> bool {
+        self.arriving.is_some() || self.blocks.as_ref().is_some_and(|blocks| !blocks.arriving.is_empty())
+    }
+
+    /// The pieces that are on their way.
+    pub(crate) fn pieces_arriving(&self) -> Vec<Option<u32>> {
+        let whole = self.arriving.as_ref().map(|_| None);
+        let blocks = self.blocks.iter().flat_map(|blocks| blocks.arriving.keys().copied().map(Some));
+        whole.into_iter().chain(blocks).collect()
+    }
+
+    /// How much of the content described by `head` is in the store; `None` if it has gone.
+    pub(crate) fn available(&self, aspect: Aspect, head: &Arc<FileHead>) -> Option<u64> {
+        if self.has_content(aspect) {
+            return Some(head.content_bytes());
+        }
+        self.arriving(block_of(aspect)).filter(|a| Arc::ptr_eq(&a.head, head)).map(|a| a.position)
+    }
+
+    /// Children that have this content, or asked for it.
+    pub(crate) fn audience(&mut self, block: Option<u32>) -> &mut Audience {
+        match block {
+            None => &mut self.content_at,
+            Some(number) => self.blocks.get_or_insert_default().at.entry(number).or_default(),
+        }
+    }
+
+    /// How many blocks the file has.
+    pub(crate) fn block_count(&self) -> u32 {
+        if self.is_file() { self.attr().map_or(0, |attr| block_count(attr.size)) } else { 0 }
+    }
+
+    /// Takes a fact in, if it does not contradict what is known.
+    pub(crate) fn learn(&mut self, fact: Fact) -> Learned {
+        let grown = match (&self.fact, fact) {
+            (Fact::Attr(old), Fact::Listing(new, listing)) if is_same_directory(old, &new) => {
+                Fact::Listing(*old, listing)
+            }
+            (Fact::Attr(old), Fact::Unlistable(new)) if is_same_directory(old, &new) => Fact::Unlistable(*old),
+            (Fact::Attr(old), Fact::Attr(new)) if old.kind() == Kind::Dir && is_same_directory(old, &new) => {
+                return Learned::Known;
+            }
+            (Fact::Attr(old), Fact::Attr(new)) if is_same_version(old, &new) => return Learned::Known,
+            (
+                Fact::Listing(old, _) | Fact::Unlistable(old),
+                Fact::Attr(new) | Fact::Listing(new, _) | Fact::Unlistable(new),
+            ) if is_same_directory(old, &new) => return Learned::Known,
+            (Fact::Link(_, old), Fact::Link(_, new)) if *old == new => return Learned::Known,
+            (Fact::Absent, Fact::Absent) => return Learned::Known,
+            (Fact::Error(old), Fact::Error(new)) if *old == new => return Learned::Known,
+            _ => return Learned::Contradiction,
+        };
+        self.fact = grown;
+        self.fact_at = Audience::default();
+        Learned::New
+    }
+}
+
+/// The attributes that a fact tells.
+pub(crate) fn attr_of(fact: &Fact) -> Option<&Attr> {
+    match fact {
+        Fact::Absent | Fact::Error(_) => None,
+        Fact::Attr(attr) | Fact::Link(attr, _) | Fact::Listing(attr, _) | Fact::Unlistable(attr) => Some(attr),
+    }
+}
+
+/// The number of the block that an aspect is about.
+pub(crate) fn block_of(aspect: Aspect) -> Option<u32> {
+    match aspect {
+        Aspect::Block(number) => Some(number),
+        _ => None,
+    }
+}
+
+/// The aspect that content in one piece is.
+pub(crate) fn aspect_of(head: &FileHead) -> Aspect {
+    if head.whole { Aspect::Whole } else { Aspect::Loadable }
+}
+
+/// Whether content of one aspect is enough for another.
+pub(crate) fn covers(has: Aspect, wanted: Aspect) -> bool {
+    has == wanted || (has == Aspect::Whole && wanted == Aspect::Loadable)
+}
+
+/// Whether a fact is well-formed: kinds agree, and a listing's names are names.
+pub(crate) fn is_sound(fact: &Fact) -> bool {
+    match fact {
+        Fact::Absent => true,
+        Fact::Error(errno) => *errno != 0,
+        Fact::Attr(attr) => attr.kind() != Kind::Link,
+        Fact::Link(attr, target) => attr.kind() == Kind::Link && !target.is_empty() && !target.contains(&0),
+        Fact::Unlistable(attr) => attr.kind() == Kind::Dir,
+        Fact::Listing(attr, listing) => {
+            attr.kind() == Kind::Dir && listing.iter().all(|Name { name, .. }| is_name(name))
+        }
+    }
+}
+
+/// Whether these bytes can stand between the slashes of a path.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.len() <= usize::from(u8::MAX) && !name.iter().any(|&b| b == b'/' || b == 0)
+}
+
+/// Whether two looks at a file saw the same bytes. Access times differ by looking.
+pub(crate) fn is_same_version(a: &Attr, b: &Attr) -> bool {
+    let version = |a: &Attr| (inode_of(a), a.mode, a.size, a.mtime, a.ctime);
+    version(a) == version(b)
+}
+
+pub(crate) fn inode_of(attr: &Attr) -> Inode {
+    (attr.dev_major, attr.dev_minor, attr.ino)
+}
+
+fn is_same_directory(a: &Attr, b: &Attr) -> bool {
+    a.kind() == Kind::Dir && b.kind() == Kind::Dir && inode_of(a) == inode_of(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headwater_abi::attr::mode;
+
+    fn attr(kind: u32, ino: u64) -> Attr {
+        Attr { mode: kind, ino, ..Attr::default() }
+    }
+
+    fn listing(ino: u64, names: &[&str]) -> Fact {
+        let names = names.iter().map(|name| Name { ino: 1, d_type: 0, name: name.as_bytes() });
+        Fact::Listing(attr(mode::DIR, ino), names.collect())
+    }
+
+    #[test]
+    fn an_entry_only_grows() {
+        let check = |first: Fact, second: Fact, becomes: Learned| {
+            let mut entry = Entry::new(first.clone());
+            assert_eq!(entry.learn(second.clone()), becomes, "{first:?} then {second:?}");
+            assert_eq!(entry.fact == first, becomes != Learned::New);
+        };
+        let (dir, file) = (attr(mode::DIR, 1), attr(mode::FILE, 1));
+        check(Fact::Attr(dir), listing(1, &["x"]), Learned::New);
+        check(Fact::Attr(dir), Fact::Unlistable(dir), Learned::New);
+        check(Fact::Attr(dir), listing(2, &["x"]), Learned::Contradiction);
+        check(Fact::Attr(dir), Fact::Attr(Attr { mtime: (5, 0), ..dir }), Learned::Known);
+        check(listing(1, &["x"]), Fact::Attr(dir), Learned::Known);
+        check(listing(1, &["x"]), listing(1, &["x", "y"]), Learned::Known);
+        check(Fact::Attr(file), Fact::Attr(Attr { atime: (5, 0), ..file }), Learned::Known);
+        check(Fact::Attr(file), Fact::Attr(Attr { mtime: (5, 0), ..file }), Learned::Contradiction);
+        check(Fact::Attr(file), Fact::Absent, Learned::Contradiction);
+        check(Fact::Absent, Fact::Attr(file), Learned::Contradiction);
+        check(Fact::Error(13), Fact::Error(13), Learned::Known);
+        check(Fact::Error(13), Fact::Error(40), Learned::Contradiction);
+    }
+}

@@ -1,0 +1,181 @@
+//! Content of one file in the store: what a loader maps, blocks, or all of it.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use headwater_abi::Attr;
+use headwater_abi::wire::{Aspect, FileHead, block_count, block_range};
+
+/// Bytes of a file: (offset, length).
+type Range = (u64, u64);
+
+/// Content that is in the store.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    /// See [`FileHead::format`].
+    pub(crate) format: u64,
+    is_whole: bool,
+    /// What a loader maps, if all of that is there.
+    loadable: Option<Arc<[Range]>>,
+    /// One bit for each block that is there.
+    blocks: Vec<u64>,
+    /// Bytes of the store that it accounts for; another name of the same inode may account for them.
+    pub(crate) bytes: u64,
+    /// Its place in the eviction order.
+    pub(crate) order: u64,
+}
+
+impl Held {
+    /// Nothing yet, at this place in the eviction order.
+    pub(crate) fn new(order: u64) -> Held {
+        Held { format: 0, is_whole: false, loadable: None, blocks: Vec::new(), bytes: 0, order }
+    }
+
+    /// All bytes that `head` describes are there now.
+    pub(crate) fn add(&mut self, aspect: Aspect, head: &FileHead) {
+        match aspect {
+            Aspect::Block(number) => {
+                let at = number as usize / 64;
+                if self.blocks.len() <= at {
+                    self.blocks.resize(at + 1, 0);
+                }
+                self.blocks[at] |= 1 << (number % 64);
+                if number == 0 {
+                    self.format = head.format;
+                }
+            }
+            _ if head.whole => {
+                (self.is_whole, self.format) = (true, head.format);
+                (self.loadable, self.blocks) = (None, Vec::new());
+            }
+            _ => (self.loadable, self.format) = (Some(head.ranges.clone()), head.format),
+        }
+    }
+
+    /// A block turned out not to be there.
+    pub(crate) fn remove_block(&mut self, number: u32) {
+        if let Some(word) = self.blocks.get_mut(number as usize / 64) {
+            *word &= !(1 << (number % 64));
+        }
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Whether this is nothing at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.is_whole && self.loadable.is_none() && self.blocks.iter().all(|&word| word == 0)
+    }
+
+    /// Whether there is enough for `aspect`.
+    pub(crate) fn covers(&self, aspect: Aspect) -> bool {
+        self.is_whole
+            || match aspect {
+                Aspect::Loadable => self.loadable.is_some(),
+                Aspect::Block(number) => self.has_block(number),
+                _ => false,
+            }
+    }
+
+    /// Whether all blocks of a file of `size` bytes are there.
+    pub(crate) fn has_all_blocks(&self, size: u64) -> bool {
+        let count = block_count(size);
+        count > 0 && self.blocks.iter().map(|word| word.count_ones()).sum::<u32>() == count
+    }
+
+    /// The head of what there is for `aspect`.
+    pub(crate) fn head(&self, attr: Attr, aspect: Aspect) -> Option<FileHead> {
+        if !self.covers(aspect) {
+            return None;
+        }
+        let head = |ranges, whole| FileHead { attr, format: self.format, ranges, whole };
+        match aspect {
+            Aspect::Block(number) => head(Arc::from([]), false).block(number),
+            _ if self.is_whole => Some(whole_head(attr, self.format)),
+            _ => self.loadable.clone().map(|ranges| head(ranges, false)),
+        }
+    }
+
+    /// All that there is of a file with these attributes, as one head for its reader.
+    pub(crate) fn summary(&self, attr: Attr) -> FileHead {
+        if self.is_whole {
+            return whole_head(attr, self.format);
+        }
+        FileHead { attr, format: self.format, ranges: self.ranges(attr.size).into(), whole: false }
+    }
+
+    /// How many of the bytes that `head` describes are not there.
+    pub(crate) fn missing_bytes(&self, head: &FileHead) -> u64 {
+        if self.is_whole {
+            return 0;
+        }
+        let held = self.ranges(head.attr.size);
+        let overlap = |&(offset, bytes): &Range| -> u64 { held.iter().map(|&r| overlap(r, (offset, bytes))).sum() };
+        head.content_bytes() - head.ranges.iter().map(overlap).sum::<u64>()
+    }
+
+    fn has_block(&self, number: u32) -> bool {
+        self.blocks.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
+    }
+
+    /// The bytes that are there, ascending, disjoint and not adjacent.
+    fn ranges(&self, size: u64) -> Vec<Range> {
+        let numbers = (0..self.blocks.len() as u32 * 64).filter(|&number| self.has_block(number));
+        let blocks = numbers.filter_map(|number| block_range(size, number));
+        let mut all: Vec<Range> =
+            self.loadable.iter().flat_map(|ranges| ranges.iter().copied()).chain(blocks).collect();
+        all.sort_unstable();
+        let mut merged: Vec<Range> = Vec::with_capacity(all.len());
+        for (offset, bytes) in all {
+            match merged.last_mut() {
+                Some(last) if last.0 + last.1 >= offset => last.1 = last.1.max(offset + bytes - last.0),
+                _ => merged.push((offset, bytes)),
+            }
+        }
+        merged
+    }
+}
+
+/// The head of all of a file.
+pub(crate) fn whole_head(attr: Attr, format: u64) -> FileHead {
+    let ranges: &[Range] = if attr.size > 0 { &[(0, attr.size)] } else { &[] };
+    FileHead { attr, format, ranges: Arc::from(ranges), whole: true }
+}
+
+fn overlap(a: Range, b: Range) -> u64 {
+    (a.0 + a.1).min(b.0 + b.1).saturating_sub(a.0.max(b.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headwater_abi::wire::BLOCK_BYTES;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn what_is_there_is_counted_once() {
+        let attr = Attr { size: 2 * BLOCK_BYTES + MIB, ..Attr::default() };
+        let all = whole_head(attr, 0);
+        let loadable: Arc<[Range]> = [(0, MIB), (BLOCK_BYTES, MIB), (2 * BLOCK_BYTES, MIB)].into();
+        let loadable = FileHead { ranges: loadable, whole: false, ..all.clone() };
+        let mut held = Held::new(7);
+        assert_eq!((held.missing_bytes(&all), held.is_empty()), (attr.size, true));
+        held.add(Aspect::Loadable, &loadable);
+        assert_eq!(held.missing_bytes(&all), attr.size - 3 * MIB);
+        assert_eq!(held.missing_bytes(&all.block(1).unwrap()), BLOCK_BYTES - MIB);
+        held.add(Aspect::Block(1), &all.block(1).unwrap());
+        assert_eq!(*held.summary(attr).ranges, [(0, MIB), (BLOCK_BYTES, BLOCK_BYTES + MIB)]);
+        assert_eq!((held.missing_bytes(&all), held.missing_bytes(&loadable)), (BLOCK_BYTES - MIB, 0));
+        assert!(held.covers(Aspect::Loadable) && held.covers(Aspect::Block(1)));
+        assert!(!held.covers(Aspect::Block(0)) && !held.covers(Aspect::Whole) && !held.has_all_blocks(attr.size));
+        (0..3).for_each(|number| held.add(Aspect::Block(number), &all.block(number).unwrap()));
+        assert!(held.has_all_blocks(attr.size));
+        held.remove_block(2);
+        assert!(!held.has_all_blocks(attr.size) && !held.covers(Aspect::Block(2)));
+        held.add(Aspect::Whole, &all);
+        assert_eq!((held.missing_bytes(&all), held.head(attr, Aspect::Loadable)), (0, Some(all.clone())));
+        assert_eq!(held.head(attr, Aspect::Block(2)), all.block(2));
+    }
+}

@@ -1,0 +1,89 @@
+//! Asking for contents before processes do; see [`crate::ahead`].
+
+use headwater_abi::Path;
+use headwater_abi::wire::{Aspect, Fact};
+
+use super::Node;
+use crate::Time;
+use crate::entry::Details;
+
+/// Larger files are not asked for ahead: their content takes longer than the question.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+/// Names that one occasion looks at.
+const STEPS_MAX: usize = 1024;
+
+impl Node {
+    /// A process wants content that is not here.
+    pub(super) fn note_content(&mut self, now: Time, path: &Path, aspect: Aspect) {
+        self.advance_files(now, path, aspect, true);
+    }
+
+    /// A process has used content that was marked.
+    pub(super) fn used(&mut self, now: Time, path: &Path, block: Option<u32>) {
+        match block {
+            None => self.advance_files(now, path, Aspect::Whole, false),
+            Some(block) => self.advance_blocks(now, path, block, false),
+        }
+    }
+
+    /// Whether the use of this content is to be told.
+    pub(super) fn is_marked(&self, path: &Path) -> bool {
+        let Some(entry) = path.parent().and_then(|at| self.entries.get(&at)) else { return false };
+        let (Fact::Listing(_, listing), Some(directory)) = (&entry.fact, &entry.directory) else { return false };
+        directory.files.is_marking()
+            && listing.find(path.name()).is_some_and(|(number, _)| directory.files.is_marked(number))
+    }
+
+    fn advance_files(&mut self, now: Time, path: &Path, aspect: Aspect, is_missing: bool) {
+        let files_max = self.config.limits.ahead_files_max;
+        let Some(at) = path.parent().filter(|_| files_max > 0) else { return };
+        let Some(listing) = self.entries.listing(&at).cloned() else { return };
+        let Some(number) = listing.find(path.name()).map(|(number, _)| number) else { return };
+        let Some(directory) = self.directory_mut(&at) else { return };
+        let goes_on = match is_missing {
+            true => directory.files.missed(&listing, number, files_max),
+            false => directory.files.used(number, files_max),
+        };
+        if !goes_on {
+            return;
+        }
+        let is_known = directory.details == Details::Known;
+        let mut files = core::mem::take(&mut directory.files);
+        for _ in 0..STEPS_MAX {
+            let Some(number) = files.next(&listing, files_max, self.config.limits.ahead_bytes_max) else { break };
+            let next = listing.get(number).and_then(|name| at.join(name.name));
+            match next.map(|next| self.ask_ahead(now, next, aspect)) {
+                Some(Ahead::Asked(bytes)) => files.take(number, bytes),
+                Some(Ahead::Unknown) if !is_known => break,
+                _ => files.pass(),
+            }
+        }
+        if let Some(directory) = self.directory_mut(&at) {
+            directory.files = files;
+        }
+        if !is_known {
+            self.ask_details(now, &at);
+        }
+    }
+
+    fn ask_ahead(&mut self, now: Time, path: Path, aspect: Aspect) -> Ahead {
+        let Some(entry) = self.entries.get(&path) else { return Ahead::Unknown };
+        let bytes = entry.attr().map_or(0, |attr| attr.size);
+        let is_fit = entry.is_file() && (1..=FILE_BYTES_MAX).contains(&bytes);
+        let is_here = entry.knows(aspect) || entry.is_arriving() || self.live.covers(&path);
+        if !is_fit || is_here || self.is_content_asked(&path) || !self.start(now, &(path, aspect)) {
+            return Ahead::Passed;
+        }
+        Ahead::Asked(bytes)
+    }
+}
+
+/// What became of a file that might be asked for.
+enum Ahead {
+    /// It is asked for, so many bytes.
+    Asked(u64),
+    /// Not known yet what it is.
+    Unknown,
+    /// There is no use in it.
+    Passed,
+}

@@ -1,0 +1,74 @@
+//! Large files, of which processes get the blocks that they read.
+
+use headwater_abi::wire::Aspect;
+use headwater_abi::{Path, Want};
+
+use super::Node;
+use crate::asks::Waiter;
+use crate::{ClientId, Reply, Time};
+
+impl Node {
+    pub(super) fn request_block(&mut self, client: ClientId, path: Path, block: u32) {
+        assert!(!self.clients.contains_key(&client), "a client's number is used once");
+        self.stats.requests += 1;
+        if !self.scope.contains(&path) || self.clients.len() >= self.config.limits.clients_waiting_max {
+            return self.reply(client, Reply::Fallback);
+        }
+        self.admit(client, path, Want::ATTR | Want::NO_FOLLOW, Some(block));
+    }
+
+    /// A client that wants a block of `path` has come so far that all else is known.
+    pub(super) fn resume_block(&mut self, now: Time, id: ClientId, path: &Path, block: u32) {
+        let aspect = Aspect::Block(block);
+        let Some(entry) = self.entries.get(path).filter(|entry| entry.is_file() && !self.live.covers(path)) else {
+            return self.finish(id, Reply::Done);
+        };
+        let is_missing = !entry.knows(aspect);
+        if is_missing && block >= entry.block_count() {
+            return self.finish(id, Reply::Fallback);
+        }
+        if !is_missing {
+            return self.finish(id, Reply::Done);
+        }
+        self.ask(now, path.clone(), aspect, Waiter::Client(id));
+        let counted = self.clients.get_mut(&id).map(|client| client.counted.replace(aspect));
+        if counted.is_some_and(|before| before != Some(aspect)) {
+            self.advance_blocks(now, path, block, true);
+        }
+    }
+
+    /// Asks for the blocks that follow from a process's wish for one that is not here, or from its use of
+    /// one that is.
+    pub(super) fn advance_blocks(&mut self, now: Time, path: &Path, block: u32, is_missing: bool) {
+        let window_max = self.config.limits.blocks_ahead_max;
+        let Some(entry) = self.entries.get_mut(path).filter(|entry| entry.is_file()) else { return };
+        let count = entry.block_count();
+        let sequence = &mut entry.blocks.get_or_insert_default().sequence;
+        let ahead = match is_missing {
+            true => sequence.missed(block, window_max),
+            false => sequence.used(block, window_max),
+        };
+        for number in ahead.start..ahead.end.min(count) {
+            let aspect = Aspect::Block(number);
+            let is_here = self.entries.get(path).is_none_or(|e| e.knows(aspect) || e.arriving(Some(number)).is_some());
+            let key = (path.clone(), aspect);
+            if !is_here && !self.live.covers(path) && !self.asks.contains(&key) && !self.is_content_asked(path) {
+                self.start(now, &key);
+            }
+        }
+    }
+
+    /// A block turned out not to be in the store.
+    pub(super) fn lose_block(&mut self, path: &Path, block: u32) {
+        let Some(entry) = self.entries.get_mut(path) else { return };
+        let Some(head) = entry.held_head(Aspect::Block(block)) else { return };
+        let Some(held) = entry.held.as_mut().filter(|held| !held.is_whole()) else { return };
+        held.remove_block(block);
+        let bytes = held.missing_bytes(&head).min(held.bytes);
+        held.bytes -= bytes;
+        self.sieve.give_back(bytes);
+        if held.is_empty() {
+            self.drop_held(path);
+        }
+    }
+}

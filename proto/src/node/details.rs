@@ -1,0 +1,248 @@
+//! What all names of a directory are, asked for at once: by a node whose processes look up one after the
+//! other, answered in batches, each of which is published as it comes.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use headwater_abi::listing::Listing;
+use headwater_abi::wire::{Aspect, DETAILS_MAX, Detail, Fact, Message};
+use headwater_abi::{Kind, Path};
+
+use super::Node;
+use crate::asks::{ChildWant, Key, Waiter, Way};
+use crate::entry::{Details, Directory, is_name, is_sound};
+use crate::{Output, Rank, Time};
+
+/// Look-ups of unknown names after which all are asked for. Fewer are what a program does that knows
+/// which files it wants; one that lists the directory and looks at each comes here at once.
+const DETAILS_AFTER: usize = 16;
+/// In large directories it takes one in so many names.
+const DETAILS_SHARE: usize = 64;
+/// Batches that are read at once; other reads find threads beside them.
+const BATCHES_READING_MAX: usize = 4;
+
+impl Node {
+    /// A process has looked up a name of which nothing is known.
+    pub(super) fn note_lookup(&mut self, now: Time, path: &Path) {
+        let Some(at) = path.parent() else { return };
+        let Some(count) = self.entries.listing(&at).map(Listing::len) else { return };
+        let Some(directory) = self.directory_mut(&at) else { return };
+        directory.lookups += 1;
+        if directory.lookups >= DETAILS_AFTER.max(count / DETAILS_SHARE) {
+            self.ask_details(now, &at);
+        }
+    }
+
+    /// Asks what all names of a directory are, unless that is known, asked already, or too much.
+    pub(super) fn ask_details(&mut self, now: Time, at: &Path) -> bool {
+        let names_max = self.config.limits.details_names_max;
+        let Some(count) = self.entries.listing(at).map(Listing::len).filter(|&count| count <= names_max) else {
+            return false;
+        };
+        match self.directory_mut(at).map(|directory| directory.details) {
+            Some(Details::Unknown) => {}
+            Some(Details::Asked { .. }) => return true,
+            _ => return false,
+        }
+        let is_pushed = !self.children.is_empty() && self.spread.pushes_new(now);
+        let batches = if self.is_root() { count.div_ceil(DETAILS_MAX) } else { 0 };
+        let key = (at.clone(), Aspect::Details);
+        if !self.start(now, &key) {
+            return false;
+        }
+        if let Some(directory) = self.directory_mut(at) {
+            (directory.lookups, directory.details) = (0, Details::Asked { batches, is_pushed });
+        }
+        if self.is_root() {
+            let batch = |first: usize| (at.clone(), first..(first + DETAILS_MAX).min(count));
+            self.batches_waiting.extend((0..count).step_by(DETAILS_MAX).map(batch));
+        }
+        true
+    }
+
+    /// Whether the question about all names of its directory will answer what this path is.
+    pub(super) fn is_detailed(&self, path: &Path) -> bool {
+        let Some(at) = path.parent() else { return false };
+        self.entries.listing(&at).is_some_and(|listing| listing.find(path.name()).is_some())
+            && self.asks.contains(&(at, Aspect::Details))
+    }
+
+    /// Has the next batch of names read, if there is one and the bound allows.
+    pub(super) fn start_batch(&mut self, now: Time) -> bool {
+        if self.batches_reading >= BATCHES_READING_MAX {
+            return false;
+        }
+        let Some((path, numbers)) = self.batches_waiting.pop_front() else { return false };
+        if !self.asks.contains(&(path.clone(), Aspect::Details)) {
+            return true;
+        }
+        let Some(listing) = self.entries.listing(&path).cloned() else { return true };
+        let is_unknown = |name: &&[u8]| {
+            let Some(at) = path.join(name).filter(|_| is_proper(name)) else { return false };
+            let is_asked = self.asks.way(&(at.clone(), Aspect::Entry)) == Some(Way::Asked);
+            self.entries.get(&at).is_none() && !is_asked && !self.live.covers(&at)
+        };
+        let names = numbers.filter_map(|number| listing.get(number)).map(|name| name.name);
+        let names: Vec<Box<[u8]>> = names.filter(is_unknown).map(Box::from).collect();
+        if names.is_empty() {
+            self.batch_done(now, &path, Vec::new());
+        } else {
+            self.batches_reading += 1;
+            self.outputs.push_back(Output::ReadDetails { path, names });
+        }
+        true
+    }
+
+    /// The reader has examined a batch.
+    pub(super) fn details_read(&mut self, now: Time, path: &Path, details: Vec<Detail>) {
+        if !self.is_root() {
+            return;
+        }
+        self.batches_reading = self.batches_reading.saturating_sub(1);
+        let sound = details.into_iter().filter(is_sound_detail).collect();
+        self.batch_done(now, path, sound);
+    }
+
+    fn batch_done(&mut self, now: Time, path: &Path, details: Vec<Detail>) {
+        let batches = match self.directory_mut(path).map(|directory| &mut directory.details) {
+            Some(Details::Asked { batches, .. }) => {
+                *batches = batches.saturating_sub(1);
+                *batches
+            }
+            _ => usize::MAX,
+        };
+        self.take_details(now, path, details, batches == 0);
+    }
+
+    /// The parent tells.
+    pub(super) fn details_told(
+        &mut self,
+        now: Time,
+        path: &Path,
+        details: Vec<Detail>,
+        is_last: bool,
+    ) -> Result<(), &'static str> {
+        if !details.iter().all(is_sound_detail) {
+            return Err("a directory's details are malformed");
+        }
+        self.take_details(now, path, details, is_last);
+        Ok(())
+    }
+
+    /// Publishes what is new and passes it on.
+    fn take_details(&mut self, now: Time, path: &Path, details: Vec<Detail>, is_last: bool) {
+        let key = (path.clone(), Aspect::Details);
+        self.asks.note_progress(now, &key);
+        // What was known before is passed on as it was known.
+        let learn = |Detail { name, fact }: Detail| {
+            let at = path.join(&name)?;
+            self.learn(now, &at, fact, false).then(|| self.detail(path, &name)).flatten()
+        };
+        let details: Vec<Detail> = details.into_iter().filter_map(learn).collect();
+        let mut to: Vec<Rank> =
+            self.asks.get_mut(&key).into_iter().flat_map(|ask| ask.children.iter().map(|c| c.rank)).collect();
+        if let Some(Details::Asked { is_pushed: true, .. }) = self.directory_mut(path).map(|d| d.details) {
+            let others: Vec<Rank> = self.children.keys().copied().filter(|rank| !to.contains(rank)).collect();
+            for &rank in &others {
+                self.push_to(rank, path);
+            }
+            to.extend(others);
+        }
+        for rank in to {
+            self.tell_details(rank, path, details.clone(), is_last);
+        }
+        if is_last && let Some(directory) = self.directory_mut(path) {
+            directory.details = Details::Known;
+            self.asks.remove(&key);
+            self.ask_singly(path);
+        }
+    }
+
+    /// Answers a child: what is known at once, the rest as it comes.
+    pub(super) fn serve_details(&mut self, now: Time, want: ChildWant) {
+        let ChildWant { rank, ref path, aspect, .. } = want;
+        let listing = match self.entries.fact(path) {
+            None => return self.ask(now, path.clone(), Aspect::Listing, Waiter::Child(want)),
+            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => {
+                return self.ask(now, path.clone(), Aspect::Listing, Waiter::Child(want));
+            }
+            Some(Fact::Listing(_, listing)) => listing.clone(),
+            Some(_) => return self.send(rank, Message::Unavailable { path: path.clone(), aspect }),
+        };
+        let is_known = self.entries.knows(path, Aspect::Details);
+        if !is_known && !self.ask_details(now, path) {
+            return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
+        }
+        self.stats.pulls += 1;
+        let details: Vec<Detail> = listing.iter().filter_map(|name| self.detail(path, name.name)).collect();
+        let mut batches = details.chunks(DETAILS_MAX).peekable();
+        while let Some(batch) = batches.next() {
+            let is_last = is_known && batches.peek().is_none();
+            self.tell_details(rank, path, batch.to_vec(), is_last);
+        }
+        if !is_known {
+            self.asks.join(&(path.clone(), aspect), Waiter::Child(want));
+        } else if details.is_empty() {
+            self.tell_details(rank, path, Vec::new(), true);
+        }
+    }
+
+    fn tell_details(&mut self, rank: Rank, path: &Path, details: Vec<Detail>, is_last: bool) {
+        for detail in &details {
+            if let Some(entry) = path.join(&detail.name).and_then(|at| self.entries.get_mut(&at)) {
+                entry.fact_at.insert(rank);
+            }
+        }
+        if is_last || !details.is_empty() {
+            self.send(rank, Message::Details { path: path.clone(), details, is_last });
+        }
+    }
+
+    /// What is known of a name, as far as it is told with its directory's others.
+    fn detail(&self, path: &Path, name: &[u8]) -> Option<Detail> {
+        let at = path.join(name).filter(|at| is_proper(name) && !self.live.covers(at))?;
+        let fact = match &self.entries.get(&at)?.fact {
+            Fact::Listing(attr, _) | Fact::Unlistable(attr) | Fact::Attr(attr) => Fact::Attr(*attr),
+            link @ Fact::Link(..) => link.clone(),
+            Fact::Absent | Fact::Error(_) => return None,
+        };
+        Some(Detail { name: name.into(), fact })
+    }
+
+    /// The directory's details can't be had now: its names are asked for one by one.
+    pub(super) fn no_details(&mut self, path: &Path) {
+        if let Some(directory) = self.directory_mut(path) {
+            (directory.lookups, directory.details) = (0, Details::Unknown);
+        }
+        self.ask_singly(path);
+    }
+
+    /// Asks for what the details were to answer, and did not.
+    pub(super) fn ask_singly(&mut self, path: &Path) {
+        for key in self.asks.detailed(path) {
+            let is_asked = self.dispatch(&key).is_some_and(|way| self.asks.set_way(&key, way));
+            if !is_asked {
+                self.fail(&key);
+            }
+        }
+    }
+
+    pub(super) fn directory_mut(&mut self, path: &Path) -> Option<&mut Directory> {
+        let entry = self.entries.get_mut(path).filter(|entry| matches!(entry.fact, Fact::Listing(..)))?;
+        Some(entry.directory.get_or_insert_default())
+    }
+}
+
+/// Whether a name is another path's than the directory's own and its parent's.
+fn is_proper(name: &[u8]) -> bool {
+    is_name(name) && name != b"." && name != b".."
+}
+
+fn is_sound_detail(detail: &Detail) -> bool {
+    is_proper(&detail.name) && is_sound(&detail.fact) && matches!(detail.fact, Fact::Attr(_) | Fact::Link(..))
+}
+
+/// The question to which `key` belongs is about all names of a directory.
+pub(super) fn is_details((_, aspect): &Key) -> bool {
+    *aspect == Aspect::Details
+}

@@ -1,0 +1,100 @@
+//! Forgetting what nobody uses, so that a node's memory is bounded however many paths are looked up.
+
+use headwater_abi::Path;
+use headwater_abi::wire::Fact;
+
+use super::Node;
+use crate::Output;
+use crate::entry::Details;
+
+/// Paths that one occasion looks at.
+const STEPS_MAX: usize = 64;
+/// What was learnt last is kept, so that a walk along a path gets to its end.
+const RECENT: u32 = 64;
+
+impl Node {
+    /// Something new is known about a path; before, nothing was, or only what kind of thing it is.
+    pub(super) fn note_forgettable(&mut self, path: &Path, was_known: bool) {
+        let limits = &self.config.limits;
+        if limits.facts_max == usize::MAX && limits.listing_bytes_max == u64::MAX {
+            return;
+        }
+        self.learnt = self.learnt.wrapping_add(1);
+        let Some(entry) = self.entries.get_mut(path) else { return };
+        entry.learnt = self.learnt;
+        if matches!(entry.fact, Fact::Listing(..)) {
+            self.listed.push_back(path.clone());
+        }
+        if !was_known {
+            self.forgettable.push_back(path.clone());
+        }
+    }
+
+    /// Forgets the oldest that nobody uses, while there is more than the bounds allow: a clock whose hand
+    /// passes what is used.
+    pub(super) fn forget_some(&mut self) {
+        for _ in 0..STEPS_MAX {
+            // What has content leaves with it.
+            if self.entries.len() - self.sieve.files() <= self.config.limits.facts_max {
+                break;
+            }
+            let Some(path) = self.forgettable.pop_front() else { break };
+            if !self.forget(&path) && self.entries.get(&path).is_some() {
+                self.forgettable.push_back(path);
+            }
+        }
+        for _ in 0..STEPS_MAX {
+            if self.entries.listing_bytes() <= self.config.limits.listing_bytes_max {
+                break;
+            }
+            let Some(path) = self.listed.pop_front() else { break };
+            if !self.forget(&path) && self.entries.listing(&path).is_some() {
+                self.listed.push_back(path);
+            }
+        }
+    }
+
+    /// The original of what was published is another by now, or there is none: from now on it is served
+    /// by itself, everywhere, and with `tree` all that lies below it.
+    pub(super) fn changed(&mut self, path: &Path, tree: bool) {
+        if !self.is_root() || self.live.covers(path) {
+            return;
+        }
+        self.stats.changed += 1;
+        self.outputs.push_back(Output::Changed { path: path.clone() });
+        self.go_live(path, tree, None);
+        self.live.insert(path, tree, true);
+    }
+
+    /// Forgets a path. False if it is in use.
+    fn forget(&mut self, path: &Path) -> bool {
+        let Some(entry) = self.entries.get(path) else { return false };
+        let is_asking = entry.directory.as_ref().is_some_and(|d| matches!(d.details, Details::Asked { .. }));
+        // The eviction may be refused.
+        let is_evicted = || self.evicted.iter().any(|evicted| evicted.path == *path);
+        let is_used = entry.held.is_some()
+            || is_evicted()
+            || entry.is_arriving()
+            || is_asking
+            || self.learnt.wrapping_sub(entry.learnt) < RECENT
+            || self.live.covers(path)
+            || self.asks.keys_of(path).next().is_some()
+            || (entry.is_dir() && (self.entries.has_descendants(path) || self.asks.has_below(path)));
+        if is_used {
+            return false;
+        }
+        let Some(entry) = self.entries.remove(path) else { return false };
+        if self.is_root() {
+            self.versions.remember(path, &entry.fact);
+        }
+        if let Some(directory) = path.parent().and_then(|at| self.entries.get_mut(&at)?.directory.as_mut())
+            && directory.details == Details::Known
+        {
+            directory.details = Details::Unknown;
+        }
+        self.stats.forgotten += 1;
+        self.outputs.push_back(Output::Forget { path: path.clone() });
+        debug_assert!(!matches!(entry.fact, Fact::Listing(..)) || !self.entries.has_descendants(path));
+        true
+    }
+}

@@ -1,0 +1,416 @@
+//! Generations: what has changed on the shared file system is read anew for processes that start
+//! from now on.
+//!
+//! The root looks at each path that it knows, once, while everything goes on. What has not changed
+//! stays known as it is, on every node, with its content; what has is forgotten everywhere, at one
+//! point in each link's stream of messages: behind [`Message::Refresh`] everything is of the new
+//! generation.
+//!
+//! Knowledge that was on its way when the refresh was asked for may be from before the change. It is
+//! looked at as well, once it has come.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+use headwater_abi::wire::{Aspect, CHANGES_MAX, Change, Fact, Message};
+use headwater_abi::{Kind, Path, Want};
+
+use super::ask::is_content;
+use super::{Link, Node};
+use crate::asks::Key;
+use crate::entry::{Details, inode_of, is_same_version};
+use crate::versions::Versions;
+use crate::{Output, Rank};
+
+/// Paths that are looked at at once.
+const CHECKS_MAX: usize = 64;
+/// Refreshes asked for that are not answered; further ones fail.
+const REQUESTS_MAX: usize = 256;
+
+/// Who asked for a refresh: a rank, and its number for it.
+type Asker = (u32, u64);
+
+/// What a node knows of generations.
+#[derive(Debug)]
+pub(super) struct Refresh {
+    generation: u64,
+    /// Facts may have been forgotten, by a predecessor.
+    may_have_forgotten: bool,
+    /// The root's look at what it knows.
+    checking: Option<Checking>,
+    /// What was asked for meanwhile: it may be about changes that came after the look.
+    next: Option<Demand>,
+    /// This node's own requests that are under way.
+    requests: BTreeSet<u64>,
+    /// Announced by the parent so far.
+    announced: Vec<Change>,
+    /// Bytes of content that older generations keep in the store.
+    kept_bytes: BTreeMap<u64, u64>,
+}
+
+/// What is to be refreshed, and for whom.
+#[derive(Debug)]
+struct Demand {
+    /// None: everything.
+    paths: Vec<Path>,
+    askers: Vec<Asker>,
+}
+
+#[derive(Debug)]
+struct Checking {
+    demand: Demand,
+    todo: VecDeque<Path>,
+    in_flight: BTreeSet<Path>,
+    /// Questions whose answers are to be looked at when they have come.
+    awaited: BTreeSet<Key>,
+    /// By path: whether it is the directory that it was.
+    changes: BTreeMap<Path, bool>,
+}
+
+impl Refresh {
+    pub(super) fn new() -> Refresh {
+        Refresh {
+            generation: 1,
+            may_have_forgotten: false,
+            checking: None,
+            next: None,
+            requests: BTreeSet::new(),
+            announced: Vec::new(),
+            kept_bytes: BTreeMap::new(),
+        }
+    }
+}
+
+impl Demand {
+    /// Whether this is to be looked at. The directory that a path is in tells whether it is there.
+    fn covers(&self, path: &Path) -> bool {
+        let covers = |root: &Path| path.is_within(root) || root.parent().is_some_and(|directory| directory == *path);
+        self.paths.is_empty() || self.paths.iter().any(covers)
+    }
+
+    /// Takes in what else is wanted.
+    fn merge(&mut self, other: Demand) {
+        if self.paths.is_empty() || other.paths.is_empty() {
+            self.paths.clear();
+        } else {
+            self.paths.extend(other.paths);
+        }
+        self.askers.extend(other.askers);
+    }
+}
+
+impl Node {
+    /// Goes on with the generation of another process of the same node, before anything else happens.
+    pub fn restore_generation(&mut self, generation: u64) {
+        let limits = &self.config.limits;
+        self.refresh.may_have_forgotten = limits.facts_max != usize::MAX || limits.listing_bytes_max != u64::MAX;
+        self.refresh.generation = generation;
+    }
+
+    /// This node's user wants a refresh.
+    pub(super) fn refresh_requested(&mut self, request: u64, paths: Vec<Path>) {
+        let ways = [Want::empty(), Want::NO_FOLLOW];
+        let walked = paths.iter().flat_map(|path| ways.map(|want| self.map().walk(path, want).path));
+        let paths: Vec<Path> = walked.collect::<BTreeSet<Path>>().into_iter().collect();
+        if self.refresh.requests.len() < REQUESTS_MAX
+            && self.demand_refresh(Demand { paths, askers: Vec::from([(self.config.rank.0, request)]) })
+        {
+            self.refresh.requests.insert(request);
+        } else {
+            self.outputs.push_back(Output::RefreshFailed { request });
+        }
+    }
+
+    /// A child passes the wish for a refresh on. Where it can't be passed on, links end, and so does
+    /// the wish.
+    pub(super) fn refresh_wanted(&mut self, rank: u32, request: u64, paths: Vec<Path>) {
+        self.demand_refresh(Demand { paths, askers: Vec::from([(rank, request)]) });
+    }
+
+    /// False if nobody can be asked.
+    fn demand_refresh(&mut self, demand: Demand) -> bool {
+        if let Some(parent) = &self.parent {
+            let (to, is_up) = (parent.rank, parent.link == Link::Up);
+            for (rank, request) in demand.askers.into_iter().filter(|_| is_up) {
+                self.send(to, Message::RefreshWanted { rank, request, paths: demand.paths.clone() });
+            }
+            return is_up;
+        }
+        match (&mut self.refresh.next, &self.refresh.checking) {
+            (Some(next), _) if next.askers.len() >= REQUESTS_MAX => return false,
+            (Some(next), _) => next.merge(demand),
+            (next, Some(_)) => *next = Some(demand),
+            (None, None) => self.begin_checking(demand),
+        }
+        true
+    }
+
+    fn begin_checking(&mut self, demand: Demand) {
+        // The content that comes for a known file is that of the file which will be looked at.
+        let is_settled = |(path, aspect): &Key| is_content(*aspect) && self.entries.get(path).is_some();
+        let awaited = self.asks.keys(|key, _| demand.covers(&key.0) && !is_settled(key));
+        let todo = self.entries.paths().filter(|path| demand.covers(path)).cloned().collect();
+        self.outputs.push_back(Output::LookAnew);
+        self.refresh.checking = Some(Checking {
+            demand,
+            todo,
+            in_flight: BTreeSet::new(),
+            awaited: awaited.into_iter().collect(),
+            changes: BTreeMap::new(),
+        });
+    }
+
+    /// Goes on with looking at what is known. False if there is nothing to be done now.
+    pub(super) fn go_on_checking(&mut self) -> bool {
+        let Some(checking) = &mut self.refresh.checking else { return false };
+        let came: Vec<Key> = checking.awaited.iter().filter(|key| !self.asks.contains(key)).cloned().collect();
+        for key in came {
+            checking.awaited.remove(&key);
+            checking.todo.push_back(key.0);
+        }
+        while checking.in_flight.len() < CHECKS_MAX
+            && let Some(path) = checking.todo.pop_front()
+        {
+            let is_to_be_seen = self.entries.get(&path).is_some() && !self.live.covers(&path);
+            if is_to_be_seen && !checking.changes.contains_key(&path) && checking.in_flight.insert(path.clone()) {
+                self.outputs.push_back(Output::ReadEntry { path });
+            }
+        }
+        if !checking.in_flight.is_empty() || !checking.awaited.is_empty() {
+            return false;
+        }
+        let Some(Checking { demand, changes, .. }) = self.refresh.checking.take() else { return false };
+        let changes = self.all_changes(&demand, changes);
+        if changes.as_ref().is_some_and(Vec::is_empty) {
+            self.answer_unchanged(&demand.askers);
+        } else {
+            self.begin_generation(self.refresh.generation + 1, changes, demand.askers);
+        }
+        if let Some(next) = self.refresh.next.take() {
+            self.begin_checking(next);
+        }
+        true
+    }
+
+    /// What has changed: what was just seen, and what was noticed before. `None` if facts were
+    /// forgotten here, which may be known elsewhere.
+    fn all_changes(&self, demand: &Demand, changes: BTreeMap<Path, bool>) -> Option<Vec<Change>> {
+        if self.refresh.may_have_forgotten || !self.versions.is_empty() {
+            return None;
+        }
+        let mut changes = changes;
+        for path in self.live.told().filter(|path| demand.covers(path)) {
+            for below in self.entries.descendants(path).chain([path]) {
+                changes.insert(below.clone(), false);
+            }
+        }
+        Some(changes.into_iter().map(|(path, is_same_directory)| Change { path, is_same_directory }).collect())
+    }
+
+    /// The reader says what a path is now. True if that was asked in order to look for changes.
+    pub(super) fn checked(&mut self, path: &Path, now: &Fact) -> bool {
+        let Some(checking) = &mut self.refresh.checking else { return false };
+        if !checking.in_flight.remove(path) {
+            return false;
+        }
+        let Some(known) = self.entries.fact(path).filter(|known| !is_unchanged(known, now)) else { return true };
+        if checking.changes.contains_key(path) {
+            return true;
+        }
+        let is_same_directory = is_same_directory(known, now);
+        checking.changes.insert(path.clone(), is_same_directory);
+        if !is_same_directory {
+            // What lay below is elsewhere, or nowhere.
+            for below in self.entries.descendants(path) {
+                checking.changes.insert(below.clone(), false);
+            }
+        }
+        true
+    }
+
+    /// The parent announces a generation.
+    pub(super) fn refresh_announced(
+        &mut self,
+        generation: u64,
+        changes: Option<Vec<Change>>,
+        is_last: bool,
+        askers: Vec<Asker>,
+    ) -> Result<(), &'static str> {
+        let mut announced = core::mem::take(&mut self.refresh.announced);
+        if generation <= self.refresh.generation {
+            if !askers.is_empty() {
+                self.answer_unchanged(&askers);
+            }
+            return Ok(());
+        }
+        let Some(changes) = changes else {
+            self.begin_generation(generation, None, askers);
+            return Ok(());
+        };
+        announced.extend(changes);
+        if announced.len() > self.config.limits.entries_max.saturating_mul(2) {
+            return Err("more has changed than can be known");
+        }
+        if is_last {
+            self.begin_generation(generation, Some(announced), askers);
+        } else {
+            self.refresh.announced = announced;
+        }
+        Ok(())
+    }
+
+    /// From here on everything is of this generation. Without `changes` nothing of what was known is
+    /// sure to hold.
+    fn begin_generation(&mut self, generation: u64, changes: Option<Vec<Change>>, askers: Vec<Asker>) {
+        let children: Vec<Rank> = self.children.keys().copied().collect();
+        for rank in children {
+            self.announce(rank, generation, changes.as_deref(), &askers);
+        }
+        let changed = changes.as_ref().map(|changes| changes.len() as u64);
+        let before = core::mem::replace(&mut self.refresh.generation, generation);
+        self.failed.clear();
+        self.versions = Versions::default();
+        self.refresh.may_have_forgotten = false;
+        let changed_paths: Vec<Path> = match &changes {
+            Some(changes) => changes.iter().map(|change| change.path.clone()).collect(),
+            None => self.live.told().chain(self.entries.paths()).cloned().collect(),
+        };
+        for path in &changed_paths {
+            self.live.take_back(path);
+        }
+        let gone = changed_paths.iter().filter(|path| !self.live.covers(path)).cloned().collect::<Vec<Path>>();
+        let kept = gone.iter().map(|path| self.forget_version(path)).sum();
+        self.sieve.take(kept);
+        self.refresh.kept_bytes.insert(before, kept);
+        let live = self.live.iter().map(|(path, tree)| (path.clone(), tree)).collect();
+        self.outputs.push_back(Output::Generation { generation, changes, live });
+        self.answer_own(changed, &askers);
+    }
+
+    /// Nothing has changed, so there is no new generation: says so to those who asked, here and below.
+    fn answer_unchanged(&mut self, askers: &[Asker]) {
+        let children: Vec<Rank> = self.children.keys().copied().collect();
+        for rank in children {
+            self.announce(rank, self.refresh.generation, Some(&[]), askers);
+        }
+        self.answer_own(Some(0), askers);
+    }
+
+    fn answer_own(&mut self, changed: Option<u64>, askers: &[Asker]) {
+        let generation = self.refresh.generation;
+        for (rank, request) in askers {
+            if *rank == self.config.rank.0 && self.refresh.requests.remove(request) {
+                self.outputs.push_back(Output::Refreshed { request: *request, generation, changed });
+            }
+        }
+    }
+
+    /// Tells a child of a generation, in as many messages as it takes.
+    fn announce(&mut self, rank: Rank, generation: u64, changes: Option<&[Change]>, askers: &[Asker]) {
+        let Some(mut rest) = changes else {
+            let askers = askers.to_vec();
+            return self.send(rank, Message::Refresh { generation, changes: None, is_last: true, askers });
+        };
+        loop {
+            let (part, after) = rest.split_at(rest.len().min(CHANGES_MAX));
+            rest = after;
+            let is_last = rest.is_empty();
+            let askers = if is_last { askers.to_vec() } else { Vec::new() };
+            self.send(rank, Message::Refresh { generation, changes: Some(part.to_vec()), is_last, askers });
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    /// A child has come up, which may have missed generations: of what it knows nothing is sure to
+    /// hold, unless it is of this one already.
+    pub(super) fn announce_generation(&mut self, rank: Rank) {
+        if self.refresh.generation > 1 {
+            self.announce(rank, self.refresh.generation, None, &[]);
+        }
+    }
+
+    /// Processes of this node go on with the generation before: what has changed is live for them.
+    pub(super) fn generation_failed(&mut self, changes: Option<Vec<Change>>) {
+        let included = self.config.scope.iter().filter(|(is_included, _)| *is_included);
+        let live: Vec<(Path, bool)> = match changes {
+            Some(changes) => changes.into_iter().map(|change| (change.path, false)).collect(),
+            None => included.map(|(_, root)| (root.clone(), true)).collect(),
+        };
+        for (path, tree) in live.into_iter().filter(|(path, _)| self.scope.contains(path)).collect::<Vec<_>>() {
+            if self.live.covers_as(&path, tree, true) {
+                continue;
+            }
+            self.live.insert(&path, tree, true);
+            self.set_live(&path, tree);
+            for key in self.asks.keys(|(asked, _), _| *asked == path || (tree && asked.is_within(&path))) {
+                self.release(&key);
+            }
+        }
+    }
+
+    /// Nobody uses an older generation any more, and its files have gone.
+    pub(super) fn generation_gone(&mut self, generation: u64) {
+        if let Some(bytes) = self.refresh.kept_bytes.remove(&generation) {
+            self.sieve.give_back(bytes);
+        }
+    }
+
+    /// The parent is gone, and with it the requests that it was to answer.
+    pub(super) fn fail_refreshes(&mut self) {
+        self.refresh.announced.clear();
+        for request in core::mem::take(&mut self.refresh.requests) {
+            self.outputs.push_back(Output::RefreshFailed { request });
+        }
+    }
+
+    /// Forgets all about a path, so that it is read anew. Returns bytes of content that stay in the
+    /// store for those who use the older version.
+    fn forget_version(&mut self, path: &Path) -> u64 {
+        let pieces = self.entries.get(path).map(|entry| entry.pieces_arriving()).unwrap_or_default();
+        for &piece in &pieces {
+            self.drop_arriving(path, piece, true);
+        }
+        let bytes = self.drop_held(path).map_or(0, |held| held.bytes);
+        for child in self.children.values_mut() {
+            child.stop_all(path);
+        }
+        self.entries.remove(path);
+        if let Some(directory) = path.parent().and_then(|above| self.entries.get_mut(&above)?.directory.as_mut())
+            && directory.details == Details::Known
+        {
+            directory.details = Details::Unknown;
+        }
+        // Nobody answers any more what was asked about this version.
+        let is_lost = |aspect: Aspect| aspect == Aspect::Details || (is_content(aspect) && !pieces.is_empty());
+        let lost: Vec<Key> = self.asks.keys_of(path).filter(|(_, aspect)| is_lost(*aspect)).cloned().collect();
+        for key in lost {
+            self.release(&key);
+        }
+        self.ask_singly(path);
+        bytes
+    }
+}
+
+/// Whether a path is as it was known.
+fn is_unchanged(known: &Fact, now: &Fact) -> bool {
+    match (known, now) {
+        (Fact::Absent, Fact::Absent) => true,
+        (Fact::Error(known), Fact::Error(now)) => known == now,
+        (Fact::Link(known, _), Fact::Link(now, _))
+        | (Fact::Attr(known) | Fact::Listing(known, _) | Fact::Unlistable(known), Fact::Attr(now)) => {
+            is_same_version(known, now)
+        }
+        _ => false,
+    }
+}
+
+fn is_same_directory(known: &Fact, now: &Fact) -> bool {
+    match (known, now) {
+        (Fact::Attr(known) | Fact::Listing(known, _) | Fact::Unlistable(known), Fact::Attr(now)) => {
+            known.kind() == Kind::Dir && now.kind() == Kind::Dir && inode_of(known) == inode_of(now)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,157 @@
+//! Going on from what another process of the same node had published.
+
+use alloc::boxed::Box;
+
+use headwater_abi::Path;
+use headwater_abi::wire::{Aspect, Fact, FileHead};
+
+use super::Node;
+use crate::entry::{Learned, inode_of, is_sound};
+use crate::held::Held;
+use crate::policy::Audience;
+
+/// What was published about a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// What it is.
+    Fact(Fact),
+    /// All of its content is in the store. Its fact comes before.
+    Content(FileHead),
+    /// The job changes it, and with `tree` everything below it. All facts come before.
+    Live {
+        /// Everything below it too.
+        tree: bool,
+    },
+}
+
+impl Node {
+    /// Takes back what was published about a path, before anything else happens. Nothing is put out.
+    /// False if the node can't hold it, or it contradicts what came before: then the path is unknown,
+    /// or its content not here.
+    pub fn restore(&mut self, path: &Path, memory: Memory) -> bool {
+        if !self.scope.contains(path) {
+            return false;
+        }
+        match memory {
+            Memory::Fact(fact) => is_sound(&fact) && self.entries.learn(path, fact) == Learned::New,
+            Memory::Content(head) => self.restore_content(path, head),
+            Memory::Live { tree } => {
+                let inode = self.entries.shared_inode(path);
+                self.live.insert(path, tree, false);
+                self.live.extend_inodes(inode);
+                true
+            }
+        }
+    }
+
+    fn restore_content(&mut self, path: &Path, head: FileHead) -> bool {
+        let is_whole = head.whole && head.is_valid();
+        let Some(entry) = self.entries.get_mut(path).filter(|e| is_whole && e.is_file() && e.held.is_none()) else {
+            return false;
+        };
+        // Another name of the same file accounts for its bytes already.
+        let names = Some(inode_of(&head.attr)).filter(|_| head.attr.nlink > 1);
+        let names = names.map(|inode| self.inodes.entry(inode).or_default());
+        let bytes = if names.as_ref().is_some_and(|names| !names.is_empty()) { 0 } else { head.content_bytes() };
+        if let Some(names) = names {
+            names.push(path.clone());
+        }
+        let mut held = Held::new(self.sieve.insert(path.clone()));
+        self.sieve.take(bytes);
+        held.add(Aspect::Whole, &head);
+        held.bytes = bytes;
+        entry.content_at = Audience::default();
+        entry.held = Some(Box::new(held));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use headwater_abi::attr::mode;
+    use headwater_abi::listing::d_type;
+    use headwater_abi::{Attr, Listing, Name, Want};
+
+    use crate::{ClientId, Config, Input, Limits, Output, Policy, Rank, Reply, Topology};
+
+    fn path(text: &str) -> Path {
+        Path::new(text.as_bytes()).unwrap()
+    }
+
+    fn attr(kind: u32, ino: u64, nlink: u32) -> Attr {
+        Attr { mode: kind | 0o755, ino, nlink, size: 10, ..Attr::default() }
+    }
+
+    fn head(ino: u64, nlink: u32) -> Memory {
+        let ranges = [(0, 10)].into();
+        Memory::Content(FileHead { attr: attr(mode::FILE, ino, nlink), format: 0, ranges, whole: true })
+    }
+
+    /// A root that remembers a directory with two names of one file, another file, and one that is live.
+    fn node() -> Node {
+        let config = Config {
+            rank: Rank(0),
+            topology: Topology::new(1, 1),
+            session: 0,
+            policy: Policy::Pull,
+            limits: Limits::default(),
+            scope: vec![(true, path("/sw"))],
+        };
+        let mut node = Node::new(config, 0);
+        let names = ["a", "b", "c", "live"];
+        let name = |name: &&'static str| Name { ino: 1, d_type: d_type::FILE, name: name.as_bytes() };
+        let listing: Listing = names.iter().map(name).collect();
+        assert!(node.restore(&path("/sw"), Memory::Fact(Fact::Listing(attr(mode::DIR, 9, 2), listing))));
+        for (name, ino, nlink) in [("/sw/a", 1, 2), ("/sw/b", 1, 2), ("/sw/c", 2, 1), ("/sw/live", 3, 1)] {
+            assert!(node.restore(&path(name), Memory::Fact(Fact::Attr(attr(mode::FILE, ino, nlink)))));
+        }
+        for (name, ino, nlink) in [("/sw/a", 1, 2), ("/sw/b", 1, 2)] {
+            assert!(node.restore(&path(name), head(ino, nlink)));
+        }
+        assert!(node.restore(&path("/sw/live"), Memory::Live { tree: false }));
+        assert_eq!(node.poll_output(), None);
+        node
+    }
+
+    fn request(node: &mut Node, client: u64, name: &str, want: Want) -> Vec<Output> {
+        node.handle(0, Input::Request { client: ClientId(client), path: path(name), want });
+        core::iter::from_fn(|| node.poll_output()).collect()
+    }
+
+    #[test]
+    fn what_was_known_is_not_asked_for_again() {
+        let mut node = node();
+        for (client, (name, want)) in (0..).zip([
+            ("/sw", Want::LISTING),
+            ("/sw/a", Want::WHOLE),
+            ("/sw/b", Want::WHOLE),
+            ("/sw/none", Want::ATTR),
+            ("/sw/live", Want::WHOLE),
+        ]) {
+            let done = Output::Reply { client: ClientId(client), reply: Reply::Done };
+            assert_eq!(request(&mut node, client, name, want), [done], "{name}");
+        }
+        let asked = request(&mut node, 9, "/sw/c", Want::WHOLE);
+        assert!(matches!(&asked[..], [Output::ReadFile { path: asked, .. }] if *asked == path("/sw/c")), "{asked:?}");
+        assert_eq!(node.stats().store_bytes, 10, "two names of one file");
+    }
+
+    #[test]
+    fn nonsense_is_not_remembered() {
+        let mut node = node();
+        for (name, memory) in [
+            ("/elsewhere", Memory::Fact(Fact::Absent)),
+            ("/sw/a", Memory::Fact(Fact::Absent)),
+            ("/sw/x", Memory::Fact(Fact::Error(0))),
+            ("/sw/unknown", head(5, 1)),
+            ("/sw/a", head(1, 2)),
+            ("/sw", head(9, 1)),
+        ] {
+            assert!(!node.restore(&path(name), memory.clone()), "{name} {memory:?}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What was told of paths that have been forgotten, in eight bytes each: enough to notice when the
+//! original says something else by now.
+
+use alloc::vec::Vec;
+
+use headwater_abi::wire::Fact;
+use headwater_abi::{Attr, Kind, Path, hash};
+
+use crate::entry::inode_of;
+
+/// Slots of the table at most; what is forgotten beyond them may change unnoticed.
+const SLOTS_MAX: usize = 1 << 21;
+const SLOTS_MIN: usize = 1 << 10;
+/// Bits of a slot that hold the version; the others hold the path's hash. Of 262,144 changes one goes
+/// unnoticed; with a million paths remembered, one look-up in 70 million is a false alarm.
+const VERSION_BITS: u32 = 18;
+const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
+/// Fibonacci hashing (Knuth, TAOCP 3, 6.4).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Hashes of paths and of what was told of them: open addressing, at most three quarters full.
+#[derive(Debug, Default)]
+pub(crate) struct Versions {
+    slots: Vec<u64>,
+    used: usize,
+}
+
+impl Versions {
+    /// Whether nothing was told of paths that have been forgotten.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// This was told of a path.
+    pub(crate) fn remember(&mut self, path: &Path, fact: &Fact) {
+        for (key, version) in versions(path, fact) {
+            if self.used * 4 >= self.slots.len() * 3 && !self.grow() {
+                return;
+            }
+            self.insert(word(key, version));
+        }
+    }
+
+    /// Whether something else was told before.
+    pub(crate) fn contradict(&self, path: &Path, fact: &Fact) -> bool {
+        self.used > 0
+            && versions(path, fact).any(|(key, version)| {
+                let word = word(key, version);
+                let told = self.slots[self.find(word)];
+                told != 0 && told != word
+            })
+    }
+
+    fn insert(&mut self, word: u64) {
+        let at = self.find(word);
+        self.used += usize::from(self.slots[at] == 0);
+        self.slots[at] = word;
+    }
+
+    /// The slot with this word's path, or the empty one where it belongs.
+    fn find(&self, word: u64) -> usize {
+        let mask = self.slots.len() - 1;
+        let first = ((word >> VERSION_BITS).wrapping_mul(SPREAD) >> 32) as usize;
+        let mut probes = (0..=mask).map(|probe| (first + probe) & mask);
+        let belongs = |slot: u64| slot == 0 || slot >> VERSION_BITS == word >> VERSION_BITS;
+        probes.find(|&at| belongs(self.slots[at])).expect("a quarter of the slots is empty")
+    }
+
+    fn grow(&mut self) -> bool {
+        let count = (self.slots.len() * 2).max(SLOTS_MIN);
+        if count > SLOTS_MAX {
+            return false;
+        }
+        let before = core::mem::replace(&mut self.slots, alloc::vec![0; count]);
+        self.used = 0;
+        before.into_iter().filter(|&word| word != 0).for_each(|word| self.insert(word));
+        true
+    }
+}
+
+fn word(key: u64, version: u64) -> u64 {
+    (key & !VERSION_MASK).max(VERSION_MASK + 1) | version & VERSION_MASK
+}
+
+/// What a fact says, as hashes: of what the path is, and of a directory's names.
+fn versions(path: &Path, fact: &Fact) -> impl Iterator<Item = (u64, u64)> {
+    let key = hash::bytes(path.as_bytes());
+    let version = match fact {
+        Fact::Absent => 1,
+        Fact::Error(errno) => 2 + u64::from(*errno),
+        Fact::Link(_, target) => hash::bytes(target),
+        Fact::Attr(attr) | Fact::Listing(attr, _) | Fact::Unlistable(attr) => hash_of(attr),
+    };
+    let names = match fact {
+        // In whatever order the directory gives them.
+        Fact::Listing(_, listing) => Some(listing.iter().fold(0, |sum: u64, n| sum.wrapping_add(hash::bytes(n.name)))),
+        _ => None,
+    };
+    [(key, version)].into_iter().chain(names.map(|names| (hash::inode(key), names)))
+}
+
+fn hash_of(attr: &Attr) -> u64 {
+    let (major, minor, ino) = inode_of(attr);
+    let mut words = [u64::from(major) << 32 | u64::from(minor), ino, 0, 0, 0, 0, 0];
+    if attr.kind() != Kind::Dir {
+        let nanoseconds = u64::from(attr.mtime.1) << 32 | u64::from(attr.ctime.1);
+        let rest = [attr.mode.into(), attr.size, attr.mtime.0 as u64, attr.ctime.0 as u64, nanoseconds];
+        words[2..].copy_from_slice(&rest);
+    }
+    hash::words(words.into_iter(), size_of_val(&words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use headwater_abi::attr::mode;
+    use headwater_abi::{Listing, Name};
+
+    fn path(number: u64) -> Path {
+        Path::new(format!("/sw/{number}").as_bytes()).unwrap()
+    }
+
+    fn file(size: u64) -> Fact {
+        Fact::Attr(Attr { mode: mode::FILE, size, atime: (size as i64, 0), ..Attr::default() })
+    }
+
+    #[test]
+    fn what_was_told_is_known_again_and_what_was_not_contradicts() {
+        let mut versions = Versions::default();
+        assert!(!versions.contradict(&path(0), &file(0)));
+        (0..10_000).for_each(|number| versions.remember(&path(number), &file(number)));
+        assert!((0..10_000).all(|number| !versions.contradict(&path(number), &file(number))));
+        assert!((0..10_000).all(|number| versions.contradict(&path(number), &file(number + 1))));
+        assert!((10_000..20_000).all(|number| !versions.contradict(&path(number), &file(7))));
+        assert!(versions.contradict(&path(5), &Fact::Absent) && versions.contradict(&path(5), &Fact::Error(13)));
+    }
+
+    #[test]
+    fn a_directory_is_the_same_whatever_else_is_told_of_it() {
+        let attr = |size| Attr { mode: mode::DIR, ino: 7, size, ..Attr::default() };
+        let listing = |names: &[&str]| {
+            let names = names.iter().map(|name| Name { ino: 1, d_type: 8, name: name.as_bytes() });
+            Fact::Listing(attr(9), names.collect::<Listing>())
+        };
+        let mut versions = Versions::default();
+        versions.remember(&path(0), &Fact::Attr(attr(1)));
+        assert!(!versions.contradict(&path(0), &listing(&["a", "b"])));
+        versions.remember(&path(0), &listing(&["a", "b"]));
+        assert!(!versions.contradict(&path(0), &listing(&["b", "a"])));
+        assert!(versions.contradict(&path(0), &listing(&["a", "c"])));
+        assert!(!versions.contradict(&path(0), &Fact::Attr(attr(2))));
+        assert!(versions.contradict(&path(0), &Fact::Attr(Attr { ino: 8, ..attr(1) })));
+    }
+
+    #[test]
+    fn its_size_is_bounded() {
+        let mut versions = Versions::default();
+        (0..SLOTS_MAX as u64).for_each(|number| versions.remember(&path(number), &file(1)));
+        assert_eq!(versions.slots.len(), SLOTS_MAX);
+        assert!((0..1000).all(|number| versions.contradict(&path(number), &file(2))));
+    }
+}

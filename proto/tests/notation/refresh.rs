@@ -1,0 +1,112 @@
+//! Clearing and refreshing in the notation.
+//!
+//! Changes: `PATH` for what is another thing or none, `PATH/` for a directory with other names or
+//! attributes, `all`; then `more` if they are not the last, and `for RANK:N` for those it answers.
+
+use headwater_abi::Path;
+use headwater_abi::wire::{Change, Message};
+use headwater_proto::{Input, Output};
+
+use super::{Words, number, path, path_in};
+
+/// The input that is called so, if it is one of these.
+pub fn input(name: &str, w: &mut Words<'_>) -> Option<Input> {
+    Some(match name {
+        "clear" => {
+            let (path, mut subtree, mut after) = (path_in(w), false, None);
+            while let Some(word) = w.next() {
+                match word {
+                    "tree" => subtree = true,
+                    _ => after = Some(path_in(w)),
+                }
+            }
+            Input::Clear { path, subtree, after }
+        }
+        "refresh" => Input::Refresh { request: number(w), paths: w.map(path).collect() },
+        "generation-failed" => {
+            let changes: Vec<&str> = w.collect();
+            let changes = (changes != ["all"]).then(|| changes.into_iter().map(change).collect());
+            Input::GenerationFailed { changes }
+        }
+        "generation-gone" => Input::GenerationGone { generation: number(w) },
+        _ => return None,
+    })
+}
+
+/// The message that is called so, if it is one of these.
+pub fn message(name: &str, w: &mut Words<'_>) -> Option<Message> {
+    Some(match name {
+        "refresh-wanted" => {
+            Message::RefreshWanted { rank: number(w) as u32, request: number(w), paths: w.map(path).collect() }
+        }
+        "refresh" => {
+            let generation = number(w);
+            let (mut changes, mut is_last, mut askers) = (Some(Vec::new()), true, Vec::new());
+            while let Some(word) = w.next() {
+                match word {
+                    "all" => changes = None,
+                    "more" => is_last = false,
+                    "for" => {
+                        let (rank, request) = w.next().unwrap().split_once(':').unwrap();
+                        askers.push((rank.parse().unwrap(), request.parse().unwrap()));
+                    }
+                    _ => changes.as_mut().unwrap().push(change(word)),
+                }
+            }
+            Message::Refresh { generation, changes, is_last, askers }
+        }
+        _ => return None,
+    })
+}
+
+fn change(word: &str) -> Change {
+    let stripped = word.strip_suffix('/');
+    Change { path: path(stripped.unwrap_or(word)), is_same_directory: stripped.is_some() }
+}
+
+pub fn show(output: &Output) -> Option<String> {
+    Some(match output {
+        Output::Cleared { path, subtree, next, in_transit } => {
+            let tree = if *subtree { " tree" } else { "" };
+            let next = next.as_ref().map_or(String::new(), |next| format!(" next {next}"));
+            format!("cleared {path}{tree}{next} in-transit {in_transit}")
+        }
+        Output::LookAnew => "look-anew".into(),
+        Output::Generation { generation, changes, live } => {
+            let live: Vec<String> = live.iter().map(show_live).collect();
+            let live = if live.is_empty() { String::new() } else { format!(" live {}", live.join(" ")) };
+            format!("generation {generation}{}{live}", show_changes(changes.as_deref()))
+        }
+        Output::Refreshed { request, generation, changed } => {
+            let changed = changed.map_or("all".into(), |changed| changed.to_string());
+            format!("refreshed {request} generation {generation} changed {changed}")
+        }
+        Output::RefreshFailed { request } => format!("refresh-failed {request}"),
+        _ => return None,
+    })
+}
+
+pub fn show_message(message: &Message) -> Option<String> {
+    Some(match message {
+        Message::RefreshWanted { rank, request, paths } => {
+            let paths: String = paths.iter().map(|path| format!(" {path}")).collect();
+            format!("refresh-wanted {rank} {request}{paths}")
+        }
+        Message::Refresh { generation, changes, is_last, askers } => {
+            let more = if *is_last { "" } else { " more" };
+            let askers: String = askers.iter().map(|(rank, request)| format!(" for {rank}:{request}")).collect();
+            format!("refresh {generation}{}{more}{askers}", show_changes(changes.as_deref()))
+        }
+        _ => return None,
+    })
+}
+
+fn show_changes(changes: Option<&[Change]>) -> String {
+    let Some(changes) = changes else { return " all".into() };
+    let show = |change: &Change| format!(" {}{}", change.path, if change.is_same_directory { "/" } else { "" });
+    changes.iter().map(show).collect()
+}
+
+fn show_live((path, tree): &(Path, bool)) -> String {
+    format!("{path}{}", if *tree { "/" } else { "" })
+}

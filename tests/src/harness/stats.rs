@@ -1,0 +1,44 @@
+//! What `headwater stats --json` says, added up over the nodes.
+
+use serde_json::Value;
+
+/// Operations of which the kernel remembers no answer: `find` asks what file system it is on, Python
+/// at each open whether it has opened a terminal.
+const NEVER_REMEMBERED: [&str; 2] = ["ioctl", "statfs"];
+
+/// Operations that are the original's own business.
+const OF_ORIGINALS: [&str; 3] = ["getxattr", "listxattr", "statfs"];
+
+/// Requests of the kernel, but for those that no file system can keep it from repeating.
+pub fn upcalls(stats: &Value) -> u64 {
+    let all: u64 = nodes(stats).map(|node| number(&node["hits"]["upcalls"])).sum();
+    all - of_operations(stats, &NEVER_REMEMBERED, "count")
+}
+
+/// Requests that the originals answered though the node should have.
+pub fn from_original(stats: &Value) -> u64 {
+    let all: u64 = nodes(stats).map(|node| number(&node["hits"]["original"])).sum();
+    all - of_operations(stats, &OF_ORIGINALS, "from_original")
+}
+
+/// How often each operation was answered, as a line of text.
+pub fn operations(stats: &Value) -> String {
+    let all = nodes(stats).flat_map(|node| node["operations"].as_array().into_iter().flatten());
+    let shown = all.map(|operation| format!("{} {}", operation["name"].as_str().unwrap_or("?"), operation["count"]));
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn nodes(stats: &Value) -> impl Iterator<Item = &Value> {
+    let nodes = stats["nodes"].as_object().unwrap_or_else(|| panic!("no nodes in {stats:#}"));
+    nodes.values()
+}
+
+fn of_operations(stats: &Value, names: &[&str], what: &str) -> u64 {
+    let operations = nodes(stats).flat_map(|node| node["operations"].as_array().into_iter().flatten());
+    let counted = operations.filter(|operation| names.iter().any(|name| operation["name"] == *name));
+    counted.map(|operation| number(&operation[what])).sum()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("a number is expected, not {value}"))
+}

@@ -1,0 +1,65 @@
+//! A reference model of a directory tree, and operations on trees that are drawn at random.
+//!
+//! A [`Tree`] says what is made; [`Reference`] says from that alone what each [`Operation`] that
+//! only reads must give; [`perform`] does operations on real directories by system calls. The three
+//! together check a file system: what was predicted, what a plain directory gives and what the
+//! file system under test gives are the same lines.
+
+mod change;
+mod content;
+mod list;
+mod operation;
+mod perform;
+mod reference;
+pub mod strategy;
+mod tree;
+
+pub use content::Content;
+pub use operation::{Action, Change, Operation};
+pub use perform::perform;
+pub use reference::{Expected, Reference};
+pub use tree::{Kind, Node, Tree};
+
+use std::path::Path;
+
+use rustix::io::Errno;
+
+/// Does all of these below `root`: a line for each.
+pub fn perform_all(root: &Path, operations: &[Operation]) -> Vec<String> {
+    operations.iter().map(|operation| perform(root, operation)).collect()
+}
+
+/// What an operation gave, as one line.
+fn line(result: Result<String, Errno>) -> String {
+    result.unwrap_or_else(failure)
+}
+
+fn failure(error: Errno) -> String {
+    format!("error {}", error.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn plain_directories_are_as_predicted((tree, operations) in strategy::reading(30, 60)) {
+            if !rustix::process::geteuid().is_root() {
+                return Ok(());
+            }
+            let dir = crate::scratch("model");
+            tree.make(dir.path()).expect("a fresh directory");
+            let reference = Reference::new(&tree);
+            for operation in &operations {
+                if let Expected::Line(expected) = reference.expect(operation) {
+                    prop_assert_eq!(perform(dir.path(), operation), expected, "{:?}", operation);
+                }
+            }
+        }
+    }
+}

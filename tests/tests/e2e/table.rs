@@ -1,0 +1,105 @@
+//! One table of programs, one of mechanisms: each program under each mechanism is a test.
+
+/// Makes the tests. What a program's module says is run as it is with the mechanism.
+macro_rules! programs {
+    (only $name:ident $mechanism:ident: $($module:ident: [$($program:ident),+ $(,)?]),+ $(,)?) => {
+        programs!(@under $name $mechanism $($module: [$($program),+]),+);
+    };
+    ($($module:ident: [$($program:ident),+ $(,)?]),+ $(,)?) => {
+        programs!(@under audit Audit $($module: [$($program),+]),+);
+        programs!(@under namespace Namespace $($module: [$($program),+]),+);
+        programs!(@under mount Mount $($module: [$($program),+]),+);
+    };
+    (@under $name:ident $mechanism:ident $($module:ident: [$($program:ident),+]),+) => {
+        mod $name {
+            $(mod $module {
+                use headwater_tests::harness::{Mechanism, skipped};
+
+                $(#[test]
+                fn $program() {
+                    match Mechanism::$mechanism.check() {
+                        Ok(()) => crate::$module::$program(Mechanism::$mechanism),
+                        Err(reason) => skipped(reason),
+                    }
+                })+
+            })+
+        }
+    };
+}
+
+programs! {
+    debugger: [a_live_process, a_debugger_in_the_session],
+    exec: [
+        every_file_in_every_way,
+        every_file_in_every_way_for_an_ordinary_user,
+        the_program_itself_may_be_anything,
+        what_may_not_be_opened_stays_so,
+        a_chain_of_interpreters,
+    ],
+    files: [
+        everything_about_files_is_the_same,
+        everything_is_the_same_for_an_ordinary_user,
+        system_programs_see_the_same_tree,
+        calls_that_symbol_binding_does_not_see,
+        a_library_read_as_a_file_is_whole,
+    ],
+    interpreters: [
+        python_imports,
+        python_scripts_with_an_interpreter_line,
+        perl_imports,
+        lua_imports,
+        shells,
+        node_modules,
+        java_classes,
+    ],
+    memory: [
+        maps_and_direct_reads,
+        siblings_share_memory_and_read_each_others,
+    ],
+    names: [
+        objects_have_their_original_names,
+        the_executable_has_its_original_name,
+        the_auxiliary_vector_has_the_original_name,
+        a_static_program_is_left_alone,
+    ],
+    open_close: [
+        open_close_and_open_again,
+        a_second_namespace,
+        from_threads,
+        in_a_forked_child,
+        programs_that_start_programs,
+        exceptions_cross_libraries,
+    ],
+    search: [
+        rpath_runpath_and_library_path,
+        origin_in_dependencies_of_dependencies,
+        hwcaps_directories,
+        preloaded_libraries,
+        system_libraries_and_absent_ones,
+        relative_paths,
+    ],
+    statics: [a_static_program_in_c, a_static_program_in_go],
+    tools: [archives_and_copies, a_repository_of_git, a_database_of_sqlite],
+}
+
+/// Programs that write in the scope, which a view of its own refuses, or in which original paths are
+/// built in, which lead out of it.
+macro_rules! at_original_paths {
+    ($name:ident $mechanism:ident) => {
+        programs! {
+            only $name $mechanism:
+            debugger: [a_core_file],
+            search: [symbolic_links, one_file_under_two_names_is_loaded_once],
+            writes: [
+                one_node_writes_and_another_reads,
+                a_process_sees_what_it_and_its_children_write,
+                modules_that_a_program_compiles_are_used,
+            ],
+        }
+    };
+}
+
+mod at_original_paths {
+    at_original_paths!(audit Audit);
+    at_original_paths!(namespace Namespace);
+}

@@ -1,0 +1,65 @@
+//! Small files that are put into the kernel's cache before they are asked for.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use headwater_tests::harness::{Fixture, Mounting, View, is_root, skipped, wait_until};
+use headwater_tests::needs_mounts;
+
+const FILES: usize = 400;
+/// Files that are read before the node has read on by itself.
+const FIRST: usize = 40;
+/// Of those it has read by itself.
+const MORE_MIN: usize = 32;
+const READ_AHEAD_MAX: Duration = Duration::from_secs(10);
+
+fn content(number: usize) -> Vec<u8> {
+    (0..100 + number * 37).map(|at| (at * 31 + number) as u8).collect()
+}
+
+/// Reads these files, and checks each.
+fn read(paths: &[PathBuf]) {
+    for path in paths {
+        let number = path.file_name().and_then(|name| name.to_str()?.parse().ok()).expect("a number");
+        assert!(fs::read(path).expect("a file of the fixture") == content(number), "{}", path.display());
+    }
+}
+
+/// The directory's files as it lists them, with attributes that the kernel knows from now on.
+fn listing(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory of the fixture");
+    let paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    for path in &paths {
+        path.metadata().expect("an entry");
+    }
+    paths
+}
+
+fn files_held(view: &View) -> usize {
+    view.stats()["nodes"]["0"]["holds"]["files"].as_u64().expect("a number of files") as usize
+}
+
+#[test]
+fn files_that_are_here_are_stored_before_a_scan_comes_to_them() {
+    needs_mounts!();
+    if !is_root() {
+        return skipped("only root's mounts store ahead");
+    }
+    let fixture = Fixture::new("ahead");
+    for number in 0..FILES {
+        fixture.file(&format!("dir/{number:03}"), content(number), 0o644);
+    }
+    // Where files pass through there is nothing to store.
+    let view = Mounting::of(&fixture.shared()).option("--opening").option("no-open").mount();
+    let paths = listing(&view.join("dir"));
+    read(&paths[..FIRST]);
+    let has_read_on = wait_until(READ_AHEAD_MAX, || files_held(&view) >= FIRST + MORE_MIN);
+    assert!(has_read_on, "the node holds {} files", files_held(&view));
+    let before = view.upcalls();
+    read(&paths[FIRST..FIRST + MORE_MIN]);
+    let asked = view.upcalls() - before;
+    assert!(asked <= MORE_MIN as u64 * 3 / 4, "{asked} for {MORE_MIN} files: {}", view.operations());
+    read(&paths);
+    view.unmount();
+}

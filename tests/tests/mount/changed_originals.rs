@@ -1,0 +1,124 @@
+//! Originals that change, grow, are replaced or vanish while a session runs: what was known stays as
+//! it was, what was not known is as it is now, and nothing is mixed.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use headwater_tests::harness::{Fixture, Mounting, Program, View, wait_until};
+use headwater_tests::model::Content;
+
+use headwater_tests::needs_mounts;
+
+fn text(path: &Path) -> Result<String, i32> {
+    fs::read_to_string(path).map_err(|error| error.raw_os_error().unwrap_or(0))
+}
+
+#[test]
+fn what_was_read_stays() {
+    needs_mounts!();
+    let fixture = Fixture::new("stays");
+    for name in ["changes", "grows", "shrinks", "replaced", "vanishes"] {
+        fixture.file(name, "as it was", 0o644);
+    }
+    let view = View::of(&fixture.shared());
+    let names = ["changes", "grows", "shrinks", "replaced", "vanishes"];
+    for name in names {
+        assert_eq!(text(&view.join(name)).as_deref(), Ok("as it was"));
+    }
+    fs::write(fixture.path("changes"), "something").expect("an own file");
+    fs::write(fixture.path("grows"), "as it was and more").expect("an own file");
+    fs::write(fixture.path("shrinks"), "as").expect("an own file");
+    fixture.file("new", "another file", 0o644);
+    fs::rename(fixture.path("new"), fixture.path("replaced")).expect("an own file");
+    fs::remove_file(fixture.path("vanishes")).expect("an own file");
+    for name in names {
+        assert_eq!(text(&view.join(name)).as_deref(), Ok("as it was"), "{name}");
+        let copy = Program::new("cat").arg(view.join(name)).run();
+        assert_eq!(copy.stdout, "as it was", "{name}");
+    }
+    view.unmount();
+}
+
+/// Attributes are known, content is not. The first read may be cut at the size that the kernel knows,
+/// or fail; what it gives is the original's, never another file's, and later reads are whole.
+#[test]
+fn what_changed_between_stat_and_read_is_the_original_as_it_is() {
+    needs_mounts!();
+    let fixture = Fixture::new("mixed");
+    let names = ["changes", "grows", "shrinks", "replaced", "vanishes"];
+    for name in names {
+        fixture.file(name, "as it was", 0o644);
+    }
+    let view = View::of(&fixture.shared());
+    for name in names {
+        assert_eq!(fs::symlink_metadata(view.join(name)).expect("there").len(), 9);
+    }
+    fs::write(fixture.path("changes"), "something else").expect("an own file");
+    fs::write(fixture.path("grows"), "as it was and more").expect("an own file");
+    fs::write(fixture.path("shrinks"), "as").expect("an own file");
+    fixture.file("new", "another file", 0o644);
+    fs::rename(fixture.path("new"), fixture.path("replaced")).expect("an own file");
+    fs::remove_file(fixture.path("vanishes")).expect("an own file");
+    for name in names {
+        let now = text(&fixture.path(name)).unwrap_or_default();
+        let first = text(&view.join(name)).unwrap_or_default();
+        assert!(now.starts_with(&first), "{name}: {first:?}, which nobody ever wrote there; now {now:?}");
+        let is_whole = wait_until(Duration::from_secs(2), || text(&view.join(name)).unwrap_or_default() == now);
+        assert!(is_whole, "{name}: {:?} instead of {now:?}", text(&view.join(name)));
+        let size = Program::new("stat").args(["-c", "%s"]).arg(view.join(name)).run();
+        assert!(now.is_empty() || size.stdout.trim() == now.len().to_string(), "{name}: {size:?}");
+    }
+    let vanished = Program::new("cat").arg(view.join("vanishes")).run();
+    assert_ne!(vanished.status, 0, "{vanished:?}");
+    view.unmount();
+}
+
+#[test]
+fn what_appears_after_a_listing_is_not_there_until_a_refresh() {
+    needs_mounts!();
+    let fixture = Fixture::new("appears");
+    fixture.file("dir/old", "old", 0o644);
+    let view = View::of(&fixture.shared());
+    assert_eq!(fs::read_dir(view.join("dir")).expect("there").count(), 1);
+    assert!(!view.join("dir/new").exists());
+    fixture.file("dir/new", "new", 0o644);
+    fs::remove_file(fixture.path("dir/old")).expect("an own file");
+    assert!(!view.join("dir/new").exists(), "a session is a snapshot");
+    assert_eq!(fs::read_dir(view.join("dir")).expect("there").count(), 1);
+    view.refresh();
+    assert_eq!(text(&view.join("dir/new")).as_deref(), Ok("new"));
+    assert_eq!(text(&view.join("dir/old")), Err(2));
+    view.unmount();
+}
+
+#[test]
+fn a_big_file_that_changes_between_its_blocks() {
+    needs_mounts!();
+    let fixture = Fixture::new("bigchange");
+    let size = 20u64 << 20;
+    let old = Content::noise(1, size);
+    fixture.file("big", old.read(0, size), 0o644);
+    let view = Mounting::of(&fixture.shared()).option("--whole-file-max").option("1M").mount();
+    let file = File::open(view.join("big")).expect("there");
+    let mut bytes = vec![0; 4096];
+    file.read_exact_at(&mut bytes, 0).expect("read");
+    assert_eq!(bytes, old.read(0, 4096));
+    let new = Content::noise(2, size);
+    fs::write(fixture.path("big"), new.read(0, size)).expect("an own file");
+    // The first block is of the old version. The last one is the old version's too or an error.
+    let at = size - 4096;
+    match file.read_exact_at(&mut bytes, at) {
+        Ok(()) => {
+            let mut first = vec![0; 4096];
+            let is_new = bytes == new.read(at, 4096);
+            assert!(is_new || bytes == old.read(at, 4096), "bytes that nobody wrote");
+            let reopened = File::open(view.join("big")).and_then(|file| file.read_exact_at(&mut first, 0));
+            assert!(!is_new || reopened.is_err() || first == new.read(0, 4096), "two versions in one file");
+        }
+        Err(error) => assert_ne!(error.raw_os_error(), Some(0)),
+    }
+    drop(file);
+    view.unmount();
+}

@@ -1,0 +1,156 @@
+//! What the shared file system and the daemon are asked: each file and directory once, however many
+//! nodes and processes ask, and nothing of what the kernel knows.
+
+use headwater_tests::bench::python_environment;
+use headwater_tests::counting_fs::{Caching, Mounted};
+use headwater_tests::harness::{Fixture, Headwater, Mechanism, Program, Session, View, has_program, skipped};
+use serde_json::Value;
+
+use headwater_tests::needs_mounts;
+
+/// The most upcalls for each file that an import looks at, however many processes do it.
+const UPCALLS_A_FILE_MAX: u64 = 3;
+
+fn fill(fixture: &Fixture) {
+    for n in 0..60 {
+        fixture.file(&format!("pkg{}/module{n}.py", n % 6), format!("value = {n}\n"), 0o644);
+    }
+    fixture.file("pkg0/deep/er/data", vec![7; 200_000], 0o644);
+    fixture.link("pkg0", "alias");
+}
+
+/// Paths of which something was counted more than once.
+fn repeated(counts: &Value, kind: &str) -> Vec<String> {
+    let paths = counts["paths"].as_object().expect("counts by path");
+    let more = paths.iter().filter(|(_, counts)| counts[kind].as_u64().unwrap_or(0) > 1);
+    more.map(|(path, counts)| format!("{path}: {counts}")).collect()
+}
+
+fn check(counts: &Value, session: &Session, shape: &str) {
+    let shape = format!("{shape}\n{counts:#}\n{:#}", session.summary);
+    for kind in ["open", "opendir", "readlink"] {
+        assert_eq!(repeated(counts, kind), [""; 0], "more than one {kind}: {shape}");
+    }
+    assert_eq!(counts["total"]["failed_lookup"], 0, "absent names were probed: {shape}");
+    assert_eq!(session.fallbacks(), 0, "{shape}");
+}
+
+#[test]
+fn everything_is_read_once_by_any_number_of_nodes_and_processes() {
+    needs_mounts!();
+    let fixture = Fixture::new("mountonce");
+    fill(&fixture);
+    for (nodes, processes) in [(1, 1), (1, 8), (4, 1), (4, 4), (9, 1)] {
+        // Each shape meets caches that are empty.
+        let mut mounted = match Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 60_000, pages: true }) {
+            Ok(mounted) => mounted,
+            Err(reason) => return skipped(reason),
+        };
+        let script = format!(
+            "cd {} && find . -type f | sort | xargs cat | cksum; cat alias/module0.py; ls pkg3/none alias/none 2>&1 | wc -l; \
+             find . -printf '%p %s %y\\n' | sort | cksum",
+            mounted.path().display()
+        );
+        let program = Program::shell(&script);
+        let plain = program.run();
+        mounted.reset();
+        let session = Headwater::new(mounted.path()).via(Mechanism::Namespace).on(nodes, processes).run(&program);
+        let mut lines: Vec<&str> = session.output.stdout.lines().collect();
+        lines.sort_unstable();
+        let mut expected: Vec<&str> = plain.stdout.lines().flat_map(|line| vec![line; nodes * processes]).collect();
+        expected.sort_unstable();
+        assert_eq!(lines, expected, "{:?}", session.output);
+        // What the plain run left in the kernel's caches for that mount may hide look-ups, not opens.
+        check(&mounted.counts(), &session, &format!("{nodes} nodes of {processes}"));
+    }
+}
+
+/// A second run of anything is answered by the kernel alone.
+#[test]
+fn a_second_run_asks_nothing() {
+    needs_mounts!();
+    let fixture = Fixture::new("second");
+    fill(&fixture);
+    let view = View::of(&fixture.shared());
+    let script = format!(
+        "cd {} && find . -printf '%p %s %m\\n' > /dev/null; find . -type f | xargs cat | cksum; readlink alias; \
+         cat alias/deep/er/data | cksum; test -e pkg0/none; test -e none; ls -R > /dev/null",
+        view.path().display()
+    );
+    let first = Program::shell(&script).run();
+    let (before, operations) = (view.upcalls(), view.operations());
+    assert!(before > 0);
+    Program::shell(&script).run().assert_same(&first);
+    assert_eq!(view.upcalls(), before, "before: {operations}; now: {}", view.operations());
+    view.unmount();
+}
+
+#[test]
+fn a_second_import_asks_nothing() {
+    needs_mounts!();
+    if !has_program("python3") {
+        return skipped("python3 is not installed");
+    }
+    let fixture = Fixture::new("secondimport");
+    fixture.file("site/pkg/__init__.py", "from . import one, two\n", 0o644);
+    fixture.file("site/pkg/one.py", "value = 1\n", 0o644);
+    fixture.file("site/pkg/two.py", "import pkg.one, json, nothing_of_that_name\n", 0o644);
+    let view = View::of(&fixture.shared());
+    let script = "try: import pkg.two\nexcept ImportError as error: print(error)";
+    let program = Program::new("python3").args(["-c", script]).env("PYTHONPATH", view.join("site"));
+    let first = program.run();
+    assert!(first.stdout.contains("nothing_of_that_name"), "{first:?}");
+    let (before, operations) = (view.upcalls(), view.operations());
+    program.run().assert_same(&first);
+    assert_eq!(view.upcalls(), before, "before: {operations}; now: {}", view.operations());
+    view.unmount();
+}
+
+/// Files that a plain run finds.
+fn files_found(mounted: &mut Mounted, program: &Program) -> u64 {
+    mounted.reset();
+    let plain = program.run();
+    assert_eq!(plain.status, 0, "{plain:?}");
+    let counts = mounted.counts();
+    let paths = counts["paths"].as_object().expect("counts by path");
+    paths.values().filter(|counts| counts["lookup"].as_u64().unwrap_or(0) > 0).count() as u64
+}
+
+/// Runs after which a program has touched all that it ever does.
+const RUNS_UNTIL_SILENT_MAX: usize = 8;
+
+#[test]
+fn an_import_of_scipy_costs_few_upcalls_a_file() {
+    needs_mounts!();
+    let environment = match python_environment() {
+        Ok(environment) => environment,
+        Err(reason) => return skipped(reason),
+    };
+    let mut mounted = match Mounted::new(&environment, 1, Caching { ttl_ms: 60_000, pages: true }) {
+        Ok(mounted) => mounted,
+        Err(reason) => return skipped(reason),
+    };
+    let import = |root: &std::path::Path| {
+        let python = root.join("bin/python3");
+        Program::new(python).args(["-c", "import scipy.stats"]).env("PYTHONDONTWRITEBYTECODE", "1")
+    };
+    let plain = import(mounted.path());
+    let files = files_found(&mut mounted, &plain);
+    assert!(files > 300, "{files} files");
+    for processes in [1, 4] {
+        let view = View::of(mounted.path());
+        let running: Vec<_> = (0..processes).map(|_| import(view.path()).start()).collect();
+        running.into_iter().for_each(|running| assert_eq!(running.finish().status, 0));
+        let (first, operations) = (view.upcalls(), view.operations());
+        assert!(first <= UPCALLS_A_FILE_MAX * files, "{first} upcalls for {files} files: {}", view.operations());
+        // Pages of libraries that no run has touched before may be touched by a later one; soon there
+        // are none left.
+        let asks_nothing = (0..RUNS_UNTIL_SILENT_MAX).any(|_| {
+            let before = view.upcalls();
+            assert_eq!(import(view.path()).run().status, 0);
+            view.upcalls() == before
+        });
+        assert!(asks_nothing, "before: {operations}; now: {}", view.operations());
+        view.unmount();
+    }
+}

@@ -1,0 +1,36 @@
+//! The mounted file system: everything that can be asked of it, and what happens around it.
+//!
+//! They run `target/dist/bin/headwater`; `cargo xtask dist` makes it.
+
+mod ahead;
+mod blocks;
+mod changed_originals;
+mod counts;
+mod generated;
+mod kinds;
+mod links;
+mod listings;
+mod maps;
+mod permissions;
+mod survival;
+mod traps;
+mod users;
+mod writing;
+
+use std::path::Path;
+
+use headwater_tests::harness::Mechanism;
+use headwater_tests::model::{Action, Operation, perform};
+
+/// The mechanisms that mount.
+const MOUNTED: [Mechanism; 2] = [Mechanism::Mount, Mechanism::Namespace];
+
+/// Panics unless each of these gives the same in both directories.
+fn assert_alike(plain: &Path, view: &Path, paths: &[&str], actions: &[Action]) {
+    for path in paths {
+        for action in actions {
+            let operation = Operation::new(*path, action.clone());
+            assert_eq!(perform(view, &operation), perform(plain, &operation), "{action:?} of {path}");
+        }
+    }
+}

@@ -168,8 +168,8 @@ pub fn node_modules(via: Mechanism) {
         console.log(fs.readdirSync(__dirname, {withFileTypes: true}).map(e => e.name + e.isDirectory()).sort());\n\
         try { require('nope'); } catch (error) { console.log(error.code, error.message); }\n\
         try { fs.readFileSync(path.join(__dirname, 'none')); } catch (error) { console.log(error.code); }\n\
-        fs.promises.readFile(__filename).then(text => console.log(text.length));\n\
-        import('./lib/module.mjs').then(module => console.log(module.value));\n";
+        fs.promises.readFile(__filename).then(text => console.log(text.length))\n\
+        .then(() => import('./lib/module.mjs')).then(module => console.log(module.value));\n";
     let file = fixture.file("app/main.js", script, 0o644);
     fixture.headwater().via(via).same_output(&Program::new("node").arg(&file));
     fixture.headwater().via(via).same_output(&Program::new("node").arg("app/main.js").in_dir(fixture.shared()));

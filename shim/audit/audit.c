@@ -54,8 +54,8 @@ static int slot_of(long lmid)
 
 /* ---- start ---- */
 
-/* A program that was started from the store of a session that is no more, or of another version, knows
- * itself by the wrong path: it starts again from the original. */
+/* A program that was started from the store of a session that is no more, is of another version or
+ * damaged, knows itself by the wrong path: it starts again from the original. */
 static void leave_store(const char *execfn, char **argv, char **envp)
 {
 	const char *table = NULL, *rest = execfn;
@@ -71,7 +71,7 @@ static void leave_store(const char *execfn, char **argv, char **envp)
 	for (size_t at = 0; at < directory; at++)
 		if (rest[at] != table[at])
 			return;
-	rest = hw_after(rest + directory, "/root");
+	rest = hw_after_mirror(rest + directory);
 	if (rest && *rest == '/')
 		hw_sys(__NR_execve, rest, argv, envp);
 }
@@ -112,13 +112,13 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	/* ldd prints what the loader opens: it shall print the originals. */
 	if (!secure && !tracing && hw_start.page_bytes)
 		hw_attach(envp);
+	if (!secure && !(hw_attached() && hw_strip_store(execfn)))
+		leave_store(execfn, argv, envp);
 	if (hw_attached()) {
 		/* The program may overwrite its environment. */
 		hw_start.library_path = kept_text(library_path);
 		hw_start.executable = kept_text(hw_strip_store(execfn));
 		hw_tls_start(argv, envp, execfn);
-	} else if (!secure) {
-		leave_store(execfn, argv, envp);
 	}
 }
 

@@ -99,6 +99,8 @@ void hw_goes_live(int dirfd, const char *path, bool tree);
 int hw_store_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX]);
 /* If `path` lies in the store: the original's path inside it (a suffix of `path`). Else NULL. */
 const char *hw_strip_store(const char *path);
+/* What follows "/GENERATION/root" in `text`, if it starts like that. Else NULL. */
+const char *hw_after_mirror(const char *text);
 
 /* A bare name that is nowhere to be found is given to the loader as the store's prefix, this, and the
  * name: it fails without a search, and dlerror drops the prefix. */

@@ -26,6 +26,7 @@ static struct {
 	uint64_t slots_at, slot_mask, ino_slots_at, ino_slot_mask;
 	bool given_up;
 	struct text store, socket;
+	size_t node_bytes;              /* of the store's path: without the generation */
 	struct scope_entry scope[SCOPE_MAX];
 	size_t scope_count;
 	struct hw_counters *counters;   /* this process's slot, NULL without a counters file */
@@ -142,6 +143,18 @@ static void attach_counters(const char *path)
 	hw_count(HW_COUNT_PROCESSES);
 }
 
+/* How much of the store's path, "NODE/GENERATION/root", is "NODE"; all if it has another form. */
+static size_t node_prefix(const struct text *store)
+{
+	for (size_t bytes = 1; bytes < store->bytes; bytes++) {
+		const char *rest = hw_after_mirror(store->at + bytes);
+
+		if (rest && *rest == '\0')
+			return bytes;
+	}
+	return store->bytes;
+}
+
 void hw_attach(char *const envp[])
 {
 	const char *path = NULL, *value;
@@ -168,6 +181,7 @@ void hw_attach(char *const envp[])
 		table.slot_mask = h->slot_count - 1;
 		table.ino_slots_at = h->ino_slots_at;
 		table.ino_slot_mask = h->ino_slot_count - 1;
+		table.node_bytes = node_prefix(&table.store);
 		table.base = base;
 		if (copy_path(base, bytes, h->counters_at, h->counters_bytes, &counters))
 			attach_counters(counters.at);
@@ -241,10 +255,26 @@ bool hw_is_store_dev(uint32_t major, uint32_t minor)
 	return table.base && header()->store_dev == ((uint64_t)major | (uint64_t)minor << 32);
 }
 
+const char *hw_after_mirror(const char *text)
+{
+	const char *at = text + 1;
+
+	while (*text == '/' && *at >= '0' && *at <= '9')
+		at++;
+	return at > text + 1 ? hw_after(at, "/root") : NULL;
+}
+
+/* A process may have been started from what an older generation has. */
 const char *hw_strip_store(const char *path)
 {
-	const char *rest = table.base && path ? hw_after(path, table.store.at) : NULL;
+	const char *rest = path;
 
+	if (!table.base || !path)
+		return NULL;
+	for (size_t at = 0; at < table.node_bytes; at++)
+		if (*rest++ != table.store.at[at])
+			return NULL;
+	rest = table.node_bytes < table.store.bytes ? hw_after_mirror(rest) : rest;
 	return rest && *rest == '/' ? rest : NULL;
 }
 

@@ -10,19 +10,37 @@ use crate::shell::Shell;
 struct Package {
     name: &'static str,
     reason: &'static str,
+    /// A command that is as good, wherever it comes from.
+    command: Option<&'static str>,
+}
+
+impl Package {
+    const fn new(name: &'static str, reason: &'static str) -> Package {
+        Package { name, reason, command: None }
+    }
+
+    const fn of(command: &'static str, name: &'static str, reason: &'static str) -> Package {
+        Package { name, reason, command: Some(command) }
+    }
 }
 
 const PACKAGES: &[Package] = &[
-    Package { name: "gcc", reason: "the C libraries; AddressSanitizer and UBSan come with it" },
-    Package { name: "g++", reason: "libFuzzer, and test programs that throw across libraries" },
-    Package { name: "libc6-dev", reason: "headers, and the static libc of the command" },
-    Package { name: "python3", reason: "test programs and the demo" },
-    Package { name: "python3-venv", reason: "the demo's environment with numpy and scipy" },
-    Package { name: "perl", reason: "an interpreter that the tests start" },
-    Package { name: "lua5.4", reason: "an interpreter that the tests start" },
-    Package { name: "gdb", reason: "tests that original names reach debuggers" },
-    Package { name: "strace", reason: "tests and benchmarks that count system calls" },
-    Package { name: "fuse3", reason: "the file system of the tests that counts and delays operations" },
+    Package::new("gcc", "the C libraries; AddressSanitizer and UBSan come with it"),
+    Package::new("g++", "libFuzzer, and test programs that throw across libraries"),
+    Package::new("libc6-dev", "headers, and the static libc of the command"),
+    Package::new("python3", "test programs and the demo"),
+    Package::new("python3-venv", "the demo's environment with numpy and scipy"),
+    Package::new("perl", "an interpreter that the tests start"),
+    Package::new("lua5.4", "an interpreter that the tests start"),
+    Package::new("gdb", "tests that original names reach debuggers"),
+    Package::new("strace", "tests and benchmarks that count system calls"),
+    Package::of("git", "git", "a program that the tests start"),
+    Package::of("go", "golang-go", "statically linked test programs with a runtime of their own"),
+    Package::of("javac", "default-jdk-headless", "an interpreter that the tests start"),
+    Package::of("node", "nodejs", "an interpreter that the tests start"),
+    Package::of("rsync", "rsync", "a program that the tests start"),
+    Package::of("sqlite3", "sqlite3", "a program that the tests start"),
+    Package::new("fuse3", "the file system of the tests that counts and delays operations"),
 ];
 
 /// Makes sure that every package is there: as root it installs what is missing, otherwise the error
@@ -64,12 +82,18 @@ fn missing(shell: &Shell) -> Result<Vec<&'static str>> {
     query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(PACKAGES.iter().map(|p| p.name));
     // Its status is 1 if it has never heard of one of them.
     let output = shell.capture(&mut query)?.output;
-    Ok(not_installed(&output))
+    Ok(not_installed(&output, &is_on_path))
 }
 
-fn not_installed(output: &str) -> Vec<&'static str> {
+fn not_installed(output: &str, has_command: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
     let installed = |name: &str| output.lines().any(|line| line.split_once(' ') == Some((name, "installed")));
-    PACKAGES.iter().map(|p| p.name).filter(|name| !installed(name)).collect()
+    let is_there = |package: &Package| installed(package.name) || package.command.is_some_and(has_command);
+    PACKAGES.iter().filter(|package| !is_there(package)).map(|package| package.name).collect()
+}
+
+fn is_on_path(command: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(command).exists())
 }
 
 fn is_root(shell: &Shell) -> Result<bool> {
@@ -83,8 +107,10 @@ mod tests {
     #[test]
     fn what_is_not_reported_as_installed_is_missing() {
         let all: String = PACKAGES.iter().map(|p| format!("{} installed\n", p.name)).collect();
-        assert!(not_installed(&all).is_empty());
+        assert!(not_installed(&all, &|_| false).is_empty());
         let some = all.replace("gdb installed", "gdb config-files").replace("fuse3 installed\n", "");
-        assert_eq!(not_installed(&some), ["gdb", "fuse3"]);
+        assert_eq!(not_installed(&some, &|_| false), ["gdb", "fuse3"]);
+        let some = all.replace("golang-go installed", "").replace("nodejs installed", "");
+        assert_eq!(not_installed(&some, &|command| command == "go"), ["nodejs"]);
     }
 }

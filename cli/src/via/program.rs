@@ -67,6 +67,8 @@ pub struct Program {
     privilege: Option<&'static str>,
     /// It lies in the scope.
     is_in_scope: bool,
+    /// This user may not read it.
+    is_unreadable: bool,
     /// Why the audit library can't be loaded into it.
     not_audited: Option<&'static str>,
 }
@@ -79,14 +81,18 @@ impl Program {
         let name = |path: &Path| path.file_name().map(|n| n.to_string_lossy().into_owned());
         let mut names: Vec<String> = [file, &canonical].into_iter().filter_map(name).collect();
         names.dedup();
+        let is_unreadable = open(&canonical).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
         let not_audited = loader(canonical.clone(), open);
-        Program { names, privilege: privilege(&canonical), is_in_scope, not_audited }
+        Program { names, privilege: privilege(&canonical), is_in_scope, is_unreadable, not_audited }
     }
 
     /// Why it had better not be in any namespace.
     pub fn not_in_any_namespace(&self) -> Option<String> {
         if let Some(name) = self.is_one_of(STARTS_OUTSIDE) {
             return Some(format!("{name} has its processes started outside of this program's namespaces"));
+        }
+        if self.is_in_scope && self.is_unreadable {
+            return Some(format!("{} may be executed but not read, so a mount can't show it", self.name()));
         }
         let privilege = self.privilege.filter(|_| self.is_in_scope)?;
         Some(format!("{} is {privilege}, and gains nothing from a mount", self.name()))
@@ -210,6 +216,18 @@ mod tests {
         assert_eq!(examine(&own).not_audited, Some("statically linked"));
         let script = write("e", &format!("#!{}\n", own.display()));
         assert_eq!(examine(&script).not_audited().as_deref(), Some("e is statically linked"));
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_not_mounted() {
+        let refuse = |_: &Path| Err(io::ErrorKind::PermissionDenied.into());
+        let program = |is_in_scope| Program::examine(Path::new("/bin/true"), is_in_scope, &refuse);
+        assert!(program(true).not_in_any_namespace().unwrap().contains("not read"));
+        assert_eq!(program(false).not_in_any_namespace(), None);
+        assert_eq!(
+            Program::examine(Path::new("/bin/true"), true, &|path| File::open(path)).not_in_any_namespace(),
+            None
+        );
     }
 
     #[test]

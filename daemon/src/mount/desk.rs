@@ -198,7 +198,9 @@ impl Mount {
 
     /// Has the kernel forget what it knows of a path that has gone live.
     pub(crate) fn gone_live(&self, path: &Path, tree: bool) {
-        notifier::gone_live(self.view(), path, tree);
+        let node = self.view().node_of(path);
+        let reads = |parked: &Parked| parked.reads().is_some_and(|read| Some(read) == node);
+        notifier::gone_live(self.view(), path, tree, self.waiting.values().any(reads));
     }
 
     /// Lets go of a file's copy, so that it can be evicted.

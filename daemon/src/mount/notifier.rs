@@ -7,7 +7,7 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use headwater_abi::{Kind, Path};
 use headwater_fuse::init::flag;
@@ -40,9 +40,15 @@ pub(crate) struct Notices {
     changed: Condvar,
 }
 
+/// When a notice is sent about a node that is being read: once that is answered. The kernel would not
+/// believe what an answer says of the node's size if a notice had come meanwhile.
+const LATER: Duration = Duration::from_millis(100);
+
 #[derive(Debug, Default)]
 struct Queue {
     order: VecDeque<Notice>,
+    /// To be put in order at their times.
+    later: VecDeque<(Instant, Notice)>,
     waiting: HashSet<Notice>,
     is_woken: bool,
     is_closed: bool,
@@ -69,6 +75,15 @@ impl Notices {
         }
     }
 
+    /// Puts a notice into the queue some moments later.
+    fn send_later(&self, notice: Notice) {
+        let mut queue = self.queue();
+        if !queue.is_closed {
+            queue.later.push_back((Instant::now() + LATER, notice));
+            self.changed.notify_one();
+        }
+    }
+
     /// Has the thread look after what is kept open, soon.
     pub(crate) fn wake(&self) {
         self.queue().is_woken = true;
@@ -78,7 +93,7 @@ impl Notices {
     /// Whether the kernel has been told all that was sent.
     pub(crate) fn is_idle(&self) -> bool {
         let queue = self.queue();
-        queue.order.is_empty() && !queue.is_telling
+        queue.order.is_empty() && queue.later.is_empty() && !queue.is_telling
     }
 
     /// Nothing more is taken, and the thread ends.
@@ -100,17 +115,24 @@ impl Notices {
             if queue.is_closed {
                 return Next::End;
             }
-            if std::mem::take(&mut queue.is_woken) || due.is_some_and(|due| due <= Instant::now()) {
+            let now = Instant::now();
+            if std::mem::take(&mut queue.is_woken) || due.is_some_and(|due| due <= now) {
                 return Next::Tend;
+            }
+            while let Some((_, notice)) = queue.later.pop_front_if(|(at, _)| *at <= now) {
+                if queue.waiting.insert(notice.clone()) {
+                    queue.order.push_back(notice);
+                }
             }
             if let Some(notice) = queue.order.pop_front() {
                 queue.waiting.remove(&notice);
                 queue.is_telling = true;
                 return Next::Tell(notice);
             }
-            queue = match due {
+            let later = queue.later.front().map(|(at, _)| *at);
+            queue = match due.into_iter().chain(later).min() {
                 Some(due) => {
-                    let wait = due.saturating_duration_since(Instant::now());
+                    let wait = due.saturating_duration_since(now);
                     self.changed.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0
                 }
                 None => self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
@@ -142,13 +164,16 @@ pub(crate) fn run(connection: &Connection) {
 }
 
 /// `path` has gone live, and with `tree` everything below it: what the kernel remembers of it may be
-/// wrong. To be called once that is published.
-pub(crate) fn gone_live(view: &View, path: &Path, tree: bool) {
+/// wrong. To be called once that is published. `is_read`: somebody waits for a part of it, who will be
+/// given the original's.
+pub(crate) fn gone_live(view: &View, path: &Path, tree: bool, is_read: bool) {
     if tree {
         view.has_live_trees.store(true, std::sync::atomic::Ordering::Relaxed);
     }
-    if let Some(node) = view.node_of(path) {
-        view.notices.send(Notice::NodeChanged(node));
+    match view.node_of(path) {
+        Some(node) if is_read => view.notices.send_later(Notice::NodeChanged(node)),
+        Some(node) => view.notices.send(Notice::NodeChanged(node)),
+        None => {}
     }
     if let Some(directory) = path.parent().and_then(|parent| view.node_of(&parent)) {
         view.notices.send(Notice::NameChanged(directory, path.name().into()));

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Receiver;
 use headwater_abi::Path;
-use headwater_fuse::{Device, Operation, Reply, Request};
+use headwater_fuse::{Device, NodeId, Operation, Reply, Request};
 use rustix::io::Errno;
 
 use super::counters::Tally;
@@ -188,5 +188,11 @@ impl Parked {
         self.attempt.rounds = self.attempt.rounds.saturating_add(1);
         self.attempt.must_use_original |= !is_known;
         self
+    }
+
+    /// The node that it reads from, if it is READ.
+    pub(crate) fn reads(&self) -> Option<NodeId> {
+        let request = Request::decode(&self.bytes).ok()?;
+        matches!(request.operation, Operation::Read { .. }).then_some(request.node)
     }
 }

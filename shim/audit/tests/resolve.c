@@ -213,6 +213,9 @@ int main(void)
 	listings();
 	CHECK(hw_store_path("/a", 2, store) == 13 && strcmp(store, "/store/root/a") == 0, "%s", store);
 	CHECK(strcmp(hw_strip_store("/store/root/a"), "/a") == 0, "stripped");
+	CHECK(strcmp(hw_after_mirror("/12/root/a"), "/a") == 0 && !hw_after_mirror("/root/a") &&
+		      !hw_after_mirror("/1/roo") && !hw_after_mirror("1/root"),
+	      "a generation's mirror");
 	CHECK(!hw_strip_store("/store/root") && !hw_strip_store("/store/roo"), "not below the store");
 	return 0;
 }

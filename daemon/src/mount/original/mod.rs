@@ -30,6 +30,9 @@ use super::view::{Call, Flow, View, answered};
 /// which would ask for them again to check permissions. The name is looked up again by the next one.
 const LOOKED_UP_TTL: Duration = Duration::from_millis(1);
 
+/// An offset that means no page.
+const ATTRIBUTES_ALONE: i64 = -1;
+
 /// The largest extended attribute, and the longest list of them, as in linux/limits.h.
 const XATTR_BYTES_MAX: u32 = 64 << 10;
 
@@ -256,6 +259,13 @@ fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32) -> Result<Flow, E
             }
             result => result?,
         };
+        // Since the kernel asked, the original has taken the snapshot's place, and may have another
+        // size. Of a shorter one the answer itself tells; to come to the end of a longer one, whoever
+        // reads on has to learn its size first.
+        let is_longer = || call.view.known(call.request.node)?.record.attr().map(|a| a.size < offset + filled as u64);
+        if call.attempt.rounds > 0 && is_longer() == Some(true) {
+            let _ = call.reply.device.invalidate_node(call.request.node, ATTRIBUTES_ALONE, 0);
+        }
         Ok(answered(call.reply.data(&buffer[..filled])))
     })
 }

@@ -43,6 +43,8 @@ bitflags! {
         const TREE = 64;
         /// The last component is not followed if it is a link.
         const NO_FOLLOW = 128;
+        /// With `LISTING`: what the names are too, if the job is likely to look at each of them.
+        const DETAILS = 256;
     }
 }
 

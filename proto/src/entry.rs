@@ -12,6 +12,7 @@ use headwater_abi::{Attr, Kind, Path};
 use crate::ahead::{Files, Sequence};
 use crate::held::Held;
 use crate::policy::Audience;
+use crate::traversal::Streak;
 
 /// A device and inode number.
 pub(crate) type Inode = (u32, u32, u64);
@@ -69,6 +70,7 @@ pub(crate) struct Blocks {
 pub(crate) struct Directory {
     /// Look-ups of names of which nothing was known, since it was last known of all.
     pub(crate) lookups: usize,
+    pub(crate) streak: Streak,
     pub(crate) details: Details,
     /// Contents that processes ask for one after the other.
     pub(crate) files: Files,

@@ -22,6 +22,7 @@ mod policy;
 mod scope;
 pub mod topology;
 mod transfer;
+mod traversal;
 mod versions;
 mod walk;
 

@@ -35,6 +35,7 @@ use crate::live::Live;
 use crate::policy::{Spread, Thing};
 use crate::scope::Scope;
 use crate::transfer::Child;
+use crate::traversal::Traversal;
 use crate::versions::Versions;
 use crate::walk::{Map, Step};
 use crate::{ClientId, Config, Input, Output, Publication, Rank, Reply, Stats, Time};
@@ -93,6 +94,7 @@ pub struct Node {
     batches_reading: usize,
     /// Complete content of files with several names.
     inodes: BTreeMap<Inode, Vec<Path>>,
+    traversal: Traversal,
     sieve: Sieve,
     /// Content that was lately evicted, in case that is refused.
     evicted: VecDeque<Evicted>,
@@ -166,6 +168,7 @@ impl Node {
             batches_waiting: VecDeque::new(),
             batches_reading: 0,
             inodes: BTreeMap::new(),
+            traversal: Traversal::default(),
             sieve: Sieve::default(),
             evicted: VecDeque::new(),
             spread: Spread::new(config.policy, seed),
@@ -300,6 +303,7 @@ impl Node {
         let (path, want) = (client.path.clone(), client.want);
         let block = client.block;
         match (self.map().walk(&path, want).step, block) {
+            (Step::Done, None) if want.contains(Want::DETAILS) && self.waits_for_details(now, id, &path) => {}
             (Step::Done, None) => self.finish(id, Reply::Done),
             (Step::Done, Some(block)) => self.resume_block(now, id, &path, block),
             (Step::Missing(path, aspect), _) => {

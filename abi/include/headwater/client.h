@@ -27,6 +27,7 @@ struct hw_reply {
 #define HW_WANT_LIVE 32u
 #define HW_WANT_TREE 64u
 #define HW_WANT_NO_FOLLOW 128u
+#define HW_WANT_DETAILS 256u
 
 enum hw_status { HW_PENDING = 0, HW_DONE = 1, HW_FALLBACK = 2 };
 

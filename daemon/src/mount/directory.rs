@@ -50,10 +50,29 @@ pub(super) fn read(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bo
     if !matches!(known.record.kind, Kind::Dir | Kind::Unknown) {
         return call.fail(Errno::NOTDIR);
     }
+    let wanted = if with_attributes { Want::LISTING | Want::DETAILS } else { Want::LISTING };
     match known.record.names() {
+        // The node says at once that nothing more is to come, unless it expects a look at each name.
+        Some(names)
+            if with_attributes && call.attempt.rounds == 0 && offset == 0 && lacks_one(call, &known, &names) =>
+        {
+            call.want(&known.path, wanted)
+        }
         Some(names) => send(call, &known, &names, offset, bytes, with_attributes),
-        None => call.want(&known.path, Want::LISTING),
+        None => call.want(&known.path, wanted),
     }
+}
+
+/// Whether there is a name of which nothing is known.
+fn lacks_one(call: &Call<'_>, directory: &Known, names: &Names<'_>) -> bool {
+    let mut name = Vec::new();
+    let is_unknown = |number| {
+        names.get(number, &mut name)?;
+        let path = directory.path.join(&name).filter(|_| !matches!(&*name, b"." | b".."))?;
+        matches!(look(call.view, &path), (state, Answer::Unknown) if !state.intersects(State::LIVE | State::TREE_LIVE))
+            .then_some(())
+    };
+    (0..names.len()).find_map(is_unknown).is_some()
 }
 
 /// Goes on with a listing that began with the snapshot's.

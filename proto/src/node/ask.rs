@@ -164,7 +164,11 @@ impl Node {
     pub(super) fn fail(&mut self, key: &Key) {
         let Some(ask) = self.asks.remove(key) else { return };
         for waiter in ask.waiters() {
-            self.refuse(waiter);
+            match waiter {
+                // It has the names, and looks at them one by one.
+                Waiter::Client(id) if is_details(key) => self.finish(id, Reply::Done),
+                waiter => self.refuse(waiter),
+            }
         }
         if is_details(key) {
             self.no_details(&key.0);

@@ -11,7 +11,7 @@ use headwater_abi::{Kind, Path};
 use super::Node;
 use crate::asks::{ChildWant, Key, Waiter, Way};
 use crate::entry::{Details, Directory, is_name, is_sound};
-use crate::{Output, Rank, Time};
+use crate::{ClientId, Output, Rank, Time};
 
 /// Look-ups of unknown names after which all are asked for. Fewer are what a program does that knows
 /// which files it wants; one that lists the directory and looks at each comes here at once.
@@ -25,12 +25,31 @@ impl Node {
     /// A process has looked up a name of which nothing is known.
     pub(super) fn note_lookup(&mut self, now: Time, path: &Path) {
         let Some(at) = path.parent() else { return };
-        let Some(count) = self.entries.listing(&at).map(Listing::len) else { return };
+        let Some(listing) = self.entries.listing(&at) else { return };
+        let (count, number) = (listing.len(), listing.find(path.name()).map(|(number, _)| number));
         let Some(directory) = self.directory_mut(&at) else { return };
         directory.lookups += 1;
-        if directory.lookups >= DETAILS_AFTER.max(count / DETAILS_SHARE) {
+        number.into_iter().for_each(|number| directory.streak.looked_up(number));
+        let (streak, lookups) = (directory.streak, directory.lookups);
+        let is_traversal = self.traversal.is_going_through(&at, streak);
+        if is_traversal || lookups >= DETAILS_AFTER.max(count / DETAILS_SHARE) {
             self.ask_details(now, &at);
         }
+    }
+
+    /// Lets a client that lists a directory wait for what its names are, if it is likely to look at each
+    /// of them. False if it need not wait.
+    pub(super) fn waits_for_details(&mut self, now: Time, id: ClientId, path: &Path) -> bool {
+        let has_waited = self.clients.get(&id).is_none_or(|client| client.counted == Some(Aspect::Details));
+        let is_unknown = self.directory_mut(path).is_some_and(|directory| directory.details != Details::Known);
+        if has_waited || !is_unknown || !self.traversal.comes_to(path) || !self.ask_details(now, path) {
+            return false;
+        }
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.counted = Some(Aspect::Details);
+        }
+        self.ask(now, path.clone(), Aspect::Details, Waiter::Client(id));
+        true
     }
 
     /// Asks what all names of a directory are, unless that is known, asked already, or too much.
@@ -153,7 +172,8 @@ impl Node {
         }
         if is_last && let Some(directory) = self.directory_mut(path) {
             directory.details = Details::Known;
-            self.asks.remove(&key);
+            let clients = self.asks.remove(&key).into_iter().flat_map(|ask| ask.clients);
+            self.woken.extend(clients.map(Waiter::Client));
             self.ask_singly(path);
         }
     }

@@ -67,6 +67,8 @@ impl Sequence {
 /// Requests for contents in one directory, in whatever order, from which on more are asked for ahead: a
 /// program that looks at a few files alone has stopped before.
 const REQUESTS_MIN: u32 = 16;
+/// The same, of requests in order, in the neighbourhood of a directory whose files were read in order.
+const REQUESTS_NEAR_MIN: u32 = 3;
 /// Files that may be asked for before one of them proves to be used.
 const CREDIT_START: usize = 32;
 /// Of so many files that are asked for ahead, one is marked.
@@ -111,10 +113,11 @@ enum Order {
 
 impl Files {
     /// A process wants the content of the file with this number, which was not here. True if more are
-    /// to be asked for.
-    pub(crate) fn missed(&mut self, listing: &Listing, number: usize, files_max: usize) -> bool {
+    /// to be asked for. `is_near`: this directory lies next to one whose files were read in order.
+    pub(crate) fn missed(&mut self, listing: &Listing, number: usize, files_max: usize, is_near: bool) -> bool {
         self.count(listing, number);
-        if self.requests < REQUESTS_MIN {
+        let is_expected = is_near && self.requests >= REQUESTS_NEAR_MIN && self.is_in_order();
+        if self.requests < REQUESTS_MIN && !is_expected && self.order.is_none() {
             return false;
         }
         if self.order.is_none() {
@@ -142,6 +145,11 @@ impl Files {
         self.all.bytes -= bytes;
         self.credit = (self.credit + CREDIT_FOR_MARK).min(files_max);
         true
+    }
+
+    /// Whether enough was asked for to tell that it is done in order.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.requests >= REQUESTS_NEAR_MIN && self.forward.iter().any(|&forward| forward + 1 >= self.requests)
     }
 
     /// Whether the use of this file is to be told.
@@ -268,7 +276,7 @@ mod tests {
         for number in order {
             let goes_on = if here.insert(number) {
                 missed += 1;
-                files.missed(listing, number, files_max)
+                files.missed(listing, number, files_max, false)
             } else {
                 unused.remove(&number);
                 files.is_marked(number) && files.used(number, files_max)
@@ -309,8 +317,8 @@ mod tests {
     #[test]
     fn bytes_are_bounded() {
         let (listing, mut files) = (directory(5000), Files::default());
-        assert!((0..15).all(|number| !files.missed(&listing, number, 512)));
-        assert!(files.missed(&listing, 15, 512));
+        assert!((0..15).all(|number| !files.missed(&listing, number, 512, false)));
+        assert!(files.missed(&listing, 15, 512, false));
         let mut bytes = 0;
         while let Some(next) = files.next(&listing, 512, 100_000) {
             files.take(next, 9_000);

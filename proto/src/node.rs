@@ -35,7 +35,7 @@ use crate::live::Live;
 use crate::policy::{Spread, Thing};
 use crate::scope::Scope;
 use crate::transfer::Child;
-use crate::traversal::Traversal;
+use crate::traversal::{Place, Traversal};
 use crate::versions::Versions;
 use crate::walk::{Map, Step};
 use crate::{ClientId, Config, Input, Output, Publication, Rank, Reply, Stats, Time};
@@ -95,6 +95,8 @@ pub struct Node {
     /// Complete content of files with several names.
     inodes: BTreeMap<Inode, Vec<Path>>,
     traversal: Traversal,
+    /// Where files were read one after the other.
+    reading: Place,
     sieve: Sieve,
     /// Content that was lately evicted, in case that is refused.
     evicted: VecDeque<Evicted>,
@@ -169,6 +171,7 @@ impl Node {
             batches_reading: 0,
             inodes: BTreeMap::new(),
             traversal: Traversal::default(),
+            reading: Place::default(),
             sieve: Sieve::default(),
             evicted: VecDeque::new(),
             spread: Spread::new(config.policy, seed),

@@ -39,9 +39,10 @@ impl Node {
         let Some(at) = path.parent().filter(|_| files_max > 0) else { return };
         let Some(listing) = self.entries.listing(&at).cloned() else { return };
         let Some(number) = listing.find(path.name()).map(|(number, _)| number) else { return };
+        let is_near = self.reading.is_near(&at);
         let Some(directory) = self.directory_mut(&at) else { return };
         let goes_on = match is_missing {
-            true => directory.files.missed(&listing, number, files_max),
+            true => directory.files.missed(&listing, number, files_max, is_near),
             false => directory.files.used(number, files_max),
         };
         if !goes_on {
@@ -49,6 +50,9 @@ impl Node {
         }
         let is_known = directory.details == Details::Known;
         let mut files = core::mem::take(&mut directory.files);
+        if files.is_in_order() {
+            self.reading.set(&at);
+        }
         for _ in 0..STEPS_MAX {
             let Some(number) = files.next(&listing, files_max, self.config.limits.ahead_bytes_max) else { break };
             let next = listing.get(number).and_then(|name| at.join(name.name));

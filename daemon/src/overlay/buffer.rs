@@ -2,7 +2,7 @@
 //! the front, and hardly any is moved or cleared on the way.
 
 /// Memory above this size is given back when the buffer is empty.
-const KEEP_BYTES_MAX: usize = 1 << 20;
+const KEEP_BYTES_MAX: usize = 2 << 20;
 
 /// A queue of bytes.
 #[derive(Debug, Default)]

@@ -19,9 +19,10 @@ use crate::config::{SessionId, SessionKey};
 /// Messages and chunks that wait for one peer.
 const QUEUE_MAX: usize = 1 << 18;
 /// Plaintext that is gathered before it is encrypted, in bytes; one frame may exceed it.
-const GATHER_BYTES: usize = 128 << 10;
-/// Bytes that one call receives.
-const RECEIVE_BYTES: usize = 256 << 10;
+const GATHER_BYTES: usize = 512 << 10;
+/// Bytes that one call receives, at first and at most: twice as many once a call has filled its room.
+const RECEIVE_BYTES_MIN: usize = 32 << 10;
+const RECEIVE_BYTES_MAX: usize = 512 << 10;
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
 
@@ -110,6 +111,7 @@ pub(crate) struct Link {
     noise: Noise,
     is_connecting: bool,
     ciphertext: Buffer,
+    receive_bytes: usize,
     plain: Buffer,
     /// Bytes of the frame that was handed out last, at the front of `plain`.
     handed_out: usize,
@@ -146,6 +148,7 @@ impl Link {
             noise,
             is_connecting: false,
             ciphertext: Buffer::default(),
+            receive_bytes: RECEIVE_BYTES_MIN,
             plain: Buffer::default(),
             handed_out: 0,
             queue: VecDeque::new(),
@@ -317,11 +320,14 @@ impl Link {
         if self.is_connecting {
             return Ok(false);
         }
-        let result = self.stream.read(self.ciphertext.room(RECEIVE_BYTES));
+        let result = self.stream.read(self.ciphertext.room(self.receive_bytes));
         match result {
             Ok(0) => Err(LinkError::Closed),
             Ok(bytes) => {
                 self.ciphertext.filled(bytes);
+                if bytes == self.receive_bytes {
+                    self.receive_bytes = (self.receive_bytes * 2).min(RECEIVE_BYTES_MAX);
+                }
                 self.bytes_received += bytes as u64;
                 self.heard_at = now;
                 Ok(true)

@@ -66,7 +66,7 @@ impl Store {
             self.blocks.remove(&path);
         }
         // What is kept by its path may be another version by now.
-        (self.recent, self.pieces, self.sent) = Default::default();
+        (self.recent, self.sent) = Default::default();
         self.older.push(std::mem::replace(&mut self.prefix, mirror.prefix));
         (self.root, self.parent, self.hidden) = (mirror.root, None, Hidden::default());
     }

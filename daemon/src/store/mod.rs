@@ -38,7 +38,7 @@ pub(crate) use self::blocks::{Blocks, Partial, Residency};
 pub(crate) use self::generations::is_in_use;
 use self::hidden::Hidden;
 pub(crate) use self::incoming::Incoming;
-use self::recent::{OpenFiles, Pieces, Recent};
+use self::recent::{OpenFiles, Recent};
 use crate::layout::NodeDir;
 
 /// Bits of an original's mode that its copy keeps: never set-user-ID and its like.
@@ -61,7 +61,6 @@ pub(crate) struct Store {
     incoming: HashMap<Piece, Arc<Incoming>>,
     blocks: Arc<Blocks>,
     recent: Recent,
-    pieces: RefCell<Pieces>,
     written: RefCell<OpenFiles<u64>>,
     sent: RefCell<OpenFiles<Path>>,
     /// True if this node sends content to others.
@@ -88,7 +87,6 @@ impl Store {
             incoming: HashMap::new(),
             blocks: Arc::default(),
             recent: Recent::default(),
-            pieces: RefCell::default(),
             written: RefCell::default(),
             sent: RefCell::default(),
             is_sending: true,
@@ -148,9 +146,6 @@ impl Store {
         if incoming.is_small() {
             return incoming.write(bytes, offset);
         }
-        if self.is_sending {
-            self.pieces.borrow_mut().insert(path, offset, bytes);
-        }
         if block.is_some() {
             return incoming.write(bytes, offset);
         }
@@ -160,9 +155,6 @@ impl Store {
 
     /// Fills `bytes` from the content of `path`, or of a block of it, complete or arriving.
     pub(crate) fn read(&self, path: &Path, block: Option<u32>, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        if self.pieces.borrow().read(path, offset, bytes) {
-            return Ok(());
-        }
         // What is complete may be sent on while more of the file begins to arrive.
         if let Some(incoming) = self.incoming.get(&(path.clone(), block))
             && incoming.read(bytes, offset).is_ok()
@@ -184,7 +176,6 @@ impl Store {
     /// Forgets what has arrived of `path`, or of a block of it. What stands in the mirror stays.
     pub(crate) fn discard(&mut self, path: &Path, block: Option<u32>) {
         let Some(incoming) = self.incoming.remove(&(path.clone(), block)) else { return };
-        self.pieces.borrow_mut().remove(path);
         self.written.borrow_mut().close(&incoming.number);
         match incoming.give_up() {
             Ok(bytes) => self.bytes += bytes,
@@ -279,7 +270,6 @@ impl Store {
         }
         self.blocks.take_mark(path);
         self.recent.remove(path);
-        self.pieces.borrow_mut().remove(path);
         self.sent.borrow_mut().close(path);
         let closed = self.close_partial(path)?;
         let result = self.evict_copy(now, path, hide);

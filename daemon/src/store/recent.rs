@@ -10,8 +10,6 @@ use headwater_abi::Path;
 
 /// Bytes of small files that are kept.
 const BYTES_MAX: usize = 1 << 20;
-/// Pieces of large files that are kept.
-const PIECES_MAX: usize = 8;
 /// Files that are kept open.
 const OPEN_MAX: usize = 16;
 
@@ -47,43 +45,6 @@ impl Recent {
         if let Some(bytes) = self.by_path.remove(path) {
             self.bytes -= bytes.len();
         }
-    }
-}
-
-/// The pieces of large files that arrived last, each in memory that the next one uses again.
-#[derive(Debug, Default)]
-pub(super) struct Pieces(VecDeque<Piece>);
-
-#[derive(Debug)]
-struct Piece {
-    path: Path,
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
-impl Pieces {
-    pub(super) fn insert(&mut self, path: &Path, offset: u64, bytes: &[u8]) {
-        let oldest = if self.0.len() == PIECES_MAX { self.0.pop_front() } else { None };
-        let mut memory = oldest.map(|oldest| oldest.bytes).unwrap_or_default();
-        memory.clear();
-        memory.extend_from_slice(bytes);
-        self.0.push_back(Piece { path: path.clone(), offset, bytes: memory });
-    }
-
-    /// Fills `bytes` from one piece; false if none holds all of them.
-    pub(super) fn read(&self, path: &Path, offset: u64, bytes: &mut [u8]) -> bool {
-        let mut part = |piece: &Piece| {
-            let at = offset.checked_sub(piece.offset).filter(|_| piece.path == *path)?;
-            let part = piece.bytes.get(usize::try_from(at).ok()?..)?.get(..bytes.len())?;
-            bytes.copy_from_slice(part);
-            Some(())
-        };
-        self.0.iter().rev().find_map(&mut part).is_some()
-    }
-
-    /// Content of this path has gone.
-    pub(super) fn remove(&mut self, path: &Path) {
-        self.0.retain(|piece| piece.path != *path);
     }
 }
 
@@ -136,23 +97,6 @@ mod tests {
         assert_eq!(recent.get(&path(95)), None);
         let held: usize = recent.by_path.values().map(Vec::len).sum();
         assert_eq!(recent.bytes, held);
-    }
-
-    #[test]
-    fn a_piece_answers_for_what_lies_within_it() {
-        let (mut pieces, path) = (Pieces::default(), |n: usize| Path::new(format!("/{n}").as_bytes()).unwrap());
-        let read = |pieces: &Pieces, n, offset, bytes: usize| {
-            let mut buffer = vec![0; bytes];
-            pieces.read(&path(n), offset, &mut buffer).then_some(buffer)
-        };
-        (0..PIECES_MAX + 1).for_each(|n| pieces.insert(&path(n), 100, &[n as u8; 50]));
-        assert_eq!((read(&pieces, 0, 100, 50), read(&pieces, 9, 100, 50)), (None, None));
-        assert_eq!(read(&pieces, 3, 120, 30), Some(vec![3; 30]));
-        for (offset, bytes) in [(99, 10), (120, 31), (150, 1), (u64::MAX, 1)] {
-            assert_eq!(read(&pieces, 3, offset, bytes), None, "{offset}");
-        }
-        pieces.remove(&path(3));
-        assert!(read(&pieces, 3, 100, 1).is_none() && read(&pieces, 4, 100, 1).is_some());
     }
 
     #[test]

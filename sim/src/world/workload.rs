@@ -131,6 +131,7 @@ impl World {
         let want = match self.random.below(8) {
             0 => Want::ATTR,
             1 => Want::ATTR | Want::NO_FOLLOW,
+            2 if self.random.chance(2) => Want::LISTING | Want::DETAILS,
             2 => Want::LISTING,
             3..6 => Want::LOADABLE,
             6 => Want::EXECUTE,

@@ -53,6 +53,9 @@ pub struct Options {
     pub mounts: Vec<PathBuf>,
 }
 
+/// Operations that are served at once: one that is delayed holds up no other.
+const THREADS: usize = 4;
+
 /// Mounts, serves one connection, unmounts.
 pub fn run(options: &Options) -> io::Result<()> {
     let state = Arc::new(State {
@@ -81,6 +84,7 @@ fn mount_at(state: &Arc<State>, source: &Path, mount: &Path) -> io::Result<Backg
     config.mount_options =
         vec![MountOption::FSName("counting-fs".into()), MountOption::DefaultPermissions, MountOption::Suid];
     config.acl = SessionACL::All;
+    config.n_threads = Some(THREADS);
     fuser::spawn_mount(source::CountingFs::new(state.clone(), source), mount, &config)
 }
 

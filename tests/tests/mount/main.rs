@@ -15,6 +15,7 @@ mod permissions;
 mod survival;
 mod traps;
 mod users;
+mod waiting;
 mod writing;
 
 use std::path::Path;

@@ -9,6 +9,9 @@ fn tree(fixture: &Fixture) {
     fixture.file("tree/tool", "#!/bin/sh\necho tool\n", 0o755);
     fixture.link("d1/file1", "tree/link");
     std::fs::hard_link(fixture.path("tree/tool"), fixture.path("tree/d2/hard")).expect("an own directory");
+    // What has changed within the second that a copy is made in, rsync takes for unchanged.
+    let old = format!("find {} -exec touch -h -d '2020-02-02 02:02:02.5' {{}} +", fixture.path("tree").display());
+    assert_eq!(Program::shell(&old).run().status, 0);
 }
 
 pub fn archives_and_copies(via: Mechanism) {

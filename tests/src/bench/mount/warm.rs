@@ -57,8 +57,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     report.line(
         "Not counted are the one STATFS of each find and the IOCTL of each isatty, which no file system can keep the \
          kernel from repeating. A READ in a later round is of pages that the kernel has reclaimed meanwhile, or reads \
-         ahead now.\n"
-            .to_owned(),
+         ahead now.\n",
     );
     view.unmount();
 }

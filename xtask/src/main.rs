@@ -1,6 +1,7 @@
 //! The repository's one entry point: `cargo xtask COMMAND`.
 
 mod bench;
+mod cluster;
 mod demo;
 mod dist;
 mod files;
@@ -48,6 +49,8 @@ enum Task {
     Test(test::Options),
     /// Start a Python program on four nodes of this machine and show what that cost.
     Demo,
+    /// Make nodes of namespaces on this machine, and run commands on them (as root).
+    Cluster(cluster::Arguments),
     /// Measure, and print tables.
     Bench {
         /// What to measure, and options of the benchmarks.
@@ -103,6 +106,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             }
         }
         Task::Demo => demo::run(&shell)?,
+        Task::Cluster(arguments) => return cluster::run(arguments),
         Task::Bench { arguments } => bench::run(&shell, arguments)?,
         Task::Fuzz { target, seconds } => fuzz::report(&shell, target.as_deref(), *seconds)?,
         Task::Sim { seeds, seed } => println!("{}", sim::run(&shell, *seeds, *seed)?.trim_end()),

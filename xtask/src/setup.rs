@@ -40,6 +40,7 @@ const PACKAGES: &[Package] = &[
     Package::of("node", "nodejs", "an interpreter that the tests start"),
     Package::of("rsync", "rsync", "a program that the tests start"),
     Package::of("sqlite3", "sqlite3", "a program that the tests start"),
+    Package::new("iproute2", "the links of `cargo xtask cluster` and of the tests of several nodes"),
     Package::new("fuse3", "the file system of the tests that counts and delays operations"),
 ];
 

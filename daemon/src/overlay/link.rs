@@ -19,7 +19,9 @@ use crate::config::{SessionId, SessionKey};
 /// Messages and chunks that wait for one peer.
 const QUEUE_MAX: usize = 1 << 18;
 /// Plaintext that is gathered before it is encrypted, in bytes; one frame may exceed it.
-const GATHER_BYTES: usize = 512 << 10;
+const GATHER_BYTES: usize = 256 << 10;
+/// Bytes that one call receives from a peer that has not greeted.
+const RECEIVE_BYTES_STRANGER: usize = 1 << 10;
 /// Bytes that one call receives, at first and at most: twice as many once a call has filled its room.
 const RECEIVE_BYTES_MIN: usize = 32 << 10;
 const RECEIVE_BYTES_MAX: usize = 512 << 10;
@@ -74,8 +76,32 @@ pub(crate) enum LinkError {
     Hello(&'static str),
     #[error("the peer was silent for {0} ms")]
     Silent(Time),
+    #[error("it did not greet, and there are more that might")]
+    Crowded,
     #[error("the peer takes too little of what is sent")]
     QueueFull,
+}
+
+impl LinkError {
+    /// Its kind, for telling one of each.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            LinkError::Io(_) => "broke",
+            LinkError::Closed => "closed",
+            LinkError::Noise(error) => error.kind(),
+            LinkError::Wire(_) => "no message",
+            LinkError::FrameLength(_) => "frame length",
+            LinkError::Hello(why) => why,
+            LinkError::Silent(_) => "silent",
+            LinkError::Crowded => "crowded",
+            LinkError::QueueFull => "slow",
+        }
+    }
+
+    /// True if the connection failed, and nothing wrong was said on it.
+    pub(crate) fn is_of_connection(&self) -> bool {
+        matches!(self, LinkError::Io(_) | LinkError::Closed | LinkError::Silent(_))
+    }
 }
 
 /// What a link has received.
@@ -132,8 +158,8 @@ impl Link {
     }
 
     /// A connection that a peer has made.
-    pub(crate) fn accept(stream: TcpStream, identity: &Identity, now: Time) -> Result<Link, LinkError> {
-        Ok(Link::new(stream, Noise::responder(identity.session, &identity.key)?, now))
+    pub(crate) fn accept(stream: TcpStream, identity: &Identity, now: Time) -> Link {
+        Link::new(stream, Noise::responder(identity.session, &identity.key), now)
     }
 
     fn new(stream: TcpStream, noise: Noise, now: Time) -> Link {
@@ -148,7 +174,7 @@ impl Link {
             noise,
             is_connecting: false,
             ciphertext: Buffer::default(),
-            receive_bytes: RECEIVE_BYTES_MIN,
+            receive_bytes: RECEIVE_BYTES_STRANGER,
             plain: Buffer::default(),
             handed_out: 0,
             queue: VecDeque::new(),
@@ -192,7 +218,13 @@ impl Link {
         }
         let rank = check_hello(&message, identity, self.dialled)?;
         self.rank = Some(rank);
+        self.receive_bytes = RECEIVE_BYTES_MIN;
         Ok(Some(Received::Up(rank)))
+    }
+
+    /// True of a peer that has greeted, or has got through the handshake at least: few strangers can.
+    pub(crate) fn is_promising(&self) -> bool {
+        self.noise.is_ready()
     }
 
     /// The bytes of the chunk that was received last.
@@ -265,7 +297,13 @@ impl Link {
             && let Some(outgoing) = self.queue.pop_front()
         {
             match outgoing {
-                Outgoing::Message(message) => drop(put_frame(scratch, &message, 0)),
+                Outgoing::Message(message) => {
+                    put_frame(scratch, &message, 0);
+                    if matches!(message, Message::Hello { .. }) {
+                        // It has a record of its own: longer ones are not taken from strangers.
+                        return frames + 1;
+                    }
+                }
                 Outgoing::Nothing => {
                     self.chunks_sending += 1;
                     continue;
@@ -305,7 +343,7 @@ impl Link {
 
     /// Decrypts the next record; false if none is whole.
     fn take_record(&mut self, identity: &Identity) -> Result<bool, LinkError> {
-        let Some(bytes) = self.noise.record(self.ciphertext.data())? else { return Ok(false) };
+        let Some(bytes) = self.noise.record(self.ciphertext.data(), self.rank.is_some())? else { return Ok(false) };
         let was_ready = self.noise.is_ready();
         self.noise.receive(&self.ciphertext.data()[..bytes], &mut self.plain, &mut self.sending)?;
         self.ciphertext.consume(bytes);
@@ -325,7 +363,7 @@ impl Link {
             Ok(0) => Err(LinkError::Closed),
             Ok(bytes) => {
                 self.ciphertext.filled(bytes);
-                if bytes == self.receive_bytes {
+                if bytes == self.receive_bytes && self.rank.is_some() {
                     self.receive_bytes = (self.receive_bytes * 2).min(RECEIVE_BYTES_MAX);
                 }
                 self.bytes_received += bytes as u64;

@@ -6,6 +6,7 @@
 mod buffer;
 mod link;
 mod noise;
+mod refusals;
 #[cfg(test)]
 mod tests;
 mod transfers;
@@ -24,12 +25,21 @@ use rustix::net::sockopt;
 use self::buffer::Buffer;
 pub(crate) use self::link::{ChunkOut, Identity, Outgoing, Traffic};
 use self::link::{Link, LinkError, Received};
+use self::refusals::Refusals;
 pub(crate) use self::transfers::{Arrival, ArrivalError, Transfers};
 
 /// How long a connection may take until its peer has greeted, in milliseconds.
 const GREETING_TIMEOUT_MS: Time = 5000;
-/// Connections that have not greeted; the oldest gives way to a new one.
+/// Connections that have not greeted; the oldest gives way to a new one, at first of those that have not
+/// got through the handshake.
 const STRANGERS_MAX: usize = 64;
+/// Connections that are taken in before everything else has its turn: fewer than there is room for, so
+/// that each can say something before it gives way.
+const ACCEPTS_MAX: usize = 16;
+/// Connections that the kernel keeps until they are taken in; it lets others wait for a second or longer.
+const WAITING_MAX: i32 = 1024;
+/// How long to wait when no connection could be taken in, in milliseconds.
+const ACCEPT_RETRY_MS: Time = 100;
 /// How often a peer hears from this rank at least, in milliseconds.
 const ALIVE_INTERVAL_MS: Time = 2000;
 /// How long a peer may be silent, in milliseconds.
@@ -42,6 +52,8 @@ const REDIAL_MS: (Time, Time) = (20, 1000);
 pub(crate) struct Links {
     identity: Identity,
     listener: TcpListener,
+    /// When to look for more connections, though the listener does not say that there are any.
+    accept_at: Option<Time>,
     parent: Option<Parent>,
     links: HashMap<Token, Link>,
     by_rank: BTreeMap<Rank, Token>,
@@ -53,7 +65,7 @@ pub(crate) struct Links {
     events: VecDeque<LinkEvent>,
     traffic: Traffic,
     scratch: Buffer,
-    refused: u64,
+    refusals: Refusals,
 }
 
 /// The rank to be dialled.
@@ -96,6 +108,8 @@ impl Links {
         registry: &Registry,
         token: Token,
     ) -> io::Result<Links> {
+        // It listens already, with room for fewer.
+        rustix::net::listen(&listener, WAITING_MAX)?;
         registry.register(&mut listener, token, Interest::READABLE)?;
         let parent = identity.topology.parent(identity.rank).map(|rank| Parent {
             rank,
@@ -107,6 +121,7 @@ impl Links {
         Ok(Links {
             identity,
             listener,
+            accept_at: None,
             parent,
             links: HashMap::new(),
             by_rank: BTreeMap::new(),
@@ -115,7 +130,7 @@ impl Links {
             events: VecDeque::new(),
             traffic: Traffic::default(),
             scratch: Buffer::default(),
-            refused: 0,
+            refusals: Refusals::default(),
         })
     }
 
@@ -129,25 +144,33 @@ impl Links {
         self.traffic
     }
 
-    /// Takes every waiting connection in. `token` gives each a number of its own.
+    /// Takes waiting connections in; what is left of them is for the next [`Links::tick`]. `token` gives
+    /// each a number of its own.
     pub(crate) fn accept(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
-        loop {
+        self.accept_at = None;
+        for _ in 0..ACCEPTS_MAX {
             match self.listener.accept() {
                 Ok((stream, address)) => {
                     self.make_room(now);
                     let link = Link::accept(stream, &self.identity, now);
-                    if let Err(error) = link.and_then(|link| self.add(link, token(), registry)) {
-                        tracing::warn!(%address, %error, "a connection could not be accepted");
+                    if let Err(error) = self.add(link, token(), registry) {
+                        self.refused(now, Some(address), &error);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Of what ended before it was taken in there is nothing to say.
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
+                }
                 Err(error) => {
-                    tracing::warn!(%error, "no connection could be accepted; a higher limit of open files (ulimit -n) helps");
+                    if let Some(untold) = self.refusals.note(now, "not accepted") {
+                        tracing::warn!(%error, untold, "no connection could be accepted; a higher limit of open files (ulimit -n) helps");
+                    }
+                    self.accept_at = Some(now + ACCEPT_RETRY_MS);
                     return;
                 }
             }
         }
+        self.accept_at = Some(now);
     }
 
     /// Notes that a socket is ready for something.
@@ -157,7 +180,9 @@ impl Links {
             return self.drop_link(now, token, &error);
         }
         self.writable.insert(token);
-        self.readable.push_back(token);
+        if !self.readable.contains(&token) {
+            self.readable.push_back(token);
+        }
     }
 
     /// The next event or message; `None` if the sockets have no more. Links take turns.
@@ -230,8 +255,11 @@ impl Links {
         }
     }
 
-    /// Does what is due: signs of life, dead peers, dialling.
+    /// Does what is due: connections that wait, signs of life, dead peers, dialling.
     pub(crate) fn tick(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
+        if self.accept_at.is_some_and(|at| now >= at) {
+            self.accept(now, registry, &mut token);
+        }
         self.dial(now, registry, &mut token);
         let due: Vec<Token> = self.links.iter().filter(|(_, link)| now >= due(link)).map(|(token, _)| *token).collect();
         for token in due {
@@ -251,7 +279,7 @@ impl Links {
     /// When [`Links::tick`] is due.
     pub(crate) fn next_tick(&self) -> Option<Time> {
         let dial = self.parent.as_ref().filter(|parent| parent.link.is_none()).map(|parent| parent.dial_at);
-        self.links.values().map(due).chain(dial).min()
+        self.links.values().map(due).chain(dial).chain(self.accept_at).min()
     }
 
     fn dial(&mut self, now: Time, registry: &Registry, token: &mut impl FnMut() -> Token) {
@@ -300,15 +328,18 @@ impl Links {
         let address = link.stream.peer_addr().ok();
         match (link.rank, link.dialled) {
             (Some(rank), _) => tracing::info!(rank = rank.0, %error, "a link ended"),
-            (None, Some(rank)) => tracing::debug!(rank = rank.0, %error, "the parent does not answer yet"),
-            (None, None) => {
-                if self.refused == 0 {
-                    tracing::warn!(?address, %error, "a connection was refused; further ones are not told. If it comes from a node of this job, check that all run the same version of Headwater");
-                }
-                self.refused += 1;
+            (None, Some(rank)) if error.is_of_connection() => {
+                tracing::debug!(rank = rank.0, %error, "the parent does not answer yet");
             }
+            (None, _) => self.refused(now, address, error),
         }
         self.close(now, token);
+    }
+
+    fn refused(&mut self, now: Time, address: Option<SocketAddr>, error: &LinkError) {
+        if let Some(untold) = self.refusals.note(now, error.kind()) {
+            tracing::warn!(?address, %error, untold, "a connection was refused; further ones of this kind are only counted. If it comes from a node of this job, check that all run the same version of Headwater");
+        }
     }
 
     fn close(&mut self, now: Time, token: Token) {
@@ -339,9 +370,10 @@ impl Links {
     fn make_room(&mut self, now: Time) {
         let strangers = || self.links.iter().filter(|(_, link)| link.rank.is_none() && link.dialled.is_none());
         if strangers().count() >= STRANGERS_MAX
-            && let Some(oldest) = strangers().min_by_key(|(_, link)| link.opened_at).map(|(token, _)| *token)
+            && let Some(oldest) =
+                strangers().min_by_key(|(_, link)| (link.is_promising(), link.opened_at)).map(|(token, _)| *token)
         {
-            self.drop_link(now, oldest, &LinkError::Silent(0));
+            self.drop_link(now, oldest, &LinkError::Crowded);
         }
     }
 }

@@ -1,9 +1,13 @@
 //! The encrypted stream below a link: `Noise_NNpsk0` with the session's key, then records.
 //!
 //! A record is a length (`u16`, big-endian, as the Noise specification advises in section 13) and as
-//! many bytes of ciphertext. Two handshake records, one each way, prove that both ends know the key;
-//! the session's identity and the protocol's version are the prologue, so peers of another session
+//! many bytes of ciphertext. Two handshake records, one each way, settle the keys of this connection.
+//! The session's identity and the protocol's version are the prologue, so peers of another session
 //! fail in the handshake.
+//!
+//! The answer proves to the end that spoke first that the other one knows the key. To the end that
+//! answered, only the first record after the handshake proves it: what came before may have been
+//! recorded earlier.
 
 use headwater_abi::wire;
 use snow::params::NoiseParams;
@@ -13,8 +17,9 @@ use thiserror::Error;
 use super::buffer::Buffer;
 use crate::config::{SessionId, SessionKey};
 
-/// AES-GCM has the processor's help everywhere that Headwater runs.
-const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
+/// The patterns that are answered, by cipher. Whoever speaks first chooses the first one, where its
+/// processor helps with AES, or else the second.
+const PATTERNS: [&str; 2] = ["Noise_NNpsk0_25519_AESGCM_SHA256", "Noise_NNpsk0_25519_ChaChaPoly_SHA256"];
 /// Bytes of a record's length.
 const LENGTH_BYTES: usize = 2;
 /// The largest ciphertext of a record.
@@ -25,6 +30,8 @@ const TAG_BYTES: usize = 16;
 const PLAINTEXT_BYTES_MAX: usize = RECORD_BYTES_MAX - TAG_BYTES;
 /// The largest handshake record: a public key and a tag.
 const HANDSHAKE_BYTES_MAX: usize = 64;
+/// The largest record of a peer that has not greeted.
+const GREETING_BYTES_MAX: usize = 512;
 
 /// Why a stream is given up.
 #[derive(Debug, Error)]
@@ -39,9 +46,25 @@ pub(crate) enum NoiseError {
     Setup(snow::Error),
 }
 
+impl NoiseError {
+    /// Its kind, for telling one of each.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            NoiseError::Refused => "refused",
+            NoiseError::Altered => "altered",
+            NoiseError::Length => "no Noise",
+            NoiseError::Setup(_) => "no cryptography",
+        }
+    }
+}
+
 /// One end of an encrypted stream.
 pub(crate) enum Noise {
+    /// Nothing has come yet from the end that speaks first. Nothing has been prepared for it either.
+    Expecting(SessionId, SessionKey),
+    /// The first record is sent.
     Handshake(Box<HandshakeState>),
+    /// Records follow.
     Transport(Box<TransportState>),
     /// After an error.
     Broken,
@@ -50,26 +73,41 @@ pub(crate) enum Noise {
 impl Noise {
     /// The end that speaks first; its first record is appended to `out`.
     pub(crate) fn initiator(session: SessionId, key: &SessionKey, out: &mut Buffer) -> Result<Noise, NoiseError> {
-        let mut state = handshake_state(session, key, |builder| builder.build_initiator())?;
+        let pattern = PATTERNS[usize::from(!has_aes())];
+        Noise::initiator_by(pattern, session, key, out)
+    }
+
+    fn initiator_by(
+        pattern: &str,
+        session: SessionId,
+        key: &SessionKey,
+        out: &mut Buffer,
+    ) -> Result<Noise, NoiseError> {
+        let mut state = handshake_state(pattern, session, key, |builder| builder.build_initiator())?;
         handshake(&mut state, out)?;
         Ok(Noise::Handshake(Box::new(state)))
     }
 
     /// The end that answers.
-    pub(crate) fn responder(session: SessionId, key: &SessionKey) -> Result<Noise, NoiseError> {
-        Ok(Noise::Handshake(Box::new(handshake_state(session, key, |builder| builder.build_responder())?)))
+    pub(crate) fn responder(session: SessionId, key: &SessionKey) -> Noise {
+        Noise::Expecting(session, key.clone())
     }
 
-    /// True once the peer has proved that it knows the key.
+    /// True once the handshake is over.
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self, Noise::Transport(_))
     }
 
-    /// How many of the first bytes of `received` are one whole record; `None` if more are needed.
-    pub(crate) fn record(&self, received: &[u8]) -> Result<Option<usize>, NoiseError> {
+    /// How many of the first bytes of `received` are one whole record; `None` if more are needed. A peer
+    /// that has not greeted can't send long ones.
+    pub(crate) fn record(&self, received: &[u8], has_greeted: bool) -> Result<Option<usize>, NoiseError> {
         let Some(length) = received.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
         let bytes = usize::from(u16::from_be_bytes(*length));
-        let bytes_max = if self.is_ready() { RECORD_BYTES_MAX } else { HANDSHAKE_BYTES_MAX };
+        let bytes_max = match self {
+            Noise::Transport(_) if has_greeted => RECORD_BYTES_MAX,
+            Noise::Transport(_) => GREETING_BYTES_MAX,
+            _ => HANDSHAKE_BYTES_MAX,
+        };
         if bytes > bytes_max || bytes < TAG_BYTES {
             return Err(NoiseError::Length);
         }
@@ -81,14 +119,10 @@ impl Noise {
     pub(crate) fn receive(&mut self, record: &[u8], plain: &mut Buffer, out: &mut Buffer) -> Result<(), NoiseError> {
         let ciphertext = &record[LENGTH_BYTES..];
         match std::mem::replace(self, Noise::Broken) {
+            Noise::Expecting(session, key) => *self = transport(answer(session, &key, ciphertext, out)?)?,
             Noise::Handshake(mut state) => {
-                let mut payload = [0; HANDSHAKE_BYTES_MAX];
-                state.read_message(ciphertext, &mut payload).map_err(|_| NoiseError::Refused)?;
-                if !state.is_handshake_finished() {
-                    handshake(&mut state, out)?;
-                }
-                let state = state.into_transport_mode().map_err(|_| NoiseError::Refused)?;
-                *self = Noise::Transport(Box::new(state));
+                state.read_message(ciphertext, &mut [0; HANDSHAKE_BYTES_MAX]).map_err(|_| NoiseError::Refused)?;
+                *self = transport(*state)?;
             }
             Noise::Transport(mut state) => {
                 let room = plain.room(ciphertext.len());
@@ -114,12 +148,41 @@ impl Noise {
     }
 }
 
+/// Reads the first record by the pattern that it was written by, and appends the answer to `out`.
+fn answer(session: SessionId, key: &SessionKey, first: &[u8], out: &mut Buffer) -> Result<HandshakeState, NoiseError> {
+    for pattern in PATTERNS {
+        let mut state = handshake_state(pattern, session, key, |builder| builder.build_responder())?;
+        if state.read_message(first, &mut [0; HANDSHAKE_BYTES_MAX]).is_ok() {
+            handshake(&mut state, out)?;
+            return Ok(state);
+        }
+    }
+    Err(NoiseError::Refused)
+}
+
+fn transport(state: HandshakeState) -> Result<Noise, NoiseError> {
+    let state = state.into_transport_mode().map_err(|_| NoiseError::Refused)?;
+    Ok(Noise::Transport(Box::new(state)))
+}
+
+/// True if the processor computes AES and GCM's products itself. Otherwise AES-GCM is done by software,
+/// several times as slowly as ChaCha20-Poly1305.
+fn has_aes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes") && std::arch::is_aarch64_feature_detected!("pmull");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}
+
 fn handshake_state(
+    pattern: &str,
     session: SessionId,
     key: &SessionKey,
     build: impl FnOnce(Builder<'_>) -> Result<HandshakeState, snow::Error>,
 ) -> Result<HandshakeState, NoiseError> {
-    let params: NoiseParams = PATTERN.parse().map_err(NoiseError::Setup)?;
+    let params: NoiseParams = pattern.parse().map_err(NoiseError::Setup)?;
     let mut prologue = session.0.to_be_bytes().to_vec();
     prologue.extend_from_slice(&wire::VERSION.to_be_bytes());
     let builder = Builder::new(params).psk(0, &key.0).and_then(|builder| builder.prologue(&prologue));
@@ -137,6 +200,7 @@ fn handshake(state: &mut HandshakeState, out: &mut Buffer) -> Result<(), NoiseEr
 impl std::fmt::Debug for Noise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Noise::Expecting(..) => "Expecting",
             Noise::Handshake(_) => "Handshake",
             Noise::Transport(_) => "Transport",
             Noise::Broken => "Broken",
@@ -150,7 +214,7 @@ mod tests {
 
     /// Passes every whole record of `wire` to `to`.
     fn pass(wire: &mut Buffer, to: &mut Noise, plain: &mut Buffer, out: &mut Buffer) -> Result<(), NoiseError> {
-        while let Some(bytes) = to.record(wire.data())? {
+        while let Some(bytes) = to.record(wire.data(), true)? {
             to.receive(&wire.data()[..bytes], plain, out)?;
             wire.consume(bytes);
         }
@@ -158,9 +222,16 @@ mod tests {
     }
 
     fn pair(sessions: [u128; 2], keys: [u8; 2]) -> Result<(Noise, Noise), NoiseError> {
+        let pairs = PATTERNS.map(|pattern| pair_by(pattern, sessions, keys));
+        let [pair, other] = pairs;
+        assert_eq!(pair.is_ok(), other.is_ok(), "the ciphers differ in nothing else");
+        pair
+    }
+
+    fn pair_by(pattern: &str, sessions: [u128; 2], keys: [u8; 2]) -> Result<(Noise, Noise), NoiseError> {
         let (mut there, mut back, mut plain) = (Buffer::default(), Buffer::default(), Buffer::default());
-        let mut a = Noise::initiator(SessionId(sessions[0]), &SessionKey([keys[0]; 32]), &mut there)?;
-        let mut b = Noise::responder(SessionId(sessions[1]), &SessionKey([keys[1]; 32]))?;
+        let mut a = Noise::initiator_by(pattern, SessionId(sessions[0]), &SessionKey([keys[0]; 32]), &mut there)?;
+        let mut b = Noise::responder(SessionId(sessions[1]), &SessionKey([keys[1]; 32]));
         pass(&mut there, &mut b, &mut plain, &mut back)?;
         pass(&mut back, &mut a, &mut plain, &mut there)?;
         assert!(a.is_ready() && b.is_ready() && plain.is_empty());
@@ -168,14 +239,16 @@ mod tests {
     }
 
     #[test]
-    fn large_pieces_go_through() {
-        let (mut a, mut b) = pair([1, 1], [2, 2]).unwrap();
-        let sent: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
-        let (mut wire, mut plain, mut out) = (Buffer::default(), Buffer::default(), Buffer::default());
-        a.send(&sent, &mut wire).unwrap();
-        pass(&mut wire, &mut b, &mut plain, &mut out).unwrap();
-        assert_eq!(plain.data(), sent);
-        assert!(wire.is_empty() && out.is_empty());
+    fn large_pieces_go_through_by_either_cipher() {
+        for pattern in PATTERNS {
+            let (mut a, mut b) = pair_by(pattern, [1, 1], [2, 2]).unwrap();
+            let sent: Vec<u8> = (0..200_000u32).map(|n| n as u8).collect();
+            let (mut wire, mut plain, mut out) = (Buffer::default(), Buffer::default(), Buffer::default());
+            a.send(&sent, &mut wire).unwrap();
+            pass(&mut wire, &mut b, &mut plain, &mut out).unwrap();
+            assert_eq!(plain.data(), sent);
+            assert!(wire.is_empty() && out.is_empty());
+        }
     }
 
     #[test]
@@ -197,9 +270,14 @@ mod tests {
 
     #[test]
     fn no_memory_is_promised_to_strangers() {
-        let stranger = Noise::responder(SessionId(1), &SessionKey([2; 32])).unwrap();
-        assert!(matches!(stranger.record(b"GET / HTTP"), Err(NoiseError::Length)));
-        assert!(matches!(stranger.record(&[0, 3]), Err(NoiseError::Length)));
-        assert!(matches!(stranger.record(&[0]), Ok(None)));
+        let stranger = Noise::responder(SessionId(1), &SessionKey([2; 32]));
+        assert!(matches!(stranger.record(b"GET / HTTP", false), Err(NoiseError::Length)));
+        assert!(matches!(stranger.record(&[0, 3], false), Err(NoiseError::Length)));
+        assert!(matches!(stranger.record(&[0], false), Ok(None)));
+        // Who replays a first record gets as far as this.
+        let (_, ready) = pair([1, 1], [2, 2]).unwrap();
+        assert!(matches!(ready.record(&[2, 1], false), Err(NoiseError::Length)));
+        assert!(matches!(ready.record(&[2, 0], false), Ok(None)));
+        assert!(matches!(ready.record(&[255, 255], true), Ok(None)));
     }
 }

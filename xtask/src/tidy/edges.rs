@@ -8,12 +8,28 @@ use crate::shell::Shell;
 /// Each crate with all that it may depend on. Crates that are not listed may use every other.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("headwater-abi", &[]),
-    ("headwater-proto", &["headwater-abi"]),
+    ("headwater-topology", &[]),
+    ("headwater-proto", &["headwater-abi", "headwater-topology"]),
     ("headwater-closure", &["headwater-abi"]),
-    ("headwater-sim", &["headwater-abi", "headwater-proto"]),
+    ("headwater-sim", &["headwater-abi", "headwater-topology", "headwater-proto"]),
     ("headwater-fuse", &["headwater-abi"]),
-    ("headwater-daemon", &["headwater-abi", "headwater-proto", "headwater-closure", "headwater-fuse"]),
-    ("headwater", &["headwater-abi", "headwater-proto", "headwater-closure", "headwater-fuse", "headwater-daemon"]),
+    (
+        "headwater-daemon",
+        &["headwater-abi", "headwater-topology", "headwater-proto", "headwater-closure", "headwater-fuse"],
+    ),
+    ("headwater-cluster", &[]),
+    ("xtask", &["headwater-cluster"]),
+    (
+        "headwater",
+        &[
+            "headwater-abi",
+            "headwater-topology",
+            "headwater-proto",
+            "headwater-closure",
+            "headwater-fuse",
+            "headwater-daemon",
+        ],
+    ),
 ];
 /// Crates on which nothing may depend.
 const LEAVES: &[&str] = &["headwater-tests", "xtask"];
@@ -59,11 +75,16 @@ mod tests {
     #[test]
     fn edges() {
         check("headwater-proto", "headwater-abi", false);
+        check("headwater-proto", "headwater-topology", false);
+        check("headwater-topology", "headwater-proto", true);
         check("headwater-abi", "headwater-proto", true);
         check("headwater-proto", "headwater-daemon", true);
         check("headwater-sim", "headwater-daemon", true);
         check("headwater", "headwater-daemon", false);
         check("headwater-tests", "headwater", false);
         check("headwater-daemon", "xtask", true);
+        check("headwater-tests", "headwater-cluster", false);
+        check("xtask", "headwater-cluster", false);
+        check("xtask", "headwater-daemon", true);
     }
 }

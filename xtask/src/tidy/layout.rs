@@ -6,7 +6,7 @@ const FOLDER_FILES_MAX: usize = 20;
 /// Folders whose files are data: their number says nothing.
 const DATA_FOLDERS: &[&str] = &["fuzz/seeds", "proto/tests/transcripts"];
 /// Crates that have no I/O, no clock and no `unsafe`, which the compiler proves.
-const PURE_CRATES: &[&str] = &["abi", "proto"];
+const PURE_CRATES: &[&str] = &["abi", "proto", "topology"];
 
 /// Complaints about the folders of these files (paths from the root).
 pub fn folders(paths: &[String]) -> Vec<String> {

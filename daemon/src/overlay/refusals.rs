@@ -1,0 +1,52 @@
+//! Refused strangers, told once of each kind: whoever opens connections can't fill the log.
+
+use std::collections::BTreeMap;
+
+use headwater_proto::Time;
+
+/// How long it takes until a kind is told again, in milliseconds.
+const REPEAT_MS_MIN: Time = 600_000;
+
+/// What has been told. There are as many kinds as names of them in the code.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(BTreeMap<&'static str, Kind>);
+
+#[derive(Debug)]
+struct Kind {
+    told_at: Time,
+    untold: u64,
+}
+
+impl Refusals {
+    /// Notes one refusal. If it is to be told, how many of its kind were not since the last one that was.
+    pub(crate) fn note(&mut self, now: Time, kind: &'static str) -> Option<u64> {
+        let Some(kind) = self.0.get_mut(kind) else {
+            self.0.insert(kind, Kind { told_at: now, untold: 0 });
+            return Some(0);
+        };
+        if now < kind.told_at + REPEAT_MS_MIN {
+            kind.untold += 1;
+            return None;
+        }
+        kind.told_at = now;
+        Some(std::mem::take(&mut kind.untold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_told_once_in_a_while() {
+        let mut refusals = Refusals::default();
+        assert_eq!(refusals.note(5, "a"), Some(0));
+        assert_eq!(refusals.note(6, "b"), Some(0));
+        for now in 0..1000 {
+            assert_eq!(refusals.note(5 + now, "a"), None);
+        }
+        assert_eq!(refusals.note(5 + REPEAT_MS_MIN - 1, "a"), None);
+        assert_eq!(refusals.note(5 + REPEAT_MS_MIN, "a"), Some(1001));
+        assert_eq!(refusals.note(6 + REPEAT_MS_MIN, "a"), None);
+    }
+}

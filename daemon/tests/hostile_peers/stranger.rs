@@ -1,0 +1,133 @@
+//! Who connects to a daemon's TCP socket, with or without the session's secrets.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+
+use headwater_abi::wire::{Message, VERSION};
+use snow::{Builder, HandshakeState, TransportState};
+
+use crate::support::{KEY, PATIENCE, SESSION};
+
+/// What a handshake is made with.
+#[derive(Clone, Copy)]
+pub struct Secrets {
+    pub key: [u8; 32],
+    pub session: u128,
+    pub version: u32,
+    pub cipher: &'static str,
+}
+
+/// One end of a connection whose handshake is over.
+pub struct Peer {
+    pub stream: TcpStream,
+    state: TransportState,
+}
+
+/// The session's secrets.
+pub const TRUE: Secrets = Secrets { key: KEY, session: SESSION.0, version: VERSION, cipher: "AESGCM" };
+
+pub fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Everything that still comes, until the other end closes the connection, as it must.
+pub fn rest(mut stream: &TcpStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("the connection was not closed"),
+        // What was sent in vain makes a reset of it.
+        _ => bytes,
+    }
+}
+
+/// What comes for these bytes, after which nothing more is said.
+pub fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = connect(address);
+    // A refusal may come before everything is sent.
+    let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
+    rest(&stream)
+}
+
+/// The first record of a handshake.
+pub fn first_record(secrets: &Secrets) -> (HandshakeState, Vec<u8>) {
+    let Secrets { key, session, version, cipher } = secrets;
+    let prologue = [&session.to_be_bytes()[..], &version.to_be_bytes()].concat();
+    let params = format!("Noise_NNpsk0_25519_{cipher}_SHA256").parse().unwrap();
+    let builder = Builder::new(params).psk(0, key).and_then(|builder| builder.prologue(&prologue));
+    let mut state = builder.and_then(Builder::build_initiator).unwrap();
+    let mut record = vec![0; 64];
+    let bytes = state.write_message(&[], &mut record[2..]).unwrap();
+    record[..2].copy_from_slice(&(bytes as u16).to_be_bytes());
+    record.truncate(2 + bytes);
+    (state, record)
+}
+
+/// Makes a handshake; `None` if it is refused, without a byte.
+pub fn shake_hands(address: SocketAddr, secrets: &Secrets) -> Option<Peer> {
+    let mut stream = connect(address);
+    let (mut state, first) = first_record(secrets);
+    stream.write_all(&first).unwrap();
+    let Some(answer) = read_record(&mut stream) else {
+        assert_eq!(rest(&stream), b"");
+        return None;
+    };
+    state.read_message(&answer[2..], &mut [0; 64]).ok()?;
+    Some(Peer { stream, state: state.into_transport_mode().unwrap() })
+}
+
+/// A record with its length, if one comes.
+pub fn read_record(stream: &mut impl Read) -> Option<Vec<u8>> {
+    let mut record = vec![0; 2];
+    stream.read_exact(&mut record).ok()?;
+    record.resize(2 + usize::from(u16::from_be_bytes([record[0], record[1]])), 0);
+    stream.read_exact(&mut record[2..]).ok()?;
+    Some(record)
+}
+
+/// A greeting with everything right for `rank` of `ranks`.
+pub fn hello(rank: u32, ranks: u32) -> Message {
+    Message::Hello { version: VERSION, session: SESSION.0, rank, ranks, fan_out: 3 }
+}
+
+pub fn frame(message: &Message, content: &[u8]) -> Vec<u8> {
+    let body = [message.encode(), content.to_vec()].concat();
+    [&(body.len() as u32).to_le_bytes()[..], &body].concat()
+}
+
+impl Peer {
+    /// What would be sent for this, as a record.
+    pub fn record(&mut self, plain: &[u8]) -> Vec<u8> {
+        let mut record = vec![0; 2 + plain.len() + 16];
+        let bytes = self.state.write_message(plain, &mut record[2..]).unwrap();
+        record[..2].copy_from_slice(&(bytes as u16).to_be_bytes());
+        record
+    }
+
+    /// Sends bytes as they are. They may be refused on the way.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Sends these bytes, encrypted.
+    pub fn say(&mut self, plain: &[u8]) {
+        let record = self.record(plain);
+        self.send(&record);
+    }
+
+    /// The next record's plaintext.
+    pub fn hear(&mut self) -> Option<Vec<u8>> {
+        let record = read_record(&mut self.stream)?;
+        let mut plain = vec![0; record.len()];
+        let bytes = self.state.read_message(&record[2..], &mut plain).ok()?;
+        plain.truncate(bytes);
+        Some(plain)
+    }
+
+    /// Says nothing more, and waits for the other end to close the connection.
+    pub fn must_be_refused(self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+        rest(&self.stream);
+    }
+}

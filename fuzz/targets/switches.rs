@@ -1,0 +1,29 @@
+//! Files that tell which nodes share a switch: the order that follows has each rank once, and unknown
+//! nodes at its end.
+
+#![no_main]
+
+use headwater_topology::hosts::{Hostlist, Switches};
+use libfuzzer_sys::fuzz_target;
+
+/// More digits make lists that take time and find nothing more.
+const DIGITS_MAX: usize = 5;
+
+fuzz_target!(|text: &str| {
+    if text.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > DIGITS_MAX) {
+        return;
+    }
+    let hosts = Hostlist::parse("n[1-4],a,n2.b,b,a,10.0.0.1").expect("it is a hostlist");
+    for read in [Switches::parse_topology_conf, Switches::parse_racks] {
+        let Ok(switches) = read(text) else { continue };
+        let order = switches.order(&hosts);
+        let mut ranks: Vec<usize> = order.ranks.iter().map(|rank| rank.0 as usize).collect();
+        for (place, rank) in order.ranks.iter().enumerate() {
+            let name = hosts.name(*rank).expect("the order has the list's ranks");
+            assert_eq!(switches.leaf(&name).is_none(), place >= hosts.len() - order.unknown);
+        }
+        ranks.sort_unstable();
+        assert!(ranks.into_iter().eq(0..hosts.len()));
+        assert_eq!(switches.ordered(&hosts).len(), hosts.len());
+    }
+});

@@ -1,0 +1,143 @@
+//! Every way in which a cluster ends, and that none leaves anything.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use headwater_cluster::{Cluster, Error, Options, Process, Registry, Running, check};
+use headwater_tests::harness::{kill, skipped};
+
+use crate::commands::waiting;
+use crate::traces::Traces;
+use crate::{await_end, cluster};
+
+/// Set where this program is started again to make a cluster of its own.
+const OWNER: &str = "HEADWATER_TEST_CLUSTER_OWNER";
+
+#[test]
+fn dropped() {
+    let Some(cluster) = cluster(4, &Options { rate: "1gbit".parse().ok(), ..Options::default() }) else { return };
+    let traces = Traces::of(cluster.running());
+    let mut busy = waiting(cluster.on(3), "ends with its cluster");
+    drop(cluster);
+    traces.await_nothing();
+    assert!(!busy.wait().unwrap().success());
+}
+
+fn kill_by_hand(process: Process) {
+    kill(i32::try_from(process.pid).unwrap());
+}
+
+#[test]
+fn switch_killed() {
+    let Some(cluster) = cluster(3, &Options::default()) else { return };
+    let traces = Traces::of(cluster.running());
+    kill_by_hand(cluster.running().switch);
+    traces.await_nothing();
+}
+
+/// Not a test: the process that the next two tests start and end.
+#[test]
+fn owner() {
+    if std::env::var_os(OWNER).is_none() {
+        return;
+    }
+    let made = Cluster::up(3, &Options::default());
+    match &made {
+        Ok(cluster) => println!("\n{OWNER}{}", serde_json::to_string(cluster.running()).unwrap()),
+        Err(error) => println!("\n{OWNER}{error}"),
+    }
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// Starts `owner` with this folder first on PATH.
+fn start_owner(first_on_path: &Path) -> (Child, String) {
+    let rest = std::env::var("PATH").unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "ends::owner", "--nocapture"]).env(OWNER, "1");
+    command.env("PATH", format!("{}:{rest}", first_on_path.display()));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines().map_while(Result::ok);
+    let said = lines.find_map(|line| line.strip_prefix(OWNER).map(str::to_owned)).expect("the owner says what it made");
+    (child, said)
+}
+
+#[test]
+fn owner_killed() {
+    if let Err(reason) = check() {
+        return skipped(reason);
+    }
+    let nothing = tempfile::tempdir().unwrap();
+    let (mut owner, said) = start_owner(nothing.path());
+    let running: Running = serde_json::from_str(&said).expect("the owner made a cluster");
+    let traces = Traces::of(&running);
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    traces.await_nothing();
+}
+
+/// Has `program` fail where `commands` do; expects the error to say so, of the third node.
+fn check_failure(program: &str, commands: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(program);
+    let real = std::env::split_paths(&std::env::var_os("PATH").unwrap()).map(|f| f.join(program)).find(|p| p.exists());
+    fs::write(&path, format!("#!/bin/sh\nreal={}\n{commands}\n", real.unwrap().display())).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let (mut owner, said) = start_owner(folder.path());
+    assert!(said.contains("no luck") && said.contains("node003"), "{program}: {said}");
+    // Every process of the cluster would have the folder in its environment, as its owner has it.
+    await_end("a failed cluster", || with_environment(folder.path()) == [owner.id()]);
+    drop(owner.stdin.take());
+    owner.wait().unwrap();
+}
+
+fn with_environment(word: &Path) -> Vec<u32> {
+    let word = word.to_str().unwrap();
+    let pids = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let has = |pid: &u32| {
+        String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()).contains(word)
+    };
+    pids.filter(has).collect()
+}
+
+#[test]
+fn failed() {
+    if let Err(reason) = check() {
+        return skipped(reason);
+    }
+    let moves = "[ \"$(cat /proc/sys/kernel/hostname) $2\" = 'node003 --move' ] && { echo no luck >&2; exit 1; }";
+    check_failure("mount", &format!("{moves}\nexec $real \"$@\""));
+    let third = "case $lines in *10.77.0.3/*) echo no luck >&2; exit 1;; esac";
+    check_failure("ip", &format!("lines=$(cat)\n{third}\nprintf '%s\\n' \"$lines\" | $real \"$@\""));
+}
+
+#[test]
+fn by_name() {
+    if let Err(reason) = check() {
+        return skipped(reason);
+    }
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("clusters");
+    let open = || Registry::open_at(&directory).unwrap();
+    let first = open().up("first", 2, &Options::default()).unwrap();
+    let second = open().up("second", 3, &Options::default()).unwrap();
+    let traces = [Traces::of(&first), Traces::of(&second)];
+    let again = open().up("first", 2, &Options::default()).unwrap_err();
+    assert!(matches!(again, Error::Exists { .. }) && again.to_string().contains("2 nodes (node001 to node002)"));
+    assert_eq!(open().list().unwrap().iter().map(|r| r.name.as_str()).collect::<Vec<_>>(), ["first", "second"]);
+    assert_eq!(open().get("second").unwrap().find("3").unwrap().name, "node003");
+
+    assert!(open().down("first").unwrap());
+    traces[0].await_nothing();
+    assert!(!open().down("first").unwrap());
+    assert!(second.is_alive());
+    // Killed by hand, one after another, it ends with the last.
+    for node in &second.nodes {
+        kill_by_hand(node.holder);
+    }
+    traces[1].await_nothing();
+    await_end("the switch", || open().list().unwrap().is_empty());
+    assert!(!directory.exists(), "the directory goes with the last cluster");
+}

@@ -1,0 +1,114 @@
+//! Names, one after the other, folded into few expressions that stand for the same names in the same
+//! order.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::numbers::Numbers;
+use super::parse::{GROUPS_MAX, RANGES_MAX};
+use super::pattern::Pattern;
+
+/// How many expressions are collected before they are folded the first time.
+const BATCH: usize = 1 << 16;
+
+/// Takes names and folds them from time to time, so that it never holds many more expressions than
+/// it ends with.
+#[derive(Debug, Default)]
+pub(super) struct Fold {
+    done: Vec<Pattern>,
+    patterns: Vec<Pattern>,
+    folded: usize,
+}
+
+impl Fold {
+    /// One more name.
+    pub fn push(&mut self, name: &str) {
+        self.push_pattern(Pattern::from_name(name));
+    }
+
+    /// More names: those of an expression.
+    pub fn push_all(&mut self, pattern: Pattern) {
+        let (groups, varying) = (pattern.groups.len(), varying(&pattern.groups));
+        if groups == 0 {
+            self.push(&pattern.head);
+        } else if groups < 3 || varying < 2 || varying == groups {
+            self.push_pattern(pattern);
+        } else {
+            // Here single numbers have a say in the order, so that it stays as it is.
+            self.seal();
+            self.done.push(pattern);
+        }
+    }
+
+    fn push_pattern(&mut self, pattern: Pattern) {
+        self.patterns.push(pattern);
+        if self.patterns.len() >= BATCH + 2 * self.folded {
+            self.fold();
+        }
+    }
+
+    /// All names that were pushed.
+    pub fn finish(mut self) -> Vec<Pattern> {
+        self.seal();
+        self.done
+    }
+
+    /// Keeps what follows apart from what was pushed.
+    fn seal(&mut self) {
+        self.fold();
+        self.folded = 0;
+        self.done.extend(self.patterns.drain(..).map(Pattern::without_single_numbers));
+    }
+
+    /// One pass goes from the last group to the first. Where a group before the last but one varies
+    /// faster than one behind it, it takes another pass.
+    fn fold(&mut self) {
+        for _ in 0..GROUPS_MAX {
+            let before = self.patterns.len();
+            for from_end in 1..=GROUPS_MAX {
+                fold_groups(&mut self.patterns, from_end);
+            }
+            if self.patterns.len() == before {
+                break;
+            }
+        }
+        self.folded = self.patterns.len();
+    }
+}
+
+/// Joins neighbours that differ only in the group that many groups from the end.
+fn fold_groups(patterns: &mut Vec<Pattern>, from_end: usize) {
+    patterns.dedup_by(|next, last| {
+        let Some(at) = last.groups.len().checked_sub(from_end) else { return false };
+        let joins = can_join(last, next, at);
+        if joins {
+            last.groups[at].0.append(&next.groups[at].0);
+        }
+        joins
+    });
+}
+
+/// Whether the names of `next` after those of `last` are what one expression with both's numbers in
+/// group `at` stands for.
+fn can_join(last: &Pattern, next: &Pattern, at: usize) -> bool {
+    let same_text = last.head == next.head
+        && last.groups.len() == next.groups.len()
+        && last.groups.iter().zip(&next.groups).all(|(one, other)| one.1 == other.1);
+    let same_numbers = |(number, (one, other)): (usize, (&(_, _), &(_, _)))| number == at || one == other;
+    same_text
+        && last.groups.iter().zip(&next.groups).enumerate().all(same_numbers)
+        && would_be_slowest(last, at)
+        && last.groups[at].0.range_count() + next.groups[at].0.range_count() <= RANGES_MAX
+}
+
+/// Whether the group would vary slowest of all with several numbers, if it had several. The slowest
+/// is the last but one, or the only one; single numbers become text.
+fn would_be_slowest(pattern: &Pattern, at: usize) -> bool {
+    let (before, behind) = (varying(&pattern.groups[..at]), varying(&pattern.groups[at + 1..]));
+    behind == 1 || (before == 0 && behind == 0)
+}
+
+/// How many groups have several numbers.
+fn varying(groups: &[(Numbers, String)]) -> usize {
+    groups.iter().filter(|(numbers, _)| numbers.len() > 1).count()
+}

@@ -1,0 +1,328 @@
+//! A list of nodes' names, kept as the expressions that it was written in.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::iter::FusedIterator;
+use core::net::IpAddr;
+use core::str::FromStr;
+
+use thiserror::Error;
+
+use super::fold::Fold;
+use super::parse::{Alphabet, Collected, HOSTS_MAX, HostlistError, Problem, Result, Separators, check_name};
+use super::pattern::Pattern;
+use crate::Rank;
+
+/// Names of nodes in an order; a name may stand in it several times. A name's number in the list,
+/// from 0, is the node's rank.
+///
+/// The names are made when they are asked for: a list takes as much memory as its text, times a
+/// constant. Two lists are equal if they have the same names in the same order.
+#[derive(Clone, Debug, Default)]
+pub struct Hostlist {
+    patterns: Vec<Pattern>,
+    /// For each pattern, the rank of its first name.
+    starts: Vec<u32>,
+    len: usize,
+}
+
+/// Why a name has no rank.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum NoRank {
+    /// Neither the name is in the list, nor one that differs in the domain alone.
+    #[error("{0} is not in the hostlist: add it, or give the name that stands there")]
+    Unknown(String),
+    /// The name has no domain, and several names in the list begin with it.
+    #[error("{name} may be {first} or {other}: give the one that is meant")]
+    Ambiguous {
+        /// What was looked for.
+        name: String,
+        /// What it may be.
+        first: String,
+        /// What else it may be.
+        other: String,
+    },
+}
+
+impl Hostlist {
+    /// Reads Slurm's syntax: expressions as `node[001-128,200]` or `rack[1-4]n[01-16]-ib`, between
+    /// which stand commas or blanks. No expression at all is an empty list.
+    ///
+    /// Of several groups the last varies fastest; of three and more then the first, the second and so
+    /// on, as in Slurm.
+    pub fn parse(text: &str) -> core::result::Result<Hostlist, HostlistError> {
+        Hostlist::read(text, Separators::Commas, Alphabet::Nodes)
+    }
+
+    /// Reads a line as PBS writes them: `node1+node2`, or with places on the nodes,
+    /// `node1/0*16+node2/1*16`, which are left out. Expressions with brackets may stand in it.
+    pub fn parse_pbs(line: &str) -> core::result::Result<Hostlist, HostlistError> {
+        Hostlist::read(line, Separators::Pluses, Alphabet::Nodes)
+    }
+
+    /// Reads a file with a name on each line; it may be an expression. A `#` and what follows it is a
+    /// comment, and empty lines are passed over. Names in succession are folded.
+    pub fn parse_lines(text: &str) -> core::result::Result<Hostlist, HostlistError> {
+        let (mut collected, mut fold) = (Collected::default(), Fold::default());
+        for (number, line) in text.lines().enumerate() {
+            let in_line = |problem| HostlistError { line: number + 1, ..HostlistError::new(line, problem) };
+            let content = line.split('#').next().unwrap_or(line).trim_ascii_end();
+            let start = content.len() - content.trim_ascii_start().len();
+            if let Some(at) = second_word(content, start) {
+                return Err(in_line((at, Problem::SecondWord)));
+            }
+            collected.read(content, Separators::Commas, Alphabet::Nodes).map_err(in_line)?;
+            collected.patterns.drain(..).for_each(|pattern| fold.push_all(pattern));
+        }
+        Ok(Hostlist::of(fold.finish(), collected.hosts))
+    }
+
+    /// The list of these names, folded into few expressions. Names are without brackets.
+    pub fn from_names<N: AsRef<str>>(
+        names: impl IntoIterator<Item = N>,
+    ) -> core::result::Result<Hostlist, HostlistError> {
+        let (mut fold, mut len) = (Fold::default(), 0);
+        for name in names {
+            let name = name.as_ref();
+            let room = if len < HOSTS_MAX { Ok(()) } else { Err((0, Problem::Hosts)) };
+            let checked = room.and_then(|()| check_name(name));
+            len += 1;
+            checked.map_err(|problem| HostlistError { line: len, ..HostlistError::new(name, problem) })?;
+            fold.push(name);
+        }
+        Ok(Hostlist::of(fold.finish(), len))
+    }
+
+    fn read(text: &str, separators: Separators, alphabet: Alphabet) -> core::result::Result<Hostlist, HostlistError> {
+        Hostlist::read_at(text, separators, alphabet).map_err(|problem| HostlistError::new(text, problem))
+    }
+
+    /// Reads names of switches.
+    pub(super) fn read_switches(text: &str) -> Result<Hostlist> {
+        Hostlist::read_at(text, Separators::Commas, Alphabet::Switches)
+    }
+
+    /// As [`Hostlist::parse`], with the problem's place as a byte of the text.
+    pub(super) fn read_nodes(text: &str) -> Result<Hostlist> {
+        Hostlist::read_at(text, Separators::Commas, Alphabet::Nodes)
+    }
+
+    fn read_at(text: &str, separators: Separators, alphabet: Alphabet) -> Result<Hostlist> {
+        let mut collected = Collected::default();
+        collected.read(text, separators, alphabet)?;
+        Ok(Hostlist::of(collected.patterns, collected.hosts))
+    }
+
+    fn of(patterns: Vec<Pattern>, len: usize) -> Hostlist {
+        let mut starts = Vec::with_capacity(patterns.len());
+        let mut next = 0;
+        for pattern in &patterns {
+            starts.push(next);
+            next += pattern.len();
+        }
+        assert_eq!(next as usize, len, "the length is that of the expressions");
+        Hostlist { patterns, starts, len }
+    }
+
+    /// How many names there are, at most [`HOSTS_MAX`].
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no name.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The name of this rank.
+    pub fn name(&self, Rank(rank): Rank) -> Option<String> {
+        let exists = (rank as usize) < self.len;
+        exists.then(|| {
+            let mut name = String::new();
+            let number = self.starts.partition_point(|&start| start <= rank) - 1;
+            self.patterns[number].write(rank - self.starts[number], &mut name);
+            name
+        })
+    }
+
+    /// The names in their order.
+    pub fn iter(&self) -> Names<'_> {
+        Names { list: self, next: 0, end: self.len as u32 }
+    }
+
+    /// The first rank of `name`.
+    ///
+    /// If it isn't in the list, names that differ in their domain alone are looked for, as Slurm does:
+    /// `node001.cluster` finds `node001`, and `node001` finds `node001.cluster` if no other name in
+    /// the list begins with `node001.`. Two names with different domains are different nodes, and an
+    /// address has no domain.
+    ///
+    /// Takes time by the number of expressions; where the list has domains, or numbers that run into
+    /// one another, by the number of names.
+    pub fn rank_of(&self, name: &str) -> core::result::Result<Rank, NoRank> {
+        let short = || host_part(name).and_then(|short| self.find(short));
+        let found = match self.find(name).or_else(short) {
+            Some(rank) => Some(rank),
+            None => self.find_by_host_part(name)?,
+        };
+        found.map(Rank).ok_or_else(|| NoRank::Unknown(name.into()))
+    }
+
+    fn find(&self, name: &str) -> Option<u32> {
+        let mut found = self.patterns.iter().zip(&self.starts);
+        found.find_map(|(pattern, start)| pattern.find(name).map(|index| start + index))
+    }
+
+    /// Finds the name of which `wanted` is the part before the domain.
+    fn find_by_host_part(&self, wanted: &str) -> core::result::Result<Option<u32>, NoRank> {
+        let mut found: Option<(u32, String)> = None;
+        let mut name = String::new();
+        for (pattern, start) in self.patterns.iter().zip(&self.starts).filter(|(pattern, _)| pattern.has_dot()) {
+            for index in 0..pattern.len() {
+                name.clear();
+                pattern.write(index, &mut name);
+                if !name.starts_with(wanted) || host_part(&name) != Some(wanted) {
+                    continue;
+                }
+                match &found {
+                    None => found = Some((start + index, name.clone())),
+                    Some((_, first)) if *first == name => {}
+                    Some((_, first)) => {
+                        return Err(NoRank::Ambiguous { name: wanted.into(), first: first.clone(), other: name });
+                    }
+                }
+            }
+        }
+        Ok(found.map(|(rank, _)| rank))
+    }
+
+    /// The same list in as few expressions as the order of its names allows.
+    pub fn folded(&self) -> Hostlist {
+        let mut fold = Fold::default();
+        self.for_each_name(|name| fold.push(name));
+        Hostlist::of(fold.finish(), self.len)
+    }
+
+    /// The list without names that stand further up in it already, folded.
+    pub fn distinct(&self) -> Hostlist {
+        let (mut fold, mut seen) = (Fold::default(), BTreeSet::new());
+        self.for_each_name(|name| {
+            if !seen.contains(name) {
+                seen.insert(String::from(name));
+                fold.push(name);
+            }
+        });
+        Hostlist::of(fold.finish(), seen.len())
+    }
+
+    fn for_each_name(&self, mut action: impl FnMut(&str)) {
+        let mut name = String::new();
+        for pattern in &self.patterns {
+            for index in 0..pattern.len() {
+                name.clear();
+                pattern.write(index, &mut name);
+                action(&name);
+            }
+        }
+    }
+}
+
+/// The part of a name before its domain, if it has one. An address has none.
+pub(super) fn host_part(name: &str) -> Option<&str> {
+    let (host, _) = name.split_once('.')?;
+    (!host.is_empty() && name.parse::<IpAddr>().is_err()).then_some(host)
+}
+
+/// Where behind a blank outside of brackets something follows.
+fn second_word(line: &str, start: usize) -> Option<usize> {
+    let mut inside = false;
+    let blank = line[start..].find(|c: char| {
+        inside = (inside || c == '[') && c != ']';
+        !inside && c.is_ascii_whitespace()
+    })?;
+    let behind = &line[start + blank..];
+    Some(line.len() - behind.trim_ascii_start().len())
+}
+
+/// The expressions, with commas between.
+impl fmt::Display for Hostlist {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, pattern) in self.patterns.iter().enumerate() {
+            write!(out, "{}{pattern}", if number == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Hostlist {
+    type Err = HostlistError;
+
+    fn from_str(text: &str) -> core::result::Result<Hostlist, HostlistError> {
+        Hostlist::parse(text)
+    }
+}
+
+impl PartialEq for Hostlist {
+    fn eq(&self, other: &Hostlist) -> bool {
+        self.patterns == other.patterns || (self.len == other.len && self.iter().eq(other.iter()))
+    }
+}
+
+impl Eq for Hostlist {}
+
+impl<'a> IntoIterator for &'a Hostlist {
+    type Item = String;
+    type IntoIter = Names<'a>;
+
+    fn into_iter(self) -> Names<'a> {
+        self.iter()
+    }
+}
+
+/// The names of a [`Hostlist`], made one by one.
+#[derive(Clone, Debug)]
+pub struct Names<'a> {
+    list: &'a Hostlist,
+    next: u32,
+    end: u32,
+}
+
+impl Iterator for Names<'_> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        self.nth(0)
+    }
+
+    fn nth(&mut self, skipped: usize) -> Option<String> {
+        let skipped = u32::try_from(skipped).unwrap_or(u32::MAX);
+        self.next = self.next.saturating_add(skipped).min(self.end);
+        let rank = self.next;
+        (rank < self.end).then(|| {
+            self.next += 1;
+            self.list.name(Rank(rank)).expect("the rank is below the list's length")
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = (self.end - self.next) as usize;
+        (left, Some(left))
+    }
+}
+
+impl DoubleEndedIterator for Names<'_> {
+    fn next_back(&mut self) -> Option<String> {
+        (self.next < self.end).then(|| {
+            self.end -= 1;
+            self.list.name(Rank(self.end)).expect("the rank is below the list's length")
+        })
+    }
+}
+
+impl ExactSizeIterator for Names<'_> {}
+impl FusedIterator for Names<'_> {}
+
+#[cfg(test)]
+mod tests;

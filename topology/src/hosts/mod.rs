@@ -1,0 +1,19 @@
+//! Names of nodes: lists of them in the notation that the field uses, and the order of ranks that
+//! follows switches or racks.
+//!
+//! - [`Hostlist`]: `node[001-128,200],login1`, parsed, printed, and searched for a name;
+//! - [`Switches`]: which nodes share a leaf switch, from Slurm's `topology.conf` or a table of racks.
+//!
+//! Both take text and return values; reading files and environment variables is left to others.
+
+mod conf;
+mod fold;
+mod hostlist;
+mod numbers;
+mod parse;
+mod pattern;
+mod switches;
+
+pub use hostlist::{Hostlist, Names, NoRank};
+pub use parse::{GROUPS_MAX, HOSTS_MAX, HostlistError, NAME_BYTES_MAX, Problem, RANGES_MAX};
+pub use switches::{LINKS_MAX, Order, SWITCHES_MAX, Switches, SwitchesError};

@@ -1,0 +1,28 @@
+//! The overlay's shapes.
+//!
+//! Who is whose parent is a pure function of the number of ranks and a few settings, so each daemon
+//! derives it by itself and deaths renumber nobody. There is no I/O and no clock here, nothing is
+//! built in memory, and every answer takes O(log n) steps, up to `u32::MAX` ranks. The reasons and
+//! the arithmetic are in `docs/spec/0001-topology.md`.
+//!
+//! - [`Tree`]: one tree over ranks, k-ary or binomial; [`Topology`] is the k-ary one.
+//! - [`Forest`]: a single tree, striped trees or partitions, with or without dedicated servers;
+//!   how paths and chunks are dealt to the trees; to whom a rank turns when others have died.
+//! - [`hosts`]: names of nodes, and the order of ranks that follows switches or racks.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod forest;
+pub mod hosts;
+mod rank;
+mod stripes;
+mod succession;
+mod tree;
+
+pub use forest::{Forest, READERS_NODES, Shape, TREES_MAX, TreeId};
+pub use rank::Rank;
+pub use succession::{SUCCESSORS_MAX, Up};
+pub use tree::{Binomial, Branching, Topology, Tree};

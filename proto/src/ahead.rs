@@ -67,8 +67,6 @@ impl Sequence {
 /// Requests for contents in one directory, in whatever order, from which on more are asked for ahead: a
 /// program that looks at a few files alone has stopped before.
 const REQUESTS_MIN: u32 = 16;
-/// The same, of requests in order, in the neighbourhood of a directory whose files were read in order.
-const REQUESTS_NEAR_MIN: u32 = 3;
 /// Files that may be asked for before one of them proves to be used.
 const CREDIT_START: usize = 32;
 /// Of so many files that are asked for ahead, one is marked.
@@ -84,7 +82,7 @@ pub(crate) struct Files {
     requests: u32,
     /// The last file that was asked for.
     last: u32,
-    /// How often the next one came behind the last one in the directory's order, and by name.
+    /// How often the next one came behind the last one, by [`By`].
     forward: [u32; 2],
     order: Option<Order>,
     /// Where to go on.
@@ -103,6 +101,13 @@ struct Unproven {
     bytes: u64,
 }
 
+/// What files are read in the order of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    Listing,
+    Name,
+}
+
 /// The order in which files are read.
 #[derive(Debug)]
 enum Order {
@@ -111,17 +116,34 @@ enum Order {
     Names(Vec<u32>),
 }
 
+impl Order {
+    fn new(by: By, listing: &Listing) -> Order {
+        if by == By::Listing {
+            return Order::Listing;
+        }
+        let mut numbers: Vec<u32> = (0..listing.len() as u32).collect();
+        numbers.sort_unstable_by_key(|&number| listing.get(number as usize).map(|n| n.name));
+        Order::Names(numbers)
+    }
+
+    fn by(&self) -> By {
+        match self {
+            Order::Listing => By::Listing,
+            Order::Names(_) => By::Name,
+        }
+    }
+}
+
 impl Files {
     /// A process wants the content of the file with this number, which was not here. True if more are
-    /// to be asked for. `is_near`: this directory lies next to one whose files were read in order.
-    pub(crate) fn missed(&mut self, listing: &Listing, number: usize, files_max: usize, is_near: bool) -> bool {
+    /// to be asked for. `expected`: all of this directory's files are likely to be read, in this order.
+    pub(crate) fn missed(&mut self, listing: &Listing, number: usize, files_max: usize, expected: Option<By>) -> bool {
         self.count(listing, number);
-        let is_expected = is_near && self.requests >= REQUESTS_NEAR_MIN && self.is_in_order();
-        if self.requests < REQUESTS_MIN && !is_expected && self.order.is_none() {
+        if self.requests < REQUESTS_MIN && expected.is_none() && self.order.is_none() {
             return false;
         }
         if self.order.is_none() {
-            self.order = Some(self.choose(listing));
+            self.order = Some(Order::new(expected.unwrap_or(self.by()), listing));
             self.credit = CREDIT_START.min(files_max);
         }
         if self.used(number, files_max) {
@@ -147,9 +169,15 @@ impl Files {
         true
     }
 
-    /// Whether enough was asked for to tell that it is done in order.
-    pub(crate) fn is_in_order(&self) -> bool {
-        self.requests >= REQUESTS_NEAR_MIN && self.forward.iter().any(|&forward| forward + 1 >= self.requests)
+    /// In which order the files are read, if each comes after the one before.
+    pub(crate) fn strictly_by(&self) -> Option<By> {
+        let by = self.order.as_ref().map(Order::by)?;
+        (self.forward[by as usize] + 1 >= self.requests).then_some(by)
+    }
+
+    /// Whether nothing was asked for yet.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.requests == 0
     }
 
     /// Whether the use of this file is to be told.
@@ -196,19 +224,14 @@ impl Files {
     fn count(&mut self, listing: &Listing, number: usize) {
         let last = self.last as usize;
         let name = |number: usize| listing.get(number).map(|n| n.name);
-        self.forward[0] += u32::from(number > last);
-        self.forward[1] += u32::from(name(number) > name(last));
+        self.forward[By::Listing as usize] += u32::from(number > last);
+        self.forward[By::Name as usize] += u32::from(name(number) > name(last));
         self.last = number as u32;
         self.requests += 1;
     }
 
-    fn choose(&self, listing: &Listing) -> Order {
-        if self.forward[0] >= self.forward[1] {
-            return Order::Listing;
-        }
-        let mut numbers: Vec<u32> = (0..listing.len() as u32).collect();
-        numbers.sort_unstable_by_key(|&number| listing.get(number as usize).map(|n| n.name));
-        Order::Names(numbers)
+    fn by(&self) -> By {
+        if self.forward[By::Listing as usize] >= self.forward[By::Name as usize] { By::Listing } else { By::Name }
     }
 
     fn position(&self, listing: &Listing, number: usize) -> Option<usize> {
@@ -276,7 +299,7 @@ mod tests {
         for number in order {
             let goes_on = if here.insert(number) {
                 missed += 1;
-                files.missed(listing, number, files_max, false)
+                files.missed(listing, number, files_max, None)
             } else {
                 unused.remove(&number);
                 files.is_marked(number) && files.used(number, files_max)
@@ -317,8 +340,8 @@ mod tests {
     #[test]
     fn bytes_are_bounded() {
         let (listing, mut files) = (directory(5000), Files::default());
-        assert!((0..15).all(|number| !files.missed(&listing, number, 512, false)));
-        assert!(files.missed(&listing, 15, 512, false));
+        assert!((0..15).all(|number| !files.missed(&listing, number, 512, None)));
+        assert!(files.missed(&listing, 15, 512, None));
         let mut bytes = 0;
         while let Some(next) = files.next(&listing, 512, 100_000) {
             files.take(next, 9_000);

@@ -26,6 +26,7 @@ use core::ops::Range;
 use headwater_abi::wire::{Aspect, TransferId};
 use headwater_abi::{Path, Want};
 
+use crate::ahead::By;
 use crate::asks::{Asks, Client, Key, Waiter};
 use crate::entries::Entries;
 use crate::entry::{Inode, Piece};
@@ -35,7 +36,7 @@ use crate::live::Live;
 use crate::policy::{Spread, Thing};
 use crate::scope::Scope;
 use crate::transfer::Child;
-use crate::traversal::{Place, Traversal};
+use crate::traversal::Traversal;
 use crate::versions::Versions;
 use crate::walk::{Map, Step};
 use crate::{ClientId, Config, Input, Output, Publication, Rank, Reply, Stats, Time};
@@ -95,8 +96,9 @@ pub struct Node {
     /// Complete content of files with several names.
     inodes: BTreeMap<Inode, Vec<Path>>,
     traversal: Traversal,
-    /// Where files were read one after the other.
-    reading: Place,
+    /// Where files are read one after the other, and in which order.
+    reading: Traversal,
+    read_by: Option<By>,
     sieve: Sieve,
     /// Content that was lately evicted, in case that is refused.
     evicted: VecDeque<Evicted>,
@@ -105,6 +107,8 @@ pub struct Node {
     forgettable: VecDeque<Path>,
     listed: VecDeque<Path>,
     learnt: u32,
+    /// The same when something was last forgotten.
+    learnt_before: u32,
     versions: Versions,
     refresh: Refresh,
     /// Those whose question was answered.
@@ -171,13 +175,15 @@ impl Node {
             batches_reading: 0,
             inodes: BTreeMap::new(),
             traversal: Traversal::default(),
-            reading: Place::default(),
+            reading: Traversal::default(),
+            read_by: None,
             sieve: Sieve::default(),
             evicted: VecDeque::new(),
             spread: Spread::new(config.policy, seed),
             forgettable: VecDeque::new(),
             listed: VecDeque::new(),
             learnt: 0,
+            learnt_before: 0,
             versions: Versions::default(),
             refresh: Refresh::new(),
             woken: VecDeque::new(),

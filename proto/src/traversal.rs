@@ -30,25 +30,12 @@ impl Streak {
     }
 }
 
-/// A directory that was gone through.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place(Option<Path>);
-
-impl Place {
-    pub(crate) fn set(&mut self, at: &Path) {
-        self.0 = Some(at.clone());
-    }
-
-    /// Whether `at` is its child, its sibling, or that of a directory above it.
-    pub(crate) fn is_near(&self, at: &Path) -> bool {
-        self.0.as_ref().zip(at.parent()).is_some_and(|(last, parent)| last.is_within(&parent))
-    }
-}
-
 /// Where the processes' traversal is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traversal {
-    last: Place,
+    last: Option<Path>,
+    /// The last directory that proved to be gone through.
+    proven: Option<Path>,
     trust: u32,
     left: u32,
 }
@@ -56,24 +43,37 @@ pub(crate) struct Traversal {
 impl Traversal {
     /// Names of `at` were looked up like this; true if all of them will be.
     pub(crate) fn is_going_through(&mut self, at: &Path, streak: Streak) -> bool {
-        let names_min = if self.last.is_near(at) { STREAK_NEAR_MIN } else { STREAK_MIN };
+        let names_min = if self.is_near(at) { STREAK_NEAR_MIN } else { STREAK_MIN };
         if streak.names < names_min {
             return false;
         }
-        self.trust = (self.trust * 2).clamp(TRUST_MIN, TRUST_MAX);
-        self.left = self.trust;
-        self.last.set(at);
+        self.proves(at);
         true
     }
 
-    /// The names of `at` are listed. True if they are likely to be looked at.
+    /// `at` is being gone through.
+    pub(crate) fn proves(&mut self, at: &Path) {
+        if self.proven.as_ref() != Some(at) {
+            self.trust = (self.trust * 2).clamp(TRUST_MIN, TRUST_MAX);
+            self.proven = Some(at.clone());
+            self.last = Some(at.clone());
+        }
+        self.left = self.trust;
+    }
+
+    /// The processes come to `at`. True if they are likely to go through it.
     pub(crate) fn comes_to(&mut self, at: &Path) -> bool {
-        if self.left == 0 || !self.last.is_near(at) {
+        if self.left == 0 || !self.is_near(at) {
             return false;
         }
         self.left -= 1;
-        self.last.set(at);
+        self.last = Some(at.clone());
         true
+    }
+
+    /// Whether `at` is a child of the last directory, its sibling, or that of a directory above it.
+    fn is_near(&self, at: &Path) -> bool {
+        self.last.as_ref().zip(at.parent()).is_some_and(|(last, parent)| last.is_within(&parent))
     }
 }
 

@@ -39,10 +39,11 @@ impl Node {
         let Some(at) = path.parent().filter(|_| files_max > 0) else { return };
         let Some(listing) = self.entries.listing(&at).cloned() else { return };
         let Some(number) = listing.find(path.name()).map(|(number, _)| number) else { return };
-        let is_near = self.reading.is_near(&at);
+        let is_first = self.directory_mut(&at).is_some_and(|directory| directory.files.is_untouched());
+        let expected = self.read_by.filter(|_| is_first && self.reading.comes_to(&at));
         let Some(directory) = self.directory_mut(&at) else { return };
         let goes_on = match is_missing {
-            true => directory.files.missed(&listing, number, files_max, is_near),
+            true => directory.files.missed(&listing, number, files_max, expected),
             false => directory.files.used(number, files_max),
         };
         if !goes_on {
@@ -50,8 +51,10 @@ impl Node {
         }
         let is_known = directory.details == Details::Known;
         let mut files = core::mem::take(&mut directory.files);
-        if files.is_in_order() {
-            self.reading.set(&at);
+        // What was asked for ahead is used, in order.
+        if let (Some(by), false) = (files.strictly_by(), is_missing) {
+            self.reading.proves(&at);
+            self.read_by = Some(by);
         }
         for _ in 0..STEPS_MAX {
             let Some(number) = files.next(&listing, files_max, self.config.limits.ahead_bytes_max) else { break };

@@ -7,8 +7,9 @@ use super::Node;
 use crate::Output;
 use crate::entry::Details;
 
-/// Paths that one occasion looks at.
-const STEPS_MAX: usize = 64;
+/// Paths that one occasion looks at, and for each that was learnt on it.
+const STEPS: usize = 64;
+const STEPS_FOR_LEARNT: usize = 2;
 /// What was learnt last is kept, so that a walk along a path gets to its end.
 const RECENT: u32 = 64;
 
@@ -33,7 +34,10 @@ impl Node {
     /// Forgets the oldest that nobody uses, while there is more than the bounds allow: a clock whose hand
     /// passes what is used.
     pub(super) fn forget_some(&mut self) {
-        for _ in 0..STEPS_MAX {
+        let learnt = self.learnt.wrapping_sub(self.learnt_before) as usize;
+        self.learnt_before = self.learnt;
+        let steps = STEPS + STEPS_FOR_LEARNT * learnt;
+        for _ in 0..steps {
             // What has content leaves with it.
             if self.entries.len() - self.sieve.files() <= self.config.limits.facts_max {
                 break;
@@ -43,7 +47,7 @@ impl Node {
                 self.forgettable.push_back(path);
             }
         }
-        for _ in 0..STEPS_MAX {
+        for _ in 0..steps {
             if self.entries.listing_bytes() <= self.config.limits.listing_bytes_max {
                 break;
             }

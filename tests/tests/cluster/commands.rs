@@ -61,7 +61,10 @@ fn a_command_ends_with_the_one_that_started_it() {
 fn streams_and_directories_are_the_callers() {
     let Some(cluster) = cluster(1, &Options::default()) else { return };
     let here = std::env::current_dir().unwrap();
-    assert_eq!(Path::new(&shell(cluster.on(1), "pwd -P")), here);
+    // A node has these for itself, so the caller's directory is not there.
+    let is_there = !["/tmp", "/var/tmp", "/run", "/dev/shm"].iter().any(|own| here.starts_with(own));
+    let expected = if is_there { here.as_path() } else { Path::new("/") };
+    assert_eq!(Path::new(&shell(cluster.on(1), "pwd -P")), expected);
     let usr = cluster.on(1).command_in(Path::new("/usr"), "pwd").output().unwrap();
     assert_eq!(usr.stdout, b"/usr\n");
     let mut cat = cluster.on(1).command("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -19,6 +19,9 @@ use super::view::{Call, Flow, Known, Standing, answered};
 /// hashes, one in 2^31 of which looks like this.
 const MARK: u64 = 0x4877_4c69;
 
+/// Names that are looked at to tell whether something is known of all.
+const NAMES_LOOKED_AT_MAX: usize = 256;
+
 /// OPENDIR.
 pub(super) fn open(call: &Call<'_>) -> Flow {
     if call.view.opening == Opening::None {
@@ -38,6 +41,11 @@ pub(super) fn open(call: &Call<'_>) -> Flow {
 pub(super) fn read(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
     if offset >> 32 == MARK {
         return go_on(call, offset, bytes, with_attributes);
+    }
+    if let Some(known) = listed_without_the_node(call)
+        && let Some(names) = known.record.names()
+    {
+        return send(call, &known, &names, offset, bytes, with_attributes);
     }
     let known = match of_snapshot(call) {
         Ok(known) => known,
@@ -63,7 +71,15 @@ pub(super) fn read(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bo
     }
 }
 
-/// Whether there is a name of which nothing is known.
+/// The directory, if its names are known and no more can be had: they are the snapshot's all the same.
+fn listed_without_the_node(call: &Call<'_>) -> Option<Known> {
+    let known = call.attempt.must_use_original.then(|| call.view.known(call.request.node))??;
+    let is_snapshot = matches!(call.view.standing(&known.path, known.record.state), Standing::Snapshot);
+    (is_snapshot && !needs_original(&known.record)).then_some(known)
+}
+
+/// Whether there is a name of which nothing is known, among the first ones: in a large directory this
+/// must cost no more than the answer does.
 fn lacks_one(call: &Call<'_>, directory: &Known, names: &Names<'_>) -> bool {
     let mut name = Vec::new();
     let is_unknown = |number| {
@@ -72,7 +88,7 @@ fn lacks_one(call: &Call<'_>, directory: &Known, names: &Names<'_>) -> bool {
         matches!(look(call.view, &path), (state, Answer::Unknown) if !state.intersects(State::LIVE | State::TREE_LIVE))
             .then_some(())
     };
-    (0..names.len()).find_map(is_unknown).is_some()
+    (0..names.len().min(NAMES_LOOKED_AT_MAX)).find_map(is_unknown).is_some()
 }
 
 /// Goes on with a listing that began with the snapshot's.
@@ -119,8 +135,7 @@ fn send(call: &Call<'_>, known: &Known, names: &Names<'_>, offset: u64, bytes: u
     Flow::Answered
 }
 
-/// What the session knows of a name already; anything more would make a storm of look-ups of a
-/// listing. Counts as a look-up.
+/// What the session knows of a name already. Counts as a look-up.
 fn entry(call: &Call<'_>, directory: &Known, name: &[u8]) -> Option<Entry> {
     if matches!(name, b"." | b"..") {
         return None;

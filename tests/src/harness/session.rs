@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::mechanism::Mechanism;
 use super::program::{Output, Program, Running};
 use super::stats;
-use super::traces::{processes_using, wait_until};
+use super::traces::{processes_called, processes_using, wait_until};
 
 /// How long after its end a session may need to vanish.
 const VANISH_MAX: Duration = Duration::from_secs(5);
@@ -221,17 +221,12 @@ impl Starting {
 
     /// The daemons' process IDs.
     pub fn daemons(&self) -> Vec<i32> {
-        self.processes("headwater daemon")
+        processes_called(&self.store, "headwater daemon")
     }
 
     /// The supervisors' process IDs.
     pub fn supervisors(&self) -> Vec<i32> {
-        self.processes("headwater supervise")
-    }
-
-    fn processes(&self, called: &str) -> Vec<i32> {
-        let users = processes_using(&self.store).into_iter();
-        users.filter(|(_, line)| line.contains(called)).map(|(pid, _)| pid).collect()
+        processes_called(&self.store, "headwater supervise")
     }
 
     fn sessions(&self) -> Vec<PathBuf> {

@@ -18,6 +18,11 @@ pub fn processes_using(path: &Path) -> Vec<(i32, String)> {
     users.map(|pid| (pid, command_line(pid))).collect()
 }
 
+/// Those of them that are called like this: their process IDs.
+pub(super) fn processes_called(path: &Path, name: &str) -> Vec<i32> {
+    processes_using(path).into_iter().filter(|(_, line)| line.contains(name)).map(|(pid, _)| pid).collect()
+}
+
 fn command_line(pid: i32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).replace('\0', " ")

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::program::Program;
 use super::session::{Starting, headwater_binary};
 use super::stats;
-use super::traces::{abort_connection, is_running, mount_type, processes_using, wait_until};
+use super::traces::{abort_connection, is_running, mount_type, processes_called, wait_until};
 
 /// How long an unmounted view's processes may stay.
 const VANISH_MAX: Duration = Duration::from_secs(5);
@@ -133,17 +133,12 @@ impl View {
 
     /// The daemons' process IDs.
     pub fn daemons(&self) -> Vec<i32> {
-        self.processes("headwater daemon")
+        processes_called(&self.store, "headwater daemon")
     }
 
     /// The supervisors' process IDs.
     pub fn supervisors(&self) -> Vec<i32> {
-        self.processes("headwater supervise")
-    }
-
-    fn processes(&self, called: &str) -> Vec<i32> {
-        let users = processes_using(&self.store).into_iter();
-        users.filter(|(_, line)| line.contains(called)).map(|(pid, _)| pid).collect()
+        processes_called(&self.store, "headwater supervise")
     }
 
     /// Where its store is.

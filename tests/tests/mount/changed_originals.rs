@@ -15,25 +15,36 @@ fn text(path: &Path) -> Result<String, i32> {
     fs::read_to_string(path).map_err(|error| error.raw_os_error().unwrap_or(0))
 }
 
-#[test]
-fn what_was_read_stays() {
-    needs_mounts!();
-    let fixture = Fixture::new("stays");
-    for name in ["changes", "grows", "shrinks", "replaced", "vanishes"] {
+/// What becomes of each file.
+const NAMES: [&str; 5] = ["changes", "grows", "shrinks", "replaced", "vanishes"];
+
+fn as_it_was(prefix: &str) -> Fixture {
+    let fixture = Fixture::new(prefix);
+    for name in NAMES {
         fixture.file(name, "as it was", 0o644);
     }
-    let view = View::of(&fixture.shared());
-    let names = ["changes", "grows", "shrinks", "replaced", "vanishes"];
-    for name in names {
-        assert_eq!(text(&view.join(name)).as_deref(), Ok("as it was"));
-    }
-    fs::write(fixture.path("changes"), "something").expect("an own file");
+    fixture
+}
+
+fn change_all(fixture: &Fixture, changed: &str) {
+    fs::write(fixture.path("changes"), changed).expect("an own file");
     fs::write(fixture.path("grows"), "as it was and more").expect("an own file");
     fs::write(fixture.path("shrinks"), "as").expect("an own file");
     fixture.file("new", "another file", 0o644);
     fs::rename(fixture.path("new"), fixture.path("replaced")).expect("an own file");
     fs::remove_file(fixture.path("vanishes")).expect("an own file");
-    for name in names {
+}
+
+#[test]
+fn what_was_read_stays() {
+    needs_mounts!();
+    let fixture = as_it_was("stays");
+    let view = View::of(&fixture.shared());
+    for name in NAMES {
+        assert_eq!(text(&view.join(name)).as_deref(), Ok("as it was"));
+    }
+    change_all(&fixture, "something");
+    for name in NAMES {
         assert_eq!(text(&view.join(name)).as_deref(), Ok("as it was"), "{name}");
         let copy = Program::new("cat").arg(view.join(name)).run();
         assert_eq!(copy.stdout, "as it was", "{name}");
@@ -41,27 +52,18 @@ fn what_was_read_stays() {
     view.unmount();
 }
 
-/// Attributes are known, content is not. The first read may be cut at the size that the kernel knows,
-/// or fail; what it gives is the original's, never another file's, and later reads are whole.
+/// Attributes are known, content is not: whoever reads to the end gets the original's, whole, although
+/// the kernel believed in another size.
 #[test]
 fn what_changed_between_stat_and_read_is_the_original_as_it_is() {
     needs_mounts!();
-    let fixture = Fixture::new("mixed");
-    let names = ["changes", "grows", "shrinks", "replaced", "vanishes"];
-    for name in names {
-        fixture.file(name, "as it was", 0o644);
-    }
+    let fixture = as_it_was("mixed");
     let view = View::of(&fixture.shared());
-    for name in names {
+    for name in NAMES {
         assert_eq!(fs::symlink_metadata(view.join(name)).expect("there").len(), 9);
     }
-    fs::write(fixture.path("changes"), "something else").expect("an own file");
-    fs::write(fixture.path("grows"), "as it was and more").expect("an own file");
-    fs::write(fixture.path("shrinks"), "as").expect("an own file");
-    fixture.file("new", "another file", 0o644);
-    fs::rename(fixture.path("new"), fixture.path("replaced")).expect("an own file");
-    fs::remove_file(fixture.path("vanishes")).expect("an own file");
-    for name in names {
+    change_all(&fixture, "something else");
+    for name in NAMES {
         let now = text(&fixture.path(name));
         assert_eq!(text(&view.join(name)), now, "{name}");
         if let Ok(now) = now {

@@ -16,7 +16,7 @@ use crate::listing::Listing;
 use crate::path::Path;
 
 /// The protocol's version; peers of another are refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The largest body of a frame.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// The most bytes of content in one chunk.
@@ -24,7 +24,7 @@ pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// The most ranges that a file's content is cut into.
 pub const RANGES_MAX: usize = 64;
 /// Bytes of a block: what large files travel in. A file's last block may be shorter.
-pub const BLOCK_BYTES: u64 = 4 << 20;
+pub const BLOCK_BYTES: u64 = 1 << 20;
 /// The most changes in one [`Message::Refresh`], and the most paths in one
 /// [`Message::RefreshWanted`].
 pub const CHANGES_MAX: usize = 1024;
@@ -72,6 +72,17 @@ pub struct Change {
     pub path: Path,
     /// It is the directory that it was, with other names or attributes.
     pub is_same_directory: bool,
+}
+
+/// What was read of a path, as hashes: two that differ were not read of the same thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// The path.
+    pub path: Path,
+    /// Of what it is.
+    pub fact: u64,
+    /// Of its names, if it is a directory and they were read.
+    pub names: Option<u64>,
 }
 
 /// What one name of a directory is.
@@ -152,6 +163,20 @@ pub fn block_count(size: u64) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TransferId(pub u64);
 
+/// The most trees in one [`Message::Join`].
+pub const TREES_MAX: usize = 4096;
+
+/// BLAKE3 of content, in the order of its head's ranges.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+impl core::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let [a, b, c, d, ..] = self.0;
+        write!(f, "Digest({a:02x}{b:02x}{c:02x}{d:02x}…)")
+    }
+}
+
 /// What daemons say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
@@ -163,19 +188,32 @@ pub enum Message {
         session: u128,
         /// The sender's rank.
         rank: u32,
-        /// How many ranks the sender believes there are.
-        ranks: u32,
-        /// The sender's fan-out: topologies must agree.
-        fan_out: u32,
+        /// The fingerprint of the sender's forest: who is whose parent must be the same for all.
+        forest: u64,
+        /// True from who will ask, false from who answers.
+        is_child: bool,
+    },
+    /// Child to parent: in these trees, and in no others, the sender has the receiver for a parent.
+    Join {
+        /// The numbers of trees, ascending, at most [`TREES_MAX`].
+        trees: Vec<u32>,
+        /// Whether what everybody has to know goes this way.
+        is_control: bool,
+        /// Whether the sender reads the shared file system, and is to be asked for changes by the receiver.
+        is_reader: bool,
     },
     /// Child to parent: send this to me. Content starts at `position` of its byte ranges.
     Want {
+        /// In which tree it is asked for.
+        tree: u32,
         /// The path.
         path: Path,
         /// Which knowledge of it.
         aspect: Aspect,
         /// Bytes of the content that the asker already has.
         position: u64,
+        /// True if nobody else is to be asked for it: a reader has lost it, and looks for it below.
+        only_held: bool,
     },
     /// Child to parent: no more of this content.
     Cancel {
@@ -211,6 +249,27 @@ pub enum Message {
         /// How many they are.
         bytes: u32,
     },
+    /// Parent to child: all chunks have been sent.
+    End {
+        /// The transfer.
+        transfer: TransferId,
+        /// What the content is to be checked against.
+        digest: Digest,
+    },
+    /// Parent to child: what was sent of this was wrong. It is to be asked for anew, from its beginning.
+    Again {
+        /// The transfer.
+        transfer: TransferId,
+    },
+    /// Parent to child: this content is to be asked for block by block, those that its ranges touch.
+    Large {
+        /// The path.
+        path: Path,
+        /// [`Aspect::Loadable`] or [`Aspect::Whole`].
+        aspect: Aspect,
+        /// What it looks like.
+        head: FileHead,
+    },
     /// Parent to child: the file can't be sent to its end (the reader failed halfway).
     Failed {
         /// The transfer.
@@ -234,6 +293,8 @@ pub enum Message {
     },
     /// Nothing: the sender lives.
     Alive,
+    /// Both ways: answer with [`Message::Alive`].
+    Probe,
     /// Parent to child: what names of this directory are, in one of several messages.
     Details {
         /// The directory.
@@ -241,6 +302,35 @@ pub enum Message {
         /// At most [`DETAILS_MAX`] names, in any order.
         details: Vec<Detail>,
         /// True if nothing more comes. Names that were never told could not be examined.
+        is_last: bool,
+    },
+    /// Child to parent: the sender has come to this generation, which the receiver may have missed.
+    Newer {
+        /// Its number.
+        generation: u64,
+    },
+    /// Child to parent, and further on to the reader: what was read of the shared file system, by a rank
+    /// that had nobody to ask in this tree, or by a reader that was lost since.
+    Read {
+        /// The tree.
+        tree: u32,
+        /// At most [`CHANGES_MAX`].
+        versions: Vec<Version>,
+    },
+    /// Parent to child: look for changes at what this rank has read; answer with [`Message::Looked`].
+    Look {
+        /// The sender's number for it.
+        number: u64,
+        /// At and below these paths; if there are none, everywhere. At most [`CHANGES_MAX`].
+        paths: Vec<Path>,
+    },
+    /// Child to parent: what has changed.
+    Looked {
+        /// As in [`Message::Look`].
+        number: u64,
+        /// At most [`CHANGES_MAX`]; `None`: anything may have changed.
+        changes: Option<Vec<Change>>,
+        /// True if no more changes follow.
         is_last: bool,
     },
     /// Child to parent: look for changes on the shared file system, and begin a generation.
@@ -294,11 +384,18 @@ impl Message {
                 return Err(WireError::Bounds);
             }
             Message::Chunk { bytes, .. } => *bytes as usize,
+            Message::Join { trees, .. } if trees.len() > TREES_MAX => return Err(WireError::Bounds),
+            Message::Large { head, .. } if !head.is_valid() => return Err(WireError::Bounds),
             Message::File { head, position, .. } if !head.is_valid() || *position > head.content_bytes() => {
                 return Err(WireError::Bounds);
             }
             Message::Details { details, .. } if details.len() > DETAILS_MAX => return Err(WireError::Bounds),
             Message::RefreshWanted { paths, .. } if paths.len() > CHANGES_MAX => return Err(WireError::Bounds),
+            Message::Read { versions, .. } if versions.len() > CHANGES_MAX => return Err(WireError::Bounds),
+            Message::Look { paths, .. } if paths.len() > CHANGES_MAX => return Err(WireError::Bounds),
+            Message::Looked { changes: Some(changes), .. } if changes.len() > CHANGES_MAX => {
+                return Err(WireError::Bounds);
+            }
             Message::Refresh { changes: Some(changes), .. } if changes.len() > CHANGES_MAX => {
                 return Err(WireError::Bounds);
             }

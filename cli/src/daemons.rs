@@ -18,6 +18,7 @@ use headwater_daemon::layout::NodeDir;
 use headwater_daemon::supervisor::{SupervisorConfig, Via, WORKERS_DEFAULT};
 use headwater_daemon::{Config, Policy, Report, SessionId};
 use headwater_fuse::init::Opening;
+use headwater_topology::Rank;
 use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -25,6 +26,7 @@ use crate::launch;
 use crate::opened::Opened;
 use crate::run::Event;
 use crate::session::Session;
+use crate::topology::Arrangement;
 
 /// How long the daemons may take to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,11 +34,9 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What all daemons of a session have in common.
-pub struct Shape<'a> {
-    /// How many nodes there are.
-    pub nodes: u32,
-    /// Children of each.
-    pub fan_out: u32,
+pub struct Settings<'a> {
+    /// The nodes in their order, and the trees over them.
+    pub arrangement: &'a Arrangement,
     /// Who gets what.
     pub policy: Policy,
     /// The most that a node's store holds, in bytes.
@@ -63,8 +63,8 @@ pub struct Shape<'a> {
 pub struct Said {
     /// Its session. Another one may have failed before.
     pub session: SessionId,
-    /// Its rank.
-    pub rank: usize,
+    /// Its node's number.
+    pub node: usize,
     /// A line; `None` at the end.
     pub line: Option<String>,
 }
@@ -89,19 +89,21 @@ struct Daemon {
     report: Option<Report>,
 }
 
-impl Shape<'_> {
-    /// The configuration of one rank's daemon, but for what it inherits.
-    fn config(&self, session: &Session, rank: u32, peers: &[SocketAddr]) -> Config {
+impl Settings<'_> {
+    /// The configuration of one node's daemon, but for what it inherits. `peers` are in the order of
+    /// ranks.
+    fn config(&self, session: &Session, node: u32, rank: Rank, peers: &[SocketAddr]) -> Config {
         Config {
-            rank,
-            ranks: self.nodes,
-            fan_out: self.fan_out,
+            rank: rank.0,
+            ranks: peers.len() as u32,
+            servers: self.arrangement.servers,
+            shape: self.arrangement.shape,
             policy: self.policy,
             session: session.id,
             key: session.key.clone(),
             peers: peers.to_vec(),
             listener_fd: -1,
-            node_dir: session.node(rank).path().to_owned(),
+            node_dir: session.node(node).path().to_owned(),
             session_lock: session.lock_path(),
             store_bytes_max: self.store_bytes_max,
             scope: self.scope.clone(),
@@ -115,12 +117,12 @@ impl Shape<'_> {
     }
 
     /// The subcommand that is started, and the line that it reads first.
-    fn command(&self, rank: u32, daemon: Config) -> Result<(&'static str, String)> {
+    fn command(&self, node: u32, daemon: Config) -> Result<(&'static str, String)> {
         let (command, line) = match self.via {
             None => ("daemon", serde_json::to_string(&daemon)?),
             Some(via) => {
                 let supervisor =
-                    SupervisorConfig { daemon, via: via(rank), opening: self.opening, workers: WORKERS_DEFAULT };
+                    SupervisorConfig { daemon, via: via(node), opening: self.opening, workers: WORKERS_DEFAULT };
                 ("supervise", serde_json::to_string(&supervisor)?)
             }
         };
@@ -130,38 +132,42 @@ impl Shape<'_> {
 
 impl Daemons {
     /// Starts a daemon for each node. What they say comes as events.
-    pub fn start(session: &Session, shape: &Shape, events: &Sender<Event>) -> Result<Daemons> {
+    pub fn start(session: &Session, settings: &Settings, events: &Sender<Event>) -> Result<Daemons> {
+        let ranks = settings.arrangement.ranks();
         let bind = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-        let listeners = (0..shape.nodes).map(bind).collect::<Result<Vec<_>, _>>();
+        let listeners = ranks.iter().map(bind).collect::<Result<Vec<_>, _>>();
         let listeners = listeners.context("no port of 127.0.0.1 can be listened on")?;
-        let peers = listeners.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
-        let needs_lifeline = shape.via.is_some() && !shape.is_detached;
+        let by_rank = settings.arrangement.nodes.iter().map(|&node| listeners[node as usize].local_addr());
+        let peers = by_rank.collect::<Result<Vec<_>, _>>()?;
+        let forest = settings.arrangement.forest();
+        let needs_lifeline = settings.via.is_some() && !settings.is_detached;
         let lifeline = needs_lifeline.then(|| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
         let (lifeline, owner) = lifeline.unzip();
         let mut started = Daemons { daemons: Vec::new(), session: session.id, owner };
-        for (rank, listener) in (0..).zip(&listeners) {
-            let mut config = shape.config(session, rank, &peers);
+        for ((node, &rank), listener) in (0..).zip(&ranks).zip(&listeners) {
+            let mut config = settings.config(session, node, rank, &peers);
             config.listener_fd = listener.as_raw_fd();
             config.lifeline_fd = lifeline.as_ref().map(AsRawFd::as_raw_fd);
-            let daemon = shape.opened.with(|files| {
+            let reads = forest.tree_ids().any(|tree| forest.root(tree) == rank);
+            let daemon = settings.opened.with(|files| {
                 let mut inherited: Vec<_> =
                     [listener.as_fd()].into_iter().chain(lifeline.as_ref().map(AsFd::as_fd)).collect();
-                if rank == 0 {
+                if reads {
                     let named =
                         |(path, file): &(PathBuf, BorrowedFd<'_>)| Some((path.to_str()?.to_owned(), file.as_raw_fd()));
                     config.opened = files.iter().filter_map(named).collect();
                     inherited.extend(files.iter().map(|(_, file)| *file));
                 }
-                let (subcommand, line) = shape.command(rank, config)?;
-                let mut command = command(subcommand, shape.verbose);
-                if shape.is_detached {
-                    command.stderr(new_log(&session.node(rank))?);
+                let (subcommand, line) = settings.command(node, config)?;
+                let mut command = command(subcommand, settings.verbose);
+                if settings.is_detached {
+                    command.stderr(new_log(&session.node(node))?);
                 }
-                let (session, rank) = (session.id, rank as usize);
-                let said = move |line| Event::Daemon(Said { session, rank, line });
+                let (session, node) = (session.id, node as usize);
+                let said = move |line| Event::Daemon(Said { session, node, line });
                 Daemon::start(command, &line, &inherited, events, said)
             });
-            started.daemons.push(daemon.with_context(|| format!("the daemon of node {rank} can't be started"))?);
+            started.daemons.push(daemon.with_context(|| format!("the daemon of node {node} can't be started"))?);
         }
         Ok(started)
     }
@@ -177,10 +183,10 @@ impl Daemons {
             let left = deadline.saturating_duration_since(Instant::now());
             match events.recv_timeout(left) {
                 Ok(Event::Daemon(said)) if said.session != self.session => {}
-                Ok(Event::Daemon(Said { rank, line, .. })) => match line {
+                Ok(Event::Daemon(Said { node, line, .. })) => match line {
                     Some(line) if is_ready(&line) => waiting -= 1,
                     Some(line) => failure(&line).map_or(Ok(()), |why| Err(anyhow!(why)))?,
-                    None => bail!("the daemon of node {rank} ended before it was ready"),
+                    None => bail!("the daemon of node {node} ended before it was ready"),
                 },
                 Ok(event) => event.interrupts().map_or(Ok(()), Err)?,
                 Err(_) => bail!("{waiting} daemons were not ready after {} s", READY_TIMEOUT.as_secs()),
@@ -194,7 +200,7 @@ impl Daemons {
         if said.session != self.session {
             return;
         }
-        let daemon = &mut self.daemons[said.rank];
+        let daemon = &mut self.daemons[said.node];
         match said.line.as_deref() {
             Some(line) if lingers(line) => (daemon.ended, daemon.lingers) = (true, true),
             Some(line) => daemon.report = serde_json::from_str(line).ok().or(daemon.report.take()),

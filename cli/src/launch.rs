@@ -58,8 +58,10 @@ pub enum Attachment {
 pub struct Launch<'a> {
     /// The program and its arguments.
     pub program: &'a [OsString],
-    /// How many nodes there are.
-    pub nodes: u32,
+    /// The nodes that run it, ascending.
+    pub nodes: &'a [u32],
+    /// How many nodes there are, with those that only serve.
+    pub nodes_total: u32,
     /// Processes on each.
     pub ppn: u32,
     /// The session's name, and each node's attachment; without it the program runs as it is.
@@ -77,7 +79,7 @@ impl Launch<'_> {
     /// Starts all processes, in the order of their ranks; the ones of a node have adjacent ranks.
     pub fn start(&self) -> Result<Processes> {
         let mut processes = Processes::default();
-        for rank in 0..self.nodes * self.ppn {
+        for rank in 0..self.processes() {
             match self.command(rank).spawn() {
                 Ok(child) => processes.running.push(child),
                 Err(e) => {
@@ -89,8 +91,12 @@ impl Launch<'_> {
         Ok(processes)
     }
 
+    fn processes(&self) -> u32 {
+        self.nodes.len() as u32 * self.ppn
+    }
+
     fn command(&self, rank: u32) -> Command {
-        let node = rank / self.ppn;
+        let node = self.nodes[(rank / self.ppn) as usize];
         let mut command = Command::new(own_executable());
         command.arg0("headwater").args(["exec", "--parent", &std::process::id().to_string()]);
         for name in loader_variables() {
@@ -104,9 +110,9 @@ impl Launch<'_> {
         }
         for (name, value) in [
             ("HEADWATER_NODE", node),
-            ("HEADWATER_NODES", self.nodes),
+            ("HEADWATER_NODES", self.nodes_total),
             ("HEADWATER_RANK", rank),
-            ("HEADWATER_RANKS", self.nodes * self.ppn),
+            ("HEADWATER_RANKS", self.processes()),
         ] {
             command.env(name, value.to_string());
         }

@@ -21,8 +21,10 @@ mod serving;
 mod session;
 mod shim;
 mod signals;
+mod simulate;
 mod store;
 mod summary;
+mod topology;
 mod via;
 
 use std::process::ExitCode;
@@ -56,12 +58,21 @@ fn main() -> ExitCode {
         Command::Daemon => return headwater_daemon::run_from_stdio(),
         Command::Supervise => return headwater_daemon::supervise_from_stdio(),
         Command::Namespace(options) => Ok(namespace::run(&options)),
-        Command::Mount(options) => mount::mount(&options),
+        Command::Mount(mut options) => {
+            options.shape.settle(matches.subcommand_matches("mount").expect("mount was parsed"), false);
+            mount::mount(&options)
+        }
         Command::Unmount(options) => mount::unmount(&options),
         Command::Doctor(options) => doctor::doctor(&options),
         Command::Stats(options) => control::stats(&options),
         Command::Clear(options) => control::clear(&options),
         Command::Refresh(options) => control::refresh(&options),
+        Command::Topology(mut options) => {
+            options.shape.settle(matches.subcommand_matches("topology").expect("topology was parsed"), false);
+            topology::topology(&options)
+        }
+        Command::Simulate(options) => simulate::simulate(&options),
+        Command::Plan(options) => simulate::plan(&options),
         Command::Exec(options) => Ok(exec::exec(&options)),
         Command::Generate(what) => generate::generate(&what).map(|()| 0),
     };

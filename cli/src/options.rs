@@ -11,6 +11,8 @@ use headwater_fuse::init::Opening;
 
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
+use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOptions};
+use crate::topology::options::{ShapeOptions, TOPOLOGY_HELP, TopologyOptions};
 use crate::via::Via;
 
 const EXAMPLES: &str = "\
@@ -18,6 +20,7 @@ Examples:
   headwater run -- ./app input.dat
   headwater run --nodes 4 --ppn 4 -- python3 -c 'import scipy.stats'
   headwater run --shared /lustre/sw --exclude /lustre/sw/results -- ./app
+  headwater run --nodes 6 --readers n[0-1] -- ./app
   headwater run --show-scope -- python3 train.py
   HEADWATER_SUMMARY=1 headwater run -- ./app
 
@@ -87,6 +90,15 @@ pub enum Command {
     /// Show programs that start later what has changed on the shared file system
     #[command(after_help = REFRESH)]
     Refresh(RefreshOptions),
+    /// Show the trees in which files reach the nodes
+    #[command(after_help = TOPOLOGY_HELP)]
+    Topology(TopologyOptions),
+    /// Simulate how long a program takes to start, on any number of nodes
+    #[command(after_help = SIMULATE_HELP)]
+    Simulate(SimulateOptions),
+    /// Find out which trees and how many readers suit a program and a shared file system
+    #[command(after_help = PLAN_HELP)]
+    Plan(PlanOptions),
     /// Become a program, as one process of a session.
     #[command(hide = true)]
     Exec(ExecOptions),
@@ -145,18 +157,17 @@ pub struct RunOptions {
     #[arg(long, env = "HEADWATER_ADAPTIVE", value_parser = FalseyValueParser::new())]
     pub adaptive: bool,
 
-    /// Children of each daemon in the tree
-    #[arg(long, value_name = "K", env = "HEADWATER_FAN_OUT", default_value_t = 8,
-          value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub fan_out: u32,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub shape: ShapeOptions,
 
     /// Where the nodes' stores are: a directory in memory [default: /dev/shm, or another local
     /// directory where programs may be loaded from]
     #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
     pub store: Option<PathBuf>,
 
-    /// The most that one node's store holds, such as 512M or 2G [default: 4G, or half of what is
-    /// free, shared by the nodes]
+    /// The most that one node's store holds, such as 512M or 2G; it holds less while memory is short
+    /// [default: 4G, or half of what is free, shared by the nodes]
     #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes)]
     pub store_max: Option<u64>,
 
@@ -295,9 +306,11 @@ impl RunOptions {
         if let Some(summary) = last(&["summary", "no_summary"]) {
             (self.summary, self.no_summary) = (summary == "summary", summary == "no_summary");
         }
-        if in_session && !typed("nodes") {
+        let is_inherited = in_session && !typed("nodes");
+        if is_inherited {
             self.nodes = 1;
         }
+        self.shape.settle(matches, is_inherited);
     }
 
     /// Who gets what a node asks for.
@@ -312,11 +325,6 @@ impl RunOptions {
     /// Whether people get a summary; `terminal`: standard error is one.
     pub fn prints_summary(&self, terminal: bool) -> bool {
         if self.summary == self.no_summary { terminal } else { self.summary }
-    }
-
-    /// How many processes there are.
-    pub fn processes(&self) -> u32 {
-        self.nodes * self.ppn
     }
 }
 

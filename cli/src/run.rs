@@ -22,6 +22,7 @@ use crate::options::RunOptions;
 use crate::serving::{Serving, Wanted};
 use crate::signals::{self, Signal};
 use crate::summary::{Start, Summary};
+use crate::topology;
 use crate::via::{Choice, Mechanism, Program, Via};
 
 /// What `run` waits for.
@@ -58,6 +59,8 @@ impl std::error::Error for Interrupted {}
 /// Runs the program and gives the exit status.
 pub fn run(options: &RunOptions) -> Result<u8> {
     let start = Start::now();
+    let arrangement = topology::arrange(&options.shape, options.nodes)?;
+    let nodes = arrangement.program_nodes();
     let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let name = &options.program[0];
     let file = match program::find(name, env::var_os("PATH").as_deref(), &cwd) {
@@ -81,15 +84,17 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     }
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
-    let wanted = Wanted { options, file: &file, program: &program, scope: &scope, opened: &opened };
+    let (file, program, scope) = (&file, &program, &scope);
+    let wanted = Wanted { options, file, program, scope, opened: &opened, arrangement: &arrangement };
     let mut serving = match wanted.serve(&mut choice, &sender, &events) {
         Ok(serving) => serving,
         Err(Interrupted(number)) => return Ok((128 + number) as u8),
     };
     drop(opened);
-    let mut summary = Summary::new(options.nodes, options.processes(), &choice);
+    let mut summary = Summary::new(options.nodes, nodes.len() as u32 * options.ppn, &choice);
+    summary.servers = arrangement.servers;
     summary.timeline.daemons_ready = serving.is_some().then(|| start.elapsed_ms());
-    summary.exit_status = supervise(options, &choice, &mut serving, &events)?;
+    summary.exit_status = supervise(options, &choice, &nodes, &mut serving, &events)?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
     if let Some(serving) = serving {
         summary.add(&serving.end(&events), start);
@@ -129,11 +134,12 @@ fn discover(options: &RunOptions, program: &Path, cwd: &Path, opened: &Opened) -
 fn supervise(
     options: &RunOptions,
     choice: &Choice,
+    nodes: &[u32],
     serving: &mut Option<Serving>,
     events: &Receiver<Event>,
 ) -> Result<u8> {
     let session = serving.as_mut().map(|s| (s.session.name(), std::mem::take(&mut s.attachments)));
-    let launch = Launch { program: &options.program, nodes: options.nodes, ppn: options.ppn, session };
+    let launch = Launch { program: &options.program, nodes, nodes_total: options.nodes, ppn: options.ppn, session };
     if let Some(Interrupted(number)) = events.try_iter().find_map(|event| event.interrupts()) {
         return Ok((128 + number) as u8);
     }
@@ -159,7 +165,7 @@ fn supervise(
             Event::Daemon(said) => {
                 let Some(serving) = serving.as_mut().filter(|s| s.session.id == said.session) else { continue };
                 if said.line.is_none() {
-                    warn_of_end(choice.mechanism, said.rank);
+                    warn_of_end(choice.mechanism, said.node);
                 }
                 serving.daemons.heard(&said);
             }
@@ -168,14 +174,14 @@ fn supervise(
     Ok(processes.status())
 }
 
-fn warn_of_end(mechanism: Mechanism, rank: usize) {
+fn warn_of_end(mechanism: Mechanism, node: usize) {
     let (what, then) = match mechanism {
         Mechanism::Namespace { .. } | Mechanism::Mount => {
             ("supervisor", "Its daemon serves on, but is not replaced if it fails")
         }
         Mechanism::Audit | Mechanism::Off => ("daemon", "Its processes use the originals"),
     };
-    say(format_args!("warning: the {what} of node {rank} is gone. {then}"));
+    say(format_args!("warning: the {what} of node {node} is gone. {then}"));
 }
 
 fn report(options: &RunOptions, summary: &Summary) {

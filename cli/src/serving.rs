@@ -11,15 +11,16 @@ use headwater_daemon::Report;
 use headwater_daemon::layout::NodeDir;
 use headwater_daemon::supervisor::{MountVia, NamespaceVia, Via};
 
-use crate::daemons::{Daemons, Shape};
+use crate::daemons::{Daemons, Settings};
 use crate::launch::Attachment;
 use crate::message::say;
 use crate::opened::Opened;
 use crate::options::RunOptions;
 use crate::prepare;
 use crate::run::{Event, Interrupted};
-use crate::session::{Session, base_directory};
-use crate::store::{self, Store};
+use crate::session::Session;
+use crate::store;
+use crate::topology::Arrangement;
 use crate::via::{Choice, Mechanism, Program, prefix};
 
 /// Files of more bytes travel in blocks, unless the user says otherwise.
@@ -50,6 +51,8 @@ pub struct Wanted<'a> {
     pub scope: &'a Scope,
     /// Files that are open already.
     pub opened: &'a Opened,
+    /// The nodes in their order, and the trees over them.
+    pub arrangement: &'a Arrangement,
 }
 
 impl Wanted<'_> {
@@ -87,9 +90,9 @@ impl Wanted<'_> {
         if options.verbose {
             say(format_args!("stores in {}, of at most {} bytes each", store.directory.display(), store.bytes_max));
         }
-        let mut scope = self.scope.clone();
-        scope.cut_out(&base_directory(&store.directory), "the store");
         let session = Session::create(&store.directory, options.nodes)?;
+        let mut scope = self.scope.clone();
+        scope.cut_out(session.base(), "the store");
         let attach = |number| {
             let node = session.node(number);
             match &library {
@@ -100,10 +103,9 @@ impl Wanted<'_> {
             }
         };
         let attachments = (0..options.nodes).map(attach).collect::<Result<Vec<_>>>()?;
-        let via = |number| via(mechanism, &session.node(number), &store);
-        let shape = Shape {
-            nodes: options.nodes,
-            fan_out: options.fan_out,
+        let via = |number| via(mechanism, &session, number);
+        let settings = Settings {
+            arrangement: self.arrangement,
             policy: options.policy(),
             store_bytes_max: store.bytes_max,
             scope: scope.pairs(),
@@ -114,7 +116,7 @@ impl Wanted<'_> {
             verbose: options.verbose,
             is_detached: false,
         };
-        let mut daemons = Daemons::start(&session, &shape, sender)?;
+        let mut daemons = Daemons::start(&session, &settings, sender)?;
         daemons.wait_ready(events)?;
         Ok(Serving { daemons, session, attachments })
     }
@@ -140,17 +142,17 @@ impl Serving {
     }
 }
 
-fn via(mechanism: Mechanism, node: &NodeDir, store: &Store) -> Via {
+fn via(mechanism: Mechanism, session: &Session, node: u32) -> Via {
     match mechanism {
         Mechanism::Namespace { has_user_namespace } => {
             // Others are those that root's programs become; in a user namespace there are none.
             Via::Namespace(NamespaceVia { has_user_namespace, allows_others: true })
         }
         _ => {
-            let store = base_directory(&store.directory).display().to_string();
+            let store = session.base().display().to_string();
             let hidden = HIDDEN.iter().map(|h| String::from(*h)).chain([store]).collect();
             Via::Mount(MountVia {
-                mount_point: node.view(),
+                mount_point: session.node(node).view(),
                 root: "/".into(),
                 hidden,
                 allows_others: false,

@@ -3,7 +3,8 @@
 //! `STORE/headwater-UID/SESSION/` holds everything that a session leaves on the machine. The lock
 //! file in it is held, shared, by this process and by every daemon: a session whose lock is free is
 //! dead, and the next start removes it. `STORE/headwater-UID` itself is locked while a session is
-//! made or removed, so that nobody takes a half-made one for a dead one.
+//! made or removed, so that nobody takes a half-made one for a dead one. Where another user has made that
+//! directory, in a place that is open to everybody, one with a name that nobody guesses takes its place.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -16,7 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use headwater_daemon::layout::NodeDir;
 use headwater_daemon::supervisor::remove_mounts_below;
 use headwater_daemon::{SOCKET_PATH_BYTES_MAX, SessionId, SessionKey};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 
 /// How often a directory that vanishes while it is being locked is made again.
 const RETRIES_MAX: usize = 16;
@@ -33,20 +34,52 @@ pub struct Session {
     pub key: SessionKey,
 }
 
-/// Where the sessions of this user lie below a store directory.
-pub fn base_directory(store: &Path) -> PathBuf {
-    store.join(format!("headwater-{}", rustix::process::getuid().as_raw()))
+/// Where the sessions of this user lie below a store directory, unless another user is in the way.
+fn base_directory(store: &Path) -> PathBuf {
+    store.join(base_name())
+}
+
+fn base_name() -> String {
+    format!("headwater-{}", rustix::process::getuid().as_raw())
+}
+
+/// All directories below a store directory in which sessions of this user lie.
+pub fn base_directories(store: &Path) -> Vec<PathBuf> {
+    let usual = [base_directory(store)].into_iter().filter(|base| is_own(base));
+    usual.chain(evasive_bases(store)).collect()
+}
+
+/// The user's directories that were made because another user was in the way.
+fn evasive_bases(store: &Path) -> impl Iterator<Item = PathBuf> {
+    let start = base_name() + "-";
+    let entries = fs::read_dir(store).into_iter().flatten().flatten();
+    let named = entries.filter(move |entry| entry.file_name().as_bytes().starts_with(start.as_bytes()));
+    named.map(|entry| entry.path()).filter(|path| is_own(path))
+}
+
+/// A directory for sessions that no other user could have made.
+fn evasive_base(store: &Path) -> Result<PathBuf> {
+    let known = evasive_bases(store).min();
+    let new = || Ok(store.join(format!("{}-{:016x}", base_name(), u64::from_le_bytes(random()?))));
+    known.map_or_else(new, Ok)
 }
 
 impl Session {
     /// Makes a session with `nodes` nodes below `store`, after removing what dead sessions left.
     pub fn create(store: &Path, nodes: u32) -> Result<Session> {
-        let base = base_directory(store);
         let id = SessionId(u128::from_le_bytes(random()?));
         let name = format!("{:016x}", (id.0 >> 64) as u64);
+        let lock_in = |base: PathBuf| -> Result<(PathBuf, OwnedFd)> {
+            check_socket_paths(&base.join(&name), nodes)?;
+            let locked = lock_base(&base)?;
+            Ok((base, locked))
+        };
+        let base = base_directory(store);
+        let (base, base_lock) = match lock_in(base.clone()) {
+            Err(_) if is_anothers(&base) => lock_in(evasive_base(store)?)?,
+            locked => locked?,
+        };
         let directory = base.join(&name);
-        check_socket_paths(&directory, nodes)?;
-        let base_lock = lock_base(&base)?;
         sweep(&base, &base_lock);
         crate::mount::remove_stale_mounts();
         rustix::fs::mkdirat(&base_lock, &name, Mode::RWXU)
@@ -58,6 +91,11 @@ impl Session {
     /// The session's name: 16 hexadecimal digits.
     pub fn name(&self) -> String {
         self.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The directory in which it lies, with all sessions of this user.
+    pub fn base(&self) -> &Path {
+        &self.base
     }
 
     /// The file whose shared lock shows that the session lives.
@@ -161,27 +199,38 @@ fn sweep(base: &Path, _locked: &OwnedFd) -> Vec<PathBuf> {
 /// The directories of dead sessions of this user below `store`. One that is in the making may be
 /// among them.
 pub fn dead(store: &Path) -> Vec<PathBuf> {
-    sessions(&base_directory(store)).filter(|session| is_dead(session)).collect()
+    base_directories(store).iter().flat_map(|base| sessions(base)).filter(|session| is_dead(session)).collect()
 }
 
 /// Removes the dead sessions of this user below `store`, and tells which.
 pub fn remove_dead(store: &Path) -> Vec<PathBuf> {
-    let base = base_directory(store);
-    // Locking it would make it.
-    let locked = if base.is_dir() { lock_base(&base).ok() } else { None };
-    let Some(locked) = locked else { return Vec::new() };
-    let removed = sweep(&base, &locked);
+    base_directories(store).iter().flat_map(|base| remove_dead_in(base)).collect()
+}
+
+fn remove_dead_in(base: &Path) -> Vec<PathBuf> {
+    let Ok(locked) = lock_base(base) else { return Vec::new() };
+    let removed = sweep(base, &locked);
     // Fails, as it should, if a session is there.
-    let _ = fs::remove_dir(&base);
+    let _ = fs::remove_dir(base);
     removed
 }
 
 /// The directories of the sessions of this user that live below `store`.
 pub fn living(store: &Path) -> Vec<PathBuf> {
-    let base = base_directory(store);
-    let is_ours = rustix::fs::lstat(&base)
-        .is_ok_and(|status| status.st_uid == rustix::process::getuid().as_raw() && status.st_mode & 0o077 == 0);
-    if is_ours { sessions(&base).filter(|session| !is_dead(session)).collect() } else { Vec::new() }
+    base_directories(store).iter().flat_map(|base| sessions(base)).filter(|session| !is_dead(session)).collect()
+}
+
+/// Whether this is a directory of this user, and private.
+fn is_own(base: &Path) -> bool {
+    rustix::fs::lstat(base).is_ok_and(|status| {
+        let is_directory = FileType::from_raw_mode(status.st_mode) == FileType::Directory;
+        is_directory && status.st_uid == rustix::process::getuid().as_raw() && status.st_mode & 0o077 == 0
+    })
+}
+
+/// Whether another user has made it.
+fn is_anothers(path: &Path) -> bool {
+    rustix::fs::lstat(path).is_ok_and(|status| status.st_uid != rustix::process::getuid().as_raw())
 }
 
 fn sessions(base: &Path) -> impl Iterator<Item = PathBuf> {
@@ -275,6 +324,31 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink(elsewhere.path(), base_directory(store.path())).unwrap();
         assert!(Session::create(store.path(), 1).is_err());
+    }
+
+    #[test]
+    fn another_user_is_not_in_the_way() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("skipped: only root can make directories of others");
+        }
+        for make in [|path: &Path| fs::create_dir(path), |path: &Path| std::os::unix::fs::symlink("/tmp", path)] {
+            let store = tempfile::tempdir().unwrap();
+            let taken = base_directory(store.path());
+            make(&taken).unwrap();
+            std::os::unix::fs::lchown(&taken, Some(7), Some(7)).unwrap();
+            let first = Session::create(store.path(), 1).unwrap();
+            let second = Session::create(store.path(), 1).unwrap();
+            assert!(first.base() != taken && first.base() == second.base(), "{}", first.base().display());
+            assert!(is_own(first.base()));
+            assert_eq!(living(store.path()).len(), 2);
+            fs::create_dir_all(first.base().join("00000000000000aa")).unwrap();
+            assert_eq!(
+                (dead(store.path()).len(), remove_dead(store.path()).len(), dead(store.path()).len()),
+                (1, 1, 0)
+            );
+            drop((first, second));
+            assert_eq!(fs::read_dir(store.path()).unwrap().count(), 1, "what is another's stays");
+        }
     }
 
     #[test]

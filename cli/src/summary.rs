@@ -71,6 +71,8 @@ pub struct Memory {
 pub struct Summary {
     /// How many nodes there were.
     pub nodes: u32,
+    /// How many of them ran no process and read for the others.
+    pub servers: u32,
     /// How many processes, on all nodes.
     pub processes: u32,
     /// The exit status.
@@ -119,6 +121,7 @@ impl Summary {
     pub fn new(nodes: u32, processes: u32, choice: &Choice) -> Summary {
         Summary {
             nodes,
+            servers: 0,
             processes,
             via: choice.mechanism.name(),
             via_reason: choice.reason.clone(),
@@ -172,11 +175,15 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let took = self.timeline.program_exit.map_or(String::new(), |ms| format!(", {:.2} s", ms / 1e3));
+        let servers = match self.servers {
+            0 => String::new(),
+            servers => format!(" and {}", count(u64::from(servers), "server", "servers")),
+        };
         writeln!(
             f,
-            "headwater: {} on {}{took}",
+            "headwater: {} on {}{servers}{took}",
             count(u64::from(self.processes), "process", "processes"),
-            count(u64::from(self.nodes), "node", "nodes")
+            count(u64::from(self.nodes - self.servers), "node", "nodes")
         )?;
         if let Some(why) = &self.off {
             return writeln!(f, "  not used            {why}");
@@ -327,6 +334,8 @@ mod tests {
             assert!(text.contains(expected), "{text}");
         }
         assert!(!text.contains("originals"));
+        summary.servers = 1;
+        assert!(summary.to_string().contains("16 processes on 3 nodes and 1 server"), "{summary}");
         summary.mount = Mount { upcalls: 3120, asked: 500, from_original: 20, ..Mount::default() };
         let text = summary.to_string();
         let kernel = "3,120 requests, 2,600 answered in memory, 500 asked of the daemons, 20 of the originals";

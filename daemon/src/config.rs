@@ -8,7 +8,8 @@ use headwater_abi::table::Geometry;
 use headwater_abi::{Path, client};
 use headwater_fuse::Negotiated;
 use headwater_fuse::init::Opening;
-use headwater_proto::{Limits, Rank, Topology};
+use headwater_proto::{Limits, Rank};
+use headwater_topology::{Branching, Forest, Shape, TREES_MAX};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use zeroize::Zeroize;
@@ -22,8 +23,11 @@ pub struct Config {
     pub rank: u32,
     /// How many ranks there are.
     pub ranks: u32,
-    /// The most children that a rank has.
-    pub fan_out: u32,
+    /// The first ranks that run no program and read for all others; without any, the shape says who reads.
+    #[serde(default)]
+    pub servers: u32,
+    /// The overlay's trees.
+    pub shape: Shape,
     /// Who gets what a child asks for.
     pub policy: Policy,
     /// The session's identity, the same on all nodes.
@@ -152,8 +156,8 @@ pub enum ConfigError {
     Hexadecimal(usize),
 }
 
-/// How long the daemon above may be gone until its successor is there, in milliseconds.
-const PARENT_ABSENCE_MS_MAX: u64 = 3000;
+/// How long a daemon above may be gone until its successor is there, in milliseconds.
+const PARENT_ABSENCE_MS_MAX: u64 = 1000;
 /// The longest path of a Unix socket, in bytes.
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 
@@ -163,7 +167,14 @@ impl Config {
         let geometry = self.geometry();
         let broken = [
             (self.ranks == 0 || self.rank >= self.ranks, "the rank is not among the ranks"),
-            (self.fan_out == 0, "the fan-out is zero"),
+            (self.ranks <= self.servers, "no rank is left that runs programs: name fewer servers"),
+            (matches!(branching(self.shape), Some(Branching::KAry(0))), "the fan-out is zero"),
+            (matches!(self.shape, Shape::Partitioned { groups: 0, .. }), "there are no groups"),
+            (
+                matches!(self.shape, Shape::Striped { trees, .. } if trees == 0 || trees > TREES_MAX),
+                "there are no trees, or more than 64",
+            ),
+            (matches!(self.shape, Shape::Striped { readers: 0, .. }), "nobody reads: name at least one reader"),
             (self.peers.len() != self.ranks as usize, "there is not one address for each rank"),
             (!self.node_dir.is_absolute(), "the node's directory is not an absolute path"),
             (
@@ -190,9 +201,15 @@ impl Config {
         NodeDir::new(&self.node_dir).newest()
     }
 
-    /// The overlay's shape.
-    pub fn topology(&self) -> Topology {
-        Topology::new(self.ranks, self.fan_out)
+    /// The overlay's trees, over all ranks. The configuration has been checked.
+    pub fn forest(&self) -> Forest {
+        Forest::new(self.ranks, self.servers, self.shape)
+    }
+
+    /// How long a daemon above that has not been seen yet may take to come up, in milliseconds. While a
+    /// predecessor served, it was there.
+    pub(crate) fn parent_wait_ms_max(&self) -> u64 {
+        if self.recover { PARENT_ABSENCE_MS_MAX } else { Limits::default().starting_ms_max }
     }
 
     /// The scope as cleaned paths.
@@ -231,16 +248,29 @@ impl Config {
         let parent_absence_ms_max = if self.mount.is_some() { PARENT_ABSENCE_MS_MAX } else { 0 };
         headwater_proto::Config {
             rank: Rank(self.rank),
-            topology: self.topology(),
+            forest: self.forest(),
             session: self.session.0,
             policy: match self.policy {
                 Policy::Push => headwater_proto::Policy::Push,
                 Policy::Pull => headwater_proto::Policy::Pull,
                 Policy::Adaptive => headwater_proto::Policy::Adaptive,
             },
-            limits: Limits { store_bytes_max: self.store_bytes_max, parent_absence_ms_max, ..limits },
+            limits: Limits {
+                store_bytes_max: self.store_bytes_max,
+                parent_absence_ms_max,
+                starting_ms_max: self.parent_wait_ms_max(),
+                ..limits
+            },
             scope,
         }
+    }
+}
+
+/// How a shape's trees branch, if that is for the user to say.
+fn branching(shape: Shape) -> Option<Branching> {
+    match shape {
+        Shape::Single(branching) | Shape::Partitioned { branching, .. } => Some(branching),
+        Shape::Striped { .. } => None,
     }
 }
 
@@ -315,7 +345,8 @@ pub(crate) mod tests {
         Config {
             rank: 1,
             ranks: 2,
-            fan_out: 8,
+            servers: 0,
+            shape: Shape::Striped { trees: 8, readers: 2 },
             policy: Policy::Adaptive,
             session: SessionId(0xabc << 100),
             key: SessionKey([7; 32]),
@@ -338,6 +369,7 @@ pub(crate) mod tests {
     fn json_round_trips() {
         let line = serde_json::to_string(&config()).unwrap();
         assert!(line.contains(r#""policy":"adaptive""#) && !line.contains('\n'), "{line}");
+        assert!(line.contains(r#""servers":0,"shape":{"striped":{"trees":8,"readers":2}}"#), "{line}");
         let read: Config = serde_json::from_str(&line).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), line);
         assert_eq!((read.session, read.key.clone()), (config().session, config().key));
@@ -353,7 +385,20 @@ pub(crate) mod tests {
             config.check().unwrap_err()
         };
         assert!(matches!(check(|c| c.rank = 2), ConfigError::Number(_)));
-        assert!(matches!(check(|c| c.fan_out = 0), ConfigError::Number(_)));
+        let k_ary = Branching::KAry;
+        let shapes = [
+            Shape::Single(k_ary(0)),
+            Shape::Partitioned { groups: 0, branching: k_ary(2) },
+            Shape::Partitioned { groups: 2, branching: k_ary(0) },
+            Shape::Striped { trees: 0, readers: 1 },
+            Shape::Striped { trees: TREES_MAX + 1, readers: 1 },
+            Shape::Striped { trees: 2, readers: 0 },
+        ];
+        for shape in shapes {
+            let broken = Config { shape, ..config() };
+            assert!(matches!(broken.check(), Err(ConfigError::Number(_))), "{shape:?}");
+        }
+        assert!(matches!(check(|c| c.servers = 2), ConfigError::Number(_)));
         assert!(matches!(check(|c| c.peers.truncate(1)), ConfigError::Number(_)));
         assert!(matches!(check(|c| c.scope.push((true, "sw".into()))), ConfigError::Scope(_)));
         assert!(matches!(check(|c| c.node_dir = format!("/{}", "x".repeat(110)).into()), ConfigError::SocketPath(_)));
@@ -361,6 +406,20 @@ pub(crate) mod tests {
         let mut table = config();
         table.table = Some(odd);
         assert!(table.check().is_err());
+    }
+
+    #[test]
+    fn the_forest_is_what_was_asked_for() {
+        let check = |ranks, servers, shape, trees, roots: &[u32]| {
+            let forest = Config { ranks, servers, shape, ..config() }.forest();
+            let found: Vec<u32> = forest.tree_ids().map(|tree| forest.root(tree).0).collect();
+            assert_eq!((forest.trees(), &found[..]), (trees, roots), "{shape:?}");
+        };
+        let single = Shape::Single(Branching::Binomial);
+        check(9, 0, single, 1, &[0]);
+        check(9, 0, Shape::Striped { trees: 3, readers: 2 }, 3, &[0, 1, 0]);
+        check(9, 3, Shape::Striped { trees: 2, readers: 1 }, 3, &[0, 1, 2]);
+        check(9, 0, Shape::Partitioned { groups: 3, branching: Branching::KAry(2) }, 3, &[0, 3, 6]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headwater_abi::table::Header;
-use headwater_proto::{Input, Node, Rank, Time};
+use headwater_proto::{Forest, Input, Node, Rank, Time};
 use mio::{Events, Poll, Token, Waker};
 use thiserror::Error;
 
@@ -17,11 +17,13 @@ use crate::clients::{ClientIds, Clients};
 use crate::config::{Config, ConfigError};
 use crate::control::{Command, Control};
 use crate::control_socket::{About, Clearings, ControlSocket, Refreshes};
+use crate::digest::Known;
 use crate::generation::Generations;
 use crate::layout::NodeDir;
 use crate::mount::{self, Mount};
 use crate::overlay::{Identity, Links, Transfers};
 use crate::perform::Timeline;
+use crate::pressure::Pressure;
 use crate::process;
 use crate::reader::{Opened, Pool};
 use crate::recovery;
@@ -36,16 +38,18 @@ const TERMINATION: Token = Token(2);
 const CLIENTS: Token = Token(3);
 const PEERS: Token = Token(4);
 const CONTROL_SOCKET: Token = Token(5);
+const PRESSURE: Token = Token(6);
 const FIRST_FREE: usize = 16;
 
 /// Readiness taken in at once.
 const EVENTS_MAX: usize = 256;
 /// Messages, or pieces of news, between two looks at everything else.
 const BATCH: usize = 64;
+/// How long messages are taken in between two looks at everything else, in milliseconds: what is answered
+/// has to be sent, or this node looks as if it hung.
+const BATCH_MS_MAX: Time = 20;
 /// Answers to the node's outputs between two looks at everything else.
 const EXCHANGES_MAX: usize = 64;
-/// How long to wait for the parent before saying *ready* without it, in milliseconds.
-const PARENT_WAIT_MS_MAX: Time = 10_000;
 
 /// Why a daemon could not run.
 #[derive(Debug, Error)]
@@ -91,7 +95,10 @@ pub(crate) struct Daemon {
     pub(crate) links: Links,
     pub(crate) transfers: Transfers,
     pub(crate) readers: Pool,
+    /// Digests of what was read.
+    pub(crate) digests: Known,
     pub(crate) timeline: Timeline,
+    pub(crate) pressure: Pressure,
     /// What the node has yet to hear of its outputs.
     pub(crate) inbox: VecDeque<Input>,
     pub(crate) depth: u32,
@@ -100,6 +107,8 @@ pub(crate) struct Daemon {
     started: Instant,
     next_token: usize,
     is_ready: bool,
+    /// When it says that it is ready, though a parent is missing.
+    ready_by: Time,
 }
 
 /// Runs the daemon until `control` or `termination` ends it, and leaves nothing behind. Writes
@@ -155,9 +164,8 @@ impl Daemon {
         let poll = Poll::new().map_err(system("watch sockets"))?;
         let registry = poll.registry();
         let (node, mut store, table) = recovery::begin(config, &scope)?;
-        if config.topology().children(Rank(config.rank)).next().is_none() {
-            store.sends_nothing();
-        }
+        let forest = config.forest();
+        tell_whom_it_serves(&mut store, config);
         let header = Header {
             generation: dir.generation(),
             scope: scope.iter().map(|(included, path)| (*included, path.as_bytes().to_vec())).collect(),
@@ -171,16 +179,12 @@ impl Daemon {
             .map_err(failed("listen at", &dir.socket()))?;
         let control_socket = ControlSocket::listen(&dir.control(), registry, CONTROL_SOCKET)
             .map_err(failed("listen at", &dir.control()))?;
-        let identity = Identity {
-            rank: Rank(config.rank),
-            topology: config.topology(),
-            session: config.session,
-            key: config.key.clone(),
-        };
+        let identity = Identity { rank: Rank(config.rank), forest, session: config.session, key: config.key.clone() };
         listener.set_nonblocking(true).map_err(system("listen for peers"))?;
         let listener = mio::net::TcpListener::from_std(listener);
-        let links =
-            Links::new(identity, listener, &config.peers, registry, PEERS).map_err(system("listen for peers"))?;
+        let links = Links::new(identity, listener, config.peers.clone(), registry, PEERS)
+            .map_err(system("listen for peers"))?;
+        let pressure = Pressure::start(config.store_bytes_max, dir.path(), registry, PRESSURE);
         let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("wake the event loop"))?);
         // Last, because a table without a daemon would make processes wait.
         let create = || Table::create(&dir.table(), config.geometry(), &header);
@@ -206,9 +210,12 @@ impl Daemon {
             links,
             transfers: Transfers::default(),
             readers: Pool::new(waker, opened),
+            digests: Known::default(),
             timeline: Timeline::default(),
+            pressure,
             inbox: VecDeque::new(),
-            depth: config.topology().depth(),
+            depth: forest.depth_max(),
+            ready_by: config.parent_wait_ms_max(),
             dir,
             poll,
             started: Instant::now(),
@@ -281,6 +288,7 @@ impl Daemon {
         match token {
             CLIENTS => clients.accept(now, poll.registry(), || fresh(next_token)),
             PEERS => links.accept(now, poll.registry(), || fresh(next_token)),
+            PRESSURE => self.pressure.woken(),
             CONTROL_SOCKET => control_socket.accept(now, poll.registry(), || fresh(next_token)),
             token if control_socket.owns(token) => {
                 if let Some(command) = control_socket.ready(now, token) {
@@ -314,6 +322,7 @@ impl Daemon {
         self.store.tick(now);
         self.go_on_clearing(now);
         self.look_at_generations(now);
+        self.look_at_pressure(now);
         if self.node.poll_timeout().is_some_and(|due| due <= now) {
             self.node.handle_timeout(now);
         }
@@ -333,11 +342,11 @@ impl Daemon {
         if self.is_ready {
             return;
         }
-        let is_late = self.now() >= PARENT_WAIT_MS_MAX;
-        if self.links.has_parent() || is_late {
-            if is_late {
+        let (is_linked, is_late) = (self.links.has_parents(), self.now() >= self.ready_by);
+        if is_linked || is_late {
+            if !is_linked {
                 tracing::warn!(
-                    "the parent daemon can't be reached; this node's processes use the originals until it can"
+                    "not all daemons can be reached that this one asks; others are asked instead, and where there are none the processes use the originals"
                 );
             }
             self.is_ready = true;
@@ -351,13 +360,14 @@ impl Daemon {
         if self.links.has_next() || self.readers.has_news() || is_asked || !self.inbox.is_empty() {
             return Some(Duration::ZERO);
         }
-        let ready = (!self.is_ready).then_some(PARENT_WAIT_MS_MAX);
+        let ready = (!self.is_ready).then_some(self.ready_by);
         let due = [
             self.node.poll_timeout(),
             self.clients.next_tick(),
             self.control_socket.next_tick(),
             self.clearings.due(),
             self.generations.next_look(),
+            self.next_look_at_pressure(),
             self.links.next_tick(),
             self.store.next_tick(),
             ready,
@@ -381,12 +391,28 @@ impl Daemon {
     }
 
     fn take_messages(&mut self) {
+        let end = self.now() + BATCH_MS_MAX;
         for _ in 0..BATCH {
-            if !self.take_message() {
+            if !self.take_message() || self.now() > end {
                 return;
             }
         }
     }
+}
+
+/// Tells the store who will read it, so that it keeps nothing for others.
+fn tell_whom_it_serves(store: &mut Store, config: &Config) {
+    if is_leaf(&config.forest(), Rank(config.rank)) {
+        store.sends_nothing();
+    }
+    if config.mount.is_some() {
+        store.serves_mount_alone();
+    }
+}
+
+/// True if a rank sends to nobody while everybody lives.
+fn is_leaf(forest: &Forest, rank: Rank) -> bool {
+    forest.tree_ids().all(|tree| !forest.contains(tree, rank) || forest.children(tree, rank).is_empty())
 }
 
 #[derive(serde::Serialize)]

@@ -6,13 +6,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use headwater_abi::Path;
 use headwater_abi::client::Status;
-use headwater_abi::wire::{Aspect, Fact, FileHead, Message, TransferId};
-use headwater_proto::{Input, Output, Publication, Rank, Reply};
+use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
+use headwater_proto::{Input, Output, Peer, Publication, Rank, Reply};
 
+use crate::digest::digest_of;
 use crate::event_loop::Daemon;
-use crate::overlay::{Arrival, ArrivalError, ChunkOut, LinkEvent, Next, Outgoing};
-use crate::reader::{FileError, FileNews, FileOrder, News, Order};
+use crate::overlay::{Arrival, ArrivalError, ChunkOut, LinkEvent, Next, Outgoing, Verdict};
+use crate::reader::{DigestOrder, FileError, FileNews, FileOrder, News, Order};
 use crate::store::Incoming;
+
+/// Content of at most so many bytes is hashed on the event loop's thread.
+const DIGEST_AT_ONCE_BYTES_MAX: u64 = 256 << 10;
 
 impl Daemon {
     /// Performs the node's outputs in their order. What the node has to hear of them waits in the
@@ -28,13 +32,16 @@ impl Daemon {
         let now = self.now();
         let Some(next) = self.links.next(now) else { return false };
         match next {
-            Next::Event(LinkEvent::Up(rank)) => self.feed(Input::PeerUp { rank }),
-            Next::Event(LinkEvent::Down(rank)) => {
-                self.transfers.forget_peer(rank);
-                self.feed(Input::PeerDown { rank });
+            Next::Event(LinkEvent::Up(peer)) => self.feed(Input::PeerUp { peer }),
+            Next::Event(LinkEvent::Down(peer)) => {
+                if let Peer::Parent(rank) = peer {
+                    self.transfers.forget_peer(rank);
+                }
+                self.feed(Input::PeerDown { peer });
             }
-            Next::Event(LinkEvent::ChunkSent(to)) => self.feed(Input::ChunkSent { to }),
-            Next::Message(from, message, bytes) => {
+            Next::Event(LinkEvent::ChunkSent(to)) => self.feed(Input::ChunkSent { to: to.rank() }),
+            Next::Message(from @ Peer::Child(_), message, _) => self.feed(Input::Message { from, message }),
+            Next::Message(Peer::Parent(from), message, bytes) => {
                 let arrival = self.transfers.arrived(&self.store, from, &message, bytes);
                 self.arrived(from, message, arrival);
             }
@@ -55,6 +62,7 @@ impl Daemon {
                 self.timeline.from_reader += details.len() as u64;
                 return self.feed(Input::DetailsRead { path, details });
             }
+            News::Digest(path, aspect, digest) => return self.feed(Input::Digested { path, aspect, digest }),
             News::File(order, news) => (order, news),
         };
         let block = order.block();
@@ -69,9 +77,14 @@ impl Daemon {
                 self.feed(Input::FileOpened { path, aspect, head });
             }
             FileNews::Read(position) => self.feed(Input::FileRead { path, aspect, position }),
-            FileNews::All(head) => {
+            FileNews::Last(head, digest) => {
+                self.digests.note(&path, block, &head, digest);
+                self.feed(Input::FileRead { path, aspect, position: head.content_bytes() });
+            }
+            FileNews::All(head, digest) => {
                 self.timeline.something_came();
                 self.timeline.from_reader += 1;
+                self.digests.note(&path, block, &head, digest);
                 let position = head.content_bytes();
                 self.feed(Input::FileOpened { path: path.clone(), aspect, head });
                 self.feed(Input::FileRead { path, aspect, position });
@@ -81,6 +94,7 @@ impl Daemon {
                 self.feed(Input::FileFailed { path, aspect, errno: errno.raw_os_error() as u16 });
             }
             FileNews::Failed(_) => {
+                self.tell_store_failed(&path, &io::ErrorKind::StorageFull.into());
                 self.store.discard(&path, block);
                 self.feed(Input::StoreFailed { path, block });
             }
@@ -96,20 +110,32 @@ impl Daemon {
         if matches!(message, Message::Known { .. } | Message::Details { .. } | Message::Chunk { .. }) {
             self.timeline.something_came();
         }
-        match arrival {
-            Ok(Arrival::Stored) => self.feed(Input::Message { from, message }),
-            Ok(Arrival::Unwanted) => {}
-            Err(ArrivalError::OutOfRange) => {
+        let verdict = match (&message, arrival) {
+            (Message::End { transfer, digest }, Ok(_)) => self.transfers.verify(from, *transfer, digest),
+            (_, Ok(Arrival::Stored)) => Ok(Verdict::Right),
+            (_, Ok(Arrival::Unwanted)) => Ok(Verdict::Unwanted),
+            (_, Err(error)) => Err(error),
+        };
+        match (verdict, message) {
+            (Ok(Verdict::Right), message) => self.feed(Input::Message { from: Peer::Parent(from), message }),
+            (Ok(Verdict::Wrong), Message::End { transfer, .. }) => self.feed(Input::Corrupt { from, transfer }),
+            (Ok(Verdict::Wrong | Verdict::Unwanted), _) => {}
+            (Err(ArrivalError::OutOfRange), _) => {
                 let now = self.now();
-                self.links.disconnect(now, from, "a chunk lies outside of its file's content");
+                self.links.disconnect(now, Peer::Parent(from), "a chunk is not the next of its file's content");
             }
-            Err(ArrivalError::Store(path, block, error)) => self.store_failed(path, block, &error),
+            (Err(ArrivalError::Store(path, block, error)), _) => self.store_failed(path, block, &error),
         }
     }
 
     fn perform(&mut self, output: Output) {
         let now = self.now();
         match output {
+            Output::Dial { rank } => self.links.dial(now, rank),
+            Output::HangUp { rank } => {
+                self.links.hang_up(now, rank);
+                self.transfers.forget_peer(rank);
+            }
             Output::Reply { client, reply } => {
                 if self.mount.as_mut().is_some_and(|mount| mount.answer(client, reply == Reply::Done)) {
                     return;
@@ -122,13 +148,28 @@ impl Daemon {
             Output::Send { to, message } => self.links.send(now, to, Outgoing::Message(message)),
             Output::SendChunk { to, transfer, path, block, position, offset, bytes } => {
                 let chunk = ChunkOut { transfer, path, block, position, offset, bytes };
-                self.links.send(now, to, Outgoing::Chunk(chunk));
+                self.links.send(now, Peer::Child(to), Outgoing::Chunk(chunk));
             }
             Output::ReadEntry { path } => self.readers.order(Order::Entry(path)),
             Output::ReadListing { path } => self.readers.order(Order::Listing(path)),
             Output::ReadDetails { path, names } => self.readers.order(Order::Details(path, names)),
-            Output::ReadFile { path, aspect, have, execute } => self.read_file(path, aspect, have, execute),
-            Output::Receive { from, transfer, path, block, head } => self.receive(from, transfer, path, block, head),
+            Output::ReadFile { path, aspect, have, execute, position, content_bytes_max } => {
+                let size = have.as_ref().map_or(0, |have| have.attr.size);
+                self.read_file(path, aspect, size, move |path, incoming| FileOrder {
+                    path,
+                    aspect,
+                    have,
+                    execute,
+                    position,
+                    content_bytes_max,
+                    incoming,
+                });
+            }
+            Output::Receive { from, transfer, path, block, head, position, have } => {
+                self.receive((from, transfer), (path, block), head, position, have);
+            }
+            Output::Digest { path, aspect, head } => self.digest(path, aspect, &head),
+            Output::Mismatch { path, from } => self.mismatch(&path, from),
             Output::Discard { path, block } => {
                 self.transfers.forget(&path, block);
                 self.store.discard(&path, block);
@@ -144,7 +185,7 @@ impl Daemon {
             }
             Output::Refreshed { request, generation, changed } => self.refreshed(request, generation, changed),
             Output::RefreshFailed { request } => self.refresh_failed(request),
-            Output::Disconnect { rank, reason } => self.links.disconnect(now, rank, reason),
+            Output::Disconnect { peer, reason } => self.links.disconnect(now, peer, reason),
         }
     }
 
@@ -156,21 +197,79 @@ impl Daemon {
         }
     }
 
-    fn read_file(&mut self, path: Path, aspect: Aspect, have: Option<FileHead>, execute: bool) {
-        let block = if let Aspect::Block(number) = aspect { Some(number) } else { None };
-        match self.incoming(&path, block, have.as_ref().map_or(0, |have| have.attr.size)) {
-            Ok(incoming) => self.readers.order(Order::File(FileOrder { path, aspect, have, execute, incoming })),
+    fn read_file(
+        &mut self,
+        path: Path,
+        aspect: Aspect,
+        size: u64,
+        order: impl FnOnce(Path, Arc<Incoming>) -> FileOrder,
+    ) {
+        let block = block_of(aspect);
+        if self.is_crowded() {
+            return self.store_failed(path, block, &io::ErrorKind::StorageFull.into());
+        }
+        match self.incoming(&path, block, size) {
+            Ok(incoming) => self.readers.order(Order::File(order(path, incoming))),
             Err(error) => self.store_failed(path, block, &error),
         }
     }
 
-    fn receive(&mut self, from: Rank, transfer: TransferId, path: Path, block: Option<u32>, head: FileHead) {
+    /// Makes room for what a parent will send from `position` on; what stands before that stays.
+    fn receive(
+        &mut self,
+        (from, transfer): (Rank, TransferId),
+        (path, block): (Path, Option<u32>),
+        head: FileHead,
+        position: u64,
+        have: Option<FileHead>,
+    ) {
         self.timeline.from_parent += 1;
-        let size = head.attr.size;
-        match self.incoming(&path, block, size).and_then(|incoming| incoming.create(&head)) {
-            Ok(()) => self.transfers.expect(from, transfer, path, block, head),
-            Err(error) => self.store_failed(path, block, &error),
+        if position == 0 && self.is_crowded() {
+            return self.store_failed(path, block, &io::ErrorKind::StorageFull.into());
         }
+        let created = self.incoming(&path, block, head.attr.size).and_then(|incoming| {
+            incoming.create(&head)?;
+            Ok(incoming.is_in_place())
+        });
+        let piece = (path.clone(), block);
+        let expected = created.and_then(|is_in_place| {
+            let have = have.filter(|_| is_in_place);
+            self.transfers.expect(&self.store, (from, transfer), piece, head, position, have)
+        });
+        if let Err(error) = expected {
+            self.store_failed(path, block, &error);
+        }
+    }
+
+    /// Finds out the digest of content in the store: what was read here is known, what is short is hashed
+    /// at once.
+    fn digest(&mut self, path: Path, aspect: Aspect, head: &FileHead) {
+        let block = block_of(aspect);
+        let known = self.digests.get(&path, block, head);
+        if known.is_none() && head.content_bytes() > DIGEST_AT_ONCE_BYTES_MAX {
+            match self.store.open_copy(&path) {
+                Ok(copy) => {
+                    return self.readers.order(Order::Digest(DigestOrder { path, aspect, head: head.clone(), copy }));
+                }
+                Err(error) => return self.digested(path, aspect, Err(error)),
+            }
+        }
+        let digest = known.map_or_else(|| digest_of(head, |bytes, at| self.store.read(&path, block, bytes, at)), Ok);
+        self.digested(path, aspect, digest);
+    }
+
+    fn digested(&mut self, path: Path, aspect: Aspect, digest: io::Result<Digest>) {
+        if let Err(error) = &digest {
+            tracing::warn!(%path, %error, "the store's copy can't be read");
+        }
+        self.inbox.push_back(Input::Digested { path, aspect, digest: digest.ok() });
+    }
+
+    /// A parent has sent what its reader did not read.
+    fn mismatch(&mut self, path: &Path, from: Rank) {
+        self.timeline.mismatches += 1;
+        let address = self.links.address(from);
+        tracing::warn!(%path, rank = from.0, ?address, "a node has sent content that is not what was read; it is fetched from elsewhere. If this goes on, look after that node's memory and network");
     }
 
     fn incoming(&mut self, path: &Path, block: Option<u32>, size: u64) -> io::Result<Arc<Incoming>> {
@@ -181,6 +280,11 @@ impl Daemon {
     }
 
     fn publish(&mut self, publication: Publication) {
+        match &publication {
+            Publication::Content { path, .. } => self.transfers.forget(path, None),
+            Publication::Block { path, block, .. } => self.transfers.forget(path, Some(*block)),
+            _ => {}
+        }
         match publication {
             Publication::Fact { path, fact } => {
                 self.remember(&path);
@@ -282,12 +386,24 @@ impl Daemon {
         self.changes.note(&path);
     }
 
+    /// Says so, once in a while, and has a look at what room there is.
+    fn tell_store_failed(&mut self, path: &Path, error: &io::Error) {
+        let now = self.now();
+        if let Some(untold) = self.pressure.store_failed(now) {
+            tracing::warn!(%path, %error, untold, "the store could not take a file; its processes use the original. More space under --store or a smaller --store-max helps. Further files are only counted for a minute");
+        }
+    }
+
     fn store_failed(&mut self, path: Path, block: Option<u32>, error: &io::Error) {
-        tracing::warn!(%path, %error, "the store could not take a file; its processes use the original. More space under --store or a smaller --store-max helps");
+        self.tell_store_failed(&path, error);
         self.transfers.forget(&path, block);
         self.store.discard(&path, block);
         self.inbox.push_back(Input::StoreFailed { path, block });
     }
+}
+
+fn block_of(aspect: Aspect) -> Option<u32> {
+    if let Aspect::Block(number) = aspect { Some(number) } else { None }
 }
 
 /// When this node got what.
@@ -301,6 +417,8 @@ pub(crate) struct Timeline {
     pub(crate) from_parent: u64,
     /// Facts and files that the reader read.
     pub(crate) from_reader: u64,
+    /// Contents that a parent sent and that were not what they should have been.
+    pub(crate) mismatches: u64,
 }
 
 impl Timeline {

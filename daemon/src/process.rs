@@ -13,7 +13,7 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use rustix::fs::{FileType, Mode};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit, umask};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGIO, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGIO, SIGTERM, SIGXFSZ};
 
 use crate::config::Config;
 use crate::control::Control;
@@ -53,7 +53,7 @@ pub fn run(
 fn run_process() -> Result<(), DaemonError> {
     let system = |what| move |source: io::Error| DaemonError::System { what, source };
     settle();
-    raise_descriptor_limit();
+    raise_limits();
     let termination = catch_signals().map_err(system("catch signals"))?;
     let input = io::stdin().as_fd().try_clone_to_owned().map_err(system("use standard input"))?;
     let (config, mut control): (Config, _) =
@@ -94,15 +94,18 @@ pub(crate) fn log_to_stderr() {
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(io::stderr().is_terminal())
+        // They would be told on standard error, and a full file system under a log end the process.
+        .log_internal_errors(false)
         .with_writer(io::stderr)
         .try_init();
 }
 
 /// The end of a pipe that becomes readable on SIGTERM. What else could end the daemon is ignored: it
-/// outlives Ctrl-C, and SIGIO only says that a process waits for a lease.
+/// outlives Ctrl-C, SIGIO only says that a process waits for a lease, and a file that would exceed the user's
+/// limit fails by its error.
 pub(crate) fn catch_signals() -> io::Result<OwnedFd> {
     let ignored = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGHUP, SIGIO] {
+    for signal in [SIGINT, SIGHUP, SIGIO, SIGXFSZ] {
         signal_hook::flag::register(signal, Arc::clone(&ignored))?;
     }
     let (read, write) = UnixStream::pair()?;
@@ -110,9 +113,12 @@ pub(crate) fn catch_signals() -> io::Result<OwnedFd> {
     Ok(read.into())
 }
 
-fn raise_descriptor_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+/// Raises to what the user may have: open files, and bytes of a file, of which the table needs some.
+fn raise_limits() {
+    for resource in [Resource::Nofile, Resource::Fsize] {
+        let limit = getrlimit(resource);
+        let _ = setrlimit(resource, Rlimit { current: limit.maximum, ..limit });
+    }
 }
 
 /// A listening socket.

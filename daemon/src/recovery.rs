@@ -11,7 +11,7 @@ use headwater_abi::listing::{Builder, Name};
 use headwater_abi::table::{Named, Record, State};
 use headwater_abi::wire::{Fact, FileHead};
 use headwater_abi::{Kind, Listing, Path};
-use headwater_proto::{Input, Memory, Node, Rank};
+use headwater_proto::{Memory, Node};
 
 use crate::config::Config;
 use crate::event_loop::{DaemonError, failed};
@@ -35,10 +35,6 @@ pub(crate) fn begin(config: &Config, scope: &[(bool, Path)]) -> Result<(Node, St
     {
         predecessor.remind(&mut node);
         node.restore_generation(dir.generation());
-        if let Some(rank) = config.topology().parent(Rank(config.rank)) {
-            // It was there, and will not be waited for as long as at the first start.
-            node.handle(0, Input::PeerDown { rank });
-        }
         return Ok((node, predecessor.store, Some(predecessor.table)));
     }
     let store = Store::create(&dir, scope.to_vec()).map_err(failed("create the store in", dir.path()))?;
@@ -159,7 +155,7 @@ mod tests {
     use headwater_abi::table::Header;
     use headwater_abi::wire::Aspect;
     use headwater_abi::{Attr, Want};
-    use headwater_proto::{ClientId, Output, Reply};
+    use headwater_proto::{ClientId, Input, Output, Reply};
 
     use crate::config::TableGeometry;
 

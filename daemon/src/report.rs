@@ -44,6 +44,9 @@ pub struct Overlay {
     pub messages: u64,
     /// Bytes, encryption and framing included.
     pub bytes: u64,
+    /// Contents that came from a peer and were not what had been read; they were fetched from others.
+    #[serde(default)]
+    pub mismatches: u64,
 }
 
 /// Sums of the counters of this node's processes.

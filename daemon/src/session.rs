@@ -107,7 +107,7 @@ impl Daemon {
         let traffic = self.links.traffic();
         Report {
             shared_fs: self.readers.counts(),
-            overlay: Overlay { messages: traffic.messages, bytes: traffic.bytes },
+            overlay: Overlay { messages: traffic.messages, bytes: traffic.bytes, mismatches: self.timeline.mismatches },
             depth: self.depth,
             clients: self.generations.clients(&self.dir).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the processes' counters can't be read; the summary shows none");

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
 use headwater_abi::client::{Status, Want};
-use headwater_daemon::{SessionId, SessionKey};
+use headwater_daemon::{Branching, SessionId, SessionKey, Shape};
 use support::{Cluster, PATIENCE, eventually, final_status};
 
 /// What a connection to the first daemon's TCP socket gets for these bytes.
@@ -60,7 +60,7 @@ fn another_key_or_session_gets_nothing() {
     for change in [
         (|config| config.key = SessionKey([8; 32])) as fn(&mut headwater_daemon::Config),
         |config| config.session = SessionId(9),
-        |config| config.fan_out = 2,
+        |config| config.shape = Shape::Single(Branching::KAry(2)),
     ] {
         let mut cluster = Cluster::prepare();
         cluster.write("a", b"x");

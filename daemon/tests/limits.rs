@@ -3,13 +3,14 @@
 mod support;
 
 use std::fs::File;
-use std::path::PathBuf;
-use std::process::Command;
 
+use headwater_abi::Kind;
 use headwater_abi::client::{Status, Want};
+use headwater_abi::listing::LISTING_BYTES_MAX;
 use headwater_abi::table::State;
 use headwater_daemon::TableGeometry;
-use support::Cluster;
+use support::tmpfs::Tmpfs;
+use support::{Cluster, stats};
 
 fn is_resident(cluster: &Cluster, name: &str) -> bool {
     let table = cluster.nodes[0].table();
@@ -37,6 +38,21 @@ fn unused_content_gives_way() {
     assert_eq!(cluster.ask(0, "c", Want::WHOLE), Status::Done);
     assert!(!is_resident(&cluster, "a") && is_resident(&cluster, "c"));
     assert_eq!(cluster.stop()[0].memory.store_bytes, 80 << 10, "what was evicted a moment ago still stands");
+}
+
+#[test]
+fn what_a_leaf_has_evicted_comes_from_its_parent_again() {
+    let mut cluster = Cluster::prepare();
+    for name in ["a", "b"] {
+        cluster.write(name, &vec![b'x'; 40 << 10]);
+    }
+    cluster.run(2, |config| config.store_bytes_max = if config.rank == 0 { 1 << 30 } else { 64 << 10 });
+    for name in ["a", "b", "a", "b"] {
+        assert_eq!(cluster.ask(1, name, Want::WHOLE), Status::Done, "{name}");
+    }
+    assert_eq!(stats(&cluster.nodes[1]).holds.evictions, 3);
+    let reports = cluster.stop();
+    assert_eq!((reports[0].shared_fs.files_read, reports[1].shared_fs.operations), (2, 0));
 }
 
 #[test]
@@ -72,35 +88,40 @@ fn a_full_table_is_survived() {
     cluster.stop();
 }
 
-/// A small file system in memory, unmounted when dropped.
-struct Tmpfs(PathBuf);
-
-impl Tmpfs {
-    fn mount(at: PathBuf) -> Result<Tmpfs, String> {
-        if !rustix::process::geteuid().is_root() {
-            return Err("needs root to mount tmpfs".to_owned());
-        }
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"]).arg(&at).output();
-        match mount {
-            Ok(output) if output.status.success() => Ok(Tmpfs(at)),
-            Ok(output) => Err(format!("needs to mount tmpfs: {}", String::from_utf8_lossy(&output.stderr).trim())),
-            Err(error) => Err(format!("needs the mount command: {error}")),
-        }
-    }
+/// A name of 250 bytes.
+fn long_name(number: usize) -> String {
+    format!("{number:0250}")
 }
 
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        // Lazily, because a table stays mapped in a test until the test's process ends.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+#[test]
+fn a_directory_with_too_many_names_is_looked_up_name_by_name() {
+    let mut cluster = Cluster::prepare();
+    let most = LISTING_BYTES_MAX / (long_name(0).len() + 1) - 2;
+    for (directory, names) in [("most", most), ("more", most + 10)] {
+        (0..names).for_each(|number| cluster.write(&format!("{directory}/{}", long_name(number)), b""));
     }
+    let table = TableGeometry { slot_count: 1 << 12, ino_slot_count: 1 << 12, heap_bytes: 64 << 20 };
+    cluster.run(2, |config| config.table = Some(table));
+    for (directory, is_listed) in [("most", true), ("more", false)] {
+        let (there, absent) = (format!("{directory}/{}", long_name(7)), format!("{directory}/none"));
+        for name in [&there, &absent] {
+            assert_eq!(cluster.ask(1, name, Want::ATTR), Status::Done, "{name}");
+        }
+        let table = cluster.nodes[1].table();
+        let find = |name: &str| table.reader().find(cluster.shared(name).as_os_str().as_encoded_bytes());
+        let state = find(directory).unwrap().state;
+        assert_eq!((state.contains(State::LISTED), state.contains(State::UNLISTABLE)), (is_listed, !is_listed));
+        assert_eq!(find(&there).unwrap().kind, Kind::File);
+        assert_eq!(find(&absent).map(|record| record.kind), (!is_listed).then_some(Kind::Absent));
+    }
+    cluster.stop();
 }
 
 #[test]
 fn a_full_file_system_is_survived() {
     let mut cluster = Cluster::prepare();
     let session = cluster.dir.path().join("session");
-    let _tmpfs = match Tmpfs::mount(session.clone()) {
+    let _tmpfs = match Tmpfs::mount(session.clone(), "4m") {
         Ok(tmpfs) => tmpfs,
         Err(why) => return eprintln!("skipped: {why}"),
     };

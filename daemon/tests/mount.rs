@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use headwater_daemon::{Config, MountConfig, Report};
 use headwater_fuse::init::Opening;
-use support::Cluster;
 use support::mounted::{Mounted, assert_same};
+use support::{CHAIN, Cluster};
 
 /// Daemons of which each but the first has the one before it as its parent.
 fn chain(config: &mut Config) {
-    config.fan_out = 1;
+    config.shape = CHAIN;
 }
 
 /// A tree with one of everything.

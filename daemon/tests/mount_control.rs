@@ -11,7 +11,7 @@ use std::path::Path;
 use headwater_daemon::protocol::{Answer, Cleared, Refreshed};
 use headwater_fuse::init::Opening;
 use support::mounted::{Mounted, assert_same};
-use support::{Cluster, Node, control, eventually, stats};
+use support::{CHAIN, Cluster, Node, control, eventually, stats};
 
 const OPENINGS: [Opening; 3] = [Opening::None, Opening::Cached, Opening::Passthrough];
 
@@ -20,7 +20,7 @@ fn run(cluster: &mut Cluster, ranks: u32, opening: Opening) -> Option<Vec<Mounte
     let (root, dir) = (cluster.shared("").components().as_path().to_owned(), cluster.dir.path().to_owned());
     let mounts = RefCell::new(Vec::new());
     cluster.run(ranks, |config| {
-        config.fan_out = 1;
+        config.shape = CHAIN;
         let at = dir.join(format!("view{}", config.rank));
         mounts.borrow_mut().extend(Mounted::new(config, &at, &root, opening));
     });

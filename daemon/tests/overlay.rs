@@ -164,10 +164,11 @@ fn a_live_path_is_live_everywhere() {
 }
 
 #[test]
-fn a_node_without_a_parent_falls_back() {
+fn who_has_lost_everybody_above_reads() {
     let mut cluster = Cluster::prepare();
     cluster.write("a.py", b"x");
     cluster.run(2, |_| ());
     cluster.nodes[0].orphan();
-    assert_eq!(cluster.ask(1, "a.py", Want::WHOLE), Status::Fallback);
+    assert_eq!(cluster.ask(1, "a.py", Want::WHOLE), Status::Done);
+    assert_eq!(cluster.nodes[1].orphan(), "");
 }

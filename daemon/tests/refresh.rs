@@ -11,7 +11,7 @@ use headwater_abi::client::{Status, Want};
 use headwater_abi::table::{AtomicU64, Reader, State, word};
 use headwater_daemon::layout::NodeDir;
 use headwater_daemon::protocol::{Answer, Refreshed};
-use support::{Cluster, Node, control, eventually, final_status, stats};
+use support::{CHAIN, Cluster, Node, control, eventually, final_status, stats};
 
 fn refresh(node: &Node, paths: &[&Path]) -> Refreshed {
     match control(node, &serde_json::json!({ "refresh": paths })) {
@@ -79,7 +79,7 @@ fn known_and_changed(ranks: u32) -> Cluster {
     NAMES.iter().for_each(|name| cluster.write(name, format!("first {name}").as_bytes()));
     symlink("same", cluster.shared("lib/link")).unwrap();
     cluster.write("gone/deep/file", b"first");
-    cluster.run(ranks, |config| config.fan_out = 1);
+    cluster.run(ranks, |config| config.shape = CHAIN);
     for node in 0..ranks as usize {
         for name in NAMES.iter().chain(&["gone/deep/file", "lib/link"]) {
             assert_eq!(cluster.ask(node, name, Want::WHOLE), Status::Done);
@@ -362,7 +362,7 @@ fn a_node_sends_the_version_that_it_speaks_of() {
     let mut cluster = Cluster::prepare();
     cluster.write("lib/small", b"first");
     cluster.write("lib/large", &[1; 600_000]);
-    cluster.run(3, |config| config.fan_out = 1);
+    cluster.run(3, |config| config.shape = CHAIN);
     for node in [0, 1, 2] {
         for name in ["lib/small", "lib/large"] {
             assert_eq!(cluster.ask(node, name, Want::WHOLE), Status::Done);

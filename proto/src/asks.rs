@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use headwater_abi::wire::Aspect;
 use headwater_abi::{Path, Want};
 
+use crate::topology::TreeId;
 use crate::{ClientId, Rank, Time};
 
 /// What is asked for.
@@ -31,9 +32,13 @@ pub(crate) struct Client {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChildWant {
     pub(crate) rank: Rank,
+    /// In which tree it asks.
+    pub(crate) tree: TreeId,
     pub(crate) path: Path,
     pub(crate) aspect: Aspect,
     pub(crate) position: u64,
+    /// Nobody else is to be asked for it.
+    pub(crate) only_held: bool,
 }
 
 /// Somebody who waits.
@@ -50,16 +55,22 @@ pub(crate) struct Ask {
     pub(crate) children: Vec<ChildWant>,
     /// When something last happened to it.
     pub(crate) progress: Time,
-    pub(crate) way: Way,
+    way: Way,
+    /// In which tree it is asked.
+    pub(crate) tree: TreeId,
 }
 
 /// Where the answer to a question comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// The parent or the reader has been asked.
-    Asked,
-    /// The parent will be asked once it has come up.
+    /// This node's reader has been asked.
+    Read,
+    /// This parent has been asked.
+    Asked(Rank),
+    /// A parent will be asked once it has come up.
     Later,
+    /// The blocks of which it consists.
+    Gathered,
     /// The question about all names of its directory.
     Details,
 }
@@ -68,6 +79,8 @@ pub(crate) enum Way {
 #[derive(Debug, Default)]
 pub(crate) struct Asks {
     by_key: BTreeMap<Key, Ask>,
+    /// How many questions each rank owes an answer to.
+    owed: BTreeMap<Rank, usize>,
     /// No question times out before this.
     deadline: Option<Time>,
 }
@@ -93,13 +106,31 @@ impl Asks {
     }
 
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Ask> {
-        self.by_key.remove(key)
+        let ask = self.by_key.remove(key)?;
+        self.count(ask.way, None);
+        Some(ask)
+    }
+
+    /// Keeps count of what is owed, as a question's way changes.
+    fn count(&mut self, before: Way, after: Option<Way>) {
+        if let Way::Asked(rank) = before
+            && let Some(owed) = self.owed.get_mut(&rank)
+        {
+            *owed -= 1;
+            if *owed == 0 {
+                self.owed.remove(&rank);
+            }
+        }
+        if let Some(Way::Asked(rank)) = after {
+            *self.owed.entry(rank).or_default() += 1;
+        }
     }
 
     /// Adds a question without waiters.
-    pub(crate) fn insert(&mut self, now: Time, key: Key, way: Way, timeout_ms: u64) {
-        let ask = Ask { clients: BTreeSet::new(), children: Vec::new(), progress: now, way };
-        self.by_key.insert(key, ask);
+    pub(crate) fn insert(&mut self, now: Time, key: Key, way: Way, tree: TreeId, timeout_ms: u64) {
+        let ask = Ask { clients: BTreeSet::new(), children: Vec::new(), progress: now, way, tree };
+        let before = self.by_key.insert(key, ask).map_or(Way::Later, |ask| ask.way);
+        self.count(before, Some(way));
         self.deadline.get_or_insert(now.saturating_add(timeout_ms));
     }
 
@@ -120,9 +151,27 @@ impl Asks {
         self.by_key.get(key).map(|ask| ask.way)
     }
 
+    /// In which tree this is asked.
+    pub(crate) fn tree(&self, key: &Key) -> Option<TreeId> {
+        self.by_key.get(key).map(|ask| ask.tree)
+    }
+
+    /// Whether this rank owes an answer.
+    pub(crate) fn is_asked(&self, rank: Rank) -> bool {
+        self.owed.contains_key(&rank)
+    }
+
     /// The answer will come from elsewhere. False if this is not asked.
     pub(crate) fn set_way(&mut self, key: &Key, way: Way) -> bool {
-        self.by_key.get_mut(key).map(|ask| ask.way = way).is_some()
+        let Some(ask) = self.by_key.get_mut(key) else { return false };
+        let before = core::mem::replace(&mut ask.way, way);
+        self.count(before, Some(way));
+        true
+    }
+
+    /// The questions that go this way.
+    pub(crate) fn keys_by(&self, way: Way) -> Vec<Key> {
+        self.keys(|_, ask| ask.way == way)
     }
 
     /// Something of this arrives.

@@ -1,6 +1,6 @@
 //! What a node is told when it is made.
 
-use crate::topology::{Rank, Topology};
+use crate::topology::{Forest, Rank};
 
 /// Who gets what a child asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +47,21 @@ pub struct Limits {
     /// in milliseconds.
     pub request_timeout_ms_max: u64,
     /// How long a parent that was lost may take to come back, in milliseconds; zero where nobody starts
-    /// it again.
+    /// it again. Then its parent is turned to.
     pub parent_absence_ms_max: u64,
+    /// Until when a parent that has never been seen may come up, in milliseconds of the node's clock, which
+    /// begins at zero.
+    pub starting_ms_max: u64,
+    /// How long a parent that owes answers may be silent before it is probed, in milliseconds.
+    pub quiet_ms_max: u64,
+    /// How long it may then take to show that it lives, in milliseconds.
+    pub probe_ms_max: u64,
+    /// How long nothing is asked of a parent that has sent wrong content, in milliseconds.
+    pub ban_ms: u64,
+    /// Bytes of content above which a file is fetched block by block, through all trees.
+    pub piece_bytes_max: u64,
+    /// Blocks that are fetched at once of such a file.
+    pub blocks_gathered_max: usize,
 }
 
 impl Default for Limits {
@@ -62,12 +75,18 @@ impl Default for Limits {
             details_names_max: 1 << 16,
             ahead_files_max: 512,
             ahead_bytes_max: 8 << 20,
-            blocks_ahead_max: 4,
+            blocks_ahead_max: 16,
             chunks_in_flight_max: 8,
             reads_in_flight_max: 64,
             links_followed_max: 40,
             request_timeout_ms_max: 60_000,
             parent_absence_ms_max: 0,
+            starting_ms_max: 10_000,
+            quiet_ms_max: 300,
+            probe_ms_max: 1200,
+            ban_ms: 10_000,
+            piece_bytes_max: 2 << 20,
+            blocks_gathered_max: 16,
         }
     }
 }
@@ -78,7 +97,7 @@ pub struct Config {
     /// This node's rank.
     pub rank: Rank,
     /// The overlay's shape.
-    pub topology: Topology,
+    pub forest: Forest,
     /// The session's identity, the same on all nodes.
     pub session: u128,
     /// Who gets what.

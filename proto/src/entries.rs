@@ -10,6 +10,10 @@ use headwater_abi::{Listing, Path};
 
 use crate::entry::{Entry, Inode, Learned, inode_of};
 
+/// Bytes of listings that a node keeps at most, also where nothing is forgotten: more than the shared table
+/// has room for.
+const LISTINGS_BYTES_MAX: u64 = 512 << 20;
+
 /// A name in a directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Lookup<'a> {
@@ -30,11 +34,12 @@ pub(crate) struct Entries {
     entries_max: usize,
     /// Bytes of all listings.
     listing_bytes: u64,
+    listings_bytes_max: u64,
 }
 
 impl Entries {
     pub(crate) fn new(entries_max: usize) -> Entries {
-        Entries { by_path: BTreeMap::new(), entries_max, listing_bytes: 0 }
+        Entries { by_path: BTreeMap::new(), entries_max, listing_bytes: 0, listings_bytes_max: LISTINGS_BYTES_MAX }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -74,7 +79,10 @@ impl Entries {
     /// Takes a fact in, if it does not contradict what is known.
     pub(crate) fn learn(&mut self, path: &Path, fact: Fact) -> Learned {
         let (bytes, is_full) = (listing_bytes(&fact), self.by_path.len() >= self.entries_max);
+        let is_too_large =
+            bytes > 0 && self.listing_bytes + bytes > self.listings_bytes_max && self.listing(path).is_none();
         let learned = match self.by_path.get_mut(path) {
+            _ if is_too_large => Learned::Full,
             Some(entry) => entry.learn(fact),
             None if is_full => Learned::Full,
             None => {
@@ -173,6 +181,20 @@ mod tests {
     fn listing(names: &[&str]) -> Fact {
         let names = names.iter().map(|name| Name { ino: 1, d_type: 0, name: name.as_bytes() });
         Fact::Listing(Attr { mode: mode::DIR, ..Attr::default() }, names.collect())
+    }
+
+    #[test]
+    fn listings_are_bounded_and_what_is_known_stays() {
+        let mut entries = Entries::new(10);
+        let names = listing(&["a", "b"]);
+        entries.listings_bytes_max = 2 * listing_bytes(&names);
+        assert_eq!(entries.learn(&path("/1"), names.clone()), Learned::New);
+        assert_eq!(entries.learn(&path("/2"), names.clone()), Learned::New);
+        assert_eq!(entries.learn(&path("/3"), names.clone()), Learned::Full);
+        assert_eq!(entries.learn(&path("/1"), names.clone()), Learned::Known);
+        assert!(entries.get(&path("/3")).is_none());
+        entries.remove(&path("/2"));
+        assert_eq!(entries.learn(&path("/3"), names), Learned::New);
     }
 
     #[test]

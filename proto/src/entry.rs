@@ -6,11 +6,13 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headwater_abi::listing::Name;
-use headwater_abi::wire::{Aspect, Fact, FileHead, TransferId, block_count};
+use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, TransferId, block_count};
 use headwater_abi::{Attr, Kind, Path};
 
+use crate::Rank;
 use crate::ahead::{Files, Sequence};
 use crate::held::Held;
+use crate::node::Gathering;
 use crate::policy::Audience;
 use crate::traversal::Streak;
 
@@ -38,6 +40,8 @@ pub(crate) struct Entry {
     pub(crate) fact_at: Audience,
     /// Children that have the content.
     pub(crate) content_at: Audience,
+    /// Children that had it when it was evicted here.
+    pub(crate) lent: Vec<Rank>,
 }
 
 /// Content of which the bytes before `position` are in the store.
@@ -49,10 +53,20 @@ pub(crate) struct Arriving {
     pub(crate) position: u64,
     /// Bytes of the store that are kept free for it.
     pub(crate) reserved: u64,
-    /// The parent's number for it; `None` if this node reads it.
-    pub(crate) transfer: Option<TransferId>,
+    pub(crate) source: Source,
     /// Content whose eviction for its sake was refused.
     pub(crate) unevictable: Vec<Path>,
+}
+
+/// Where content comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// This node reads it.
+    Reader,
+    /// A parent sends it, under this number.
+    Parent(Rank, TransferId),
+    /// Who sent it is lost; it will be asked for from where it stands.
+    Nobody,
 }
 
 /// The blocks of a file that are not in the store yet.
@@ -63,6 +77,10 @@ pub(crate) struct Blocks {
     pub(crate) at: BTreeMap<u32, Audience>,
     /// What processes read in order.
     pub(crate) sequence: Sequence,
+    /// Content that consists of them, while it is being fetched.
+    pub(crate) gathering: Option<Gathering>,
+    /// What content looks like that is to be asked for block by block, as the reader has said.
+    pub(crate) large: Option<(Aspect, Arc<FileHead>)>,
 }
 
 /// What was asked about a directory's names.
@@ -113,6 +131,7 @@ impl Entry {
             directory: None,
             fact_at: Audience::default(),
             content_at: Audience::default(),
+            lent: Vec::new(),
         }
     }
 
@@ -202,7 +221,23 @@ impl Entry {
 
     /// Whether anything of the file is on its way.
     pub(crate) fn is_arriving(&self) -> bool {
-        self.arriving.is_some() || self.blocks.as_ref().is_some_and(|blocks| !blocks.arriving.is_empty())
+        let is_coming = |blocks: &Blocks| !blocks.arriving.is_empty() || blocks.gathering.is_some();
+        self.arriving.is_some() || self.blocks.as_deref().is_some_and(is_coming)
+    }
+
+    /// Content that is being fetched block by block.
+    pub(crate) fn gathering(&self) -> Option<&Gathering> {
+        self.blocks.as_ref()?.gathering.as_ref()
+    }
+
+    /// What content looks like that is enough for `aspect` and is to be asked for block by block.
+    pub(crate) fn large_for(&self, aspect: Aspect) -> Option<(Aspect, Arc<FileHead>)> {
+        self.blocks.as_ref()?.large.clone().filter(|(large, _)| covers(*large, aspect))
+    }
+
+    /// The digest of content in the store, if it has been told or computed.
+    pub(crate) fn digest(&self, aspect: Aspect) -> Option<Digest> {
+        self.held.as_ref()?.digest(aspect)
     }
 
     /// The pieces that are on their way.

@@ -3,7 +3,7 @@
 //! visit, and evicts the first that was not.
 //!
 //! A node sees only those uses that reach it: children's requests, and that a process has the file
-//! open or mapped when it is to be evicted.
+//! open or mapped when it is to be evicted; it then stays at its place, as if a mark had been cleared.
 
 use alloc::collections::BTreeMap;
 
@@ -15,6 +15,7 @@ pub(crate) struct Sieve {
     /// Complete content, the oldest first, and whether it was used.
     order: BTreeMap<u64, (Path, bool)>,
     next_order: u64,
+    /// Where the next visit begins: at the first content that stands here or behind.
     hand: u64,
     bytes: u64,
 }
@@ -22,6 +23,10 @@ pub(crate) struct Sieve {
 impl Sieve {
     /// Adds content; its place in the order.
     pub(crate) fn insert(&mut self, path: Path) -> u64 {
+        if self.order.range(self.hand..).next().is_none() {
+            // It has come to the newest, and begins again at the oldest; not at what comes now.
+            self.hand = 0;
+        }
         let order = self.next_order;
         self.next_order += 1;
         self.order.insert(order, (path, false));
@@ -30,6 +35,11 @@ impl Sieve {
 
     pub(crate) fn remove(&mut self, order: u64) {
         self.order.remove(&order);
+    }
+
+    /// A victim stays after all, where it was, because it is in use: the hand has passed it.
+    pub(crate) fn put_back(&mut self, order: u64, path: Path) {
+        self.order.insert(order, (path, false));
     }
 
     /// The content at this place was used.
@@ -76,12 +86,17 @@ impl Sieve {
 mod tests {
     use super::*;
     use alloc::format;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    fn path(n: u64) -> Path {
+        Path::new(format!("/{n}").as_bytes()).unwrap()
+    }
 
     #[test]
     fn used_content_is_passed_once() {
-        let path = |n: u64| Path::new(format!("/{n}").as_bytes()).unwrap();
         let mut sieve = Sieve::default();
-        let orders: alloc::vec::Vec<u64> = (0..4).map(|n| sieve.insert(path(n))).collect();
+        let orders: Vec<u64> = (0..4).map(|n| sieve.insert(path(n))).collect();
         sieve.touch(orders[0]);
         assert_eq!(sieve.victim(|_| true), Some(path(1)));
         sieve.remove(orders[1]);
@@ -89,5 +104,102 @@ mod tests {
         assert_eq!(sieve.victim(|p| *p != path(3)), Some(path(0)), "its mark was cleared on the first visit");
         assert_eq!(sieve.victim(|_| false), None);
         assert_eq!(Sieve::default().victim(|_| true), None);
+    }
+
+    #[test]
+    fn the_newest_is_not_the_next_after_a_round() {
+        let mut sieve = Sieve::default();
+        let orders: Vec<u64> = (0..3).map(|n| sieve.insert(path(n))).collect();
+        sieve.touch(orders[0]);
+        sieve.touch(orders[1]);
+        assert_eq!(sieve.victim(|_| true), Some(path(2)));
+        sieve.remove(orders[2]);
+        sieve.insert(path(3));
+        assert_eq!(sieve.victim(|_| true), Some(path(0)));
+    }
+
+    /// The paper's algorithm 1, over its linked list; here the oldest stands first.
+    #[derive(Clone, Default)]
+    struct Algorithm1 {
+        queue: Vec<(u64, bool)>,
+        hand: Option<u64>,
+    }
+
+    impl Algorithm1 {
+        fn at(&self, object: u64) -> usize {
+            self.queue.iter().position(|(o, _)| *o == object).unwrap()
+        }
+
+        /// The object one nearer to the head, where new ones come.
+        fn before(&self, object: u64) -> Option<u64> {
+            self.queue.get(self.at(object) + 1).map(|(o, _)| *o)
+        }
+
+        fn remove(&mut self, object: u64) {
+            if self.hand == Some(object) {
+                self.hand = self.before(object);
+            }
+            self.queue.remove(self.at(object));
+        }
+
+        fn evict(&mut self) -> Option<u64> {
+            let tail = self.queue.first()?.0;
+            let mut object = self.hand.unwrap_or(tail);
+            let mut at = self.at(object);
+            while core::mem::take(&mut self.queue[at].1) {
+                object = self.before(object).unwrap_or(tail);
+                at = self.at(object);
+            }
+            self.hand = self.before(object);
+            self.queue.remove(at);
+            Some(object)
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_evicts_as_the_papers_algorithm(
+            steps in prop::collection::vec((0..6u8, any::<prop::sample::Index>()), 0..200),
+        ) {
+            let (mut sieve, mut paper) = (Sieve::default(), Algorithm1::default());
+            for (step, which) in steps {
+                let some = (!paper.queue.is_empty()).then(|| paper.queue[which.index(paper.queue.len())].0);
+                match (step, some) {
+                    (0 | 1, _) => {
+                        let order = sieve.insert(path(sieve.next_order));
+                        paper.queue.push((order, false));
+                    }
+                    (2, Some(object)) => {
+                        sieve.touch(object);
+                        let at = paper.at(object);
+                        paper.queue[at].1 = true;
+                    }
+                    (3, Some(object)) => {
+                        sieve.remove(object);
+                        paper.remove(object);
+                    }
+                    // That the next one is in use is seen when it would go: so it has been used.
+                    (4, Some(_)) => {
+                        let object = paper.clone().evict().expect("there is content");
+                        let at = paper.at(object);
+                        if core::mem::replace(&mut paper.queue[at].1, true) {
+                            continue;
+                        }
+                        prop_assert_eq!(sieve.victim(|_| true), Some(path(object)));
+                        sieve.remove(object);
+                        sieve.put_back(object, path(object));
+                        let (victim, evicted) = (sieve.victim(|_| true), paper.evict());
+                        prop_assert_eq!(&victim, &evicted.map(path));
+                        evicted.into_iter().for_each(|object| sieve.remove(object));
+                    }
+                    _ => {
+                        let (victim, evicted) = (sieve.victim(|_| true), paper.evict());
+                        prop_assert_eq!(&victim, &evicted.map(path));
+                        evicted.into_iter().for_each(|object| sieve.remove(object));
+                    }
+                }
+                prop_assert_eq!(sieve.files(), paper.queue.len());
+            }
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! Content of one file in the store: what a loader maps, blocks, or all of it.
 
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headwater_abi::Attr;
-use headwater_abi::wire::{Aspect, FileHead, block_count, block_range};
+use headwater_abi::wire::{Aspect, Digest, FileHead, block_count, block_range};
 
 /// Bytes of a file: (offset, length).
 type Range = (u64, u64);
@@ -19,6 +20,11 @@ pub(crate) struct Held {
     loadable: Option<Arc<[Range]>>,
     /// One bit for each block that is there.
     blocks: Vec<u64>,
+    /// Of all of it.
+    digest: Option<Digest>,
+    /// Of what a loader maps: children that are sent that need it even when all of it is there.
+    loadable_digest: Option<Digest>,
+    block_digests: BTreeMap<u32, Digest>,
     /// Bytes of the store that it accounts for; another name of the same inode may account for them.
     pub(crate) bytes: u64,
     /// Its place in the eviction order.
@@ -28,7 +34,17 @@ pub(crate) struct Held {
 impl Held {
     /// Nothing yet, at this place in the eviction order.
     pub(crate) fn new(order: u64) -> Held {
-        Held { format: 0, is_whole: false, loadable: None, blocks: Vec::new(), bytes: 0, order }
+        Held {
+            format: 0,
+            is_whole: false,
+            loadable: None,
+            blocks: Vec::new(),
+            digest: None,
+            loadable_digest: None,
+            block_digests: BTreeMap::new(),
+            bytes: 0,
+            order,
+        }
     }
 
     /// All bytes that `head` describes are there now.
@@ -45,15 +61,34 @@ impl Held {
                 }
             }
             _ if head.whole => {
-                (self.is_whole, self.format) = (true, head.format);
+                (self.is_whole, self.format, self.digest) = (true, head.format, None);
                 (self.loadable, self.blocks) = (None, Vec::new());
             }
             _ => (self.loadable, self.format) = (Some(head.ranges.clone()), head.format),
         }
     }
 
+    /// Remembers the digest of content that is there.
+    pub(crate) fn set_digest(&mut self, aspect: Aspect, digest: Digest) {
+        match aspect {
+            Aspect::Block(number) => drop(self.block_digests.insert(number, digest)),
+            Aspect::Loadable => self.loadable_digest = Some(digest),
+            _ => self.digest = Some(digest),
+        }
+    }
+
+    /// The digest of content that is there, if it is known.
+    pub(crate) fn digest(&self, aspect: Aspect) -> Option<Digest> {
+        match aspect {
+            Aspect::Block(number) => self.block_digests.get(&number).copied(),
+            Aspect::Loadable => self.loadable_digest,
+            _ => self.digest,
+        }
+    }
+
     /// A block turned out not to be there.
     pub(crate) fn remove_block(&mut self, number: u32) {
+        self.block_digests.remove(&number);
         if let Some(word) = self.blocks.get_mut(number as usize / 64) {
             *word &= !(1 << (number % 64));
         }
@@ -152,7 +187,7 @@ mod tests {
     use super::*;
     use headwater_abi::wire::BLOCK_BYTES;
 
-    const MIB: u64 = 1 << 20;
+    const MIB: u64 = BLOCK_BYTES / 4;
 
     #[test]
     fn what_is_there_is_counted_once() {

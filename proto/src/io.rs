@@ -3,17 +3,36 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use headwater_abi::wire::{Aspect, Change, Detail, Fact, FileHead, Message, TransferId};
+use headwater_abi::wire::{Aspect, Change, Detail, Digest, Fact, FileHead, Message, TransferId};
 use headwater_abi::{Path, Want};
 
 use crate::topology::Rank;
 
-/// Milliseconds since any fixed moment; only differences matter, and it never goes back.
+/// Milliseconds since the node was made; it never goes back.
 pub type Time = u64;
 
 /// The driver's number for a request of a process; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
+
+/// The other end of a link, by what it is to this node. Two ranks may have a link of either kind between
+/// them, one in some trees and one in others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Peer {
+    /// A rank that this node asks; this node has dialled it.
+    Parent(Rank),
+    /// A rank that asks this node.
+    Child(Rank),
+}
+
+impl Peer {
+    /// The rank at the other end.
+    pub fn rank(self) -> Rank {
+        match self {
+            Peer::Parent(rank) | Peer::Child(rank) => rank,
+        }
+    }
+}
 
 /// The final answer to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,23 +79,40 @@ pub enum Input {
     /// A link to this peer stands, and its `Hello` has been checked.
     PeerUp {
         /// The peer.
-        rank: Rank,
+        peer: Peer,
     },
     /// The link is gone; nothing more comes from it, and what was sent may be lost.
     PeerDown {
         /// The peer.
-        rank: Rank,
+        peer: Peer,
     },
-    /// A message from a peer; a chunk's bytes are already in the store.
+    /// A message from a peer; a chunk's bytes are already in the store, and before
+    /// [`Message::End`] they have been checked against its digest.
     Message {
         /// The peer.
-        from: Rank,
+        from: Peer,
         /// The message.
         message: Message,
     },
+    /// Content that has arrived is not what [`Message::End`] says.
+    Corrupt {
+        /// The parent that sent it.
+        from: Rank,
+        /// Its number for the transfer.
+        transfer: TransferId,
+    },
+    /// Answer to [`Output::Digest`].
+    Digested {
+        /// The path.
+        path: Path,
+        /// What was asked about.
+        aspect: Aspect,
+        /// The digest; `None` if the content can't be read.
+        digest: Option<Digest>,
+    },
     /// One [`Output::SendChunk`] has been handed to the network.
     ChunkSent {
-        /// The peer it went to.
+        /// The child it went to.
         to: Rank,
     },
     /// Answer to [`Output::ReadEntry`] and [`Output::ReadListing`].
@@ -135,6 +171,12 @@ pub enum Input {
         /// The path.
         path: Path,
     },
+    /// From now on the store may hold so many bytes. Of what is more, some is given up at once; the same
+    /// input again goes on, as long as [`Stats::store_bytes`] is above it.
+    Room {
+        /// The new bound, in place of [`Limits::store_bytes_max`](crate::Limits::store_bytes_max).
+        store_bytes_max: u64,
+    },
     /// The user wants content to be given up. Answered by [`Output::Cleared`], behind the
     /// [`Output::Evict`]s that come of it.
     Clear {
@@ -170,6 +212,16 @@ pub enum Input {
 /// Something is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
+    /// Link to this rank, as its child; try until that succeeds or is no longer wanted.
+    Dial {
+        /// The rank.
+        rank: Rank,
+    },
+    /// The link to this rank is no longer wanted, nor to be tried.
+    HangUp {
+        /// The rank.
+        rank: Rank,
+    },
     /// Answer a process. Everything published before it in the stream of outputs is visible to it.
     Reply {
         /// The process.
@@ -180,13 +232,13 @@ pub enum Output {
     /// Send a message.
     Send {
         /// The peer.
-        to: Rank,
+        to: Peer,
         /// The message; never a chunk.
         message: Message,
     },
     /// Send bytes of content from the store; answered by [`Input::ChunkSent`].
     SendChunk {
-        /// The peer.
+        /// The child.
         to: Rank,
         /// This node's number for the transfer.
         transfer: TransferId,
@@ -231,11 +283,17 @@ pub enum Output {
         /// True if the content is wanted for executing: the reader then also checks for file
         /// capabilities.
         execute: bool,
+        /// Bytes of the content that have arrived from elsewhere and stay as they are: reading goes on
+        /// behind them.
+        position: u64,
+        /// If the content has more bytes than this, it is opened and not read: nothing more comes behind
+        /// `FileOpened`, and the file stays open for its blocks.
+        content_bytes_max: u64,
     },
-    /// A peer will send this content: make room for it. Its chunks are to be written at
+    /// A parent will send this content: make room for it. Its chunks are to be written at
     /// `head.locate(position)` before they are given to the node.
     Receive {
-        /// The peer.
+        /// The parent.
         from: Rank,
         /// The peer's number for the transfer.
         transfer: TransferId,
@@ -245,6 +303,27 @@ pub enum Output {
         block: Option<u32>,
         /// What it looks like.
         head: FileHead,
+        /// Bytes of the content that have arrived from elsewhere and stay as they are.
+        position: u64,
+        /// What is published of a file that comes in one piece: of that no byte is written again, so that
+        /// nothing wrong ever stands there.
+        have: Option<FileHead>,
+    },
+    /// Compute the digest of content in the store; answered by [`Input::Digested`].
+    Digest {
+        /// The file.
+        path: Path,
+        /// [`Aspect::Loadable`], [`Aspect::Whole`] or [`Aspect::Block`].
+        aspect: Aspect,
+        /// What it looks like.
+        head: FileHead,
+    },
+    /// A parent has sent content that is not what it should be. It is fetched from elsewhere.
+    Mismatch {
+        /// The file.
+        path: Path,
+        /// The parent.
+        from: Rank,
     },
     /// Forget what has arrived of this content.
     Discard {
@@ -268,7 +347,7 @@ pub enum Output {
         path: Path,
     },
     /// The original has changed or vanished since it was published; it is live from now on. Said once,
-    /// by the node that reads the shared file system.
+    /// by the node that has noticed it.
     Changed {
         /// The path.
         path: Path,
@@ -316,7 +395,7 @@ pub enum Output {
     /// A peer broke the protocol: close the link.
     Disconnect {
         /// The peer.
-        rank: Rank,
+        peer: Peer,
         /// What it did, for the log.
         reason: &'static str,
     },

@@ -1,6 +1,5 @@
 //! One node's decisions.
 
-mod absence;
 mod ahead;
 mod ask;
 mod block;
@@ -8,18 +7,27 @@ mod clear;
 mod content;
 mod details;
 mod forget;
+mod large;
 mod learn;
+mod lent;
+mod parents;
 mod peers;
 mod refresh;
 mod restore;
+mod room;
+mod route;
 mod serve;
 mod store;
+mod substitute;
 
+pub(crate) use self::large::Gathering;
 use self::refresh::Refresh;
 pub use self::restore::Memory;
+pub(crate) use self::route::Joined;
+use self::substitute::Substitute;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -35,6 +43,7 @@ use crate::held::Held;
 use crate::live::Live;
 use crate::policy::{Spread, Thing};
 use crate::scope::Scope;
+use crate::topology::Up;
 use crate::transfer::Child;
 use crate::traversal::Traversal;
 use crate::versions::Versions;
@@ -70,7 +79,7 @@ const ROUNDS_MAX: u32 = 10_000;
 /// What the node promises:
 /// - Each request gets exactly one [`Output::Reply`], unless its client goes away first.
 /// - Nothing is published about a path that contradicts what was published before.
-/// - Only the root of the overlay puts out reads. It reads each directory once, opens each file once
+/// - Only the root of a path's tree puts out reads of it, or who succeeds a root that is lost. It reads each directory once, opens each file once
 ///   for each aspect, and does not ask for names that a known listing lacks, as long as nothing fails,
 ///   times out, is evicted or forgotten.
 /// - No input from a peer makes it panic; a breach of protocol puts out [`Output::Disconnect`].
@@ -84,8 +93,16 @@ pub struct Node {
     clients: BTreeMap<ClientId, Client>,
     /// What could lately not be had, and when that was. Content fails as a whole.
     failed: BTreeMap<Key, Time>,
-    parent: Option<Parent>,
+    /// The time of the input that is being handled.
+    now: Time,
+    /// Where this node turns in each tree; `None` in those that it is no member of.
+    ups: Vec<Option<Up>>,
+    parents: BTreeMap<Rank, Parent>,
     children: BTreeMap<Rank, Child>,
+    /// Files that are being gathered of which something has come.
+    gathered: VecDeque<Path>,
+    /// Content whose digest is being computed.
+    digesting: BTreeSet<Key>,
     next_transfer: u64,
     /// Files to read, and those being read.
     reads_waiting: VecDeque<Key>,
@@ -111,6 +128,7 @@ pub struct Node {
     learnt_before: u32,
     versions: Versions,
     refresh: Refresh,
+    substitute: Substitute,
     /// Those whose question was answered.
     woken: VecDeque<Waiter>,
     /// What was obtained and may have to be pushed.
@@ -119,25 +137,56 @@ pub struct Node {
     stats: Stats,
 }
 
-/// The node to ask, one hop nearer to the root.
+/// A rank to ask, nearer to a root.
 #[derive(Debug)]
 struct Parent {
-    rank: Rank,
     link: Link,
+    /// In which trees it knows to be this node's parent.
+    joined: Joined,
     /// What it is sending.
     incoming: BTreeMap<TransferId, Piece>,
     /// The last transfer that it began; its numbers ascend.
     newest: Option<TransferId>,
+    /// When it was last heard of.
+    heard: Time,
+    /// When it was probed since then.
+    probed: Option<Time>,
+    /// The generation of what it says.
+    generation: u64,
+    /// It stands below, and is asked only for what this node has evicted.
+    is_lender: bool,
+    /// It is to be asked in some tree. If not, its link ends once it owes nothing.
+    is_wanted: bool,
+}
+
+impl Parent {
+    fn starting(until: Time, joined: Joined) -> Parent {
+        let link = Link::Starting(until);
+        Parent {
+            link,
+            joined,
+            incoming: BTreeMap::new(),
+            newest: None,
+            heard: 0,
+            probed: None,
+            generation: 1,
+            is_lender: false,
+            is_wanted: false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
-    /// Not seen yet: questions wait for it.
-    Starting,
+    /// Not seen yet: until this time questions wait for it.
+    Starting(Time),
     Up,
     /// Gone; until this time its successor is waited for.
     Away(Time),
-    Down,
+    /// Not to be asked, until it comes up again.
+    Dead,
+    /// Not to be asked, nor linked to, until this time.
+    Banned(Time),
 }
 
 #[derive(Debug)]
@@ -153,21 +202,19 @@ struct Evicted {
 impl Node {
     /// A node that knows nothing. `seed` decides what is left to chance.
     pub fn new(config: Config, seed: u64) -> Node {
-        let parent = config.topology.parent(config.rank).map(|rank| Parent {
-            rank,
-            link: Link::Starting,
-            incoming: BTreeMap::new(),
-            newest: None,
-        });
-        Node {
+        let mut node = Node {
             scope: Scope::new(config.scope.clone()),
             entries: Entries::new(config.limits.entries_max),
             live: Live::default(),
             asks: Asks::default(),
             clients: BTreeMap::new(),
             failed: BTreeMap::new(),
-            parent,
+            now: 0,
+            ups: Vec::new(),
+            parents: BTreeMap::new(),
             children: BTreeMap::new(),
+            gathered: VecDeque::new(),
+            digesting: BTreeSet::new(),
             next_transfer: 1,
             reads_waiting: VecDeque::new(),
             reads: BTreeMap::new(),
@@ -186,23 +233,29 @@ impl Node {
             learnt_before: 0,
             versions: Versions::default(),
             refresh: Refresh::new(),
+            substitute: Substitute::default(),
             woken: VecDeque::new(),
             fresh: VecDeque::new(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
             config,
-        }
+        };
+        node.reroute(0);
+        node
     }
 
     /// Takes an input in.
     pub fn handle(&mut self, now: Time, input: Input) {
+        self.now = now;
         match input {
             Input::Request { client, path, want } => self.request(client, path, want),
             Input::RequestBlock { client, path, block } => self.request_block(client, path, block),
             Input::Used { path, block } => self.used(now, &path, block),
             Input::ClientGone { client } => self.client_gone(client),
-            Input::PeerUp { rank } => self.peer_up(now, rank),
-            Input::PeerDown { rank } => self.peer_down(now, rank),
+            Input::PeerUp { peer } => self.peer_up(now, peer),
+            Input::PeerDown { peer } => self.peer_down(now, peer),
+            Input::Corrupt { from, transfer } => self.corrupt(now, from, transfer),
+            Input::Digested { path, aspect, digest } => self.digested(&path, aspect, digest),
             Input::Message { from, message } => self.message(now, from, message),
             Input::ChunkSent { to } => self.chunk_sent(to),
             Input::FactRead { path, aspect, fact } => self.fact_read(now, path, aspect, fact),
@@ -212,6 +265,7 @@ impl Node {
             Input::FileFailed { path, aspect, errno } => self.file_failed(now, &path, aspect, errno),
             Input::StoreFailed { path, block } => self.store_failed(now, &path, block),
             Input::EvictRefused { path } => self.evict_refused(now, &path),
+            Input::Room { store_bytes_max } => self.set_room(store_bytes_max),
             Input::Clear { path, subtree, after } => self.clear(&path, subtree, after.as_ref()),
             Input::Refresh { request, paths } => self.refresh_requested(request, paths),
             Input::GenerationFailed { changes } => self.generation_failed(changes),
@@ -227,15 +281,16 @@ impl Node {
 
     /// When [`Node::handle_timeout`] is due.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.asks.deadline().into_iter().chain(self.absence_ends()).min()
+        self.asks.deadline().into_iter().chain(self.parents_due()).min()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.now = now;
         for key in self.asks.overdue(now, self.config.limits.request_timeout_ms_max) {
             self.give_up(now, &key);
         }
-        self.end_absence(now);
+        self.watch_parents(now);
         self.settle(now);
     }
 
@@ -261,14 +316,18 @@ impl Node {
                 if !self.children.is_empty() && self.spread.pushes_new(now) {
                     self.give_to_all(&thing);
                 }
+            } else if let Some(path) = self.gathered.pop_front() {
+                self.gather(now, &path);
             } else if !self.start_read() && !self.start_batch(now) && !self.go_on_checking() {
                 break;
             }
         }
         self.forget_some();
+        self.hang_up_idle();
         for (&rank, child) in &mut self.children {
             child.pump(rank, &self.entries, self.config.limits.chunks_in_flight_max, &mut self.outputs);
         }
+        self.ask_digests();
     }
 
     fn request(&mut self, client: ClientId, path: Path, want: Want) {
@@ -358,9 +417,5 @@ impl Node {
             live: &self.live,
             links_followed_max: self.config.limits.links_followed_max,
         }
-    }
-
-    fn is_root(&self) -> bool {
-        self.parent.is_none()
     }
 }

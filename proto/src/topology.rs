@@ -1,3 +1,3 @@
-//! The overlay's shape. It is a crate of its own, because more than the node asks for it.
+//! The overlay's shapes, see [`headwater_topology`].
 
-pub use headwater_topology::{Rank, Topology};
+pub use headwater_topology::{Branching, Forest, Rank, Shape, TreeId, Up};

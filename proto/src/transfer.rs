@@ -10,7 +10,8 @@ use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, FileHead, Message, TransferId
 
 use crate::entries::Entries;
 use crate::entry::{Piece, block_of, covers};
-use crate::{Output, Rank};
+use crate::node::Joined;
+use crate::{Output, Peer, Rank};
 
 /// One piece on its way.
 #[derive(Debug)]
@@ -27,14 +28,22 @@ struct Cursor {
 /// A child and what flows to it.
 #[derive(Debug, Default)]
 pub(crate) struct Child {
+    /// In which trees it has this node for its parent.
+    pub(crate) joined: Joined,
     cursors: BTreeMap<TransferId, Cursor>,
     by_piece: BTreeMap<Piece, TransferId>,
     ready: VecDeque<TransferId>,
+    /// What has been sent to its end, and has no digest yet.
+    undigested: Vec<(Path, Aspect, Arc<FileHead>)>,
     /// The files of the chunks that the network has not taken yet.
     in_flight: VecDeque<Path>,
 }
 
 impl Child {
+    pub(crate) fn new(joined: Joined) -> Child {
+        Child { joined, ..Child::default() }
+    }
+
     /// Whether content that is enough for `aspect` is on its way.
     pub(crate) fn receives(&self, path: &Path, aspect: Aspect) -> bool {
         self.cursor(path, block_of(aspect)).is_some_and(|c| covers(c.aspect, aspect))
@@ -93,28 +102,46 @@ impl Child {
         }
     }
 
+    /// Content whose digest is to be computed.
+    pub(crate) fn take_undigested(&mut self) -> Vec<(Path, Aspect, Arc<FileHead>)> {
+        core::mem::take(&mut self.undigested)
+    }
+
     pub(crate) fn chunk_sent(&mut self) {
         self.in_flight.pop_front();
     }
 
-    /// Puts out as many chunks as the bound allows.
+    /// Puts out as many chunks as the bound allows. What has been sent to its end waits for its digest.
     pub(crate) fn pump(&mut self, to: Rank, entries: &Entries, in_flight_max: usize, out: &mut VecDeque<Output>) {
         while self.in_flight.len() < in_flight_max {
             let Some(id) = self.ready.pop_front() else { return };
             let Some(cursor) = self.cursors.get_mut(&id) else { continue };
-            let available = entries.get(&cursor.path).and_then(|e| e.available(cursor.aspect, &cursor.head));
+            let entry = entries.get(&cursor.path);
+            let available = entry.and_then(|e| e.available(cursor.aspect, &cursor.head));
             let available = available.expect("content that is being sent is kept");
             if !cursor.is_announced {
                 cursor.is_announced = true;
-                out.push_back(Output::Send { to, message: cursor.announcement(id) });
+                out.push_back(Output::Send { to: Peer::Child(to), message: cursor.announcement(id) });
             }
             if let Some(chunk) = cursor.next_chunk(to, id, available) {
                 out.push_back(chunk);
                 self.in_flight.push_back(cursor.path.clone());
             }
             if cursor.position == cursor.head.content_bytes() {
-                self.by_piece.remove(&cursor.piece());
-                self.cursors.remove(&id);
+                cursor.is_ready = false;
+                let is_here = entry.is_some_and(|e| e.has_content(cursor.aspect));
+                match entry.and_then(|e| e.digest(cursor.aspect)).filter(|_| is_here) {
+                    Some(digest) => {
+                        out.push_back(Output::Send {
+                            to: Peer::Child(to),
+                            message: Message::End { transfer: id, digest },
+                        });
+                        self.by_piece.remove(&cursor.piece());
+                        self.cursors.remove(&id);
+                    }
+                    None if is_here => self.undigested.push((cursor.path.clone(), cursor.aspect, cursor.head.clone())),
+                    None => {}
+                }
             } else if cursor.position < available {
                 self.ready.push_back(id);
             } else {

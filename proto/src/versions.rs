@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use headwater_abi::wire::Fact;
+use headwater_abi::wire::{Fact, Version};
 use headwater_abi::{Attr, Kind, Path, hash};
 
 use crate::entry::inode_of;
@@ -38,6 +38,13 @@ impl Versions {
                 return;
             }
             self.insert(word(key, version));
+        }
+    }
+
+    /// This was read of a path, by another rank. Its names are not remembered.
+    pub(crate) fn remember_fact(&mut self, path: &Path, version: u64) {
+        if self.used * 4 < self.slots.len() * 3 || self.grow() {
+            self.insert(word(hash::bytes(path.as_bytes()), version));
         }
     }
 
@@ -76,6 +83,13 @@ impl Versions {
         before.into_iter().filter(|&word| word != 0).for_each(|word| self.insert(word));
         true
     }
+}
+
+/// What a fact says, for comparing it with what another rank has read.
+pub(crate) fn version_of(path: &Path, fact: &Fact) -> Version {
+    let mut hashes = versions(path, fact).map(|(_, version)| version);
+    let fact = hashes.next().unwrap_or_default();
+    Version { path: path.clone(), fact, names: hashes.next() }
 }
 
 fn word(key: u64, version: u64) -> u64 {

@@ -4,9 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use headwater_abi::attr::mode;
-use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, Change, Detail, Fact, FileHead, Message, TransferId, block_count};
+use headwater_abi::wire::{
+    Aspect, CHUNK_BYTES_MAX, Change, Detail, Digest, Fact, FileHead, Message, TransferId, Version, block_count,
+};
 use headwater_abi::{Attr, Listing, Name, Path, Want};
-use headwater_proto::{ClientId, Config, Input, Limits, Node, Output, Policy, Publication, Rank, Topology};
+use headwater_proto::topology::Branching;
+use headwater_proto::{ClientId, Config, Forest, Input, Limits, Node, Output, Peer, Policy, Publication, Rank, Shape};
 use proptest::prelude::*;
 
 const PATHS: [&str; 12] = [
@@ -104,6 +107,10 @@ fn bytes() -> impl Strategy<Value = u32> {
     prop::sample::select(&[0, 40, 100, 131_072, 300_000, u32::MAX][..])
 }
 
+fn peer() -> impl Strategy<Value = Peer> {
+    (rank(), any::<bool>()).prop_map(|(rank, is_parent)| if is_parent { Peer::Parent(rank) } else { Peer::Child(rank) })
+}
+
 fn rank() -> impl Strategy<Value = Rank> {
     (0..8u32).prop_map(Rank)
 }
@@ -111,7 +118,20 @@ fn rank() -> impl Strategy<Value = Rank> {
 fn message() -> impl Strategy<Value = Message> {
     let transfer = || (0..6u64).prop_map(TransferId);
     prop_oneof![
-        4 => (path(), aspect(), position()).prop_map(|(path, aspect, position)| Message::Want { path, aspect, position }),
+        4 => (0..4u32, path(), aspect(), position(), prop::bool::weighted(0.2)).prop_map(
+            |(tree, path, aspect, position, only_held)| Message::Want { tree, path, aspect, position, only_held }
+        ),
+        1 => (prop::collection::vec(0..5u32, 0..4), any::<bool>(), any::<bool>())
+            .prop_map(|(trees, is_control, is_reader)| Message::Join { trees, is_control, is_reader }),
+        1 => (0..4u32, path(), 0..3u64, prop::option::of(0..3u64)).prop_map(|(tree, path, fact, names)| {
+            Message::Read { tree, versions: vec![Version { path, fact, names }] }
+        }),
+        1 => (0..4u64, paths()).prop_map(|(number, paths)| Message::Look { number, paths }),
+        1 => (0..4u64, prop::option::of(changes()), any::<bool>())
+            .prop_map(|(number, changes, is_last)| Message::Looked { number, changes, is_last }),
+        1 => transfer().prop_map(|transfer| Message::Again { transfer }),
+        2 => (transfer(), any::<u8>()).prop_map(|(transfer, byte)| Message::End { transfer, digest: Digest([byte; 32]) }),
+        2 => (path(), aspect(), head()).prop_map(|(path, aspect, head)| Message::Large { path, aspect, head }),
         1 => transfer().prop_map(|transfer| Message::Cancel { transfer }),
         6 => (path(), fact()).prop_map(|(path, fact)| Message::Known { path, fact }),
         6 => (transfer(), path(), aspect(), head(), position(), any::<bool>()).prop_map(
@@ -132,7 +152,9 @@ fn message() -> impl Strategy<Value = Message> {
         1 => (0..9u64, prop::option::of(changes()), any::<bool>(), 0..8u32).prop_map(
             |(generation, changes, is_last, rank)| Message::Refresh { generation, changes, is_last, askers: vec![(rank, 1)] }
         ),
+        1 => (0..9u64).prop_map(|generation| Message::Newer { generation }),
         1 => Just(Message::Alive),
+        1 => Just(Message::Probe),
     ]
 }
 
@@ -155,10 +177,14 @@ fn input() -> impl Strategy<Value = Input> {
             Input::Request { client: ClientId(0), path, want }
         }),
         1 => (0..30u64).prop_map(|client| Input::ClientGone { client: ClientId(client) }),
-        1 => rank().prop_map(|rank| Input::PeerUp { rank }),
-        1 => rank().prop_map(|rank| Input::PeerDown { rank }),
-        10 => (prop::sample::select(&[0, 0, 3, 4, 1, 2, 5][..]), message())
-            .prop_map(|(from, message)| Input::Message { from: Rank(from), message }),
+        2 => peer().prop_map(|peer| Input::PeerUp { peer }),
+        1 => peer().prop_map(|peer| Input::PeerDown { peer }),
+        10 => (peer(), message()).prop_map(|(from, message)| Input::Message { from, message }),
+        1 => (rank(), 0..6u64)
+            .prop_map(|(from, transfer)| Input::Corrupt { from, transfer: TransferId(transfer) }),
+        1 => (path(), aspect(), prop::option::of(any::<u8>())).prop_map(|(path, aspect, byte)| {
+            Input::Digested { path, aspect, digest: byte.map(|byte| Digest([byte; 32])) }
+        }),
         2 => rank().prop_map(|to| Input::ChunkSent { to }),
         4 => (path(), aspect(), fact()).prop_map(|(path, aspect, fact)| Input::FactRead { path, aspect, fact }),
         4 => (path(), aspect(), head()).prop_map(|(path, aspect, head)| Input::FileOpened { path, aspect, head }),
@@ -172,6 +198,7 @@ fn input() -> impl Strategy<Value = Input> {
         1 => path().prop_map(|path| Input::EvictRefused { path }),
         1 => (path(), any::<bool>(), prop::option::of(path()))
             .prop_map(|(path, subtree, after)| Input::Clear { path, subtree, after }),
+        1 => (0..400_000u64).prop_map(|store_bytes_max| Input::Room { store_bytes_max }),
         2 => (0..9u64, paths()).prop_map(|(request, paths)| Input::Refresh { request, paths }),
         1 => (0..9u64).prop_map(|generation| Input::GenerationGone { generation }),
         1 => prop::option::of(changes()).prop_map(|changes| Input::GenerationFailed { changes }),
@@ -206,7 +233,9 @@ enum Due {
     Details(Path, Vec<Box<[u8]>>),
     Open(Path, Aspect),
     Read(Path, Aspect, FileHead, u64),
-    Want(Rank, Path, Aspect),
+    Want(Peer, Path, Aspect),
+    Up(Rank),
+    Digest(Path, Aspect),
     Chunk(Rank, TransferId, FileHead, u64),
     Sent(Rank),
     Refuse(Path),
@@ -228,9 +257,13 @@ impl Neighbours {
             Output::Send { to, message: Message::Want { path, aspect, .. } } => {
                 Some(Due::Want(*to, path.clone(), *aspect))
             }
-            Output::Receive { from, transfer, head, .. } => Some(Due::Chunk(*from, *transfer, head.clone(), 0)),
+            Output::Receive { from, transfer, head, position, .. } => {
+                Some(Due::Chunk(*from, *transfer, head.clone(), *position))
+            }
             Output::SendChunk { to, .. } => Some(Due::Sent(*to)),
             Output::Evict { path } => Some(Due::Refuse(path.clone())),
+            Output::Dial { rank } => Some(Due::Up(*rank)),
+            Output::Digest { path, aspect, .. } => Some(Due::Digest(path.clone(), *aspect)),
             _ => None,
         });
     }
@@ -276,12 +309,18 @@ impl Neighbours {
             Due::Want(from, path, _) => Input::Message { from, message: Message::Known { path, fact } },
             Due::Chunk(from, transfer, head, position) => {
                 let bytes = head.locate(position).map_or(0, |(_, in_range)| in_range.min(CHUNK_BYTES_MAX as u64));
-                if bytes > 0 {
-                    self.due.push(Due::Chunk(from, transfer, head, position + bytes));
+                let from_parent = Peer::Parent(from);
+                if bytes == 0 {
+                    let message = Message::End { transfer, digest: Digest([7; 32]) };
+                    return Some(Input::Message { from: from_parent, message });
                 }
-                Input::Message { from, message: Message::Chunk { transfer, position, bytes: bytes as u32 } }
+                self.due.push(Due::Chunk(from, transfer, head, position + bytes));
+                let message = Message::Chunk { transfer, position, bytes: bytes as u32 };
+                Input::Message { from: from_parent, message }
             }
             Due::Sent(to) => Input::ChunkSent { to },
+            Due::Up(rank) => Input::PeerUp { peer: Peer::Parent(rank) },
+            Due::Digest(path, aspect) => Input::Digested { path, aspect, digest: Some(Digest([7; 32])) },
             Due::Refuse(path) => Input::EvictRefused { path },
         })
     }
@@ -302,7 +341,8 @@ struct Watch {
     facts: BTreeMap<Path, Fact>,
     live: BTreeSet<Path>,
     chunks: BTreeMap<Rank, usize>,
-    up: BTreeSet<Rank>,
+    up: BTreeSet<Peer>,
+    dialled: BTreeSet<Rank>,
     generation: u64,
 }
 
@@ -312,12 +352,14 @@ impl Watch {
             Input::Request { client, .. } | Input::RequestBlock { client, .. } => {
                 self.clients.insert(*client);
             }
-            Input::PeerUp { rank } => {
-                self.chunks.remove(rank);
-                self.up.insert(*rank);
+            Input::PeerUp { peer } => {
+                if let Peer::Child(rank) = peer {
+                    self.chunks.remove(rank);
+                }
+                self.up.insert(*peer);
             }
-            Input::PeerDown { rank } => {
-                self.up.remove(rank);
+            Input::PeerDown { peer } => {
+                self.up.remove(peer);
             }
             Input::ChunkSent { to } => {
                 let chunks = self.chunks.entry(*to).or_default();
@@ -332,18 +374,22 @@ impl Watch {
             Output::Reply { client, .. } => {
                 assert!(self.clients.remove(&client), "client {} is answered twice", client.0)
             }
-            Output::Send { to, .. } => assert!(self.up.contains(&to), "a message to rank {}, which is down", to.0),
+            Output::Send { to, .. } => assert!(self.up.contains(&to), "a message to {to:?}, which is down"),
+            Output::Dial { rank } => assert!(self.dialled.insert(rank), "rank {} is dialled twice", rank.0),
+            Output::HangUp { rank } => {
+                self.up.remove(&Peer::Parent(rank));
+                assert!(self.dialled.remove(&rank), "rank {} was not dialled", rank.0);
+            }
             Output::SendChunk { to, bytes, .. } => {
                 let chunks = self.chunks.entry(to).or_default();
                 *chunks += 1;
-                assert!(self.up.contains(&to) && bytes > 0 && bytes as usize <= CHUNK_BYTES_MAX);
+                assert!(self.up.contains(&Peer::Child(to)) && bytes > 0 && bytes as usize <= CHUNK_BYTES_MAX);
                 assert!(*chunks <= config.limits.chunks_in_flight_max, "{chunks} chunks to rank {}", to.0);
             }
             Output::ReadEntry { path }
             | Output::ReadListing { path }
             | Output::ReadDetails { path, .. }
             | Output::ReadFile { path, .. } => {
-                assert_eq!(config.rank, Rank::ROOT);
                 assert!(path.as_bytes().starts_with(b"/sw"));
             }
             Output::Publish(Publication::Fact { path, fact }) => {
@@ -366,12 +412,12 @@ impl Watch {
                 assert!(attr && block < block_count(head.attr.size));
             }
             Output::Forget { path } => assert!(self.facts.remove(&path).is_some(), "{path} was not known"),
-            Output::Changed { path } => assert!(config.rank == Rank::ROOT && path.as_bytes().starts_with(b"/sw")),
+            Output::Changed { path } => assert!(path.as_bytes().starts_with(b"/sw")),
             Output::Publish(Publication::Live { path, .. }) => {
                 self.live.insert(path);
             }
-            Output::Disconnect { rank, .. } => {
-                self.up.remove(&rank);
+            Output::Disconnect { peer, .. } => {
+                self.up.remove(&peer);
             }
             Output::Receive { head, .. } => assert!(head.is_valid()),
             Output::Generation { generation, changes, live } => {
@@ -384,14 +430,18 @@ impl Watch {
                 }
             }
             Output::Refreshed { generation, .. } => assert_eq!(generation, self.generation.max(1)),
-            Output::RefreshFailed { .. } => assert!(config.rank != Rank::ROOT),
-            Output::LookAnew => assert_eq!(config.rank, Rank::ROOT),
-            Output::Discard { .. } | Output::Evict { .. } | Output::Cleared { .. } => {}
+            Output::RefreshFailed { .. }
+            | Output::LookAnew
+            | Output::Digest { .. }
+            | Output::Mismatch { .. }
+            | Output::Discard { .. }
+            | Output::Evict { .. }
+            | Output::Cleared { .. } => {}
         }
     }
 }
 
-fn play(rank: u32, policy: Policy, is_small: bool, steps: Vec<(u16, Step)>) {
+fn play(rank: u32, shape: Shape, policy: Policy, is_small: bool, steps: Vec<(u16, Step)>) {
     let store_bytes_max = if is_small { 300_120 } else { 10_000_000 };
     let limits = Limits {
         store_bytes_max,
@@ -407,14 +457,24 @@ fn play(rank: u32, policy: Policy, is_small: bool, steps: Vec<(u16, Step)>) {
         reads_in_flight_max: 2,
         links_followed_max: 5,
         request_timeout_ms_max: 300,
-        parent_absence_ms_max: 100,
+        parent_absence_ms_max: if is_small { 100 } else { 0 },
+        starting_ms_max: 100,
+        quiet_ms_max: 50,
+        probe_ms_max: 50,
+        ban_ms: 100,
+        piece_bytes_max: 200_000,
+        blocks_gathered_max: 2,
     };
     let scope = vec![(true, Path::new(b"/sw").unwrap()), (false, Path::new(b"/sw/d/e").unwrap())];
-    let config = Config { rank: Rank(rank), topology: Topology::new(7, 2), session: 1, policy, limits, scope };
+    let config = Config { rank: Rank(rank), forest: Forest::new(7, 0, shape), session: 1, policy, limits, scope };
     let (mut node, mut watch, mut now) = (Node::new(config.clone(), 1), Watch::default(), 0);
     let mut neighbours = Neighbours::default();
-    let up: Vec<Rank> = (0..7).map(Rank).filter(|peer| config.topology.parent(*peer) == Some(config.rank)).collect();
-    let start = up.into_iter().chain(config.topology.parent(config.rank)).map(|rank| Input::PeerUp { rank });
+    let trees = || config.forest.tree_ids().filter(|tree| config.forest.contains(*tree, config.rank));
+    let children: BTreeSet<Rank> = trees().flat_map(|tree| config.forest.children(tree, config.rank)).collect();
+    let parents: BTreeSet<Rank> = trees().filter_map(|tree| config.forest.parent(tree, config.rank)).collect();
+    let children = children.into_iter().map(Peer::Child);
+    let up: Vec<Peer> = children.chain(parents.into_iter().map(Peer::Parent)).collect();
+    let start = up.into_iter().map(|peer| Input::PeerUp { peer });
     let start = start.map(|input| (0, Step::Any(input)));
     for (number, (after, step)) in start.chain(steps).enumerate() {
         now += u64::from(after);
@@ -448,10 +508,15 @@ proptest! {
     #[test]
     fn any_inputs_are_survived(
         rank in prop::sample::select(&[0u32, 1, 1, 6][..]),
+        shape in prop::sample::select(&[
+            Shape::Single(Branching::KAry(2)),
+            Shape::Striped { trees: 3, readers: 2 },
+            Shape::Partitioned { groups: 2, branching: Branching::KAry(2) },
+        ][..]),
         policy in prop::sample::select(&[Policy::Push, Policy::Pull, Policy::Adaptive][..]),
         is_small in any::<bool>(),
         steps in prop::collection::vec((0..30u16, step()), 0..200),
     ) {
-        play(rank, policy, is_small, steps);
+        play(rank, shape, policy, is_small, steps);
     }
 }

@@ -21,7 +21,10 @@ struct Player {
 impl Player {
     fn play(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix("node ") {
-            self.node = Some(Node::new(notation::config(rest.split_whitespace()), 1));
+            let mut node = Node::new(notation::config(rest.split_whitespace()), 1);
+            // Its first parents are dialled; the transcript says who comes up.
+            while node.poll_output().is_some() {}
+            self.node = Some(node);
             return;
         }
         if let Some(rest) = line.strip_prefix("time ") {

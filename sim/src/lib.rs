@@ -1,5 +1,5 @@
 //! Simulated sessions: many [`Node`](headwater_proto::Node)s over a model of network, shared file
-//! system, stores, processes and faults. The whole run is drawn from one seed.
+//! system, stores, processes and faults. The whole run, the faults included, is drawn from one seed.
 //!
 //! [`run`] first checks safety while faults happen, then, once they have stopped, that everything comes
 //! to an end, and that what can be had is had.
@@ -8,51 +8,24 @@ mod check;
 mod options;
 mod random;
 mod reader;
+mod seeds;
 mod site;
 mod store;
+mod summary;
 mod tree;
 mod world;
 
 pub use options::Options;
+pub use seeds::{Until, run_seeds};
+pub use summary::Summary;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thiserror::Error;
 
-/// What happened in a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
-    /// Nodes of the session.
-    pub nodes: u32,
-    /// Requests of processes.
-    pub requests: u64,
-    /// Requests that were told to use the original.
-    pub fallbacks: u64,
-    /// Files opened on the shared file system.
-    pub files_opened: u64,
-    /// Directories read there.
-    pub directories_read: u64,
-    /// Entries looked up there.
-    pub entries_read: u64,
-    /// Messages delivered.
-    pub messages: u64,
-    /// Content evicted from stores.
-    pub evictions: u64,
-    /// Things given to children unasked.
-    pub pushes: u64,
-    /// Names published as further names of a file.
-    pub hard_links: u64,
-    /// Names examined for all of their directory.
-    pub details_read: u64,
-    /// Paths forgotten.
-    pub forgotten: u64,
-    /// Changes of originals that were noticed.
-    pub changed: u64,
-    /// Links lost, nodes killed, reads and stores failed.
-    pub faults: u64,
-}
-
 /// A property that did not hold.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("seed {seed}, at {at_ms} ms, rank {rank}: {what}")]
+#[error("seed {seed}, at {at_ms} ms, rank {rank}: {what}\nrepeat: cargo xtask sim --seed {seed}")]
 pub struct Violation {
     /// The seed that repeats it.
     pub seed: u64,
@@ -64,10 +37,15 @@ pub struct Violation {
     pub what: String,
 }
 
-/// Runs one session.
+/// Runs one session; with `trace`, each input and output is printed.
 ///
 /// # Errors
-/// The first property that does not hold.
-pub fn run(seed: u64, options: &Options) -> Result<Summary, Violation> {
-    world::World::new(seed, options).run()
+/// The first property that does not hold. A panic is one, too.
+pub fn run(seed: u64, trace: bool) -> Result<Summary, Violation> {
+    let result = catch_unwind(AssertUnwindSafe(|| world::World::new(seed, trace).run()));
+    result.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        let what = format!("a panic: {}", text.unwrap_or("without a text"));
+        Err(Violation { seed, at_ms: 0, rank: 0, what })
+    })
 }

@@ -23,6 +23,8 @@ pub(crate) struct Read {
     pub(crate) aspect: Aspect,
     pub(crate) head: Option<FileHead>,
     pub(crate) position: u64,
+    /// If the content has more bytes, it is only opened.
+    pub(crate) content_bytes_max: u64,
 }
 
 /// Reads under way, and what was read before.
@@ -31,13 +33,13 @@ pub(crate) struct Reads {
     pub(crate) files: BTreeMap<Piece, Read>,
     next: u64,
     /// How often each thing was read without a reason to read it again.
-    counts: BTreeMap<(Path, Aspect), u32>,
+    counts: BTreeMap<Path, BTreeMap<Aspect, u32>>,
 }
 
 impl Reads {
-    pub(crate) fn open(&mut self, path: &Path, aspect: Aspect) -> u64 {
+    pub(crate) fn open(&mut self, path: &Path, aspect: Aspect, position: u64, content_bytes_max: u64) -> u64 {
         self.next += 1;
-        let read = Read { number: self.next, aspect, head: None, position: 0 };
+        let read = Read { number: self.next, aspect, head: None, position, content_bytes_max };
         self.files.insert((path.clone(), block_of(aspect)), read);
         self.next
     }
@@ -49,13 +51,18 @@ impl Reads {
 
     /// Counts a read; how often it has happened.
     pub(crate) fn count(&mut self, path: &Path, aspect: Aspect) -> u32 {
-        let count = self.counts.entry((path.clone(), aspect)).or_default();
+        let count = self.counts.entry(path.clone()).or_default().entry(aspect).or_default();
         *count += 1;
         *count
     }
 
     /// There is a reason to read this again.
     pub(crate) fn excuse(&mut self, path: &Path) {
-        self.counts.retain(|(of, _), _| of != path);
+        self.counts.remove(path);
+    }
+
+    /// There is a reason to read everything again.
+    pub(crate) fn excuse_all(&mut self) {
+        self.counts.clear();
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use headwater_abi::wire::{Aspect, Fact, FileHead, TransferId};
 use headwater_abi::{Kind, Path, Want};
-use headwater_proto::{ClientId, Node, Rank};
+use headwater_proto::{ClientId, Memory, Node, Peer, Rank};
 
 use crate::reader::{Piece, Reads};
 use crate::store::Store;
@@ -18,17 +18,39 @@ pub(crate) struct Waiting {
     /// The block that it wants beyond that.
     pub(crate) block: Option<u32>,
     pub(crate) must_succeed: bool,
+    pub(crate) since: u64,
 }
 
 /// A link's end, while it is up.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Link {
+    /// Which of the connections between the two it is.
+    pub(crate) number: u64,
     /// What is being received: as the driver knows it.
     pub(crate) incoming: BTreeMap<TransferId, (Piece, FileHead)>,
     /// The files of chunks that were put out and not yet sent.
     pub(crate) chunks: VecDeque<Path>,
     /// Wants that were sent and nothing was heard of since.
-    pub(crate) wants: BTreeMap<(Path, Aspect), u64>,
+    pub(crate) wants: BTreeMap<(Path, Aspect, u32), u64>,
+}
+
+impl Link {
+    pub(crate) fn new(number: u64) -> Link {
+        Link { number, incoming: BTreeMap::new(), chunks: VecDeque::new(), wants: BTreeMap::new() }
+    }
+}
+
+/// What users see of a node: it outlives the node's process if that is recovered.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) facts: BTreeMap<Path, Fact>,
+    /// Content that processes may use.
+    pub(crate) resident: BTreeMap<Path, FileHead>,
+    /// Blocks that they may use.
+    pub(crate) blocks: BTreeMap<Path, BTreeSet<u32>>,
+    pub(crate) live: BTreeMap<Path, bool>,
+    pub(crate) listings_live: BTreeSet<Path>,
+    pub(crate) generation: u64,
 }
 
 /// A node and everything around it.
@@ -36,53 +58,101 @@ pub(crate) struct Link {
 pub(crate) struct Site {
     pub(crate) node: Node,
     pub(crate) is_alive: bool,
-    pub(crate) facts: BTreeMap<Path, Fact>,
-    /// Content that processes may use.
-    pub(crate) resident: BTreeMap<Path, FileHead>,
-    /// Blocks that they may use.
-    pub(crate) blocks: BTreeMap<Path, BTreeSet<u32>>,
+    /// Counts the node's starts.
+    pub(crate) life: u64,
+    /// When its clock began.
+    pub(crate) started: u64,
+    /// Until when it stands still.
+    pub(crate) paused_until: u64,
+    /// Until when it sends wrong bytes.
+    pub(crate) lies_until: u64,
+    pub(crate) table: Table,
     /// Files that were here in blocks: their names may have files of their own in the store.
     pub(crate) inodes_in_blocks: BTreeSet<u64>,
     /// Content whose eviction is refused, which the node has yet to hear.
     pub(crate) refused: VecDeque<Path>,
-    pub(crate) live: BTreeMap<Path, bool>,
-    pub(crate) listings_live: BTreeSet<Path>,
     pub(crate) store: Store,
     pub(crate) reads: Reads,
     pub(crate) waiting: BTreeMap<ClientId, Waiting>,
-    pub(crate) links: BTreeMap<Rank, Link>,
+    pub(crate) links: BTreeMap<Peer, Link>,
+    /// Ranks that are to be linked to, since when.
+    pub(crate) dialled: BTreeMap<Rank, u64>,
+    /// Ranks whose link was lost, or given up.
+    pub(crate) suspects: BTreeSet<Rank>,
+    /// Its own refreshes under way, and the version of the tree when they were asked for.
+    pub(crate) refreshes: BTreeMap<u64, usize>,
+    /// Whether it has ever looked for changes.
+    pub(crate) looks_anew: bool,
     pub(crate) timer: Option<u64>,
 }
 
 impl Site {
+    /// A place for a node that has not been started.
     pub(crate) fn new(node: Node) -> Site {
         Site {
             node,
-            is_alive: true,
-            facts: BTreeMap::new(),
-            resident: BTreeMap::new(),
-            blocks: BTreeMap::new(),
+            is_alive: false,
+            life: 0,
+            started: 0,
+            paused_until: 0,
+            lies_until: 0,
+            table: Table { generation: 1, ..Table::default() },
             inodes_in_blocks: BTreeSet::new(),
             refused: VecDeque::new(),
-            live: BTreeMap::new(),
-            listings_live: BTreeSet::new(),
             store: Store::default(),
             reads: Reads::default(),
             waiting: BTreeMap::new(),
             links: BTreeMap::new(),
+            dialled: BTreeMap::new(),
+            suspects: BTreeSet::new(),
+            refreshes: BTreeMap::new(),
+            looks_anew: false,
             timer: None,
         }
     }
 
+    /// A process of the node starts, at this time; it goes on from what was published if it `recovers`.
+    pub(crate) fn start(&mut self, now: u64, mut node: Node, recovers: bool) {
+        let mut table = std::mem::take(&mut self.table);
+        let mut store = std::mem::take(&mut self.store);
+        if recovers {
+            table.blocks.clear();
+            table.resident.retain(|_, head| head.whole);
+            let facts = table.facts.iter().map(|(path, fact)| (path, Memory::Fact(fact.clone())));
+            let contents = table.resident.iter().map(|(path, head)| (path, Memory::Content(head.clone())));
+            let live = table.live.iter().map(|(path, &tree)| (path, Memory::Live { tree }));
+            for (path, memory) in facts.chain(contents).chain(live) {
+                node.restore(path, memory);
+            }
+            node.restore_generation(table.generation);
+            store.reduce(|path| table.resident.contains_key(path));
+        } else {
+            (table, store) = (Table { generation: 1, ..Table::default() }, Store::default());
+        }
+        let life = self.life + 1;
+        *self = Site { is_alive: true, life, started: now, table, store, ..Site::new(node) };
+    }
+
+    /// The process is killed. What it has published stays.
+    pub(crate) fn die(&mut self) {
+        self.is_alive = false;
+        self.links.clear();
+        self.dialled.clear();
+        self.waiting.clear();
+        (self.paused_until, self.timer) = (0, None);
+    }
+
     /// Whether processes may use this block.
     pub(crate) fn has_block(&self, path: &Path, block: u32) -> bool {
-        let is_whole = self.resident.get(path).is_some_and(|head| head.whole);
-        is_whole || self.blocks.get(path).is_some_and(|blocks| blocks.contains(&block))
+        let is_whole = self.table.resident.get(path).is_some_and(|head| head.whole);
+        is_whole || self.table.blocks.get(path).is_some_and(|blocks| blocks.contains(&block))
     }
 
     pub(crate) fn is_live(&self, path: &Path) -> bool {
-        self.live.contains_key(path)
-            || std::iter::successors(path.parent(), Path::parent).any(|p| self.live.get(&p) == Some(&true))
+        let live = &self.table.live;
+        live.contains_key(path)
+            || (!live.is_empty()
+                && std::iter::successors(path.parent(), Path::parent).any(|p| live.get(&p) == Some(&true)))
     }
 
     /// Where the table says that a path leads.
@@ -94,7 +164,7 @@ impl Site {
         if self.is_live(path) {
             return Look::Live;
         }
-        match self.facts.get(path) {
+        match self.table.facts.get(path) {
             Some(Fact::Absent) => Look::Absent,
             Some(Fact::Error(_)) => Look::Error,
             Some(Fact::Link(_, target)) => Look::Link(target.to_vec()),
@@ -107,11 +177,26 @@ impl Site {
 
     fn look_in_listing(&self, path: &Path) -> Look {
         let Some(directory) = path.parent() else { return Look::Unknown };
-        match self.facts.get(&directory) {
+        match self.table.facts.get(&directory) {
             Some(Fact::Listing(_, listing)) if listing.find(path.name()).is_none() => {
-                if self.listings_live.contains(&directory) { Look::Live } else { Look::Absent }
+                if self.table.listings_live.contains(&directory) { Look::Live } else { Look::Absent }
             }
             _ => Look::Unknown,
         }
+    }
+
+    /// Why this node may not read for a tree, if it may not: of the ranks that come before it each has to
+    /// be dead in its view.
+    pub(crate) fn obstacle(
+        &self,
+        candidates: impl Iterator<Item = Rank>,
+        own: Rank,
+        is_expired: impl Fn(u64) -> bool,
+    ) -> Option<Rank> {
+        let is_dead = |rank: &Rank| {
+            let is_down = !self.links.contains_key(&Peer::Parent(*rank));
+            self.suspects.contains(rank) || (is_down && self.dialled.get(rank).is_some_and(|&at| is_expired(at)))
+        };
+        candidates.take_while(|&rank| rank != own).find(|rank| !is_dead(rank))
     }
 }

@@ -1,36 +1,67 @@
-//! The model of one node's store: which bytes of which file are there.
+//! The model of one node's store: which bytes of which file are there, and whose. A byte stands for
+//! itself by a *stamp*, which tells the file and its version; a wrong byte has another one.
 
 use std::collections::BTreeMap;
 
-use headwater_abi::Path;
-use headwater_abi::wire::FileHead;
+use headwater_abi::wire::{Digest, FileHead};
+use headwater_abi::{Attr, Path, hash};
 
 use crate::reader::Piece;
 
-/// Disjoint, ascending, non-adjacent ranges of bytes.
+/// Bytes of a file from the first offset up to the second, with their stamp.
+pub(crate) type Segment = (u64, u64, u64);
+
+/// The stamp of right bytes of a file with these attributes.
+pub(crate) fn stamp_of(attr: &Attr) -> u64 {
+    let words = [attr.ino, attr.size, attr.mtime.0 as u64];
+    hash::words(words.into_iter(), size_of_val(&words))
+}
+
+/// Disjoint, ascending bytes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ranges(Vec<(u64, u64)>);
+struct Bytes(Vec<Segment>);
 
-impl Ranges {
-    pub(crate) fn insert(&mut self, offset: u64, bytes: u64) {
-        let (mut start, mut end) = (offset, offset + bytes);
-        self.0.retain(|&(s, e)| {
-            let touches = s <= end && start <= e;
-            if touches {
-                (start, end) = (start.min(s), end.max(e));
+impl Bytes {
+    /// Writes over what is there; how many bytes are new.
+    fn insert(&mut self, new: Segment) -> u64 {
+        let (start, end, _) = new;
+        let before = self.count();
+        let first = self.0.partition_point(|&(_, e, _)| e < start);
+        let last = self.0.partition_point(|&(s, _, _)| s <= end);
+        let left = self.0[first..last].first().filter(|s| s.0 < start).map(|&(s, e, stamp)| (s, e.min(start), stamp));
+        let right = self.0[first..last].last().filter(|s| s.1 > end).map(|&(s, e, stamp)| (s.max(end), e, stamp));
+        let mut merged: Vec<Segment> = Vec::with_capacity(3);
+        for segment in left.into_iter().chain([new]).chain(right) {
+            match merged.last_mut() {
+                Some(last) if last.1 == segment.0 && last.2 == segment.2 => last.1 = segment.1,
+                _ => merged.push(segment),
             }
-            !touches
-        });
-        let at = self.0.partition_point(|&(s, _)| s < start);
-        self.0.insert(at, (start, end));
+        }
+        self.0.splice(first..last, merged);
+        self.count() - before
     }
 
-    pub(crate) fn contains(&self, offset: u64, bytes: u64) -> bool {
-        bytes == 0 || self.0.iter().any(|&(s, e)| s <= offset && offset + bytes <= e)
+    fn count(&self) -> u64 {
+        self.0.iter().map(|(s, e, _)| e - s).sum()
     }
 
-    fn bytes(&self) -> u64 {
-        self.0.iter().map(|(s, e)| e - s).sum()
+    fn count_within(&self, start: u64, end: u64) -> u64 {
+        self.0.iter().map(|&(s, e, _)| e.min(end).saturating_sub(s.max(start))).sum()
+    }
+
+    /// What stands there, if all of it does.
+    fn read(&self, offset: u64, bytes: u64) -> Option<Vec<Segment>> {
+        let (mut at, end) = (offset, offset + bytes);
+        let mut segments = Vec::new();
+        let first = self.0.partition_point(|&(_, e, _)| e <= offset);
+        for &(s, e, stamp) in &self.0[first..] {
+            if at >= end || s > at {
+                break;
+            }
+            segments.push((at, e.min(end), stamp));
+            at = e.min(end);
+        }
+        (at >= end).then_some(segments)
     }
 }
 
@@ -38,44 +69,85 @@ impl Ranges {
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     /// What has not been published.
-    partial: BTreeMap<Piece, Ranges>,
+    partial: BTreeMap<Piece, Bytes>,
     /// Published files, by the number of their inode.
     names: BTreeMap<Path, u64>,
-    inodes: BTreeMap<u64, Ranges>,
+    inodes: BTreeMap<u64, Bytes>,
     next_inode: u64,
+    /// Of files that older generations keep.
+    kept: BTreeMap<u64, u64>,
+    bytes: u64,
 }
 
 impl Store {
-    /// Makes room for content, in place if some is published. Blocks are kept apart until they are.
+    /// Makes room for content. What is published of the file stays as it is, whatever arrives in its place.
     pub(crate) fn open(&mut self, piece: &Piece) {
-        if piece.1.is_some() || !self.names.contains_key(&piece.0) {
-            self.partial.insert(piece.clone(), Ranges::default());
-        }
+        self.discard(piece);
+        self.partial.insert(piece.clone(), Bytes::default());
     }
 
-    /// Writes content between two positions.
-    pub(crate) fn write(&mut self, piece: &Piece, head: &FileHead, mut from: u64, to: u64) {
-        let published = self.names.get(&piece.0).and_then(|inode| self.inodes.get_mut(inode));
-        let Some(file) = self.partial.get_mut(piece).or(published) else { return };
+    /// Writes what the shared file system has between two positions.
+    pub(crate) fn fill(&mut self, piece: &Piece, head: &FileHead, mut from: u64, to: u64) {
         while from < to {
             let Some((offset, in_range)) = head.locate(from) else { return };
             let bytes = in_range.min(to - from);
-            file.insert(offset, bytes);
+            self.write(piece, [(offset, offset + bytes, stamp_of(&head.attr))]);
             from += bytes;
         }
     }
 
-    pub(crate) fn contains(&self, piece: &Piece, offset: u64, bytes: u64) -> bool {
-        self.files(piece).any(|file| file.contains(offset, bytes))
+    pub(crate) fn write(&mut self, piece: &Piece, segments: impl IntoIterator<Item = Segment>) {
+        let Some(file) = self.partial.get_mut(piece) else { return };
+        self.bytes += segments.into_iter().map(|segment| file.insert(segment)).sum::<u64>();
     }
 
-    /// Whether everything that `head` describes is there.
+    /// What stands at a place of a file, if all of it is there.
+    pub(crate) fn read(&self, piece: &Piece, offset: u64, bytes: u64) -> Option<Vec<Segment>> {
+        self.files(piece).find_map(|file| file.read(offset, bytes))
+    }
+
+    /// Whether everything that `head` describes is there, right or wrong.
     pub(crate) fn contains_all(&self, piece: &Piece, head: &FileHead) -> bool {
-        self.files(piece).any(|file| head.ranges.iter().all(|&(offset, bytes)| file.contains(offset, bytes)))
+        self.segments(piece, head).is_some()
+    }
+
+    /// Whether everything that `head` describes is there and is what it should be.
+    pub(crate) fn is_right(&self, piece: &Piece, head: &FileHead) -> bool {
+        let stamp = stamp_of(&head.attr);
+        self.segments(piece, head).is_some_and(|segments| segments.iter().all(|segment| segment.2 == stamp))
+    }
+
+    /// The digest of what `head` describes, if it is there.
+    pub(crate) fn digest(&self, piece: &Piece, head: &FileHead) -> Option<Digest> {
+        let segments = self.segments(piece, head)?;
+        // However it came in pieces.
+        let mut runs: Vec<Segment> = Vec::new();
+        for segment in segments {
+            match runs.last_mut() {
+                Some(last) if last.1 == segment.0 && last.2 == segment.2 => last.1 = segment.1,
+                _ => runs.push(segment),
+            }
+        }
+        let words: Vec<u64> = runs.iter().flat_map(|&(s, e, stamp)| [s, e, stamp]).collect();
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&hash::words(words.iter().copied(), words.len() * 8).to_le_bytes());
+        Some(Digest(digest))
+    }
+
+    fn segments(&self, piece: &Piece, head: &FileHead) -> Option<Vec<Segment>> {
+        let read = |file: &Bytes| {
+            let mut all = Vec::new();
+            for &(offset, bytes) in head.ranges.iter() {
+                all.extend(file.read(offset, bytes)?);
+            }
+            Some(all)
+        };
+        let nothing = head.ranges.is_empty().then(Vec::new);
+        self.files(piece).find_map(read).or(nothing)
     }
 
     /// What has arrived of a piece, and what is published of its file.
-    fn files(&self, piece: &Piece) -> impl Iterator<Item = &Ranges> {
+    fn files(&self, piece: &Piece) -> impl Iterator<Item = &Bytes> {
         let published = self.names.get(&piece.0).and_then(|inode| self.inodes.get(inode));
         self.partial.get(piece).into_iter().chain(published)
     }
@@ -83,12 +155,13 @@ impl Store {
     /// What has arrived becomes part of the published file, or is it.
     pub(crate) fn publish(&mut self, piece: &Piece) {
         let Some(file) = self.partial.remove(piece) else { return };
+        self.bytes -= file.count();
         let inode = *self.names.entry(piece.0.clone()).or_insert_with(|| {
             self.next_inode += 1;
             self.next_inode
         });
         let all = self.inodes.entry(inode).or_default();
-        file.0.iter().for_each(|&(start, end)| all.insert(start, end - start));
+        self.bytes += file.0.into_iter().map(|segment| all.insert(segment)).sum::<u64>();
     }
 
     /// False if the target is not there, or the name stands for another file.
@@ -98,18 +171,71 @@ impl Store {
     }
 
     pub(crate) fn discard(&mut self, piece: &Piece) {
-        self.partial.remove(piece);
+        self.bytes -= self.partial.remove(piece).map_or(0, |file| file.count());
     }
 
     pub(crate) fn remove(&mut self, path: &Path) {
-        if let Some(inode) = self.names.remove(path)
-            && !self.names.values().any(|&other| other == inode)
-        {
-            self.inodes.remove(&inode);
-        }
+        self.bytes -= self.take(path);
     }
 
-    pub(crate) fn bytes(&self) -> u64 {
-        self.partial.values().chain(self.inodes.values()).map(Ranges::bytes).sum()
+    /// Takes a name away. Bytes of the file if it was the last.
+    fn take(&mut self, path: &Path) -> u64 {
+        let Some(inode) = self.names.remove(path) else { return 0 };
+        let is_last = !self.names.values().any(|&other| other == inode);
+        let file = if is_last { self.inodes.remove(&inode) } else { None };
+        file.map_or(0, |file| file.count())
+    }
+
+    /// The file stays for those who use an older generation.
+    pub(crate) fn keep(&mut self, path: &Path, generation: u64) {
+        let bytes = self.take(path);
+        *self.kept.entry(generation).or_default() += bytes;
+    }
+
+    /// Nobody uses that generation any more.
+    pub(crate) fn forget_generation(&mut self, generation: u64) {
+        self.bytes -= self.kept.remove(&generation).unwrap_or_default();
+    }
+
+    /// Whatever is not published is lost, and so is what is not to be kept.
+    pub(crate) fn reduce(&mut self, is_kept: impl Fn(&Path) -> bool) {
+        self.partial.clear();
+        self.kept.clear();
+        self.names.retain(|path, _| is_kept(path));
+        let names = &self.names;
+        self.inodes.retain(|inode, _| names.values().any(|used| used == inode));
+        self.bytes = self.inodes.values().map(Bytes::count).sum();
+    }
+
+    /// Whether there are no more bytes than this. What arrives takes no room where something is published.
+    pub(crate) fn is_within(&self, bytes_max: u64) -> bool {
+        let is_published = |piece: &Piece| self.names.get(&piece.0).and_then(|inode| self.inodes.get(inode));
+        let twice = |(piece, file): (&Piece, &Bytes)| {
+            let published = is_published(piece)?;
+            Some(file.0.iter().map(|&(s, e, _)| published.count_within(s, e)).sum::<u64>())
+        };
+        self.bytes <= bytes_max || self.bytes - self.partial.iter().filter_map(twice).sum::<u64>() <= bytes_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_over() {
+        let mut bytes = Bytes::default();
+        let check = |bytes: &mut Bytes, new: Segment, added: u64, all: &[Segment]| {
+            assert_eq!(bytes.insert(new), added, "{new:?}");
+            assert_eq!(bytes.0, all, "{new:?}");
+        };
+        check(&mut bytes, (10, 20, 1), 10, &[(10, 20, 1)]);
+        check(&mut bytes, (20, 30, 1), 10, &[(10, 30, 1)]);
+        check(&mut bytes, (15, 18, 2), 0, &[(10, 15, 1), (15, 18, 2), (18, 30, 1)]);
+        check(&mut bytes, (40, 50, 1), 10, &[(10, 15, 1), (15, 18, 2), (18, 30, 1), (40, 50, 1)]);
+        assert_eq!(bytes.read(12, 8), Some(vec![(12, 15, 1), (15, 18, 2), (18, 20, 1)]));
+        assert_eq!((bytes.read(25, 20), bytes.read(45, 5)), (None, Some(vec![(45, 50, 1)])));
+        check(&mut bytes, (12, 45, 1), 10, &[(10, 50, 1)]);
+        check(&mut bytes, (0, 60, 3), 20, &[(0, 60, 3)]);
     }
 }

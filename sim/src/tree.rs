@@ -1,7 +1,7 @@
-//! The model of the shared file system: a tree that does not change, except that looking at it sets
-//! access times.
+//! The model of the shared file system: a tree that does not change by itself, except that looking at it
+//! sets access times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headwater_abi::attr::mode;
@@ -65,8 +65,8 @@ impl Tree {
 
     fn random_file(&self, random: &mut Random) -> Item {
         let size = match random.below(40) {
-            0 => random.below(3 * BLOCK_BYTES),
-            1..10 => random.below(3),
+            0 | 1 => random.below(3 * BLOCK_BYTES),
+            2..10 => random.below(3),
             10..20 => random.below(1 << 20),
             _ => random.below(5000),
         };
@@ -128,6 +128,9 @@ impl Tree {
         let Some(Item::File { attr: before, .. }) = self.items.get(path) else { return tree };
         if self.look(before, 0).nlink < 2 && random.chance(300) {
             tree.items.remove(path);
+            if let Some(Item::Dir { attr, .. }) = path.parent().and_then(|at| tree.items.get_mut(&at)) {
+                attr.mtime.0 += 1;
+            }
             return tree;
         }
         for item in tree.items.values_mut() {
@@ -138,6 +141,15 @@ impl Tree {
             }
         }
         tree
+    }
+
+    /// Paths of which something else can be said in another version.
+    pub(crate) fn differences(&self, other: &Tree) -> Vec<Path> {
+        let paths: BTreeSet<&Path> = self.items.keys().chain(other.items.keys()).collect();
+        let differs = |path: &&&Path| {
+            self.entry(path, 0) != other.entry(path, 0) || self.listing(path, 0) != other.listing(path, 0)
+        };
+        paths.iter().filter(differs).map(|path| (*path).clone()).collect()
     }
 
     /// The attributes as a look at `now` sees them.

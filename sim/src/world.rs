@@ -1,14 +1,19 @@
 //! The run: events in the order of their time, nodes and their drivers, faults.
 
 mod drive;
+mod faults;
+mod links;
+mod reading;
 mod workload;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use headwater_abi::wire::Message;
-use headwater_abi::{Attr, Path};
-use headwater_proto::{ClientId, Config, Input, Limits, Node, Output, Policy, Rank, Topology};
+use headwater_abi::wire::{Aspect, FileHead};
+use headwater_abi::{Attr, Path, Want};
+use headwater_proto::topology::Branching;
+use headwater_proto::{ClientId, Config, Forest, Input, Limits, Node, Output, Policy, Rank, Shape, TreeId};
 
+use self::links::{Ends, Wire};
 use crate::check::{Check, ensure};
 use crate::random::Random;
 use crate::reader::Piece;
@@ -17,128 +22,151 @@ use crate::tree::Tree;
 use crate::{Options, Summary, Violation};
 
 /// Events after which a run counts as one that never ends.
-const EVENTS_MAX: u64 = 3_000_000;
+const EVENTS_MAX: u64 = 600_000;
 
 /// Something that will happen.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// Something on a node itself.
-    Local(Rank, Box<Input>),
-    /// A message reaches its peer, unless its link was lost meanwhile.
-    Deliver { from: Rank, to: Rank, link: u64, packet: Packet },
+    /// Something on a node itself, in one of its lives.
+    Local(Rank, u64, Box<Input>),
+    /// The first message on its way arrives, unless the link was lost meanwhile.
+    Deliver { ends: Ends, direction: usize, number: u64 },
     /// A chunk has been handed to the network.
-    ChunkSent { from: Rank, to: Rank, link: u64 },
-    /// A node notices that a link was lost.
-    LinkLost { at: Rank, peer: Rank, link: u64 },
-    /// A link is set up again.
-    Connect(Rank),
+    ChunkSent { ends: Ends, number: u64 },
+    /// One end notices that a link was lost.
+    LinkLost { ends: Ends, end: usize, number: u64 },
+    /// A node tries to link to another.
+    Dial { ends: Ends, life: u64 },
+    /// A node has waited long enough for the other's greeting.
+    GreetingDue { ends: Ends, number: u64 },
     /// The reader comes one step further.
-    ReadStep { rank: Rank, piece: Piece, number: u64 },
+    ReadStep { rank: Rank, life: u64, piece: Piece, number: u64 },
+    /// A digest is computed.
+    Digest { rank: Rank, life: u64, path: Path, aspect: Aspect, head: Box<FileHead> },
     /// A node's timeout may be due.
-    Timer(Rank),
+    Timer(Rank, u64),
+    /// A node starts.
+    Start(Rank),
     /// A process starts to ask.
     Request { must_succeed: bool },
+    /// Something goes wrong, or a user interferes.
+    Fault(Fault),
+}
+
+/// What may go wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
     /// A file changes on the shared file system, or vanishes.
     Change,
-    /// A node dies.
     Death,
-}
-
-/// What travels.
-#[derive(Debug)]
-pub(crate) enum Packet {
-    Hello,
-    Message(Box<Message>),
-}
-
-/// The link from a rank to its parent.
-#[derive(Debug, Default)]
-struct Wire {
-    /// Counts the times that it was set up.
-    number: u64,
-    is_up: bool,
-    /// When the last message arrives: upwards, downwards.
-    last: [u64; 2],
+    Pause,
+    Partition,
+    Lie,
+    /// A user asks for a refresh.
+    Refresh,
 }
 
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) options: Options,
+    /// Whether nothing fails from the beginning on.
+    pub(crate) is_calm: bool,
     pub(crate) random: Random,
     pub(crate) tree: Tree,
     /// The tree as it was before each change.
     pub(crate) past: Vec<Tree>,
-    pub(crate) versions: BTreeMap<Path, Attr>,
-    topology: Topology,
+    /// Paths of which something else was true before.
+    pub(crate) changed: BTreeSet<Path>,
+    /// What was told of each path, by generation.
+    pub(crate) versions: BTreeMap<(u64, Path), Attr>,
+    /// The processes that have read from the shared file system: rank and life.
+    pub(crate) readers: BTreeSet<(Rank, u64)>,
+    /// Whether one of them has died, and what it had told others may be unknown to who reads next.
+    pub(crate) has_reader_died: bool,
+    /// Whether any node has read for another.
+    pub(crate) has_substitute: bool,
+    pub(crate) forest: Forest,
     pub(crate) limits: Limits,
+    policy: Policy,
     scope: Vec<(bool, Path)>,
-    sites: Vec<Site>,
-    /// By child rank.
-    wires: Vec<Wire>,
-    now: u64,
+    pub(crate) sites: Vec<Site>,
+    wires: BTreeMap<Ends, Wire>,
+    /// On which side of a partition each rank is, and until when.
+    sides: Vec<bool>,
+    parted_until: u64,
+    pub(crate) now: u64,
+    /// The node that something happened to last.
+    at: Rank,
     events: BTreeMap<(u64, u64), Event>,
     next_event: u64,
     next_client: u64,
+    next_refresh: u64,
     /// Paths that a program of many processes asks for, one after the other.
-    script: Vec<(Path, headwater_abi::Want)>,
+    script: Vec<(Path, Want)>,
     script_at: BTreeMap<Rank, usize>,
     pub(crate) summary: Summary,
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, options: &Options) -> World {
+    pub(crate) fn new(seed: u64, trace: bool) -> World {
         let mut random = Random::new(seed);
-        let nodes = if random.chance(200) { 1 } else { 1 + random.below(options.nodes_max.into()) as u32 };
-        let topology = Topology::new(nodes, 1 + random.below(8) as u32);
+        let options = Options { trace, ..Options::drawn(&mut random) };
+        let nodes = if random.chance(100) { 1 } else { 1 + random.below(options.nodes_max.into()) as u32 };
+        let forest = random_forest(&mut random, nodes);
         let tree = Tree::random(&mut random);
         let mut scope = vec![(true, Path::new(b"/sw").expect("an absolute path"))];
         if random.chance(200) {
             let paths: Vec<Path> = tree.paths().cloned().collect();
             scope.push((false, random.pick(&paths[1..]).clone()));
         }
-        let limits = random_limits(&mut random, options);
+        let limits = random_limits(&mut random, &options);
         let policy = *random.pick(&[Policy::Push, Policy::Pull, Policy::Adaptive]);
-        let site = |rank| {
-            let config = Config { rank: Rank(rank), topology, session: 1, policy, limits, scope: scope.clone() };
-            Site::new(Node::new(config, seed ^ u64::from(rank)))
-        };
+        let config = |rank| Config { rank, forest, session: 1, policy, limits, scope: scope.clone() };
+        let sites = (0..nodes).map(|rank| Site::new(Node::new(config(Rank(rank)), 0))).collect();
         World {
             seed,
-            options: options.clone(),
-            sites: (0..nodes).map(site).collect(),
-            wires: (0..nodes).map(|_| Wire::default()).collect(),
+            is_calm: options.is_calm(),
+            options,
             random,
             tree,
             past: Vec::new(),
+            changed: BTreeSet::new(),
             versions: BTreeMap::new(),
-            topology,
+            readers: BTreeSet::new(),
+            has_reader_died: false,
+            has_substitute: false,
+            forest,
             limits,
+            policy,
             scope,
+            sites,
+            wires: BTreeMap::new(),
+            sides: vec![false; nodes as usize],
+            parted_until: 0,
             now: 0,
+            at: Rank::ROOT,
             events: BTreeMap::new(),
             next_event: 0,
             next_client: 0,
+            next_refresh: 0,
             script: Vec::new(),
             script_at: BTreeMap::new(),
-            summary: Summary { nodes, ..Summary::default() },
+            summary: Summary { runs: 1, nodes, ..Summary::default() },
         }
     }
 
     /// Faults first, then none; then what can be had must be had.
     pub(crate) fn run(mut self) -> Result<Summary, Violation> {
+        self.trace(Rank::ROOT, || format!("{:?} {:?} {:?} {:?}", self.options, self.forest, self.policy, self.limits));
         self.plan_workload();
-        self.drain()?;
+        self.run_for(self.options.duration_ms)?;
         self.stop_faults();
-        for rank in 1..self.sites.len() as u32 {
-            self.schedule(10, Event::Connect(Rank(rank)));
-        }
-        self.drain()?;
-        self.check_end()?;
-        self.now += 2000;
+        self.run_for(self.settling_ms())?;
+        self.check_settled()?;
         self.plan_epilogue();
-        self.drain()?;
-        self.check_end()?;
+        self.run_for(self.options.duration_ms + self.limits.request_timeout_ms_max + 1000)?;
+        self.check_settled()?;
         for site in &self.sites {
             let stats = site.node.stats();
             self.summary.evictions += stats.evictions;
@@ -149,45 +177,89 @@ impl World {
         Ok(self.summary)
     }
 
-    /// Lets everything happen that is planned.
-    fn drain(&mut self) -> Result<(), Violation> {
-        let mut count = 0;
-        while let Some(((at, _), event)) = self.events.pop_first() {
+    /// How long it may take after the last fault until everything is as it should be.
+    fn settling_ms(&self) -> u64 {
+        let dead = self.sites.iter().filter(|site| !site.is_alive).count() as u64;
+        let Limits { request_timeout_ms_max, parent_absence_ms_max, starting_ms_max, .. } = self.limits;
+        let Limits { quiet_ms_max, probe_ms_max, ban_ms, .. } = self.limits;
+        let lost_ms = parent_absence_ms_max + starting_ms_max + quiet_ms_max + probe_ms_max;
+        (dead + 2) * lost_ms + ban_ms + 2 * request_timeout_ms_max + 20_000
+    }
+
+    /// Lets everything happen that is planned for the next time.
+    fn run_for(&mut self, ms: u64) -> Result<(), Violation> {
+        let (end, mut count) = (self.now + ms, 0);
+        while let Some(first) = self.events.first_entry()
+            && first.key().0 <= end
+        {
+            let ((at, _), event) = first.remove_entry();
             self.now = self.now.max(at);
             count += 1;
             let rank = self.rank_of(&event);
-            let result = ensure(count < EVENTS_MAX, || "the run does not end".into());
-            result.and_then(|()| self.happen(event)).map_err(|what| self.violation(rank, what))?;
-        }
-        Ok(())
-    }
-
-    fn check_end(&self) -> Result<(), Violation> {
-        for (rank, site) in self.sites.iter().enumerate().filter(|(_, site)| site.is_alive) {
-            if let Some((client, waiting)) = site.waiting.iter().next() {
-                let what = format!("client {} waits forever for {} ({:?})", client.0, waiting.path, waiting.want);
-                return Err(self.violation(Rank(rank as u32), what));
+            if let Some(rank) = rank
+                && self.site(rank).paused_until > self.now
+            {
+                let after = self.site(rank).paused_until - self.now;
+                self.schedule(after, event);
+                continue;
             }
+            let result = ensure(count < EVENTS_MAX, || "the run does not end".into());
+            let result = result.and_then(|()| self.happen(event));
+            result.map_err(|what| self.violation(self.at, what))?;
         }
+        self.now = end;
         Ok(())
     }
 
     fn happen(&mut self, event: Event) -> Check {
         match event {
-            Event::Local(rank, input) => self.local(rank, *input),
-            Event::Deliver { from, to, link, packet } => self.deliver(from, to, link, packet),
-            Event::ChunkSent { from, to, link } => self.chunk_sent(from, to, link),
-            Event::LinkLost { at, peer, link } => self.link_lost(at, peer, link),
-            Event::Connect(rank) => {
-                self.connect(rank);
+            Event::Local(rank, life, input) if self.lives(rank, life) => self.local(rank, *input),
+            Event::Deliver { ends, direction, number } => self.deliver(ends, direction, number),
+            Event::ChunkSent { ends, number } => self.chunk_sent(ends, number),
+            Event::LinkLost { ends, end, number } => self.link_lost(ends, end, number),
+            Event::Dial { ends, life } if self.lives(ends.0, life) => {
+                self.dial(ends);
                 Ok(())
             }
-            Event::ReadStep { rank, piece, number } => self.read_step(rank, &piece, number),
-            Event::Timer(rank) => self.timer(rank),
+            Event::GreetingDue { ends, number } => {
+                self.greeting_due(ends, number);
+                Ok(())
+            }
+            Event::ReadStep { rank, life, piece, number } if self.lives(rank, life) => {
+                self.read_step(rank, &piece, number)
+            }
+            Event::Digest { rank, life, path, aspect, head } if self.lives(rank, life) => {
+                self.digest(rank, path, aspect, &head)
+            }
+            Event::Timer(rank, life) if self.lives(rank, life) => self.timer(rank),
+            Event::Start(rank) => self.start(rank),
             Event::Request { must_succeed } => self.request(must_succeed),
-            Event::Change => self.change(),
-            Event::Death => self.death(),
+            Event::Fault(fault) => self.fault(fault),
+            // It was about a node that has died since.
+            _ => Ok(()),
         }
+    }
+
+    fn lives(&self, rank: Rank, life: u64) -> bool {
+        self.site(rank).is_alive && self.site(rank).life == life
+    }
+
+    /// A node starts, or starts again.
+    fn start(&mut self, rank: Rank) -> Check {
+        if self.site(rank).is_alive {
+            return Ok(());
+        }
+        let (forest, policy, limits) = (self.forest, self.policy, self.limits);
+        let config = Config { rank, forest, session: 1, policy, limits, scope: self.scope.clone() };
+        let life = self.site(rank).life;
+        let node = Node::new(config, self.seed ^ u64::from(rank.0) ^ (life << 32));
+        let recovers = life > 0 && self.random.chance(self.options.recovery);
+        let now = self.now;
+        self.summary.restarts += u64::from(life > 0);
+        self.summary.recoveries += u64::from(recovers);
+        self.trace(rank, || format!("starts, recovers: {recovers}"));
+        self.site_mut(rank).start(now, node, recovers);
+        self.perform_all(rank)
     }
 
     /// Gives an input to a node and performs what it puts out.
@@ -197,11 +269,13 @@ impl World {
         }
         self.trace(rank, || format!("<- {input:?}"));
         let now = self.now;
-        self.site_mut(rank).node.handle(now, input);
+        let site = self.site_mut(rank);
+        site.node.handle(now - site.started, input);
         self.perform_all(rank)
     }
 
     fn perform_all(&mut self, rank: Rank) -> Check {
+        self.at = rank;
         // A refused eviction is told before anything else is.
         while let Some(output) = self.site_mut(rank).node.poll_output() {
             self.trace(rank, || format!("-> {output:?}"));
@@ -219,14 +293,17 @@ impl World {
         }
         let (now, max) = (self.now, self.limits.store_bytes_max);
         let site = self.site_mut(rank);
-        if let Some(due) = site.node.poll_timeout()
+        if let Some(due) = site.node.poll_timeout().map(|due| due + site.started)
             && site.timer.is_none_or(|timer| timer > due)
         {
             site.timer = Some(due);
-            self.schedule(due.saturating_sub(now), Event::Timer(rank));
+            let life = site.life;
+            self.schedule(due.saturating_sub(now), Event::Timer(rank, life));
         }
-        let bytes = self.site(rank).store.bytes();
-        ensure(bytes <= max || self.options.evict_refusal > 0, || format!("{bytes} bytes are in a store of {max}"))
+        let fits = self.site(rank).store.is_within(max) || self.options.evict_refusal > 0;
+        ensure(fits, || format!("more than {max} bytes are in the store"))?;
+        let (entries, max) = (self.site(rank).node.stats().entries, self.limits.entries_max);
+        ensure(entries <= max as u64, || format!("{entries} paths are known, of {max}"))
     }
 
     /// Some files are in use now and then, others all the time.
@@ -240,9 +317,7 @@ impl World {
         let now = self.now;
         let site = self.site_mut(rank);
         site.timer = None;
-        if !site.is_alive {
-            return Ok(());
-        }
+        let now = now - site.started;
         if site.node.poll_timeout().is_some_and(|due| due <= now) {
             site.node.handle_timeout(now);
         }
@@ -254,6 +329,12 @@ impl World {
         self.events.insert((self.now + after, self.next_event), event);
     }
 
+    /// Something will happen on a node, if it lives until then.
+    pub(crate) fn schedule_local(&mut self, after: u64, rank: Rank, input: Input) {
+        let life = self.site(rank).life;
+        self.schedule(after, Event::Local(rank, life, Box::new(input)));
+    }
+
     pub(crate) fn site(&self, rank: Rank) -> &Site {
         &self.sites[rank.0 as usize]
     }
@@ -262,9 +343,24 @@ impl World {
         &mut self.sites[rank.0 as usize]
     }
 
+    /// All ranks with their sites.
+    pub(crate) fn ranks(&self) -> impl Iterator<Item = (Rank, &Site)> {
+        self.sites.iter().enumerate().map(|(rank, site)| (Rank(rank as u32), site))
+    }
+
     pub(crate) fn in_scope(&self, path: &Path) -> bool {
         let matching = self.scope.iter().filter(|(_, directory)| path.is_within(directory));
         matching.max_by_key(|(_, directory)| directory.as_bytes().len()).is_some_and(|&(included, _)| included)
+    }
+
+    /// The trees in one of which such a thing is asked for.
+    pub(crate) fn homes(&self, rank: Rank, path: &Path, aspect: Aspect) -> Vec<TreeId> {
+        if !self.forest.is_striped() {
+            return self.forest.tree_ids().collect();
+        }
+        let named = if aspect == Aspect::Entry { path.parent() } else { None };
+        let hash = headwater_abi::hash::bytes(named.as_ref().unwrap_or(path).as_bytes());
+        vec![self.forest.tree_of_path(rank, hash)]
     }
 
     fn next_client(&mut self) -> ClientId {
@@ -272,36 +368,53 @@ impl World {
         ClientId(self.next_client)
     }
 
-    fn rank_of(&self, event: &Event) -> Rank {
+    /// The node that an event is about, which may stand still.
+    fn rank_of(&self, event: &Event) -> Option<Rank> {
+        let end = |ends: &Ends, end: usize| if end == 0 { ends.0 } else { ends.1 };
         match event {
-            Event::Local(rank, _) | Event::Connect(rank) | Event::Timer(rank) => *rank,
-            Event::Deliver { to, .. } => *to,
-            Event::ChunkSent { from, .. } => *from,
-            Event::LinkLost { at, .. } => *at,
-            Event::ReadStep { rank, .. } => *rank,
-            Event::Request { .. } | Event::Change | Event::Death => Rank::ROOT,
+            Event::Local(rank, ..) | Event::Timer(rank, _) => Some(*rank),
+            Event::ReadStep { rank, .. } | Event::Digest { rank, .. } => Some(*rank),
+            Event::Deliver { ends, direction, .. } => Some(end(ends, 1 - direction)),
+            Event::ChunkSent { ends, .. } => Some(ends.1),
+            Event::LinkLost { ends, end: which, .. } => Some(end(ends, *which)),
+            Event::Dial { ends, .. } | Event::GreetingDue { ends, .. } => Some(ends.0),
+            Event::Start(_) | Event::Request { .. } | Event::Fault(_) => None,
         }
     }
 
-    fn violation(&self, rank: Rank, what: String) -> Violation {
+    pub(crate) fn violation(&self, rank: Rank, what: String) -> Violation {
         Violation { seed: self.seed, at_ms: self.now, rank: rank.0, what }
     }
 
-    fn trace(&self, rank: Rank, what: impl FnOnce() -> String) {
+    pub(crate) fn trace(&self, rank: Rank, what: impl FnOnce() -> String) {
         if self.options.trace {
             println!("{:6} n{} {}", self.now, rank.0, what());
         }
     }
 }
 
+fn random_forest(random: &mut Random, nodes: u32) -> Forest {
+    let servers = if random.chance(200) { 1 + random.below(3) as u32 } else { 0 };
+    let branching = if random.chance(300) { Branching::Binomial } else { Branching::KAry(1 + random.below(8) as u32) };
+    let shape = match random.below(10) {
+        0..3 => Shape::Single(branching),
+        3 => Shape::Partitioned { groups: 1 + random.below(4) as u32, branching },
+        _ => Shape::Striped { trees: 2 + random.below(8) as u32, readers: 1 + random.below(4) as u32 },
+    };
+    Forest::new(nodes, servers.min(nodes - 1), shape)
+}
+
 fn random_limits(random: &mut Random, options: &Options) -> Limits {
+    let is_small = options.is_small;
     let store_bytes_max = match random.below(4) {
-        0 | 1 if options.small_stores => 1 << 20,
-        2 if options.small_stores => 20 << 20,
+        0 | 1 if is_small => 1 << 20,
+        2 if is_small => 20 << 20,
         _ => 1 << 30,
     };
+    let entries_max = if is_small && random.chance(300) { 20 + random.below(40) as usize } else { 1 << 17 };
     let forgets = random.chance(300);
     Limits {
+        entries_max,
         facts_max: if forgets { 24 + random.below(30) as usize } else { usize::MAX },
         listing_bytes_max: if forgets { random.below(4000) } else { u64::MAX },
         ahead_files_max: random.below(3) as usize * 20,
@@ -310,6 +423,13 @@ fn random_limits(random: &mut Random, options: &Options) -> Limits {
         chunks_in_flight_max: 1 + random.below(4) as usize,
         reads_in_flight_max: 1 + random.below(4) as usize,
         request_timeout_ms_max: 2000 + random.below(3000),
+        parent_absence_ms_max: if random.chance(300) { random.below(2000) } else { 0 },
+        starting_ms_max: 1000 + random.below(9000),
+        quiet_ms_max: 150 + random.below(300),
+        probe_ms_max: 300 + random.below(1000),
+        ban_ms: 500 + random.below(5000),
+        piece_bytes_max: [1000, 50_000, 500_000, 2 << 20][random.below(4) as usize],
+        blocks_gathered_max: 1 + random.below(4) as usize,
         ..Limits::default()
     }
 }

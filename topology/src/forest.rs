@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
+
 use crate::rank::Rank;
 use crate::stripes::{Member, Stripe, Stripes};
 use crate::tree::{Branching, Tree};
@@ -17,7 +19,8 @@ const TREES_DEFAULT: u32 = 8;
 pub struct TreeId(pub u32);
 
 /// What kind of forest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// One tree, one reader: rank 0.
     Single(Branching),
@@ -113,6 +116,24 @@ impl Forest {
     /// How many of the first ranks run no program.
     pub fn servers(&self) -> u32 {
         self.servers
+    }
+
+    /// A number that two forests have in common only if they are the same.
+    pub fn fingerprint(&self) -> u64 {
+        let plan = match self.plan {
+            Plan::Branched { groups, branching } => match branching {
+                Branching::KAry(fan_out) => [1, groups, fan_out],
+                Branching::Binomial => [2, groups, 0],
+            },
+            Plan::Striped { stripes, readers } => [3, stripes.trees(), readers],
+        };
+        let words = [self.ranks, self.servers].into_iter().chain(plan);
+        words.fold(0, |hash, word| mixed(hash.wrapping_add(u64::from(word)).wrapping_add(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    /// Whether the chunks of one file go down several trees.
+    pub fn is_striped(&self) -> bool {
+        matches!(self.plan, Plan::Striped { .. })
     }
 
     /// How many trees there are. Every reader is the root of one at least.

@@ -3,6 +3,8 @@
 
 use alloc::boxed::Box;
 
+use serde::{Deserialize, Serialize};
+
 use crate::rank::Rank;
 
 /// A complete k-ary tree over the ranks in their order.
@@ -108,7 +110,8 @@ impl Binomial {
 }
 
 /// How one tree branches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Branching {
     /// Complete, with this many children.
     KAry(u32),

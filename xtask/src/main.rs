@@ -68,11 +68,14 @@ enum Task {
     /// Simulate nodes with faults, from seeds.
     Sim {
         /// How many seeds, from 0.
-        #[arg(long, default_value_t = 1000, value_name = "N")]
+        #[arg(long, default_value_t = 2000, value_name = "N")]
         seeds: u64,
-        /// This seed alone.
-        #[arg(long)]
+        /// This seed alone, with a trace.
+        #[arg(long, conflicts_with = "seeds")]
         seed: Option<u64>,
+        /// New seeds for so many minutes.
+        #[arg(long, value_name = "M", conflicts_with_all = ["seeds", "seed"])]
+        minutes: Option<u64>,
     },
     /// Check the style that a machine can check.
     Tidy,
@@ -109,7 +112,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Task::Cluster(arguments) => return cluster::run(arguments),
         Task::Bench { arguments } => bench::run(&shell, arguments)?,
         Task::Fuzz { target, seconds } => fuzz::report(&shell, target.as_deref(), *seconds)?,
-        Task::Sim { seeds, seed } => println!("{}", sim::run(&shell, *seeds, *seed)?.trim_end()),
+        Task::Sim { seeds, seed, minutes } => {
+            let runs = match (seed, minutes) {
+                (Some(seed), _) => sim::Runs::One(*seed),
+                (None, Some(minutes)) => sim::Runs::Minutes(*minutes),
+                (None, None) => sim::Runs::Many(*seeds),
+            };
+            println!("{}", sim::run(&shell, runs)?.trim_end());
+        }
         Task::Tidy => shell.step("tidy", || tidy::run(&shell))?,
         Task::Install { prefix } => dist::install(&shell, prefix)?,
     }

@@ -4,13 +4,32 @@ use anyhow::Result;
 
 use crate::shell::Shell;
 
-/// Simulates `seeds` runs, or the one of `seed`; gives what the simulator reports. A failure names
-/// its seed.
-pub fn run(shell: &Shell, seeds: u64, seed: Option<u64>) -> Result<String> {
-    let mut command = shell.cargo(&["run", "--quiet", "--release", "--package=headwater-sim", "--"]);
-    match seed {
-        Some(seed) => command.arg(format!("--seed={seed}")),
-        None => command.arg(format!("--seeds={seeds}")),
+/// What to simulate.
+#[derive(Clone, Copy, Debug)]
+pub enum Runs {
+    /// This seed, with a trace of all that happens.
+    One(u64),
+    /// So many seeds, from 0 on.
+    Many(u64),
+    /// As many new seeds as fit into so many minutes.
+    Minutes(u64),
+}
+
+/// Simulates; gives what the simulator reports. A failure names its seed.
+pub fn run(shell: &Shell, runs: Runs) -> Result<String> {
+    // As tests are built: with all checks, and a panic is reported with its seed.
+    let mut command = shell.cargo(&["run", "--quiet", "--package=headwater-sim", "--"]);
+    match runs {
+        Runs::One(seed) => command.arg(format!("--seed={seed}")),
+        Runs::Many(seeds) => command.arg(format!("--seeds={seeds}")),
+        Runs::Minutes(minutes) => command.arg(format!("--minutes={minutes}")).arg(format!("--first={}", first_seed())),
     };
     shell.run(&mut command)
+}
+
+/// A seed that nothing has begun with before.
+fn first_seed() -> u64 {
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    // Each second has room for a million seeds; none of them is one of those that tests run.
+    since.as_secs().wrapping_mul(1_000_000)
 }

@@ -6,7 +6,7 @@ mod find;
 pub mod options;
 mod refresh;
 mod stats;
-mod text;
+pub mod text;
 
 pub use clear::clear;
 pub use refresh::refresh;

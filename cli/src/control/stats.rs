@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use headwater_daemon::protocol::{Answer, Command};
-use headwater_daemon::stats::{Latency, NodeStats, OperationStats};
+use headwater_daemon::stats::{Bytes, Latency, NodeStats, OperationStats};
 use serde::Serialize;
 
 use super::client;
@@ -141,7 +141,7 @@ fn holdings(nodes: &BTreeMap<u32, NodeStats>) -> Vec<Vec<String>> {
             },
             stats.holds.files.to_string(),
             bytes(stats.memory.store),
-            bytes(stats.bytes.store_max),
+            room(&stats.bytes),
             stats.holds.entries.to_string(),
             stats.holds.evictions.to_string(),
             bytes(stats.memory.table),
@@ -149,6 +149,12 @@ fn holdings(nodes: &BTreeMap<u32, NodeStats>) -> Vec<Vec<String>> {
         ])
     };
     [heading(&names)].into_iter().chain(nodes.iter().map(of)).collect()
+}
+
+/// What the store may hold, and what it may hold otherwise if that is less now.
+fn room(of: &Bytes) -> String {
+    let max = bytes(of.store_max);
+    if of.store_max < of.store_max_configured { format!("{max} (of {})", bytes(of.store_max_configured)) } else { max }
 }
 
 fn hits(nodes: &BTreeMap<u32, NodeStats>) -> Vec<Vec<String>> {

@@ -4,6 +4,7 @@ mod kernel;
 mod leftovers;
 mod loader;
 mod network;
+mod overlay;
 mod render;
 mod resources;
 
@@ -117,6 +118,9 @@ fn examine(options: &DoctorOptions, removed: Vec<String>) -> Findings {
         resources::processes(),
         network::file_systems(),
         network::ssh(&found),
+        overlay::encryption(),
+        overlay::socket_buffers(),
+        overlay::links(),
         leftovers::sessions(options.store.as_deref()),
         leftovers::mounts(),
     ];

@@ -12,14 +12,15 @@ use headwater_daemon::supervisor::{MountVia, Via, remove_stale, stale_mounts};
 
 use self::options::MountOptions;
 pub use self::unmount::unmount;
-use crate::daemons::{Daemons, Shape};
+use crate::daemons::{Daemons, Settings};
 use crate::message::say;
 use crate::opened::Opened;
 use crate::prepare;
 use crate::run::{Event, Interrupted};
-use crate::session::{Session, base_directory};
+use crate::session::Session;
 use crate::signals;
 use crate::store;
+use crate::topology;
 
 /// Directories that are the kernel's: they are no files to be served.
 const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
@@ -29,6 +30,7 @@ const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// # Errors
 /// Why nothing is mounted.
 pub fn mount(options: &MountOptions) -> Result<u8> {
+    let arrangement = topology::arrange(&options.shape, options.nodes)?;
     remove_stale_mounts();
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
@@ -36,9 +38,9 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
     let root = options.root.canonicalize().with_context(|| format!("{} can't be shown", options.root.display()))?;
     ensure!(root.is_dir(), "{} is not a directory", root.display());
     let store = store::choose(options.store.as_deref(), options.store_max, options.nodes)?;
-    let hidden = hidden(&root, &mount_point, &base_directory(&store.directory));
-    let scope = scope(&root, &options.exclude, &hidden)?;
     let session = Session::create(&store.directory, options.nodes)?;
+    let hidden = hidden(&root, &mount_point, session.base());
+    let scope = scope(&root, &options.exclude, &hidden)?;
     (0..options.nodes).try_for_each(|node| prepare::prepare_mount(&session.node(node)))?;
     let via = |node: u32| {
         Via::Mount(MountVia {
@@ -49,9 +51,8 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
             is_own_directory: options.nodes > 1,
         })
     };
-    let shape = Shape {
-        nodes: options.nodes,
-        fan_out: options.fan_out,
+    let settings = Settings {
+        arrangement: &arrangement,
         policy: Policy::Adaptive,
         store_bytes_max: store.bytes_max,
         scope,
@@ -66,7 +67,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         let place = place(&mount_point, node, options.nodes);
         std::fs::create_dir_all(&place).with_context(|| format!("{} can't be made", place.display()))?;
     }
-    let mut daemons = Daemons::start(&session, &shape, &sender)?;
+    let mut daemons = Daemons::start(&session, &settings, &sender)?;
     match daemons.wait_ready(&events) {
         Ok(()) => {}
         Err(error) => {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::options::{OpeningOption, parse_bytes};
+use crate::topology::options::ShapeOptions;
 
 /// What `headwater mount --help` says at the end.
 pub const MOUNT_HELP: &str = "\
@@ -38,20 +39,20 @@ pub struct MountOptions {
     #[arg(long)]
     pub allow_other: bool,
 
-    /// Number of nodes: daemons on this machine, to try a tree of them
+    /// Number of nodes: daemons on this machine, to try trees of them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub nodes: u32,
 
-    /// Children of each daemon in the tree
-    #[arg(long, value_name = "K", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub fan_out: u32,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub shape: ShapeOptions,
 
     /// Where the nodes' stores are: a directory in memory [default: as for `headwater run`]
     #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
     pub store: Option<PathBuf>,
 
-    /// The most that one node's store holds, such as 512M or 2G [default: 4G, or half of what is
-    /// free, shared by the nodes]
+    /// The most that one node's store holds, such as 512M or 2G; it holds less while memory is short
+    /// [default: 4G, or half of what is free, shared by the nodes]
     #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes)]
     pub store_max: Option<u64>,
 

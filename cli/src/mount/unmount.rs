@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::options::UnmountOptions;
 use crate::namespace::SUBTYPE;
-use crate::session::base_directory;
+use crate::session::base_directories;
 use crate::store;
 
 /// How long the mount may take to vanish after that was asked for.
@@ -81,8 +81,8 @@ fn is_node(mount: &Mounted, mount_point: &Path) -> bool {
 /// The socket of the supervisor of the mount with this source.
 fn supervisor(source: &str, store: Option<&Path>) -> Option<PathBuf> {
     let node = source.strip_prefix(SUBTYPE)?.strip_prefix(':')?;
-    let nodes = store::candidates(store).into_iter().map(|store| base_directory(&store).join(node));
-    nodes.map(|node| NodeDir::new(node).supervisor()).find(|socket| socket.exists())
+    let bases = store::candidates(store).into_iter().flat_map(|store| base_directories(&store));
+    bases.map(|base| base.join(node)).map(|node| NodeDir::new(node).supervisor()).find(|socket| socket.exists())
 }
 
 fn by_hand(place: &Path, lazy: bool) -> Result<()> {

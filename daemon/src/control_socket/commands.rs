@@ -15,7 +15,6 @@ pub(crate) struct About {
     session: String,
     rank: u32,
     ranks: u32,
-    store_bytes_max: u64,
     mount: Option<MountStats>,
 }
 
@@ -26,7 +25,6 @@ impl About {
             session: config.session.into(),
             rank: config.rank,
             ranks: config.ranks,
-            store_bytes_max: config.store_bytes_max,
             mount: config.mount.as_ref().map(about_mount),
         }
     }
@@ -55,10 +53,11 @@ impl Daemon {
     }
 
     fn stats(&self, now: Time) -> NodeStats {
-        let About { session, rank, ranks, store_bytes_max, mount } = self.about.clone();
+        let About { session, rank, ranks, mount } = self.about.clone();
         let (node, traffic, shared_fs) = (self.node.stats(), self.links.traffic(), self.readers.counts());
         let clients = self.generations.clients(&self.dir).unwrap_or_default();
         let operations = self.operations();
+        let (store_max, store_max_configured) = self.pressure.store_bytes_max();
         let upcalls = || operations.iter().filter(|operation| operation.name != REQUEST);
         let hits = Hits {
             upcalls: upcalls().map(|operation| operation.count).sum(),
@@ -80,7 +79,8 @@ impl Daemon {
             hits,
             bytes: Bytes {
                 store: node.store_bytes,
-                store_max: store_bytes_max,
+                store_max,
+                store_max_configured,
                 sent: traffic.bytes,
                 received: traffic.bytes_received,
                 shared_fs: shared_fs.bytes_read,

@@ -79,8 +79,11 @@ pub struct Hits {
 pub struct Bytes {
     /// Content in the store.
     pub store: u64,
-    /// The most that the store holds.
+    /// The most that the store holds now: less than was configured while memory or the store's file
+    /// system is short.
     pub store_max: u64,
+    /// The most that it holds otherwise.
+    pub store_max_configured: u64,
     /// Sent to other daemons.
     pub sent: u64,
     /// Received from other daemons.

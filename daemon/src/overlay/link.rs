@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 
 use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION, WireError};
-use headwater_proto::{Rank, Time, Topology};
+use headwater_proto::{Forest, Peer, Rank, Time};
 use mio::net::TcpStream;
 use thiserror::Error;
 
@@ -17,7 +17,7 @@ use super::noise::{Noise, NoiseError};
 use crate::config::{SessionId, SessionKey};
 
 /// Messages and chunks that wait for one peer.
-const QUEUE_MAX: usize = 1 << 18;
+pub(super) const QUEUE_MAX: usize = 1 << 18;
 /// Plaintext that is gathered before it is encrypted, in bytes; one frame may exceed it.
 const GATHER_BYTES: usize = 256 << 10;
 /// Bytes that one call receives from a peer that has not greeted.
@@ -25,6 +25,8 @@ const RECEIVE_BYTES_STRANGER: usize = 1 << 10;
 /// Bytes that one call receives, at first and at most: twice as many once a call has filled its room.
 const RECEIVE_BYTES_MIN: usize = 32 << 10;
 const RECEIVE_BYTES_MAX: usize = 512 << 10;
+/// How often it is told at most that a long message is arriving, in milliseconds.
+const SIGN_OF_LIFE_MS: Time = 100;
 /// Bytes of a frame's length.
 const LENGTH_BYTES: usize = 4;
 
@@ -32,7 +34,7 @@ const LENGTH_BYTES: usize = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) rank: Rank,
-    pub(crate) topology: Topology,
+    pub(crate) forest: Forest,
     pub(crate) session: SessionId,
     pub(crate) key: SessionKey,
 }
@@ -108,9 +110,9 @@ impl LinkError {
 #[allow(clippy::large_enum_variant, reason = "it lives for one call; boxing would cost more")]
 pub(crate) enum Received {
     /// The peer has greeted; the link stands.
-    Up(Rank),
+    Up(Peer),
     /// A message and, for a chunk, where its bytes are: see [`Link::content`].
-    Message(Rank, Message, Range<usize>),
+    Message(Peer, Message, Range<usize>),
 }
 
 /// Frames and bytes sent.
@@ -134,6 +136,8 @@ pub(crate) struct Link {
     pub(crate) spoke_at: Time,
     /// Bytes received that have not been counted yet.
     pub(crate) bytes_received: u64,
+    /// When something was last handed out.
+    handed_at: Time,
     noise: Noise,
     is_connecting: bool,
     ciphertext: Buffer,
@@ -171,6 +175,7 @@ impl Link {
             heard_at: now,
             spoke_at: now,
             bytes_received: 0,
+            handed_at: now,
             noise,
             is_connecting: false,
             ciphertext: Buffer::default(),
@@ -206,20 +211,33 @@ impl Link {
         self.plain.consume(std::mem::take(&mut self.handed_out));
         while !self.has_frame()? {
             if !self.take_record(identity)? && !self.fill(now)? {
-                return Ok(None);
+                return Ok(self.sign_of_life(now));
             }
         }
+        self.handed_at = now;
         let end = LENGTH_BYTES + self.frame_bytes().unwrap_or(0);
         self.handed_out = end;
         let (message, content) = Message::decode(&self.plain.data()[LENGTH_BYTES..end])?;
         let content = end - content.len()..end;
-        if let Some(rank) = self.rank {
-            return Ok(Some(Received::Message(rank, message, content)));
+        if let Some(peer) = self.peer() {
+            return Ok(Some(Received::Message(peer, message, content)));
         }
-        let rank = check_hello(&message, identity, self.dialled)?;
-        self.rank = Some(rank);
+        self.rank = Some(check_hello(&message, identity, self.dialled)?);
         self.receive_bytes = RECEIVE_BYTES_MIN;
-        Ok(Some(Received::Up(rank)))
+        Ok(self.peer().map(Received::Up))
+    }
+
+    /// The peer, once it has greeted: who was dialled is asked, who has dialled asks.
+    pub(crate) fn peer(&self) -> Option<Peer> {
+        self.rank.map(|rank| if self.dialled.is_some() { Peer::Parent(rank) } else { Peer::Child(rank) })
+    }
+
+    /// A parent that sends a part of a long message lives, too.
+    fn sign_of_life(&mut self, now: Time) -> Option<Received> {
+        let peer =
+            self.peer().filter(|_| self.dialled.is_some() && self.heard_at >= self.handed_at + SIGN_OF_LIFE_MS)?;
+        self.handed_at = now;
+        Some(Received::Message(peer, Message::Alive, 0..0))
     }
 
     /// True of a peer that has greeted, or has got through the handshake at least: few strangers can.
@@ -348,7 +366,7 @@ impl Link {
         self.noise.receive(&self.ciphertext.data()[..bytes], &mut self.plain, &mut self.sending)?;
         self.ciphertext.consume(bytes);
         if !was_ready && self.noise.is_ready() {
-            self.queue.push_front(Outgoing::Message(hello(identity)));
+            self.queue.push_front(Outgoing::Message(hello(identity, self.dialled.is_some())));
         }
         Ok(true)
     }
@@ -384,31 +402,31 @@ impl Link {
     }
 }
 
-fn hello(identity: &Identity) -> Message {
+fn hello(identity: &Identity, is_child: bool) -> Message {
     Message::Hello {
         version: VERSION,
         session: identity.session.0,
         rank: identity.rank.0,
-        ranks: identity.topology.ranks(),
-        fan_out: identity.topology.fan_out(),
+        forest: identity.forest.fingerprint(),
+        is_child,
     }
 }
 
-/// The rank of a peer that greets as it should: the one that was dialled, or a child.
+/// The rank of a peer that greets as it should: the one that was dialled, or any other that dials.
 fn check_hello(message: &Message, identity: &Identity, dialled: Option<Rank>) -> Result<Rank, LinkError> {
-    let Message::Hello { version, session, rank, ranks, fan_out } = *message else {
+    let Message::Hello { version, session, rank, forest, is_child } = *message else {
         return Err(LinkError::Hello("it is missing"));
     };
-    let topology = &identity.topology;
-    let is_expected = |rank: Rank| match dialled {
-        Some(dialled) => rank == dialled,
-        None => rank.0 < topology.ranks() && topology.parent(rank) == Some(identity.rank),
+    let is_expected = match dialled {
+        Some(dialled) => rank == dialled.0,
+        None => rank < identity.forest.ranks() && rank != identity.rank.0,
     };
     let checks = [
         (version == VERSION, "another version"),
         (session == identity.session.0, "another session"),
-        ((ranks, fan_out) == (topology.ranks(), topology.fan_out()), "another topology"),
-        (is_expected(Rank(rank)), "its rank is no neighbour's"),
+        (forest == identity.forest.fingerprint(), "another topology"),
+        (is_expected, "its rank is no neighbour's"),
+        (is_child == dialled.is_none(), "it asks whom it should answer, or answers whom it should ask"),
     ];
     match checks.into_iter().find(|(holds, _)| !holds) {
         Some((_, why)) => Err(LinkError::Hello(why)),

@@ -1,9 +1,11 @@
-//! The links of one rank: to its parent, which it dials, and from its children, which dial it.
+//! The links of one rank: to its parents, which it dials, and from its children, which dial it. The node
+//! decides who they are. Between two ranks there may be a link of either kind.
 //!
 //! Strangers can open connections, so those that have not yet proved that they know the session's
 //! key are few, short-lived and cost little.
 
 mod buffer;
+mod dialling;
 mod link;
 mod noise;
 mod refusals;
@@ -17,16 +19,18 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use headwater_abi::wire::Message;
-use headwater_proto::{Rank, Time};
+use headwater_proto::{Peer, Rank, Time};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use rustix::net::sockopt;
 
 use self::buffer::Buffer;
+use self::dialling::Dialling;
 pub(crate) use self::link::{ChunkOut, Identity, Outgoing, Traffic};
 use self::link::{Link, LinkError, Received};
+pub use self::noise::has_aes;
 use self::refusals::Refusals;
-pub(crate) use self::transfers::{Arrival, ArrivalError, Transfers};
+pub(crate) use self::transfers::{Arrival, ArrivalError, Transfers, Verdict};
 
 /// How long a connection may take until its peer has greeted, in milliseconds.
 const GREETING_TIMEOUT_MS: Time = 5000;
@@ -35,7 +39,9 @@ const GREETING_TIMEOUT_MS: Time = 5000;
 const STRANGERS_MAX: usize = 64;
 /// Connections that are taken in before everything else has its turn: fewer than there is room for, so
 /// that each can say something before it gives way.
-const ACCEPTS_MAX: usize = 16;
+const ACCEPTS_MAX: usize = 8;
+/// Strangers that are heard before everything else has its turn.
+const STRANGERS_HEARD_MAX: usize = 16;
 /// Connections that the kernel keeps until they are taken in; it lets others wait for a second or longer.
 const WAITING_MAX: i32 = 1024;
 /// How long to wait when no connection could be taken in, in milliseconds.
@@ -44,8 +50,6 @@ const ACCEPT_RETRY_MS: Time = 100;
 const ALIVE_INTERVAL_MS: Time = 2000;
 /// How long a peer may be silent, in milliseconds.
 const SILENCE_MS_MAX: Time = 10_000;
-/// The first and the longest wait before the parent is dialled again, in milliseconds.
-const REDIAL_MS: (Time, Time) = (20, 1000);
 
 /// All links of a rank.
 #[derive(Debug)]
@@ -54,11 +58,16 @@ pub(crate) struct Links {
     listener: TcpListener,
     /// When to look for more connections, though the listener does not say that there are any.
     accept_at: Option<Time>,
-    parent: Option<Parent>,
+    /// Where each rank listens.
+    addresses: Vec<SocketAddr>,
+    dialling: Dialling,
     links: HashMap<Token, Link>,
-    by_rank: BTreeMap<Rank, Token>,
+    by_peer: BTreeMap<Peer, Token>,
     /// Links whose socket may have something to receive.
     readable: VecDeque<Token>,
+    /// The same of strangers, and how many of them have had their turn since the last tick.
+    readable_strangers: VecDeque<Token>,
+    strangers_heard: usize,
     /// Links that may have something to send.
     writable: BTreeSet<Token>,
     /// What the node has to be told before anything else.
@@ -68,25 +77,23 @@ pub(crate) struct Links {
     refusals: Refusals,
 }
 
-/// The rank to be dialled.
-#[derive(Debug)]
-struct Parent {
-    rank: Rank,
-    address: SocketAddr,
-    link: Option<Token>,
-    dial_at: Time,
-    wait_ms: Time,
-}
-
 /// What happens on the links.
 #[derive(Debug)]
 pub(crate) enum LinkEvent {
     /// A link stands.
-    Up(Rank),
+    Up(Peer),
     /// A link has ended.
-    Down(Rank),
+    Down(Peer),
     /// A chunk has been taken by the network.
-    ChunkSent(Rank),
+    ChunkSent(Peer),
+}
+
+impl LinkEvent {
+    fn peer(&self) -> Peer {
+        match *self {
+            LinkEvent::Up(peer) | LinkEvent::Down(peer) | LinkEvent::ChunkSent(peer) => peer,
+        }
+    }
 }
 
 /// The next thing from the links.
@@ -96,36 +103,32 @@ pub(crate) enum Next<'a> {
     /// Something happened.
     Event(LinkEvent),
     /// A peer's message and, for a chunk, its bytes.
-    Message(Rank, Message, &'a [u8]),
+    Message(Peer, Message, &'a [u8]),
 }
 
 impl Links {
-    /// Links that will come about through `listener` and by dialling the parent among `peers`.
+    /// Links that will come about through `listener`, and by dialling ranks at their `addresses`.
     pub(crate) fn new(
         identity: Identity,
         mut listener: TcpListener,
-        peers: &[SocketAddr],
+        addresses: Vec<SocketAddr>,
         registry: &Registry,
         token: Token,
     ) -> io::Result<Links> {
         // It listens already, with room for fewer.
         rustix::net::listen(&listener, WAITING_MAX)?;
         registry.register(&mut listener, token, Interest::READABLE)?;
-        let parent = identity.topology.parent(identity.rank).map(|rank| Parent {
-            rank,
-            address: peers[rank.0 as usize],
-            link: None,
-            dial_at: 0,
-            wait_ms: REDIAL_MS.0,
-        });
         Ok(Links {
             identity,
             listener,
             accept_at: None,
-            parent,
+            addresses,
+            dialling: Dialling::default(),
             links: HashMap::new(),
-            by_rank: BTreeMap::new(),
+            by_peer: BTreeMap::new(),
             readable: VecDeque::new(),
+            readable_strangers: VecDeque::new(),
+            strangers_heard: 0,
             writable: BTreeSet::new(),
             events: VecDeque::new(),
             traffic: Traffic::default(),
@@ -134,9 +137,27 @@ impl Links {
         })
     }
 
-    /// True once the parent's link stands; the root has none to wait for.
-    pub(crate) fn has_parent(&self) -> bool {
-        self.parent.as_ref().is_none_or(|parent| self.by_rank.contains_key(&parent.rank))
+    /// Has this rank linked to, and tries until that succeeds or it is hung up.
+    pub(crate) fn dial(&mut self, now: Time, rank: Rank) {
+        self.dialling.add(now, rank);
+    }
+
+    /// Ends the link to this rank, or the attempts to make one. Nothing more is heard of it.
+    pub(crate) fn hang_up(&mut self, now: Time, rank: Rank) {
+        if let Some(token) = self.dialling.remove(rank) {
+            self.close(now, token);
+        }
+        self.events.retain(|event| event.peer() != Peer::Parent(rank));
+    }
+
+    /// True while all links stand that this rank is to make; a root may have none.
+    pub(crate) fn has_parents(&self) -> bool {
+        self.dialling.ranks().all(|rank| self.by_peer.contains_key(&Peer::Parent(rank)))
+    }
+
+    /// Where a rank listens.
+    pub(crate) fn address(&self, rank: Rank) -> Option<SocketAddr> {
+        self.addresses.get(rank.0 as usize).copied()
     }
 
     /// Frames and bytes sent.
@@ -180,44 +201,59 @@ impl Links {
             return self.drop_link(now, token, &error);
         }
         self.writable.insert(token);
-        if !self.readable.contains(&token) {
-            self.readable.push_back(token);
+        let is_stranger = link.rank.is_none() && link.dialled.is_none();
+        let queue = if is_stranger { &mut self.readable_strangers } else { &mut self.readable };
+        if !queue.contains(&token) {
+            queue.push_back(token);
         }
     }
 
-    /// The next event or message; `None` if the sockets have no more. Links take turns.
+    /// The next event or message; `None` if the sockets have no more, or none but strangers that have to
+    /// wait for the next [`Links::tick`]. Links take turns.
     pub(crate) fn next(&mut self, now: Time) -> Option<Next<'_>> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(Next::Event(event));
             }
-            let token = self.readable.pop_front()?;
+            // One stranger has its turn in any case, and more when the peers have no more.
+            let first = (self.strangers_heard == 0).then(|| self.next_stranger()).flatten();
+            let token = first.or_else(|| self.readable.pop_front()).or_else(|| self.next_stranger())?;
             let Some(link) = self.links.get_mut(&token) else { continue };
             let received = link.receive(&self.identity, now);
             self.traffic.bytes_received += std::mem::take(&mut link.bytes_received);
             match received {
                 Ok(None) => drop(self.writable.insert(token)),
                 Err(error) => self.drop_link(now, token, &error),
-                Ok(Some(Received::Up(rank))) => {
+                Ok(Some(Received::Up(peer))) => {
                     self.readable.push_back(token);
-                    self.greeted(now, token, rank);
+                    self.greeted(now, token, peer);
                 }
-                Ok(Some(Received::Message(rank, message, content))) => {
+                Ok(Some(Received::Message(peer, message, content))) => {
                     self.readable.push_back(token);
-                    return Some(Next::Message(rank, message, self.links[&token].content(content)));
+                    return Some(Next::Message(peer, message, self.links[&token].content(content)));
                 }
             }
         }
     }
 
+    /// Handshakes are dear: those who come must not keep peers waiting.
+    fn next_stranger(&mut self) -> Option<Token> {
+        if self.strangers_heard == STRANGERS_HEARD_MAX {
+            return None;
+        }
+        let token = self.readable_strangers.pop_front()?;
+        self.strangers_heard += 1;
+        Some(token)
+    }
+
     /// True if [`Links::next`] has something without new readiness.
     pub(crate) fn has_next(&self) -> bool {
-        !self.readable.is_empty() || !self.events.is_empty()
+        !self.readable.is_empty() || !self.readable_strangers.is_empty() || !self.events.is_empty()
     }
 
     /// Has something sent to a peer; nothing if there is no link.
-    pub(crate) fn send(&mut self, now: Time, to: Rank, outgoing: Outgoing) {
-        let Some(&token) = self.by_rank.get(&to) else { return };
+    pub(crate) fn send(&mut self, now: Time, to: Peer, outgoing: Outgoing) {
+        let Some(&token) = self.by_peer.get(&to) else { return };
         let Some(link) = self.links.get_mut(&token) else { return };
         match link.send(outgoing) {
             Ok(()) => drop(self.writable.insert(token)),
@@ -239,7 +275,7 @@ impl Links {
             let Some(link) = self.links.get_mut(&token) else { continue };
             match link.flush(now, &mut self.traffic, &mut self.scratch, read) {
                 Ok(chunks) => {
-                    let sent = link.rank.into_iter().flat_map(|rank| std::iter::repeat_n(rank, chunks));
+                    let sent = link.peer().into_iter().flat_map(|peer| std::iter::repeat_n(peer, chunks));
                     self.events.extend(sent.map(LinkEvent::ChunkSent));
                 }
                 Err(error) => self.drop_link(now, token, &error),
@@ -248,19 +284,20 @@ impl Links {
     }
 
     /// Closes the link to a peer that broke the protocol.
-    pub(crate) fn disconnect(&mut self, now: Time, rank: Rank, reason: &str) {
-        tracing::warn!(rank = rank.0, reason, "a peer broke the protocol; its link is closed");
-        if let Some(&token) = self.by_rank.get(&rank) {
+    pub(crate) fn disconnect(&mut self, now: Time, peer: Peer, reason: &str) {
+        tracing::warn!(?peer, reason, "a peer broke the protocol; its link is closed");
+        if let Some(&token) = self.by_peer.get(&peer) {
             self.close(now, token);
         }
     }
 
     /// Does what is due: connections that wait, signs of life, dead peers, dialling.
     pub(crate) fn tick(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
+        self.strangers_heard = 0;
         if self.accept_at.is_some_and(|at| now >= at) {
             self.accept(now, registry, &mut token);
         }
-        self.dial(now, registry, &mut token);
+        self.dial_due(now, registry, &mut token);
         let due: Vec<Token> = self.links.iter().filter(|(_, link)| now >= due(link)).map(|(token, _)| *token).collect();
         for token in due {
             let Some(link) = self.links.get_mut(&token) else { continue };
@@ -278,21 +315,20 @@ impl Links {
 
     /// When [`Links::tick`] is due.
     pub(crate) fn next_tick(&self) -> Option<Time> {
-        let dial = self.parent.as_ref().filter(|parent| parent.link.is_none()).map(|parent| parent.dial_at);
-        self.links.values().map(due).chain(dial).chain(self.accept_at).min()
+        self.links.values().map(due).chain(self.dialling.next()).chain(self.accept_at).min()
     }
 
-    fn dial(&mut self, now: Time, registry: &Registry, token: &mut impl FnMut() -> Token) {
-        let Some(parent) = self.parent.as_mut().filter(|p| p.link.is_none() && now >= p.dial_at) else { return };
-        parent.dial_at = now + parent.wait_ms;
-        parent.wait_ms = (parent.wait_ms * 2).min(REDIAL_MS.1);
-        let (rank, token) = (parent.rank, token());
-        parent.link = Some(token);
-        let link = TcpStream::connect(parent.address).map_err(LinkError::Io);
-        let link = link.and_then(|stream| Link::dial(stream, rank, &self.identity, now));
-        if let Err(error) = link.and_then(|link| self.add(link, token, registry)) {
-            tracing::debug!(rank = rank.0, %error, "the parent can't be dialled");
-            self.no_parent(token);
+    fn dial_due(&mut self, now: Time, registry: &Registry, token: &mut impl FnMut() -> Token) {
+        for rank in self.dialling.due(now) {
+            let token = token();
+            self.dialling.began(now, rank, token);
+            let address = self.address(rank).ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable));
+            let stream = address.and_then(TcpStream::connect).map_err(LinkError::Io);
+            let link = stream.and_then(|stream| Link::dial(stream, rank, &self.identity, now));
+            if let Err(error) = link.and_then(|link| self.add(link, token, registry)) {
+                tracing::debug!(rank = rank.0, %error, "a parent can't be dialled");
+                self.dialling.ended(now, token);
+            }
         }
     }
 
@@ -307,29 +343,25 @@ impl Links {
         Ok(())
     }
 
-    fn greeted(&mut self, now: Time, token: Token, rank: Rank) {
+    fn greeted(&mut self, now: Time, token: Token, peer: Peer) {
         // A peer that comes again has lost its earlier link, noticed here or not.
-        if let Some(earlier) = self.by_rank.get(&rank).copied() {
+        if let Some(earlier) = self.by_peer.get(&peer).copied() {
             self.close(now, earlier);
         }
-        self.by_rank.insert(rank, token);
-        if let Some(parent) = &mut self.parent
-            && parent.link == Some(token)
-        {
-            parent.wait_ms = REDIAL_MS.0;
-        }
-        tracing::debug!(rank = rank.0, "linked");
+        self.by_peer.insert(peer, token);
+        self.dialling.greeted(token);
+        tracing::info!(?peer, "linked");
         self.writable.insert(token);
-        self.events.push_back(LinkEvent::Up(rank));
+        self.events.push_back(LinkEvent::Up(peer));
     }
 
     fn drop_link(&mut self, now: Time, token: Token, error: &LinkError) {
         let Some(link) = self.links.get(&token) else { return };
         let address = link.stream.peer_addr().ok();
-        match (link.rank, link.dialled) {
-            (Some(rank), _) => tracing::info!(rank = rank.0, %error, "a link ended"),
+        match (link.peer(), link.dialled) {
+            (Some(peer), _) => tracing::info!(?peer, %error, "a link ended"),
             (None, Some(rank)) if error.is_of_connection() => {
-                tracing::debug!(rank = rank.0, %error, "the parent does not answer yet");
+                tracing::debug!(rank = rank.0, %error, "a parent does not answer yet");
             }
             (None, _) => self.refused(now, address, error),
         }
@@ -344,26 +376,13 @@ impl Links {
 
     fn close(&mut self, now: Time, token: Token) {
         let Some(link) = self.links.remove(&token) else { return };
-        if let Some(rank) = link.rank
-            && self.by_rank.get(&rank) == Some(&token)
+        if let Some(peer) = link.peer()
+            && self.by_peer.get(&peer) == Some(&token)
         {
-            self.by_rank.remove(&rank);
-            self.events.push_back(LinkEvent::Down(rank));
+            self.by_peer.remove(&peer);
+            self.events.push_back(LinkEvent::Down(peer));
         }
-        if let Some(parent) = &mut self.parent
-            && parent.link == Some(token)
-        {
-            parent.dial_at = parent.dial_at.max(now);
-        }
-        self.no_parent(token);
-    }
-
-    fn no_parent(&mut self, token: Token) {
-        if let Some(parent) = &mut self.parent
-            && parent.link == Some(token)
-        {
-            parent.link = None;
-        }
+        self.dialling.ended(now, token);
     }
 
     /// Makes room for one more connection that has not greeted.

@@ -167,7 +167,7 @@ fn transport(state: HandshakeState) -> Result<Noise, NoiseError> {
 
 /// True if the processor computes AES and GCM's products itself. Otherwise AES-GCM is done by software,
 /// several times as slowly as ChaCha20-Poly1305.
-fn has_aes() -> bool {
+pub fn has_aes() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
     #[cfg(target_arch = "aarch64")]

@@ -5,21 +5,30 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
 use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION};
-use headwater_proto::{Rank, Topology};
+use headwater_proto::topology::Branching;
+use headwater_proto::{Forest, Peer, Rank, Shape};
 
 use super::buffer::Buffer;
-use super::link::{Link, LinkError, Received, Traffic};
+use super::link::{Link, LinkError, QUEUE_MAX, Received, Traffic};
 use super::noise::Noise;
 use super::{ChunkOut, Identity, Outgoing};
 use crate::config::{SessionId, SessionKey};
 
+fn forest(ranks: u32) -> Forest {
+    Forest::new(ranks, 0, Shape::Single(Branching::KAry(2)))
+}
+
 /// The parent of ranks 1 and 2 of three.
 fn identity() -> Identity {
-    Identity { rank: Rank(0), topology: Topology::new(3, 2), session: SessionId(1), key: SessionKey([1; 32]) }
+    Identity { rank: Rank(0), forest: forest(3), session: SessionId(1), key: SessionKey([1; 32]) }
 }
 
 fn hello(rank: u32) -> Message {
-    Message::Hello { version: VERSION, session: 1, rank, ranks: 3, fan_out: 2 }
+    hello_by(VERSION, 1, rank, 3)
+}
+
+fn hello_by(version: u32, session: u128, rank: u32, ranks: u32) -> Message {
+    Message::Hello { version, session, rank, forest: forest(ranks).fingerprint(), is_child: true }
 }
 
 fn frame(message: &Message, content: &[u8]) -> Vec<u8> {
@@ -79,7 +88,7 @@ impl Pair {
     fn greeted() -> Pair {
         let mut pair = Pair::new();
         pair.send(&frame(&hello(2), b""));
-        assert!(matches!(pair.receive(), Ok(Received::Up(Rank(2)))));
+        assert!(matches!(pair.receive(), Ok(Received::Up(Peer::Child(Rank(2))))));
         pair
     }
 }
@@ -103,14 +112,17 @@ fn read_record(peer: &mut TcpStream, noise: &mut Noise, plain: &mut Buffer) {
 
 #[test]
 fn greetings_are_checked() {
+    let forest = forest(3).fingerprint();
+    let answering = Message::Hello { version: VERSION, session: 1, rank: 1, forest, is_child: false };
     for (message, why) in [
         (Message::Alive, "it is missing"),
         (hello(0), "its rank is no neighbour's"),
         (hello(3), "its rank is no neighbour's"),
         (hello(u32::MAX), "its rank is no neighbour's"),
-        (Message::Hello { version: 0, session: 1, rank: 1, ranks: 3, fan_out: 2 }, "another version"),
-        (Message::Hello { version: VERSION, session: 2, rank: 1, ranks: 3, fan_out: 2 }, "another session"),
-        (Message::Hello { version: VERSION, session: 1, rank: 1, ranks: 4, fan_out: 2 }, "another topology"),
+        (hello_by(0, 1, 1, 3), "another version"),
+        (hello_by(VERSION, 2, 1, 3), "another session"),
+        (hello_by(VERSION, 1, 1, 4), "another topology"),
+        (answering, "it asks whom it should answer, or answers whom it should ask"),
     ] {
         let mut pair = Pair::new();
         pair.send(&frame(&message, b""));
@@ -154,7 +166,7 @@ fn chunks_arrive_with_their_bytes() {
     let chunk = Message::Chunk { transfer: TransferId(1), position: 0, bytes: 100_000 };
     pair.send(&frame(&Message::Alive, b""));
     pair.send(&frame(&chunk, &content));
-    assert!(matches!(pair.receive(), Ok(Received::Message(Rank(2), Message::Alive, _))));
+    assert!(matches!(pair.receive(), Ok(Received::Message(Peer::Child(Rank(2)), Message::Alive, _))));
     let Ok(Received::Message(_, message, range)) = pair.receive() else { panic!("no chunk") };
     assert_eq!(message, chunk);
     assert!(pair.link.content(range) == content);
@@ -179,4 +191,15 @@ fn a_slow_peer_costs_no_memory_and_its_chunks_are_not_reported_sent() {
         read_record(&mut pair.peer, &mut pair.noise, &mut plain);
         more = flush(&mut pair.link);
     }
+}
+
+#[test]
+fn a_peer_that_takes_nothing_is_given_up() {
+    let mut pair = Pair::greeted();
+    for _ in 0..QUEUE_MAX {
+        pair.link.send(Outgoing::Message(Message::Alive)).unwrap();
+    }
+    assert!(matches!(pair.link.send(Outgoing::Message(Message::Alive)), Err(LinkError::QueueFull)));
+    flush(&mut pair.link);
+    pair.link.send(Outgoing::Message(Message::Alive)).unwrap();
 }

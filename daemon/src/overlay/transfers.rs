@@ -1,27 +1,37 @@
-//! Content on its way from peers into the store.
+//! Content on its way from peers into the store, and its digests.
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 
 use headwater_abi::Path;
-use headwater_abi::wire::{FileHead, Message, TransferId};
+use headwater_abi::wire::{Digest, FileHead, Message, TransferId};
 use headwater_proto::Rank;
 use thiserror::Error;
 
+use crate::digest::Digester;
 use crate::store::Store;
 
-/// What arrives from whom.
+/// A file, or a block of it.
+type Piece = (Path, Option<u32>);
+
+/// What arrives, and from whom.
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
-    files: HashMap<(Rank, TransferId), Expected>,
+    senders: HashMap<(Rank, TransferId), Piece>,
+    /// Their senders may change; what has arrived stays, and so does what it was hashed to.
+    pieces: HashMap<Piece, Arriving>,
 }
 
-/// A file that arrives, or a block of it.
+/// A piece that arrives.
 #[derive(Debug)]
-struct Expected {
-    path: Path,
-    block: Option<u32>,
+struct Arriving {
     head: FileHead,
+    digester: Digester,
+    /// What stands there already.
+    have: Option<FileHead>,
+    /// Who sends it, and that peer's number for it.
+    sender: (Rank, TransferId),
 }
 
 /// What became of a message's content.
@@ -33,11 +43,22 @@ pub(crate) enum Arrival {
     Unwanted,
 }
 
+/// What a sender's digest says of what has arrived.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// All of it is as its reader read it.
+    Right,
+    /// It is not. What has arrived is not to be used.
+    Wrong,
+    /// Nobody wants it any more.
+    Unwanted,
+}
+
 /// Why content could not be stored.
 #[derive(Debug, Error)]
 pub(crate) enum ArrivalError {
     /// The peer broke the protocol.
-    #[error("a chunk lies outside of its file's content")]
+    #[error("a chunk is not the next of its file's content")]
     OutOfRange,
     /// The store has no room, or worse.
     #[error("{2}")]
@@ -45,22 +66,41 @@ pub(crate) enum ArrivalError {
 }
 
 impl Transfers {
-    /// A peer will send this.
-    pub(crate) fn expect(&mut self, from: Rank, transfer: TransferId, path: Path, block: Option<u32>, head: FileHead) {
-        self.files.insert((from, transfer), Expected { path, block, head });
+    /// A peer will send this, from `position` of its content on; who sent it before does no more. What
+    /// stands before that position has arrived, or else is in the store. What processes `have` is not written
+    /// again.
+    pub(crate) fn expect(
+        &mut self,
+        store: &Store,
+        sender: (Rank, TransferId),
+        (path, block): Piece,
+        head: FileHead,
+        position: u64,
+        have: Option<FileHead>,
+    ) -> io::Result<()> {
+        let piece = (path, block);
+        let known = self.remove(&piece);
+        let mut digester = match known {
+            Some(known) if known.head == head && known.digester.position() <= position => known.digester,
+            _ => Digester::default(),
+        };
+        digester.catch_up(&head, position, |bytes, offset| store.read(&piece.0, block, bytes, offset))?;
+        self.senders.insert(sender, piece.clone());
+        self.pieces.insert(piece, Arriving { head, digester, sender, have });
+        Ok(())
     }
 
-    /// Nothing more of this file, or of this block, is wanted.
+    /// Nothing more of this file, or of this block, is wanted: it is complete, or given up.
     pub(crate) fn forget(&mut self, path: &Path, block: Option<u32>) {
-        self.files.retain(|_, expected| expected.path != *path || expected.block != block);
+        self.remove(&(path.clone(), block));
     }
 
-    /// Nothing more comes from this peer.
+    /// Nothing more comes from this peer. Another may go on with what it sent.
     pub(crate) fn forget_peer(&mut self, rank: Rank) {
-        self.files.retain(|(from, _), _| *from != rank);
+        self.senders.retain(|(from, _), _| *from != rank);
     }
 
-    /// Writes a chunk's bytes to the store; other messages carry none.
+    /// Writes a chunk's bytes to the store and hashes them; other messages carry none.
     pub(crate) fn arrived(
         &mut self,
         store: &Store,
@@ -71,57 +111,280 @@ impl Transfers {
         let (transfer, position) = match *message {
             Message::Chunk { transfer, position, .. } => (transfer, position),
             Message::Failed { transfer, .. } => {
-                self.files.remove(&(from, transfer));
+                self.senders.remove(&(from, transfer));
                 return Ok(Arrival::Stored);
             }
             _ => return Ok(Arrival::Stored),
         };
-        let Some(Expected { path, block, head }) = self.files.get(&(from, transfer)) else {
+        let Some(piece) = self.senders.get(&(from, transfer)) else { return Ok(Arrival::Unwanted) };
+        let Some(Arriving { head, digester, have, .. }) = self.pieces.get_mut(piece) else {
             return Ok(Arrival::Unwanted);
         };
+        if position != digester.position() {
+            return Err(ArrivalError::OutOfRange);
+        }
         let Some((offset, in_range)) = head.locate(position) else { return Err(ArrivalError::OutOfRange) };
         if bytes.len() as u64 > in_range {
             return Err(ArrivalError::OutOfRange);
         }
-        store.write(path, *block, bytes, offset).map_err(|error| ArrivalError::Store(path.clone(), *block, error))?;
-        if position + bytes.len() as u64 == head.content_bytes() {
-            self.files.remove(&(from, transfer));
+        let (path, block) = piece;
+        for range in missing(have.as_ref(), offset, bytes.len()) {
+            let at = offset + range.start as u64;
+            let written = store.write(path, *block, &bytes[range], at);
+            written.map_err(|error| ArrivalError::Store(path.clone(), *block, error))?;
         }
+        digester.update(bytes);
         Ok(Arrival::Stored)
     }
+
+    /// Compares what has arrived with what its sender says was read. What is wrong is forgotten: it is to
+    /// come anew, from its beginning.
+    ///
+    /// # Errors
+    /// The sender says so before it has sent everything.
+    pub(crate) fn verify(
+        &mut self,
+        from: Rank,
+        transfer: TransferId,
+        expected: &Digest,
+    ) -> Result<Verdict, ArrivalError> {
+        let Some(piece) = self.senders.get(&(from, transfer)).cloned() else { return Ok(Verdict::Unwanted) };
+        let Some(Arriving { head, digester, .. }) = self.remove(&piece) else { return Ok(Verdict::Unwanted) };
+        if digester.position() != head.content_bytes() {
+            return Err(ArrivalError::OutOfRange);
+        }
+        Ok(if digester.digest() == *expected { Verdict::Right } else { Verdict::Wrong })
+    }
+
+    fn remove(&mut self, piece: &Piece) -> Option<Arriving> {
+        let arriving = self.pieces.remove(piece)?;
+        // The peer may have come back, and have given the number to another piece.
+        if self.senders.get(&arriving.sender) == Some(piece) {
+            self.senders.remove(&arriving.sender);
+        }
+        Some(arriving)
+    }
+}
+
+/// The parts of so many bytes from `offset` on that are not published.
+fn missing(have: Option<&FileHead>, offset: u64, bytes: usize) -> Vec<Range<usize>> {
+    let (mut at, end) = (offset, offset + bytes as u64);
+    let mut missing = Vec::new();
+    for &(start, length) in have.iter().flat_map(|have| have.ranges.iter()) {
+        let (start, stop) = (start.clamp(at, end), (start + length).clamp(at, end));
+        if stop > start {
+            missing.push(at..start);
+            at = stop;
+        }
+    }
+    missing.push(at..end);
+    let relative = |range: Range<u64>| (range.start - offset) as usize..(range.end - offset) as usize;
+    missing.into_iter().map(relative).filter(|range| !range.is_empty()).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::tests::digest;
     use crate::layout::NodeDir;
     use headwater_abi::Attr;
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    const CONTENT: &[u8; 20] = b"0123456789abcdefghij";
+
+    struct Fixture {
+        _dir: TempDir,
+        store: Store,
+        transfers: Transfers,
+        path: Path,
+        head: FileHead,
+    }
+
+    impl Fixture {
+        /// A file of which two ranges of ten bytes are sent.
+        fn new() -> Fixture {
+            let dir = tempfile::tempdir().unwrap();
+            let mut store = Store::create(&NodeDir::new(dir.path()), Vec::new()).unwrap();
+            let path = Path::new(b"/f").unwrap();
+            let attr = Attr { size: 100, ..Attr::default() };
+            let head = FileHead { attr, format: 0, ranges: [(0, 10), (50, 10)].into(), whole: false };
+            store.incoming(&path).create(&head).unwrap();
+            Fixture { _dir: dir, store, transfers: Transfers::default(), path, head }
+        }
+
+        fn expect(&mut self, from: u32, transfer: u64, position: u64) {
+            let (piece, head) = ((self.path.clone(), None), self.head.clone());
+            self.transfers
+                .expect(&self.store, (Rank(from), TransferId(transfer)), piece, head, position, None)
+                .unwrap();
+        }
+
+        fn arrive(&mut self, from: u32, transfer: u64, position: u64, bytes: &[u8]) -> Result<Arrival, ArrivalError> {
+            let message = Message::Chunk { transfer: TransferId(transfer), position, bytes: bytes.len() as u32 };
+            self.transfers.arrived(&self.store, Rank(from), &message, bytes)
+        }
+
+        /// The chunk that follows from this position on.
+        fn send(&mut self, from: u32, transfer: u64, positions: std::ops::Range<usize>) {
+            let arrival = self.arrive(from, transfer, positions.start as u64, &CONTENT[positions]);
+            assert!(matches!(arrival, Ok(Arrival::Stored)), "{arrival:?}");
+        }
+
+        fn verify(&mut self, from: u32, transfer: u64, expected: &[u8]) -> Result<Verdict, ArrivalError> {
+            self.transfers.verify(Rank(from), TransferId(transfer), &digest(expected))
+        }
+
+        fn assert_empty(&self) {
+            assert!(self.transfers.senders.is_empty() && self.transfers.pieces.is_empty());
+        }
+    }
 
     #[test]
-    fn chunks_stay_within_their_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut store = Store::create(&NodeDir::new(dir.path()), Vec::new()).unwrap();
-        let (path, from, transfer) = (Path::new(b"/f").unwrap(), Rank(0), TransferId(7));
-        let attr = Attr { size: 100, ..Attr::default() };
-        let head = FileHead { attr, format: 0, ranges: [(0, 10), (50, 10)].into(), whole: false };
-        store.incoming(&path).create(&head).unwrap();
-        let mut transfers = Transfers::default();
-        transfers.expect(from, transfer, path.clone(), None, head);
-        let mut arrive = |rank, position, bytes: &[u8]| {
-            let message = Message::Chunk { transfer, position, bytes: bytes.len() as u32 };
-            transfers.arrived(&store, rank, &message, bytes)
-        };
-        assert!(matches!(arrive(Rank(1), 0, b"x"), Ok(Arrival::Unwanted)), "another peer's number");
-        assert!(matches!(arrive(from, 20, b"x"), Err(ArrivalError::OutOfRange)));
-        assert!(matches!(arrive(from, 5, b"0123456789"), Err(ArrivalError::OutOfRange)), "it reaches into a hole");
-        assert!(matches!(arrive(from, 0, b"0123456789"), Ok(Arrival::Stored)));
-        assert!(matches!(arrive(from, 10, b"abcdefghij"), Ok(Arrival::Stored)));
-        assert!(matches!(arrive(from, 0, b"again"), Ok(Arrival::Unwanted)), "it is complete");
+    fn chunks_stay_within_their_file_and_come_in_order() {
+        let mut f = Fixture::new();
+        f.expect(0, 7, 0);
+        assert!(matches!(f.arrive(1, 7, 0, b"x"), Ok(Arrival::Unwanted)), "another peer's number");
+        for (position, bytes, why) in
+            [(20, &b"x"[..], "beyond the end"), (0, b"0123456789a", "into a hole"), (1, b"1", "before it is due")]
+        {
+            assert!(matches!(f.arrive(0, 7, position, bytes), Err(ArrivalError::OutOfRange)), "{why}");
+        }
+        f.send(0, 7, 0..10);
+        assert!(matches!(f.arrive(0, 7, 0, b"0"), Err(ArrivalError::OutOfRange)), "again");
+        f.send(0, 7, 10..20);
         let mut content = [0; 100];
-        store.read(&path, None, &mut content, 0).unwrap();
+        f.store.read(&f.path, None, &mut content, 0).unwrap();
         assert_eq!(
             (&content[..10], &content[10..50], &content[50..60]),
-            (&b"0123456789"[..], &[0; 40][..], &b"abcdefghij"[..])
+            (&CONTENT[..10], &[0; 40][..], &CONTENT[10..])
         );
+        assert!(matches!(f.verify(0, 7, CONTENT), Ok(Verdict::Right)));
+        assert!(matches!(f.arrive(0, 7, 0, b"again"), Ok(Arrival::Unwanted)), "it is complete");
+        f.assert_empty();
+    }
+
+    #[test]
+    fn another_sender_goes_on_where_the_first_stopped() {
+        let mut f = Fixture::new();
+        f.expect(0, 7, 0);
+        f.send(0, 7, 0..4);
+        f.expect(1, 3, 4);
+        assert!(matches!(f.arrive(0, 7, 4, b"late"), Ok(Arrival::Unwanted)));
+        f.send(1, 3, 4..10);
+        f.transfers.forget_peer(Rank(1));
+        assert!(matches!(f.arrive(1, 3, 10, b"late"), Ok(Arrival::Unwanted)));
+        f.expect(2, 3, 10);
+        let (other, head) = ((Path::new(b"/g").unwrap(), None), f.head.clone());
+        f.transfers.expect(&f.store, (Rank(0), TransferId(7)), other.clone(), head, 0, None).unwrap();
+        f.transfers.forget(&other.0, None);
+        f.send(2, 3, 10..20);
+        assert!(matches!(f.verify(1, 3, CONTENT), Ok(Verdict::Unwanted)));
+        assert!(matches!(f.verify(2, 3, CONTENT), Ok(Verdict::Right)));
+        f.assert_empty();
+    }
+
+    #[test]
+    fn what_is_stored_already_is_hashed_from_the_store() {
+        let mut f = Fixture::new();
+        f.store.write(&f.path, None, &CONTENT[..10], 0).unwrap();
+        f.store.write(&f.path, None, &CONTENT[10..13], 50).unwrap();
+        f.expect(0, 1, 13);
+        f.send(0, 1, 13..20);
+        assert!(matches!(f.verify(0, 1, CONTENT), Ok(Verdict::Right)));
+    }
+
+    #[test]
+    fn what_is_wrong_comes_anew() {
+        let mut f = Fixture::new();
+        f.expect(0, 1, 0);
+        f.arrive(0, 1, 0, b"wrong").unwrap();
+        f.send(0, 1, 5..10);
+        f.send(0, 1, 10..20);
+        assert!(matches!(f.verify(0, 1, CONTENT), Ok(Verdict::Wrong)));
+        f.expect(1, 1, 0);
+        f.send(1, 1, 0..10);
+        f.expect(1, 2, 0);
+        f.send(1, 2, 0..10);
+        f.send(1, 2, 10..20);
+        assert!(matches!(f.verify(1, 2, CONTENT), Ok(Verdict::Right)), "it began anew in the middle, too");
+        f.assert_empty();
+    }
+
+    #[test]
+    fn another_version_begins_anew() {
+        let mut f = Fixture::new();
+        f.expect(0, 1, 0);
+        f.send(0, 1, 0..10);
+        f.head.attr.mtime.0 += 1;
+        f.expect(0, 2, 0);
+        f.send(0, 2, 0..10);
+        f.send(0, 2, 10..20);
+        assert!(matches!(f.verify(0, 2, CONTENT), Ok(Verdict::Right)));
+    }
+
+    #[test]
+    fn the_end_comes_last() {
+        let mut f = Fixture::new();
+        f.expect(0, 1, 0);
+        f.send(0, 1, 0..10);
+        assert!(matches!(f.verify(0, 1, &CONTENT[..10]), Err(ArrivalError::OutOfRange)));
+        f.expect(0, 2, 0);
+        f.transfers.forget(&f.path.clone(), None);
+        assert!(matches!(f.verify(0, 2, CONTENT), Ok(Verdict::Unwanted)));
+        f.assert_empty();
+    }
+
+    #[test]
+    fn what_is_published_is_not_written_again() {
+        let head = |ranges: &[(u64, u64)]| {
+            let attr = Attr { size: 100, ..Attr::default() };
+            FileHead { attr, format: 0, ranges: ranges.into(), whole: false }
+        };
+        let have = head(&[(0, 10), (20, 5), (40, 60)]);
+        assert_eq!(missing(None, 5, 10), vec![0..10]);
+        assert_eq!(missing(Some(&have), 0, 100), [10..20, 25..40]);
+        assert_eq!(missing(Some(&have), 5, 17), vec![5..15]);
+        assert_eq!(missing(Some(&have), 22, 10), vec![3..10]);
+        assert!(missing(Some(&have), 45, 10).is_empty());
+        assert_eq!(missing(Some(&have), 12, 6), vec![0..6]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Senders come and go, and begin where the one before stopped or further up; what was sent is
+        /// right, and one wrong byte is not.
+        #[test]
+        fn whoever_sends_it_the_content_is_checked(
+            steps in proptest::collection::vec(any::<(u8, Option<u8>)>(), 0..12),
+            wrong in proptest::option::of(0..20usize),
+        ) {
+            let mut f = Fixture::new();
+            let (mut position, mut sender) = (0, 0);
+            f.expect(0, 0, 0);
+            let rest = [(20, None); 4];
+            for (bytes, change) in steps.into_iter().chain(rest) {
+                if let Some(back) = change {
+                    position -= position.min(usize::from(back) % 4);
+                    sender += 1;
+                    f.expect(sender, u64::from(sender), position as u64);
+                }
+                let end = if position < 10 { 10 } else { 20 };
+                let end = end.min(position + usize::from(bytes).max(1));
+                if position < end {
+                    let mut chunk = CONTENT[position..end].to_vec();
+                    if let Some(wrong) = wrong.filter(|wrong| (position..end).contains(wrong)) {
+                        chunk[wrong - position] ^= 1;
+                    }
+                    let arrival = f.arrive(sender, u64::from(sender), position as u64, &chunk);
+                    prop_assert!(matches!(arrival, Ok(Arrival::Stored)), "{:?}", arrival);
+                    position = end;
+                }
+            }
+            let verdict = f.verify(sender, u64::from(sender), CONTENT).unwrap();
+            prop_assert_eq!(verdict, if wrong.is_some() { Verdict::Wrong } else { Verdict::Right });
+            f.assert_empty();
+        }
     }
 }

@@ -9,13 +9,14 @@ use std::sync::{Arc, PoisonError};
 
 use headwater_abi::attr::mode;
 use headwater_abi::table::State;
-use headwater_abi::wire::{Aspect, FileHead};
+use headwater_abi::wire::{Aspect, Digest, FileHead};
 use headwater_abi::{Attr, Kind, Path};
 use headwater_closure::elf;
 use rustix::fs::{Access, Advice, AtFlags, OFlags, accessat, fadvise, fcntl_setfl, fgetxattr_query};
 use rustix::io::Errno;
 
 use super::{FileError, FileNews, FileOrder, Reader};
+use crate::digest::Digester;
 
 /// Bytes that one call reads: as many as the kernel reads ahead in a file that is read in order.
 const READ_BYTES: usize = 256 << 10;
@@ -60,10 +61,18 @@ impl Reader {
         buffer.resize(buffer.len().max(bytes), 0);
         let prefix_bytes = if is_known(order) { 0 } else { bytes };
         let prefix = &mut buffer[..prefix_bytes];
-        self.read(&source, prefix, 0, &order.path)?;
+        let kept = order.block().filter(|_| prefix_bytes > 0).and_then(|_| self.sources.take_beginning(&order.path));
+        match kept.filter(|kept| kept.len() == prefix.len()) {
+            Some(kept) => prefix.copy_from_slice(&kept),
+            None => self.read(&source, prefix, 0, &order.path)?,
+        }
         let head = self.head(order, &source, attr, prefix);
         let head = order.block().map_or(Some(head.clone()), |number| head.block(number));
         let Some(head) = head else { return Err(original(Errno::INVAL)) };
+        if head.content_bytes() > order.content_bytes_max {
+            self.sources.keep(&order.path, source, buffer[..prefix_bytes].to_vec());
+            return Ok(FileNews::Opened(head));
+        }
         order.incoming.create(&head).map_err(|error| refused(order, &error))?;
         let target = if order.incoming.is_small() { Ok(None) } else { order.incoming.open().map(Some) };
         let target = target.map_err(|error| refused(order, &error))?;
@@ -72,16 +81,19 @@ impl Reader {
             tell(FileNews::Opened(head.clone()));
         }
         let copy = Copy { reader: self, order, head: &head, source: &source, target: target.as_ref() };
-        copy.run(buffer, prefix_bytes as u64, tell)?;
+        let digest = copy.run(buffer, prefix_bytes as u64, tell)?;
         let after = self.version(&*source).map_err(original)?;
         if !is_same_version(&attr, &after) {
             self.sources.forget(&order.path);
             return Err(changed(&order.path));
         }
-        Ok(if is_short { FileNews::All(head) } else { FileNews::Read(head.content_bytes()) })
+        Ok(match is_short {
+            true => FileNews::All(head, digest),
+            false => FileNews::Last(head, digest),
+        })
     }
 
-    /// The file, open. One that is read in blocks stays so.
+    /// The file, open. One that is read in blocks stays so, and is not opened again for more of it.
     fn source(&self, order: &FileOrder) -> Result<Arc<File>, Errno> {
         let open = || {
             let source = self.retried(|| self.open_file(&order.path))?;
@@ -89,7 +101,10 @@ impl Reader {
             fcntl_setfl(&source, OFlags::empty())?;
             Ok(File::from(source))
         };
-        if order.block().is_some() { self.sources.get(&order.path, open) } else { open().map(Arc::new) }
+        match order.block() {
+            Some(_) => self.sources.get(&order.path, open),
+            None => self.sources.find(&order.path).map_or_else(|| open().map(Arc::new), Ok),
+        }
     }
 
     fn open_file(&self, path: &Path) -> Result<OwnedFd, Errno> {
@@ -165,14 +180,19 @@ impl Reader {
 }
 
 impl Copy<'_> {
-    /// Copies every byte that is wanted and not there yet. `buffer` starts with the file's first
-    /// `prefix_bytes`.
-    fn run(&self, buffer: &mut [u8], prefix_bytes: u64, tell: &mut dyn FnMut(FileNews)) -> Result<(), FileError> {
-        let (content_bytes, mut position) = (self.head.content_bytes(), 0);
+    /// Copies every byte that is wanted and not there yet; the digest of all that is wanted. `buffer`
+    /// starts with the file's first `prefix_bytes`.
+    fn run(&self, buffer: &mut [u8], prefix_bytes: u64, tell: &mut dyn FnMut(FileNews)) -> Result<Digest, FileError> {
+        let (content_bytes, mut digester) = (self.head.content_bytes(), Digester::default());
         let mut buffered = (0, prefix_bytes);
-        while let Some((offset, in_range)) = self.head.locate(position) {
-            let bytes = match self.held(offset) {
-                Some(bytes) => bytes.min(in_range),
+        let arrived = self.order.position.min(content_bytes);
+        self.catch_up(&mut digester, arrived)?;
+        while let Some((offset, in_range)) = self.head.locate(digester.position()) {
+            match self.held(offset) {
+                Some(bytes) => {
+                    let end = digester.position() + bytes.min(in_range);
+                    self.catch_up(&mut digester, end)?;
+                }
                 None => {
                     let wanted = in_range.min(self.not_held(offset));
                     if !(buffered.0..buffered.1).contains(&offset) {
@@ -182,16 +202,23 @@ impl Copy<'_> {
                     }
                     let bytes = wanted.min(buffered.1 - offset);
                     let at = (offset - buffered.0) as usize;
-                    self.write(&buffer[at..at + bytes as usize], offset)?;
-                    bytes
+                    let bytes = &buffer[at..at + bytes as usize];
+                    self.write(bytes, offset)?;
+                    digester.update(bytes);
                 }
-            };
-            position += bytes;
+            }
+            let position = digester.position();
             if position < content_bytes && content_bytes > READ_BYTES as u64 {
                 tell(FileNews::Read(position));
             }
         }
-        Ok(())
+        Ok(digester.digest())
+    }
+
+    /// Hashes what is there already.
+    fn catch_up(&self, digester: &mut Digester, position: u64) -> Result<(), FileError> {
+        let read = |bytes: &mut [u8], offset| self.order.incoming.read(bytes, offset);
+        digester.catch_up(self.head, position, read).map_err(|error| refused(self.order, &error))
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<(), FileError> {
@@ -246,14 +273,16 @@ fn refused(order: &FileOrder, error: &io::Error) -> FileError {
     if order.incoming.is_given_up() {
         return FileError::GivenUp;
     }
-    tracing::warn!(path = %order.path, %error, "the store could not take a file; its processes use the original. More space under --store or a smaller --store-max helps");
+    tracing::debug!(path = %order.path, %error, "the store could not take a file");
     FileError::Store
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Incoming;
+    use crate::digest::tests::digest;
+    use crate::layout::NodeDir;
+    use crate::store::{Incoming, Store};
     use tempfile::TempDir;
 
     struct Fixture {
@@ -271,7 +300,15 @@ mod tests {
         fn order(&self, name: &str) -> FileOrder {
             let path = Path::new(self.dir.path().join(name).as_os_str().as_encoded_bytes()).unwrap();
             let incoming = Arc::new(Incoming::new(1, None, self.dir.path().join("copy")));
-            FileOrder { path, aspect: Aspect::Whole, have: None, execute: false, incoming }
+            FileOrder {
+                path,
+                aspect: Aspect::Whole,
+                have: None,
+                execute: false,
+                position: 0,
+                content_bytes_max: u64::MAX,
+                incoming,
+            }
         }
 
         fn copy(&self) -> Vec<u8> {
@@ -290,11 +327,95 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let total = fixture.reader.file(&fixture.order("f"), &mut Vec::new(), &mut tell);
-        assert!(matches!(total, Ok(FileNews::Read(total)) if total == content.len() as u64), "{total:?}");
+        let Ok(FileNews::Last(head, found)) = total else { panic!("{total:?}") };
+        assert_eq!((head.content_bytes(), found), (content.len() as u64, digest(&content)));
         assert_eq!(positions, [READ_BYTES, READ_BYTES * 2, READ_BYTES * 3]);
         assert!(fixture.copy() == content);
         let counts = fixture.reader.counts();
         assert_eq!((counts.files_read, counts.bytes_read), (1, content.len() as u64));
+    }
+
+    #[test]
+    fn the_digest_is_of_all_bytes_though_some_are_stored() {
+        let content: Vec<u8> = (0..READ_BYTES * 3).map(|n| (n / 5) as u8).collect();
+        let fixture = Fixture::new(&content);
+        let attr = fixture.reader.attr(File::open(fixture.dir.path().join("f")).unwrap(), b"").unwrap();
+        let (bytes, hole) = (READ_BYTES as u64, READ_BYTES..READ_BYTES * 2 - 7);
+        let ranges = [(0, bytes), (2 * bytes - 7, bytes + 7)];
+        let mut stored = content.clone();
+        stored[hole.clone()].fill(0);
+        std::fs::write(fixture.dir.path().join("copy"), stored).unwrap();
+        let mut order = fixture.order("f");
+        order.incoming =
+            Arc::new(Incoming::new(1, Some(fixture.dir.path().join("copy")), fixture.dir.path().join("beside")));
+        order.have = Some(FileHead { attr, format: 0, ranges: ranges.into(), whole: false });
+        let last = fixture.reader.file(&order, &mut Vec::new(), &mut |_| ());
+        assert!(matches!(last, Ok(FileNews::Last(_, found)) if found == digest(&content)), "{last:?}");
+        assert_eq!(fixture.reader.counts().bytes_read, hole.len() as u64);
+        assert!(fixture.copy() == content);
+    }
+
+    #[test]
+    fn short_files_and_blocks_have_digests_too() {
+        let size = headwater_abi::wire::BLOCK_BYTES as usize + 10;
+        let content: Vec<u8> = (0..size).map(|n| (n / 3) as u8).collect();
+        let fixture = Fixture::new(&content);
+        let place = tempfile::tempdir().unwrap();
+        let mut store = Store::create(&NodeDir::new(place.path()), Vec::new()).unwrap();
+        let order = fixture.order("f");
+        let incoming = store.incoming_block(&order.path, 1, size as u64).unwrap();
+        let order = FileOrder { aspect: Aspect::Block(1), incoming, ..order };
+        let news = fixture.reader.file(&order, &mut Vec::new(), &mut |_| ());
+        assert!(matches!(news, Ok(FileNews::All(_, found)) if found == digest(&content[size - 10..])), "{news:?}");
+        for content in [&b""[..], b"x"] {
+            let fixture = Fixture::new(content);
+            let news = fixture.reader.file(&fixture.order("f"), &mut Vec::new(), &mut |_| ());
+            assert!(matches!(news, Ok(FileNews::All(_, found)) if found == digest(content)), "{news:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_larger_than_wanted_is_opened_and_its_blocks_are_read_without_opening_it_again() {
+        let size = headwater_abi::wire::BLOCK_BYTES as usize + 10;
+        let content: Vec<u8> = (0..size).map(|n| (n / 3) as u8).collect();
+        let fixture = Fixture::new(&content);
+        let order = FileOrder { content_bytes_max: size as u64 - 1, ..fixture.order("f") };
+        let news = fixture.reader.file(&order, &mut Vec::new(), &mut |_| ());
+        let Ok(FileNews::Opened(head)) = news else { panic!("{news:?}") };
+        assert_eq!((head.whole, head.content_bytes()), (true, size as u64));
+        let place = tempfile::tempdir().unwrap();
+        let mut store = Store::create(&NodeDir::new(place.path()), Vec::new()).unwrap();
+        for block in [1, 0] {
+            let incoming = store.incoming_block(&order.path, block, size as u64).unwrap();
+            let have = Some(FileHead { ranges: [].into(), ..head.clone() });
+            let order = FileOrder { aspect: Aspect::Block(block), have, incoming, ..fixture.order("f") };
+            fixture.reader.file(&order, &mut Vec::new(), &mut |_| ()).unwrap();
+            store.complete_block(&order.path, block, false).unwrap();
+        }
+        let counts = fixture.reader.counts();
+        assert_eq!((counts.files_read, counts.bytes_read), (1, size as u64));
+        let mut copy = Vec::new();
+        std::io::Read::read_to_end(&mut store.open_copy(&order.path).unwrap(), &mut copy).unwrap();
+        assert!(copy == content);
+    }
+
+    #[test]
+    fn what_another_has_sent_is_not_read_again() {
+        let content: Vec<u8> = (0..READ_BYTES * 3).map(|n| (n / 5) as u8).collect();
+        for arrived in [1, READ_BYTES, READ_BYTES * 2 + 7, READ_BYTES * 3] {
+            let fixture = Fixture::new(&content);
+            let order = FileOrder { position: arrived as u64, ..fixture.order("f") };
+            let attr = fixture.reader.attr(File::open(fixture.dir.path().join("f")).unwrap(), b"").unwrap();
+            let head = FileHead { attr, format: 0, ranges: [(0, content.len() as u64)].into(), whole: true };
+            order.incoming.create(&head).unwrap();
+            order.incoming.write(&content[..arrived], 0).unwrap();
+            let last = fixture.reader.file(&order, &mut Vec::new(), &mut |_| ());
+            assert!(matches!(last, Ok(FileNews::Last(_, found)) if found == digest(&content)), "{last:?}");
+            assert!(fixture.copy() == content);
+            // How it begins is always looked at.
+            let again = arrived.saturating_sub(READ_BYTES) as u64;
+            assert_eq!(fixture.reader.counts().bytes_read, content.len() as u64 - again);
+        }
     }
 
     #[test]
@@ -332,7 +453,7 @@ mod tests {
         let fixture = Fixture::new(&vec![1; READ_BYTES * 2]);
         let order = fixture.order("f");
         let mut tell = |news| {
-            if let FileNews::Read(_) = news {
+            if let FileNews::Read(..) = news {
                 order.incoming.give_up().unwrap();
             }
         };

@@ -10,12 +10,13 @@ mod pool;
 mod sources;
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use headwater_abi::wire::{Aspect, Detail, Fact, FileHead};
+use headwater_abi::wire::{Aspect, Detail, Digest, Fact, FileHead};
 use headwater_abi::{Attr, Path};
 use rustix::fs::{AtFlags, Statx, StatxFlags, statx};
 use rustix::io::Errno;
@@ -23,6 +24,7 @@ use rustix::io::Errno;
 use self::directories::Directories;
 pub(crate) use self::pool::Pool;
 use self::sources::Sources;
+
 use crate::report::SharedFs;
 use crate::store::Incoming;
 
@@ -40,6 +42,18 @@ pub(crate) enum Order {
     Details(Path, Vec<Box<[u8]>>),
     /// A file's content.
     File(FileOrder),
+    /// The digest of content in the store.
+    Digest(DigestOrder),
+}
+
+/// Content in the store whose digest is wanted.
+#[derive(Debug)]
+pub(crate) struct DigestOrder {
+    pub(crate) path: Path,
+    pub(crate) aspect: Aspect,
+    pub(crate) head: FileHead,
+    /// The store's copy, open.
+    pub(crate) copy: File,
 }
 
 /// One file's content.
@@ -50,6 +64,10 @@ pub(crate) struct FileOrder {
     /// What the store holds already.
     pub(crate) have: Option<FileHead>,
     pub(crate) execute: bool,
+    /// Bytes of the content that are there already, as somebody else sent them.
+    pub(crate) position: u64,
+    /// Content of more bytes is not read.
+    pub(crate) content_bytes_max: u64,
     /// Where the content goes.
     pub(crate) incoming: Arc<Incoming>,
 }
@@ -74,17 +92,21 @@ pub(crate) enum News {
     Details(Path, Vec<Detail>),
     /// A step of an order for content.
     File(FileOrder, FileNews),
+    /// The answer to an order for a digest; none if the copy can't be read.
+    Digest(Path, Aspect, Option<Digest>),
 }
 
 /// What happens on the way of a [`FileOrder`].
 #[derive(Debug)]
 pub(crate) enum FileNews {
-    /// It is open.
+    /// It is open. If it is larger than was wanted, nothing follows.
     Opened(FileHead),
-    /// The bytes up to this position of its content are in the store.
+    /// The bytes up to this position of its content are in the store, and it is not all.
     Read(u64),
+    /// All of its content is in the store.
+    Last(FileHead, Digest),
     /// It was opened, and all of its content is in the store.
-    All(FileHead),
+    All(FileHead, Digest),
     /// It ended early.
     Failed(FileError),
 }

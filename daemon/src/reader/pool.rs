@@ -1,6 +1,7 @@
 //! The threads on which the reader's calls block.
 
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +10,8 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use headwater_abi::wire::Aspect;
 use mio::Waker;
 
-use super::{FileError, FileNews, News, Opened, Order, Reader};
+use super::{DigestOrder, FileError, FileNews, News, Opened, Order, Reader};
+use crate::digest::digest_of;
 use crate::report::SharedFs;
 
 /// Threads that read at once; more would only queue at the shared file system's servers.
@@ -170,6 +172,12 @@ impl Worker {
             Order::Details(path, names) => {
                 let details = self.reader.details(&path, names);
                 Some(News::Details(path, details))
+            }
+            Order::Digest(DigestOrder { path, aspect, head, copy }) => {
+                let digest = digest_of(&head, |bytes, offset| copy.read_exact_at(bytes, offset));
+                let digest =
+                    digest.inspect_err(|error| tracing::warn!(%path, %error, "the store's copy can't be read"));
+                Some(News::Digest(path, aspect, digest.ok()))
             }
             Order::File(order) => {
                 let mut tell = |news| {

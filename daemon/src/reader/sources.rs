@@ -10,35 +10,67 @@ use headwater_abi::Path;
 const SOURCES_MAX: usize = 32;
 
 /// A file that is open, or is being opened by the thread that holds the lock.
-type Source = Arc<Mutex<Option<Arc<File>>>>;
+type Source = Arc<Mutex<Option<Open>>>;
+
+#[derive(Debug)]
+struct Open {
+    file: Arc<File>,
+    /// How it begins, if that has been read and not been asked for yet.
+    beginning: Option<Vec<u8>>,
+}
 
 /// A bounded set of open files, the one that was used last at the end.
 #[derive(Debug, Default)]
-pub(super) struct Sources(Mutex<VecDeque<(Path, Source)>>);
+pub(super) struct Sources {
+    all: Mutex<VecDeque<(Path, Source)>>,
+}
 
 impl Sources {
     /// The open file of this path. One thread opens it by `open` while others wait.
     pub(super) fn get<E>(&self, path: &Path, open: impl FnOnce() -> Result<File, E>) -> Result<Arc<File>, E> {
         let source = self.source(path);
-        let mut file = lock(&source);
-        if let Some(file) = &*file {
-            return Ok(Arc::clone(file));
+        let mut source = lock(&source);
+        if let Some(open) = &*source {
+            return Ok(Arc::clone(&open.file));
         }
-        Ok(Arc::clone(file.insert(Arc::new(open()?))))
+        Ok(Arc::clone(&source.insert(Open { file: Arc::new(open()?), beginning: None }).file))
+    }
+
+    /// Keeps a file that is open, and how it begins, for those that will want its blocks.
+    pub(super) fn keep(&self, path: &Path, file: Arc<File>, beginning: Vec<u8>) {
+        *lock(&self.source(path)) = Some(Open { file, beginning: Some(beginning) });
+    }
+
+    /// The file, if it is open.
+    pub(super) fn find(&self, path: &Path) -> Option<Arc<File>> {
+        let source = self.find_source(path)?;
+        let source = lock(&source);
+        source.as_ref().map(|open| Arc::clone(&open.file))
+    }
+
+    /// How a file begins that was kept. Given once.
+    pub(super) fn take_beginning(&self, path: &Path) -> Option<Vec<u8>> {
+        let source = self.find_source(path)?;
+        let mut source = lock(&source);
+        source.as_mut()?.beginning.take()
+    }
+
+    fn find_source(&self, path: &Path) -> Option<Source> {
+        lock(&self.all).iter().find(|(of, _)| of == path).map(|(_, source)| Arc::clone(source))
     }
 
     /// Closes what is open of this path: it is another file by now.
     pub(super) fn forget(&self, path: &Path) {
-        lock(&self.0).retain(|(of, _)| of != path);
+        lock(&self.all).retain(|(of, _)| of != path);
     }
 
     /// Closes all that is open.
     pub(super) fn forget_all(&self) {
-        lock(&self.0).clear();
+        lock(&self.all).clear();
     }
 
     fn source(&self, path: &Path) -> Source {
-        let mut all = lock(&self.0);
+        let mut all = lock(&self.all);
         let known = all.iter().position(|(of, _)| of == path).and_then(|at| all.remove(at));
         if known.is_none() && all.len() == SOURCES_MAX {
             all.pop_front();
@@ -73,12 +105,25 @@ mod tests {
             get(number);
             assert!(Arc::ptr_eq(&get(0), &first));
         }
-        assert_eq!((opened.replace(0), lock(&sources.0).len()), (SOURCES_MAX + 5, SOURCES_MAX));
+        assert_eq!((opened.replace(0), lock(&sources.all).len()), (SOURCES_MAX + 5, SOURCES_MAX));
         get(1);
         get(SOURCES_MAX);
         sources.forget(&Path::new(b"/0").unwrap());
         get(0);
         assert_eq!(opened.get(), 2, "the first of all was closed for others, and the last was not");
+    }
+
+    #[test]
+    fn the_beginning_is_given_once() {
+        let (sources, path) = (Sources::default(), Path::new(b"/f").unwrap());
+        assert_eq!(sources.take_beginning(&path), None);
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        sources.keep(&path, Arc::clone(&file), b"abc".to_vec());
+        let open = || -> Result<File, io::Error> { panic!("it is open") };
+        assert!(Arc::ptr_eq(&sources.get(&path, open).unwrap(), &file));
+        assert_eq!(sources.take_beginning(&path), Some(b"abc".to_vec()));
+        assert_eq!(sources.take_beginning(&path), None);
+        assert!(sources.find(&path).is_some_and(|found| Arc::ptr_eq(&found, &file)));
     }
 
     #[test]

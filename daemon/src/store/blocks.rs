@@ -205,8 +205,8 @@ impl Store {
             None => {
                 let (_, beside) = self.beside();
                 let file = options.read(true).write(true).create_new(true).mode(0o600).open(&beside)?;
-                file.set_len(size)?;
-                self.put(path, &beside)?;
+                let placed = file.set_len(size).and_then(|()| self.put(path, &beside));
+                placed.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
                 Partial::new(file, size, 0, false)
             }
         };
@@ -252,7 +252,10 @@ impl Store {
 
     /// Undoes [`Store::close_partial`].
     pub(super) fn reopen_partial(&mut self, path: &Path, closed: Closed) -> io::Result<()> {
-        let copy = File::options().read(true).write(true).open(self.copy_of(path))?;
+        let copy = self.copy_of(path);
+        let mode = std::fs::symlink_metadata(&copy)?.mode();
+        std::fs::set_permissions(&copy, Permissions::from_mode(mode | 0o600))?;
+        let copy = File::options().read(true).write(true).open(copy)?;
         let Closed { resident, marked, bytes, is_older } = closed;
         self.blocks.insert(path, Arc::new(Partial { copy, resident, marked, bytes, is_older }));
         Ok(())

@@ -91,7 +91,7 @@ impl Incoming {
         let place = if is_small { Place::Memory(Mutex::default()) } else { self.choose()? };
         if matches!(place, Place::Beside) {
             let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.beside)?;
-            file.set_len(head.attr.size)?;
+            file.set_len(head.attr.size).inspect_err(|_| drop(std::fs::remove_file(&self.beside)))?;
         }
         // Who calls it twice does so from one thread.
         let _ = self.place.set(place);
@@ -108,7 +108,7 @@ impl Incoming {
     }
 
     /// Fills `bytes` with what has arrived.
-    pub(super) fn read(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    pub(crate) fn read(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         match self.place() {
             Some(Place::Memory(memory)) => {
                 let memory = lock(memory);

@@ -107,9 +107,19 @@ impl Store {
         self.is_sending = false;
     }
 
+    /// A mounted file system alone will read the store: it looks again if a copy has gone.
+    pub(crate) fn serves_mount_alone(&mut self) {
+        self.hidden.stay_no_longer();
+    }
+
     /// Bytes allocated to the mirror's files.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Of these, bytes of evicted content that goes soon.
+    pub(crate) fn bytes_going(&self) -> u64 {
+        self.hidden.bytes()
     }
 
     /// True if the mirror has a file at `path`.
@@ -173,6 +183,14 @@ impl Store {
         file.read_exact_at(bytes, offset)
     }
 
+    /// The copy of content that is complete, as a whole or in blocks.
+    pub(crate) fn open_copy(&self, path: &Path) -> io::Result<File> {
+        match self.blocks.partial(path) {
+            Some(partial) => partial.copy().try_clone(),
+            None => File::open(self.copy_of(path)),
+        }
+    }
+
     /// Forgets what has arrived of `path`, or of a block of it. What stands in the mirror stays.
     pub(crate) fn discard(&mut self, path: &Path, block: Option<u32>) {
         let Some(incoming) = self.incoming.remove(&(path.clone(), block)) else { return };
@@ -196,6 +214,9 @@ impl Store {
                 && let Some(result) = self.complete_partial(path, &head.attr)
             {
                 return result;
+            }
+            if let Some(partial) = self.blocks.partial(path) {
+                finish(partial.copy(), &head.attr)?;
             }
             return Ok(std::fs::symlink_metadata(copy)?.ino());
         };
@@ -283,9 +304,11 @@ impl Store {
         match File::open(self.copy_of(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => hide(),
             file => {
-                lease::take(&file?)?;
+                let file = file?;
+                lease::take(&file)?;
+                let bytes = file.metadata().ok().filter(|copy| copy.nlink() == 1).map_or(0, |copy| copy.blocks() * 512);
                 hide();
-                self.hidden.add(path, now);
+                self.hidden.add(path, now, bytes);
             }
         }
         Ok(())

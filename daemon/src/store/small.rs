@@ -43,14 +43,20 @@ impl Store {
         let is_hidden = self.hidden.contains(path);
         let file = if is_hidden {
             let (_, beside) = self.beside();
-            std::fs::write(&beside, &bytes)?;
-            self.put(path, &beside)?;
+            let placed = std::fs::write(&beside, &bytes).and_then(|()| self.put(path, &beside));
+            placed.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
             File::open(&copy)?
         } else {
             std::fs::set_permissions(&copy, Permissions::from_mode(0o600))?;
             let file = File::options().write(true).open(&copy)?;
-            self.bytes = self.bytes.saturating_sub(file.metadata()?.blocks() * 512);
-            file.write_all_at(&bytes, 0)?;
+            let before = file.metadata()?.blocks() * 512;
+            if let Err(error) = file.write_all_at(&bytes, 0) {
+                // What stood there stands, and some of what is new takes room.
+                self.bytes += (file.metadata()?.blocks() * 512).saturating_sub(before);
+                finish(&file, attr)?;
+                return Err(error);
+            }
+            self.bytes = self.bytes.saturating_sub(before);
             file
         };
         finish(&file, attr)?;

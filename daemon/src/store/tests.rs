@@ -1,5 +1,7 @@
 //! What a store holds, and that nothing leaves it unseen.
 
+use std::io::Write;
+
 use super::incoming::SMALL_BYTES_MAX;
 use super::*;
 use headwater_abi::attr::mode;
@@ -123,6 +125,57 @@ fn blocks_fill_a_sparse_copy_until_it_is_complete() {
     assert_eq!((metadata.ino(), metadata.mode() & 0o7777, metadata.len()), (ino, 0o751, size));
     assert!(matches!(blocks.get(&name, 0), Residency::Absent), "it is a file like others");
     assert_eq!(store.bytes(), metadata.blocks() * 512);
+}
+
+#[test]
+fn what_a_loader_maps_can_come_in_blocks_and_the_rest_later() {
+    let (_dir, mut store) = store();
+    let (name, size) = (path("/sw/x.so"), 3 * BLOCK_BYTES);
+    let of_file = vec![0; size as usize];
+    let loadable = head(&of_file, &[(BLOCK_BYTES + 5, 100)]);
+    let add = |store: &mut Store, block| {
+        store.incoming_block(&name, block, size).unwrap().create(&loadable.block(block).unwrap()).unwrap();
+        store.write(&name, Some(block), &[block as u8; 200], u64::from(block) * BLOCK_BYTES).unwrap();
+        store.complete_block(&name, block, false).unwrap();
+    };
+    add(&mut store, 1);
+    let ino = store.complete(&name, &loadable).unwrap();
+    let attributes = |store: &Store| {
+        let metadata = std::fs::metadata(store.copy_of(&name)).unwrap();
+        (metadata.ino(), metadata.mode() & 0o7777, metadata.mtime(), metadata.len())
+    };
+    assert_eq!(attributes(&store), (ino, 0o751, 1000, size));
+    assert_eq!(store.bytes(), 4096);
+    assert!(matches!(store.blocks().get(&name, 1), Residency::Resident(_)), "more blocks can be added");
+    let mut sent = [0; 100];
+    store.open_copy(&name).unwrap().read_exact_at(&mut sent, BLOCK_BYTES + 5).unwrap();
+    assert_eq!(sent, [1; 100]);
+    add(&mut store, 0);
+    add(&mut store, 2);
+    assert_eq!(store.complete(&name, &head(&of_file, &[(0, size)])).unwrap(), ino);
+    assert_eq!(attributes(&store), (ino, 0o751, 1000, size));
+    assert!(matches!(store.blocks().get(&name, 1), Residency::Absent), "it is a file like others");
+    store.evict(0, &name, || ()).unwrap();
+}
+
+#[test]
+fn a_read_only_copy_that_is_in_use_goes_on_filling() {
+    let (_dir, mut store) = store();
+    let (name, size) = (path("/sw/x.so"), 2 * BLOCK_BYTES);
+    let mut loadable = head(&vec![0; size as usize], &[(0, 10)]);
+    loadable.attr.mode = loadable.attr.mode & !0o777 | 0o444;
+    store.incoming_block(&name, 0, size).unwrap();
+    store.write(&name, Some(0), &[7; 10], 0).unwrap();
+    store.complete_block(&name, 0, false).unwrap();
+    store.complete(&name, &loadable).unwrap();
+    let used = File::open(store.copy_of(&name)).unwrap();
+    assert_eq!(store.evict(0, &name, || ()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    store.incoming_block(&name, 1, size).unwrap();
+    store.write(&name, Some(1), &[8; 10], BLOCK_BYTES).unwrap();
+    store.complete_block(&name, 1, false).unwrap();
+    let mut bytes = [0; 10];
+    used.read_exact_at(&mut bytes, BLOCK_BYTES).unwrap();
+    assert_eq!(bytes, [8; 10]);
 }
 
 #[test]
@@ -263,4 +316,67 @@ fn nothing_is_written_through_a_link() {
     assert!(store.directory(&path("/sw/way/d"), &Attr::default()).is_err());
     assert!(store.hard_link(&path("/sw/../../f"), &path("/sw/f")).is_err());
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+/// A tmpfs of a megabyte, unmounted when dropped.
+struct FullDisk(TempDir);
+
+impl FullDisk {
+    fn mount() -> Option<FullDisk> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted =
+            rustix::mount::mount("tmpfs", dir.path(), "tmpfs", rustix::mount::MountFlags::empty(), c"size=1m");
+        match mounted {
+            Ok(()) => Some(FullDisk(dir)),
+            Err(error) => {
+                let _ = writeln!(io::stdout(), "skipped: a small tmpfs can't be mounted: {error}");
+                None
+            }
+        }
+    }
+
+    fn fill(&self) {
+        let mut file = File::create(self.0.path().join("others")).unwrap();
+        while file.write(&[1; 4096]).is_ok_and(|bytes| bytes > 0) {}
+    }
+}
+
+impl Drop for FullDisk {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.0.path(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn of_what_a_full_disk_refused_nothing_stays_and_what_was_there_does() {
+    let Some(disk) = FullDisk::mount() else { return };
+    let mut store = Store::create(&NodeDir::new(disk.0.path()), vec![(true, path("/sw"))]).unwrap();
+    let content: Vec<u8> = (0..30_000u32).map(|n| (n / 3) as u8).collect();
+    let part = [(8192, 4096)];
+    put(&mut store, "/sw/part", &content, &part);
+    let (bytes, copy) = (store.bytes(), store.copy_of(&path("/sw/part")));
+    disk.fill();
+
+    let whole = head(&content, &[(0, 30_000)]);
+    for (name, size) in [("/sw/part", 30_000), ("/sw/small", 30_000), ("/sw/large", 200_000)] {
+        let (name, head) = (path(name), head(&vec![1; size], &[(0, size as u64)]));
+        let head = if size == 30_000 { &whole } else { &head };
+        let arrived = store.incoming(&name).create(head).and_then(|()| store.write(&name, None, &content, 0));
+        let completed = arrived.and_then(|()| store.complete(&name, head));
+        assert_eq!(completed.unwrap_err().kind(), io::ErrorKind::StorageFull, "{name}");
+        store.discard(&name, None);
+        assert_eq!(store.copy_of(&name).exists(), name == path("/sw/part"), "{name}");
+    }
+    let big = path("/sw/big");
+    let block = store.incoming_block(&big, 0, 2 * BLOCK_BYTES);
+    let written = block.and_then(|_| store.write(&big, Some(0), &content, 0));
+    assert_eq!(written.unwrap_err().kind(), io::ErrorKind::StorageFull);
+    store.discard(&big, Some(0));
+
+    assert!(!store.copy_of(&big).exists());
+    assert_eq!(std::fs::read_dir(&store.incoming_dir).unwrap().count(), 0);
+    let metadata = std::fs::metadata(&copy).unwrap();
+    assert_eq!((metadata.mode() & 0o7777, metadata.mtime()), (0o751, 1000));
+    assert!(bytes == store.bytes() && bytes == metadata.blocks() * 512, "{bytes}, {}", store.bytes());
+    assert!(std::fs::read(&copy).unwrap()[8192..12_288] == content[8192..12_288]);
 }

@@ -11,6 +11,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 /// Memory is added to the table's file in steps of this many bytes.
 const STEP_BYTES: u64 = 1 << 20;
+/// So much more is had ahead of need, as long as there is room: when there is none, the store makes some
+/// before the table needs it.
+const AHEAD_BYTES: u64 = 256 << 10;
 
 /// How a table's file is opened.
 const OPENING: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
@@ -44,7 +47,7 @@ fn map(file: File, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backin
     // bit pattern is an atomic word; all access, here and in other processes, is atomic by words; the
     // file is never truncated, and lies in a directory that is this user's alone.
     let words = unsafe { std::slice::from_raw_parts(words.as_ptr(), bytes / size_of::<AtomicU64>()) };
-    Ok((words, Backing { file, total_bytes, reserved: 0 }))
+    Ok((words, Backing { file, total_bytes, reserved: 0, is_short: false }))
 }
 
 /// The memory behind a table.
@@ -53,20 +56,40 @@ pub(crate) struct Backing {
     file: File,
     total_bytes: u64,
     reserved: u64,
+    /// There was no memory ahead of need.
+    is_short: bool,
 }
 
 impl Backing {
-    /// Gives memory to the bytes below `end`; false if there is none.
+    /// Gives memory to the bytes below `end`, and ahead of them if it can; false if there is none.
     pub(crate) fn reserve(&mut self, end: u64) -> bool {
-        if end <= self.reserved {
-            return true;
-        }
-        let target = end.next_multiple_of(STEP_BYTES).min(self.total_bytes);
-        let more = target.saturating_sub(self.reserved);
-        if end > target || fallocate(&self.file, FallocateFlags::empty(), self.reserved, more).is_err() {
+        if end > self.total_bytes {
             return false;
         }
-        self.reserved = target;
+        let ahead = end + AHEAD_BYTES;
+        if ahead > self.reserved && !self.is_short {
+            self.is_short = !self.extend(ahead);
+        }
+        end <= self.reserved || self.extend(end)
+    }
+
+    /// Has memory ahead of need again, if there was none the last time.
+    pub(crate) fn replenish(&mut self) {
+        self.is_short = self.is_short && !self.extend(self.reserved + AHEAD_BYTES);
+    }
+
+    /// True if there was no memory ahead of need.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short
+    }
+
+    fn extend(&mut self, end: u64) -> bool {
+        let target = end.next_multiple_of(STEP_BYTES).min(self.total_bytes);
+        let more = target.saturating_sub(self.reserved);
+        if more > 0 && fallocate(&self.file, FallocateFlags::empty(), self.reserved, more).is_err() {
+            return false;
+        }
+        self.reserved += more;
         true
     }
 
@@ -82,5 +105,23 @@ impl Backing {
     /// Bytes that have memory.
     pub(crate) fn reserved(&self) -> u64 {
         self.reserved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_had_ahead_of_need_up_to_the_tables_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let total = 3 * STEP_BYTES + 4096;
+        let (_, mut backing) = create(&dir.path().join("table"), total).unwrap();
+        assert!(backing.reserve(100));
+        assert_eq!(backing.reserved(), STEP_BYTES);
+        assert!(backing.reserve(STEP_BYTES - AHEAD_BYTES) && backing.reserve(STEP_BYTES));
+        assert_eq!(backing.reserved(), 2 * STEP_BYTES);
+        assert!(backing.reserve(total) && !backing.reserve(total + 1));
+        assert_eq!((backing.reserved(), backing.is_short()), (total, false));
     }
 }

@@ -128,6 +128,16 @@ impl Table {
         self.writer.close();
     }
 
+    /// Has memory ahead of need, so that the next facts find some.
+    pub(crate) fn replenish(&mut self) {
+        self.backing.borrow_mut().replenish();
+    }
+
+    /// True if there was no memory to be had ahead of need.
+    pub(crate) fn is_short(&self) -> bool {
+        self.backing.borrow().is_short()
+    }
+
     /// Bytes allocated.
     pub(crate) fn bytes(&self) -> u64 {
         self.backing.borrow().reserved()

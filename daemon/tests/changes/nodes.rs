@@ -9,7 +9,7 @@ use std::process::Command;
 use headwater_fuse::init::Opening;
 
 use crate::support::mounted::{Mounted, assert_same, look_at};
-use crate::support::{Cluster, eventually};
+use crate::support::{CHAIN, Cluster, eventually};
 
 /// Three nodes in a chain, each with a writable mount that knows the whole tree already.
 fn start(cluster: &mut Cluster) -> Option<Vec<Mounted>> {
@@ -20,7 +20,7 @@ fn start(cluster: &mut Cluster) -> Option<Vec<Mounted>> {
     let (root, dir) = (cluster.shared("").components().as_path().to_owned(), cluster.dir.path().to_owned());
     let mounts = std::cell::RefCell::new(Vec::new());
     cluster.run(3, |config| {
-        config.fan_out = 1;
+        config.shape = CHAIN;
         let at = dir.join(format!("mount{}", config.rank));
         mounts.borrow_mut().push(Mounted::with(config, &at, &root, Opening::None, true));
     });

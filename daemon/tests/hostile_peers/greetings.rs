@@ -8,7 +8,9 @@ use headwater_abi::client::Status;
 use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION};
 
 use crate::process::Session;
-use crate::stranger::{Secrets, TRUE, answer, connect, first_record, frame, hello, rest, shake_hands};
+use crate::stranger::{
+    Secrets, TRUE, answer, connect, first_record, frame, hello, hello_by, parents_hello, rest, shake_hands,
+};
 use crate::support::{SESSION, eventually};
 
 /// The root of five ranks: ranks 1 to 3 are its children, 4 is a child of 1.
@@ -24,7 +26,7 @@ fn who_knows_the_secrets_gets_in_by_either_cipher() {
     for (rank, cipher) in [(1, "AESGCM"), (2, "ChaChaPoly")] {
         let mut peer = shake_hands(session.address(0), &Secrets { cipher, ..TRUE }).expect("the secrets are right");
         peer.say(&frame(&hello(rank, 5), b""));
-        assert_eq!(peer.hear(), Some(frame(&hello(0, 5), b"")));
+        assert_eq!(peer.hear(), Some(frame(&parents_hello(0, 5), b"")));
         assert_eq!(peer.hear(), Some(frame(&Message::Alive, b"")), "the link stands");
     }
 }
@@ -51,14 +53,14 @@ fn who_lacks_a_secret_is_refused_and_told_of_once() {
 #[test]
 fn who_greets_wrongly_is_refused_and_each_reason_told_once() {
     let session = root();
-    let own = |version, session, ranks, fan_out| Message::Hello { version, session, rank: 1, ranks, fan_out };
+    let own = |version, session, ranks, fan_out| hello_by(version, session, 1, ranks, fan_out);
     for (message, why) in [
         (own(VERSION - 1, SESSION.0, 5, 3), "another version"),
         (own(VERSION, SESSION.0 + 1, 5, 3), "another session"),
         (own(VERSION, SESSION.0, 6, 3), "another topology"),
         (own(VERSION, SESSION.0, 5, 2), "another topology"),
         (hello(0, 5), "its rank is no neighbour's"),
-        (hello(4, 5), "its rank is no neighbour's"),
+        (parents_hello(1, 5), "it asks whom it should answer"),
         (hello(5, 5), "its rank is no neighbour's"),
         (hello(u32::MAX, 5), "its rank is no neighbour's"),
         (Message::Alive, "it is missing"),
@@ -66,7 +68,7 @@ fn who_greets_wrongly_is_refused_and_each_reason_told_once() {
         for _ in 0..3 {
             let mut peer = shake_hands(session.address(0), &TRUE).expect("the secrets are right");
             peer.say(&frame(&message, b""));
-            assert_eq!(peer.hear(), Some(frame(&hello(0, 5), b"")), "it greets at once itself");
+            assert_eq!(peer.hear(), Some(frame(&parents_hello(0, 5), b"")), "it greets at once itself");
             assert_eq!(peer.hear(), None, "nothing more is said: {message:?}");
             peer.must_be_refused();
         }
@@ -110,7 +112,7 @@ fn strangers_have_room_for_a_greeting_alone() {
         record[at] ^= 1 << (at % 8);
         at += 1;
         peer.send(&record);
-        assert_eq!(peer.hear(), Some(frame(&hello(0, 5), b"")), "it greets at once itself");
+        assert_eq!(peer.hear(), Some(frame(&parents_hello(0, 5), b"")), "it greets at once itself");
         assert_eq!(peer.hear(), None, "byte {at}");
         peer.must_be_refused();
     }
@@ -118,7 +120,7 @@ fn strangers_have_room_for_a_greeting_alone() {
     for long in [vec![255; 1 << 20], vec![2, 1], vec![255, 255]] {
         let mut peer = shake_hands(session.address(0), &TRUE).expect("the secrets are right");
         peer.send(&long);
-        assert!(peer.hear().is_none_or(|greeting| greeting == frame(&hello(0, 5), b"")));
+        assert!(peer.hear().is_none_or(|greeting| greeting == frame(&parents_hello(0, 5), b"")));
         // It is closed though the other end is still open.
         rest(&peer.stream);
     }

@@ -1,7 +1,9 @@
 //! Daemons as processes, attacked over TCP by peers and strangers, and on the node by other users.
 
+mod failing;
 mod flood;
 mod greetings;
+mod liar;
 mod process;
 mod recordings;
 mod secret;

@@ -113,9 +113,7 @@ impl Session {
         let path = self.cluster.shared(&format!("f{number}"));
         let status = self.nodes[rank].ask(&path);
         if status == Some(Status::Done) {
-            let mut copy = self.nodes[rank].dir.root().into_os_string();
-            copy.push(&path);
-            assert_eq!(std::fs::read_to_string(copy).unwrap(), number.to_string());
+            assert_eq!(std::fs::read_to_string(self.nodes[rank].copy(&path)).unwrap(), number.to_string());
         }
         status
     }
@@ -165,6 +163,13 @@ impl Process {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(&Request { want: Want::WHOLE, generation: 1, path }.encode()).ok()?;
         final_status(&mut stream)
+    }
+
+    /// Where a path's copy stands.
+    pub fn copy(&self, path: &Path) -> PathBuf {
+        let mut copy = self.dir.root().into_os_string();
+        copy.push(path);
+        copy.into()
     }
 
     /// How many lines of the log have this in them.

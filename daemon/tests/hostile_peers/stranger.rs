@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use headwater_abi::wire::{Message, VERSION};
+use headwater_daemon::{Branching, Forest, Shape};
 use snow::{Builder, HandshakeState, TransportState};
 
 use crate::support::{KEY, PATIENCE, SESSION};
@@ -52,16 +53,25 @@ pub fn answer(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 
 /// The first record of a handshake.
 pub fn first_record(secrets: &Secrets) -> (HandshakeState, Vec<u8>) {
+    let mut state = builder(secrets).and_then(Builder::build_initiator).unwrap();
+    let record = handshake_record(&mut state);
+    (state, record)
+}
+
+fn builder(secrets: &Secrets) -> Result<Builder<'_>, snow::Error> {
     let Secrets { key, session, version, cipher } = secrets;
     let prologue = [&session.to_be_bytes()[..], &version.to_be_bytes()].concat();
     let params = format!("Noise_NNpsk0_25519_{cipher}_SHA256").parse().unwrap();
-    let builder = Builder::new(params).psk(0, key).and_then(|builder| builder.prologue(&prologue));
-    let mut state = builder.and_then(Builder::build_initiator).unwrap();
+    // The prologue is hashed when the handshake is made, so it has to live as long.
+    Builder::new(params).psk(0, key)?.prologue(Box::leak(prologue.into_boxed_slice()))
+}
+
+fn handshake_record(state: &mut HandshakeState) -> Vec<u8> {
     let mut record = vec![0; 64];
     let bytes = state.write_message(&[], &mut record[2..]).unwrap();
     record[..2].copy_from_slice(&(bytes as u16).to_be_bytes());
     record.truncate(2 + bytes);
-    (state, record)
+    record
 }
 
 /// Makes a handshake; `None` if it is refused, without a byte.
@@ -77,6 +87,15 @@ pub fn shake_hands(address: SocketAddr, secrets: &Secrets) -> Option<Peer> {
     Some(Peer { stream, state: state.into_transport_mode().unwrap() })
 }
 
+/// Answers a handshake; `None` if it is none.
+pub fn answer_hands(mut stream: TcpStream) -> Option<Peer> {
+    let first = read_record(&mut stream)?;
+    let mut state = builder(&TRUE).and_then(Builder::build_responder).unwrap();
+    state.read_message(&first[2..], &mut [0; 64]).ok()?;
+    stream.write_all(&handshake_record(&mut state)).ok()?;
+    Some(Peer { stream, state: state.into_transport_mode().unwrap() })
+}
+
 /// A record with its length, if one comes.
 pub fn read_record(stream: &mut impl Read) -> Option<Vec<u8>> {
     let mut record = vec![0; 2];
@@ -86,9 +105,36 @@ pub fn read_record(stream: &mut impl Read) -> Option<Vec<u8>> {
     Some(record)
 }
 
-/// A greeting with everything right for `rank` of `ranks`.
+/// A child's greeting with everything right for `rank` of `ranks`.
 pub fn hello(rank: u32, ranks: u32) -> Message {
-    Message::Hello { version: VERSION, session: SESSION.0, rank, ranks, fan_out: 3 }
+    hello_by(VERSION, SESSION.0, rank, ranks, 3)
+}
+
+/// The same in a session of another shape.
+pub fn hello_in(shape: Shape, rank: u32, ranks: u32) -> Message {
+    let forest = Forest::new(ranks, 0, shape).fingerprint();
+    Message::Hello { version: VERSION, session: SESSION.0, rank, forest, is_child: true }
+}
+
+/// The same with everything as it is said.
+pub fn hello_by(version: u32, session: u128, rank: u32, ranks: u32, fan_out: u32) -> Message {
+    let forest = Forest::new(ranks, 0, Shape::Single(Branching::KAry(fan_out))).fingerprint();
+    Message::Hello { version, session, rank, forest, is_child: true }
+}
+
+/// What a parent with this rank of `ranks` answers to a greeting.
+pub fn parents_hello(rank: u32, ranks: u32) -> Message {
+    parents_hello_in(Shape::Single(Branching::KAry(3)), rank, ranks)
+}
+
+/// The same in a session of another shape.
+pub fn parents_hello_in(shape: Shape, rank: u32, ranks: u32) -> Message {
+    match hello_in(shape, rank, ranks) {
+        Message::Hello { version, session, rank, forest, .. } => {
+            Message::Hello { version, session, rank, forest, is_child: false }
+        }
+        other => other,
+    }
 }
 
 pub fn frame(message: &Message, content: &[u8]) -> Vec<u8> {
@@ -116,9 +162,19 @@ impl Peer {
         self.send(&record);
     }
 
+    /// The same in as many records as it needs.
+    pub fn say_long(&mut self, plain: &[u8]) {
+        plain.chunks(60_000).for_each(|piece| self.say(piece));
+    }
+
     /// The next record's plaintext.
     pub fn hear(&mut self) -> Option<Vec<u8>> {
         let record = read_record(&mut self.stream)?;
+        self.open(&record)
+    }
+
+    /// A record's plaintext.
+    pub fn open(&mut self, record: &[u8]) -> Option<Vec<u8>> {
         let mut plain = vec![0; record.len()];
         let bytes = self.state.read_message(&record[2..], &mut plain).ok()?;
         plain.truncate(bytes);

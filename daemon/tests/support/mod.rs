@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod mounted;
+pub mod tmpfs;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -18,13 +19,15 @@ use headwater_abi::table::{AtomicU64, Reader};
 use headwater_daemon::layout::NodeDir;
 use headwater_daemon::protocol::{Answer, CONTROL_VERSION, Response};
 use headwater_daemon::stats::NodeStats;
-use headwater_daemon::{Config, Policy, Report, SessionId, SessionKey, TableGeometry};
+use headwater_daemon::{Branching, Config, Policy, Report, SessionId, SessionKey, Shape, TableGeometry};
 use tempfile::TempDir;
 
 /// How long anything may take.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 pub const SESSION: SessionId = SessionId(0x5e55);
 pub const KEY: [u8; 32] = [7; 32];
+/// Each rank but the first has the one before it as its parent.
+pub const CHAIN: Shape = Shape::Single(Branching::KAry(1));
 
 /// The directory that stands for the shared file system, and a session over it.
 pub struct Cluster {
@@ -79,7 +82,8 @@ impl Cluster {
         Config {
             rank,
             ranks,
-            fan_out: 3,
+            servers: 0,
+            shape: Shape::Single(Branching::KAry(3)),
             policy: Policy::Pull,
             session: SESSION,
             key: SessionKey(KEY),

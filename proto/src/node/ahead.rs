@@ -78,7 +78,7 @@ impl Node {
         let bytes = entry.attr().map_or(0, |attr| attr.size);
         let is_fit = entry.is_file() && (1..=FILE_BYTES_MAX).contains(&bytes);
         let is_here = entry.knows(aspect) || entry.is_arriving() || self.live.covers(&path);
-        if !is_fit || is_here || self.is_content_asked(&path) || !self.start(now, &(path, aspect)) {
+        if !is_fit || is_here || self.is_content_asked(&path) || !self.start(now, &(path, aspect), None) {
             return Ahead::Passed;
         }
         Ahead::Asked(bytes)

@@ -9,8 +9,10 @@ use super::details::is_details;
 use super::{Link, Node};
 use crate::asks::{Key, Waiter, Way};
 use crate::entries::Lookup;
-use crate::entry::block_of;
-use crate::{Output, Reply, Time};
+use crate::entry::Source;
+use crate::entry::{block_of, covers};
+use crate::topology::{TreeId, Up};
+use crate::{Output, Peer, Rank, Reply, Time};
 
 /// How long a path that could not be had is not asked for again, in milliseconds.
 const RETRY_MS_MIN: Time = 1000;
@@ -26,15 +28,36 @@ impl Node {
             return self.woken.push_back(waiter);
         }
         let key = self.question(path, aspect);
-        if !self.asks.contains(&key) && !self.start(now, &key) {
+        let tree = match &waiter {
+            Waiter::Child(want) if key.1 == aspect => Some(want.tree),
+            _ => None,
+        };
+        if !self.asks.contains(&key) && !self.start(now, &key, tree) {
             return self.refuse(waiter);
         }
+        self.escalate(&key, tree);
         if let Waiter::Client(id) = &waiter
             && let Some(client) = self.clients.get_mut(id)
         {
             client.waits_for = Some(key.clone());
         }
         self.asks.join(&key, waiter);
+    }
+
+    /// What waits for the root of a block's tree is asked of the file's reader, once somebody does so who
+    /// comes from there: otherwise the two could wait for each other.
+    fn escalate(&mut self, key: &Key, tree: Option<TreeId>) {
+        let home = self.home(&key.0, key.1, tree);
+        if tree != Some(home) || self.asks.tree(key).is_none_or(|asked| asked == home) {
+            return;
+        }
+        if matches!(self.asks.way(key), Some(Way::Asked(_) | Way::Later))
+            && let Some(way) = self.dispatch(key, home)
+            && self.asks.set_way(key, way)
+            && let Some(ask) = self.asks.get_mut(key)
+        {
+            ask.tree = home;
+        }
     }
 
     /// What to wait for, to come nearer to `aspect` of `path`. There is one question about a path's
@@ -44,7 +67,8 @@ impl Node {
         if !is_content(aspect) {
             return (path, aspect);
         }
-        for asked in [Aspect::Loadable, Aspect::Whole] {
+        let is_gathered = block_of(aspect).is_some() && self.config.forest.is_striped();
+        for asked in [Aspect::Loadable, Aspect::Whole].into_iter().filter(|_| !is_gathered) {
             let key = (path.clone(), asked);
             if self.asks.contains(&key) {
                 return key;
@@ -54,7 +78,8 @@ impl Node {
             return (path, arriving.aspect);
         }
         // The reader is told how large a file is of which it reads a block.
-        let is_unsized = self.is_root() && block_of(aspect).is_some() && self.entries.get(&path).is_none();
+        let is_unsized =
+            block_of(aspect).is_some() && self.entries.get(&path).is_none() && self.is_reader_of(&path, aspect);
         if is_unsized || self.is_linked_by_hint(&path) {
             return (path, Aspect::Entry);
         }
@@ -62,12 +87,29 @@ impl Node {
     }
 
     /// Asks. False if that can't be done now.
-    pub(super) fn start(&mut self, now: Time, key: &Key) -> bool {
+    pub(super) fn start(&mut self, now: Time, key: &Key, tree: Option<TreeId>) -> bool {
         let (path, aspect) = key;
         let timeout_ms = self.config.limits.request_timeout_ms_max;
+        let tree = tree.unwrap_or_else(|| self.tree_of(path, *aspect));
         let entry = self.entries.get(path);
-        if is_content(*aspect) && entry.is_some_and(|e| e.arriving(block_of(*aspect)).is_some()) {
-            self.asks.insert(now, key.clone(), Way::Asked, timeout_ms);
+        if is_content(*aspect)
+            && let Some(arriving) = entry.and_then(|e| e.arriving(block_of(*aspect)))
+        {
+            let way = match arriving.source {
+                Source::Reader => Way::Read,
+                Source::Parent(rank, _) => Way::Asked(rank),
+                Source::Nobody => match self.dispatch(key, tree) {
+                    Some(way) => way,
+                    None => return false,
+                },
+            };
+            self.asks.insert(now, key.clone(), way, tree, timeout_ms);
+            return true;
+        }
+        if matches!(aspect, Aspect::Loadable | Aspect::Whole)
+            && entry.and_then(|entry| entry.gathering()).is_some_and(|g| covers(g.aspect, *aspect))
+        {
+            self.asks.insert(now, key.clone(), Way::Gathered, tree, timeout_ms);
             return true;
         }
         let room = self.config.limits.entries_max.saturating_sub(self.entries.len() + self.asks.len());
@@ -75,29 +117,50 @@ impl Node {
         if failed_lately || (entry.is_none() && room == 0) {
             return false;
         }
+        if matches!(aspect, Aspect::Loadable | Aspect::Whole)
+            && let Some((large, head)) = entry.and_then(|entry| entry.large_for(*aspect))
+        {
+            self.asks.insert(now, key.clone(), Way::Gathered, tree, timeout_ms);
+            self.begin_gathering(path, large, head);
+            return true;
+        }
         let is_detailed = *aspect == Aspect::Entry && self.is_detailed(path);
-        let way = if is_detailed { Some(Way::Details) } else { self.dispatch(key) };
+        let way = if is_detailed { Some(Way::Details) } else { self.dispatch(key, tree) };
         let Some(way) = way else { return false };
-        self.asks.insert(now, key.clone(), way, timeout_ms);
+        self.asks.insert(now, key.clone(), way, tree, timeout_ms);
         true
     }
 
     /// Sends a question on its way; `None` if there is none now.
-    pub(super) fn dispatch(&mut self, key: &Key) -> Option<Way> {
-        match self.parent.as_ref().map(|parent| parent.link) {
-            None => self.read(key),
-            Some(Link::Down) => return None,
-            Some(Link::Starting | Link::Away(_)) => return Some(Way::Later),
-            Some(Link::Up) => self.send_want(key),
+    pub(super) fn dispatch(&mut self, key: &Key, tree: TreeId) -> Option<Way> {
+        let (rank, tree) = match self.route(key, tree) {
+            (Up::Nobody, _) => return None,
+            (Up::Reader, _) => {
+                if let Some(way) = self.ask_below(key) {
+                    return Some(way);
+                }
+                self.read(key);
+                return Some(Way::Read);
+            }
+            (Up::To(rank), tree) => (rank, tree),
+        };
+        match self.parents.get(&rank)?.link {
+            Link::Up => {
+                self.send_want(rank, tree, key);
+                Some(Way::Asked(rank))
+            }
+            Link::Starting(_) | Link::Away(_) => Some(Way::Later),
+            Link::Dead | Link::Banned(_) => None,
         }
-        Some(Way::Asked)
     }
 
-    pub(super) fn send_want(&mut self, (path, aspect): &Key) {
-        if let Some(parent) = &self.parent {
-            let message = Message::Want { path: path.clone(), aspect: *aspect, position: 0 };
-            self.outputs.push_back(Output::Send { to: parent.rank, message });
-        }
+    /// Asks a parent, for what has not arrived yet.
+    pub(super) fn send_want(&mut self, rank: Rank, tree: TreeId, (path, aspect): &Key) {
+        let arriving =
+            self.entries.get(path).filter(|_| is_content(*aspect)).and_then(|e| e.arriving(block_of(*aspect)));
+        let position = arriving.filter(|arriving| arriving.aspect == *aspect).map_or(0, |arriving| arriving.position);
+        let message = Message::Want { tree: tree.0, path: path.clone(), aspect: *aspect, position, only_held: false };
+        self.tell(Peer::Parent(rank), message);
     }
 
     fn read(&mut self, (path, aspect): &Key) {
@@ -106,8 +169,7 @@ impl Node {
             Aspect::Entry => self.outputs.push_back(Output::ReadEntry { path }),
             Aspect::Listing => self.outputs.push_back(Output::ReadListing { path }),
             Aspect::Loadable | Aspect::Whole | Aspect::Block(_) => self.reads_waiting.push_back((path, *aspect)),
-            // In batches.
-            Aspect::Details => {}
+            Aspect::Details => self.start_batches(&path),
         }
     }
 
@@ -119,26 +181,47 @@ impl Node {
         let Some(key) = self.reads_waiting.pop_front() else { return false };
         let (path, aspect) = &key;
         let piece = (path.clone(), block_of(*aspect));
-        if !self.asks.contains(&key) || self.reads.contains_key(&piece) || self.adopt_hard_link(path, *aspect) {
+        let Some(tree) = self.asks.tree(&key).filter(|_| self.asks.way(&key) == Some(Way::Read)) else { return true };
+        if self.reads.contains_key(&piece) || self.adopt_hard_link(path, *aspect) {
             return true;
         }
-        if self.is_linked_by_hint(path) {
-            // The file was completed under another name while this one waited: ask anew.
+        if self.route(&key, tree).0 != Up::Reader {
+            // While it waited, somebody has come back who can be asked.
+            self.asks.set_way(&key, Way::Later);
+            self.redispatch();
+            return true;
+        }
+        let is_unsized = piece.1.is_some() && self.entries.get(path).is_none();
+        if self.is_linked_by_hint(path) || is_unsized {
+            // The file was completed under another name while this one waited, or this node has come to be
+            // its reader only now: ask anew.
             self.release(&key);
             return true;
         }
+        let arriving = self.entries.get(path).and_then(|entry| entry.arriving(piece.1));
+        if arriving.is_some_and(|arriving| arriving.position > 0 || arriving.aspect != *aspect) {
+            // Of bytes that came from others nobody can say any more whether they are right.
+            self.drop_unverified(piece.clone());
+            if self.adopt_hard_link(path, *aspect) {
+                return true;
+            }
+        }
+        let position = 0;
         self.reads.insert(piece, *aspect);
         let have = self.entries.get(path).and_then(|entry| entry.have(*aspect));
         // A file's first block stands for the file.
         let execute = matches!(aspect, Aspect::Whole | Aspect::Block(0));
-        self.outputs.push_back(Output::ReadFile { path: path.clone(), aspect: *aspect, have, execute });
+        let is_one_piece = block_of(*aspect).is_some() || position > 0 || !self.config.forest.is_striped();
+        let content_bytes_max = if is_one_piece { u64::MAX } else { self.config.limits.piece_bytes_max };
+        let path = path.clone();
+        self.outputs.push_back(Output::ReadFile { path, aspect: *aspect, have, execute, position, content_bytes_max });
         true
     }
 
     /// Whether a directory's listing hints that this unknown file is complete under another name.
     fn is_linked_by_hint(&self, path: &Path) -> bool {
-        self.is_root()
-            && self.entries.get(path).is_none()
+        self.entries.get(path).is_none()
+            && self.is_reader_of(path, Aspect::Whole)
             && self.entries.inode_hint(path).is_some_and(|inode| self.inodes.contains_key(&inode))
     }
 
@@ -163,6 +246,9 @@ impl Node {
     /// Nobody can answer this now.
     pub(super) fn fail(&mut self, key: &Key) {
         let Some(ask) = self.asks.remove(key) else { return };
+        if let Aspect::Block(_) = key.1 {
+            self.note_block(&key.0);
+        }
         for waiter in ask.waiters() {
             match waiter {
                 // It has the names, and looks at them one by one.
@@ -193,6 +279,11 @@ impl Node {
 
     /// No content of this path, or not this block, can be had now.
     pub(super) fn fail_content(&mut self, now: Time, path: &Path, block: Option<u32>) {
+        if block.is_none()
+            && let Some(blocks) = self.entries.get_mut(path).and_then(|entry| entry.blocks.as_mut())
+        {
+            blocks.gathering = None;
+        }
         for aspect in aspects_of(block) {
             self.fail_for_now(now, &(path.clone(), aspect));
         }
@@ -216,7 +307,7 @@ impl Node {
             Waiter::Client(id) => self.finish(id, Reply::Fallback),
             Waiter::Child(want) => {
                 let message = Message::Unavailable { path: want.path, aspect: want.aspect };
-                self.outputs.push_back(Output::Send { to: want.rank, message });
+                self.tell(Peer::Child(want.rank), message);
             }
         }
     }

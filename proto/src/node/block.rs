@@ -53,7 +53,7 @@ impl Node {
             let is_here = self.entries.get(path).is_none_or(|e| e.knows(aspect) || e.arriving(Some(number)).is_some());
             let key = (path.clone(), aspect);
             if !is_here && !self.live.covers(path) && !self.asks.contains(&key) && !self.is_content_asked(path) {
-                self.start(now, &key);
+                self.start(now, &key, None);
             }
         }
     }

@@ -5,16 +5,16 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use headwater_abi::wire::{Aspect, Fact, FileHead, Message, TransferId};
+use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
 use headwater_abi::{Kind, Path};
 
 use super::Node;
 use super::ask::{EIO, aspects_of};
 use crate::asks::{ChildWant, Waiter};
-use crate::entry::{Arriving, Piece, aspect_of, block_of, covers};
+use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers, is_same_version};
 use crate::held::{Held, whole_head};
 use crate::policy::{Audience, Thing};
-use crate::{Output, Publication, Time};
+use crate::{Output, Peer, Publication, Rank, Time};
 
 /// Error numbers of opening or reading a file which say that its name leads elsewhere by now, or that its
 /// bytes are others: `ENOENT`, `ENOTDIR`, `EISDIR`, `EINVAL`, `ELOOP`, `ESTALE`.
@@ -43,13 +43,26 @@ impl Node {
     /// The reader has opened a file.
     pub(super) fn file_opened(&mut self, now: Time, path: Path, aspect: Aspect, head: FileHead) {
         let block = block_of(aspect);
-        let is_arriving = self.entries.get(&path).is_some_and(|e| e.arriving(block).is_some());
-        if self.reads.get(&(path.clone(), block)) != Some(&aspect) || is_arriving {
+        if self.reads.get(&(path.clone(), block)) != Some(&aspect) {
+            return;
+        }
+        if let Some(arriving) = self.entries.get_mut(&path).and_then(|e| e.arriving_mut(block)) {
+            if arriving.source != Source::Nobody {
+                return;
+            }
+            // What has arrived from another is continued by this node's reader, if it is the same.
+            if arriving.head.ranges == head.ranges && is_same_version(&arriving.head.attr, &head.attr) {
+                arriving.source = Source::Reader;
+            } else {
+                self.begin_again((path.clone(), block));
+                self.changed(&path, false);
+            }
             return;
         }
         if !is_content_head(&head, aspect) || !self.learn(now, &path, Fact::Attr(head.attr), false) {
             return self.stop_reading(now, &path, block);
         }
+        self.note_read(&path, aspect);
         if self.linked_content(&path, aspect).is_some() {
             self.reads.remove(&(path.clone(), block));
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
@@ -57,7 +70,12 @@ impl Node {
             return;
         }
         let aspect = if block.is_some() { aspect } else { aspect_of(&head) };
-        if !self.begin(now, &path, aspect, head, None) {
+        if block.is_none() && self.is_large(&head) {
+            self.reads.remove(&(path.clone(), block));
+            self.outputs.push_back(Output::Discard { path: path.clone(), block });
+            return self.large(now, &path, aspect, head);
+        }
+        if !self.begin(now, &path, aspect, head, Source::Reader) {
             self.stop_reading(now, &path, block);
         }
     }
@@ -92,21 +110,22 @@ impl Node {
     }
 
     /// The parent begins to send a file.
-    pub(super) fn file_offered(&mut self, now: Time, offer: Offer) -> Result<(), Refusal> {
+    pub(super) fn file_offered(&mut self, now: Time, from: Rank, offer: Offer) -> Result<(), Refusal> {
         let Offer { transfer, path, aspect, head, position } = offer;
         let (path, block) = (&path, block_of(aspect));
         if !is_content_head(&head, aspect) || (block.is_none() && aspect != aspect_of(&head)) {
             return Err(Refusal::Breach("a file's head is not that of such a file"));
         }
-        if position != 0 {
-            return Err(Refusal::Breach("a file starts where nobody asked for"));
+        if position != 0 || self.is_to_be_continued(path, aspect, &head) {
+            return self.file_continued(from, Offer { transfer, path: path.clone(), aspect, head, position });
         }
         if !self.scope.contains(path) || self.live.covers(path) {
             return Err(Refusal::Unwanted);
         }
         if let Some(entry) = self.entries.get(path) {
             let arrives = entry.arriving.as_deref().into_iter().chain(entry.arriving(block));
-            let arrives_already = arrives.into_iter().any(|a| a.aspect == Aspect::Whole || covers(a.aspect, aspect));
+            let mut arrives = arrives.into_iter().filter(|a| a.source != Source::Nobody);
+            let arrives_already = arrives.any(|a| a.aspect == Aspect::Whole || covers(a.aspect, aspect));
             if arrives_already || entry.has_content(aspect) {
                 return Err(Refusal::Unwanted);
             }
@@ -114,27 +133,69 @@ impl Node {
         if !self.learn(now, path, Fact::Attr(head.attr), false) {
             return Err(Refusal::Impossible);
         }
-        if block.is_none() {
-            self.supersede(path);
-        }
+        // Of content that comes anew nothing that came before is kept.
+        self.supersede(path, block);
         if self.adopt_hard_link(path, aspect) {
             return Err(Refusal::Unwanted);
         }
-        if !self.begin(now, path, aspect, head, Some(transfer)) {
+        if !self.begin(now, path, aspect, head, Source::Parent(from, transfer)) {
             return Err(Refusal::Impossible);
         }
         Ok(())
     }
 
-    /// Bytes of a file have arrived from the parent.
+    /// Whether this has been announced by a parent that is lost, and nothing of it has come yet.
+    fn is_to_be_continued(&self, path: &Path, aspect: Aspect, head: &FileHead) -> bool {
+        let arriving = self.entries.get(path).and_then(|entry| entry.arriving(block_of(aspect)));
+        arriving.is_some_and(|a| {
+            (a.source, a.position, a.aspect) == (Source::Nobody, 0, aspect)
+                && a.head.ranges == head.ranges
+                && is_same_version(&a.head.attr, &head.attr)
+        })
+    }
+
+    /// A parent goes on with what another has begun.
+    fn file_continued(&mut self, from: Rank, offer: Offer) -> Result<(), Refusal> {
+        let Offer { transfer, path, aspect, head, position } = offer;
+        let block = block_of(aspect);
+        let Some(arriving) = self.entries.get_mut(&path).and_then(|e| e.arriving_mut(block)) else {
+            return Err(Refusal::Unwanted);
+        };
+        let is_same = arriving.head.ranges == head.ranges && is_same_version(&arriving.head.attr, &head.attr);
+        if arriving.source != Source::Nobody || arriving.position != position {
+            return Err(Refusal::Unwanted);
+        }
+        if !is_same {
+            // Its processes keep to one version: none that is cut together from two.
+            self.changed(&path, false);
+            return Err(Refusal::Impossible);
+        }
+        arriving.source = Source::Parent(from, transfer);
+        let head = (*arriving.head).clone();
+        let have = self.published(&path).filter(|_| block.is_none());
+        if let Some(parent) = self.parents.get_mut(&from) {
+            parent.incoming.insert(transfer, (path.clone(), block));
+        }
+        self.outputs.push_back(Output::Receive { from, transfer, path, block, head, position, have });
+        Ok(())
+    }
+
+    /// What is in the store of a file already.
+    fn published(&self, path: &Path) -> Option<FileHead> {
+        let entry = self.entries.get(path)?;
+        Some(entry.held.as_ref()?.summary(*entry.attr()?))
+    }
+
+    /// Bytes of a file have arrived from a parent.
     pub(super) fn chunk(
         &mut self,
         now: Time,
+        from: Rank,
         transfer: TransferId,
         position: u64,
         bytes: u32,
     ) -> Result<(), &'static str> {
-        let Some(parent) = &self.parent else { return Err("a child sends content") };
+        let Some(parent) = self.parents.get(&from) else { return Err("a child sends content") };
         let Some((path, block)) = parent.incoming.get(&transfer).cloned() else {
             // What this node has cancelled may still be on its way.
             let is_old = parent.newest.is_some_and(|newest| transfer <= newest);
@@ -151,15 +212,23 @@ impl Node {
         Ok(())
     }
 
+    /// All bytes have come from a parent, and are what they should be.
+    pub(super) fn end(&mut self, from: Rank, transfer: TransferId, digest: Digest) -> Result<(), &'static str> {
+        let Some(parent) = self.parents.get(&from) else { return Err("a child sends content") };
+        let Some((path, block)) = parent.incoming.get(&transfer).cloned() else {
+            let is_old = parent.newest.is_some_and(|newest| transfer <= newest);
+            return if is_old { Ok(()) } else { Err("the end of no file") };
+        };
+        let arriving = self.entries.get(&path).and_then(|e| e.arriving(block)).expect("what is sent arrives");
+        if arriving.position != arriving.head.content_bytes() {
+            return Err("a file ends before its end");
+        }
+        self.complete(&path, block, Some(digest));
+        Ok(())
+    }
+
     /// Makes room for content and lets those have it who wait for it. False if there is no room.
-    fn begin(
-        &mut self,
-        now: Time,
-        path: &Path,
-        aspect: Aspect,
-        mut head: FileHead,
-        transfer: Option<TransferId>,
-    ) -> bool {
+    fn begin(&mut self, now: Time, path: &Path, aspect: Aspect, mut head: FileHead, source: Source) -> bool {
         let Some(entry) = self.entries.get(path) else { return false };
         // Attributes are those that were seen first, so that all nodes say the same.
         head.attr = *entry.attr().expect("a file has attributes");
@@ -171,12 +240,15 @@ impl Node {
         let (head, block) = (Arc::new(head), block_of(aspect));
         let Some(entry) = self.entries.get_mut(path) else { return false };
         let unevictable = Vec::new();
-        entry.set_arriving(Arriving { aspect, head: head.clone(), position: 0, reserved, transfer, unevictable });
+        entry.set_arriving(Arriving { aspect, head: head.clone(), position: 0, reserved, source, unevictable });
         *entry.audience(block) = Audience::default();
-        if let (Some(transfer), Some(parent)) = (transfer, &mut self.parent) {
+        if let Source::Parent(from, transfer) = source
+            && let Some(parent) = self.parents.get_mut(&from)
+        {
             parent.incoming.insert(transfer, (path.clone(), block));
-            let head = (*head).clone();
-            self.outputs.push_back(Output::Receive { from: parent.rank, transfer, path: path.clone(), block, head });
+            let have = self.published(path).filter(|_| block.is_none());
+            let (path, head) = (path.clone(), (*head).clone());
+            self.outputs.push_back(Output::Receive { from, transfer, path, block, head, position: 0, have });
         }
         for aspect in aspects_of(block) {
             if let Some(ask) = self.asks.get_mut(&(path.clone(), aspect)) {
@@ -196,11 +268,12 @@ impl Node {
             return;
         }
         arriving.position = position;
+        let is_read = arriving.source == Source::Reader;
         for aspect in aspects_of(block) {
             self.asks.note_progress(now, &(path.clone(), aspect));
         }
-        if position == total {
-            self.complete(path, block);
+        if position == total && is_read {
+            return self.complete(path, block, None);
         }
         let piece = (path.clone(), block);
         for child in self.children.values_mut() {
@@ -209,24 +282,26 @@ impl Node {
     }
 
     /// All bytes are in the store.
-    fn complete(&mut self, path: &Path, block: Option<u32>) {
+    fn complete(&mut self, path: &Path, block: Option<u32>, digest: Option<Digest>) {
         let Some(entry) = self.entries.get_mut(path) else { return };
-        let Some(Arriving { aspect, head, reserved, transfer, .. }) = entry.take_arriving(block) else { return };
+        let Some(Arriving { aspect, head, reserved, source, .. }) = entry.take_arriving(block) else { return };
         let is_first = entry.held.is_none();
-        match (transfer, &mut self.parent) {
-            (Some(transfer), Some(parent)) => parent.incoming.remove(&transfer).map(drop),
-            _ => self.reads.remove(&(path.clone(), block)).map(drop),
-        };
+        self.release_source(path, block, source);
         if is_first && let Some(target) = self.linked_content(path, aspect) {
             // It has arrived under two names at once.
             self.sieve.give_back(reserved);
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
-            return self.link(path, &target);
+            self.link(path, &target);
+            let piece = (path.clone(), block);
+            return self.children.values_mut().for_each(|child| child.wake(&piece));
         }
         if aspect == Aspect::Whole {
             self.drop_pieces(path);
         }
         self.hold(path, aspect, &head, reserved);
+        if let (Some(digest), Some(held)) = (digest, self.entries.get_mut(path).and_then(|e| e.held.as_mut())) {
+            held.set_digest(aspect, digest);
+        }
         let is_marked = self.is_content_marked(path, block);
         let (path, head) = (path.clone(), (*head).clone());
         match block {
@@ -238,6 +313,23 @@ impl Node {
         }
         self.note_inode(&path);
         self.wake(&path);
+        if block.is_some() {
+            self.note_block(&path);
+        }
+        let piece = (path, block);
+        self.children.values_mut().for_each(|child| child.wake(&piece));
+    }
+
+    /// Nothing more comes from there.
+    fn release_source(&mut self, path: &Path, block: Option<u32>, source: Source) {
+        match source {
+            Source::Parent(from, transfer) => {
+                if let Some(parent) = self.parents.get_mut(&from) {
+                    parent.incoming.remove(&transfer);
+                }
+            }
+            Source::Reader | Source::Nobody => drop(self.reads.remove(&(path.clone(), block))),
+        }
     }
 
     /// If all blocks are in the store, the file is.
@@ -299,18 +391,22 @@ impl Node {
             } else {
                 Message::Unavailable { path: piece.0.clone(), aspect: arriving.aspect }
             };
-            self.outputs.push_back(Output::Send { to, message });
+            self.outputs.push_back(Output::Send { to: Peer::Child(to), message });
         }
     }
 
     /// More of this path's content is offered than what arrives: that gives way. Children that were
     /// being sent it get the new content, too.
-    fn supersede(&mut self, path: &Path) {
-        let Some(arriving) = self.drop_arriving(path, None, true) else { return };
-        let (aspect, piece) = (arriving.aspect, (path.clone(), None));
+    fn supersede(&mut self, path: &Path, block: Option<u32>) {
+        let Some(arriving) = self.drop_arriving(path, block, true) else { return };
+        let (aspect, piece, tree) = (arriving.aspect, (path.clone(), block), self.tree_of(path, arriving.aspect));
         for (&rank, child) in &mut self.children {
-            if child.stop_content(&piece, &arriving.head).is_some() {
-                let want = ChildWant { rank, path: path.clone(), aspect, position: 0 };
+            let Some((transfer, is_announced)) = child.stop_content(&piece, &arriving.head) else { continue };
+            if is_announced {
+                let message = Message::Again { transfer };
+                self.outputs.push_back(Output::Send { to: Peer::Child(rank), message });
+            } else {
+                let want = ChildWant { rank, tree, path: path.clone(), aspect, position: 0, only_held: false };
                 self.woken.push_back(Waiter::Child(want));
             }
         }
@@ -321,6 +417,9 @@ impl Node {
         self.drop_pieces(path);
         for child in self.children.values_mut() {
             child.stop_all(path);
+        }
+        if let Some(blocks) = self.entries.get_mut(path).and_then(|entry| entry.blocks.as_mut()) {
+            blocks.gathering = None;
         }
     }
 
@@ -346,17 +445,12 @@ impl Node {
         let arriving = self.entries.get_mut(path)?.take_arriving(block)?;
         self.sieve.give_back(arriving.reserved);
         self.outputs.push_back(Output::Discard { path: path.clone(), block });
-        match (arriving.transfer, &mut self.parent) {
-            (Some(transfer), Some(parent)) => {
-                parent.incoming.remove(&transfer);
-                if tells_parent {
-                    let to = parent.rank;
-                    self.outputs.push_back(Output::Send { to, message: Message::Cancel { transfer } });
-                }
-            }
-            _ => {
-                self.reads.remove(&(path.clone(), block));
-            }
+        self.release_source(path, block, arriving.source);
+        if let Source::Parent(from, transfer) = arriving.source
+            && tells_parent
+            && self.is_up(from)
+        {
+            self.tell(Peer::Parent(from), Message::Cancel { transfer });
         }
         Some(arriving)
     }
@@ -376,7 +470,7 @@ impl Node {
     }
 }
 
-fn is_content_head(head: &FileHead, aspect: Aspect) -> bool {
+pub(super) fn is_content_head(head: &FileHead, aspect: Aspect) -> bool {
     let is_right = match aspect {
         Aspect::Loadable => true,
         Aspect::Whole => head.whole,

@@ -11,6 +11,7 @@ use headwater_abi::{Kind, Path};
 use super::Node;
 use crate::asks::{ChildWant, Key, Waiter, Way};
 use crate::entry::{Details, Directory, is_name, is_sound};
+use crate::transfer::Child;
 use crate::{ClientId, Output, Rank, Time};
 
 /// Look-ups of unknown names after which all are asked for. Fewer are what a program does that knows
@@ -55,28 +56,36 @@ impl Node {
     /// Asks what all names of a directory are, unless that is known, asked already, or too much.
     pub(super) fn ask_details(&mut self, now: Time, at: &Path) -> bool {
         let names_max = self.config.limits.details_names_max;
-        let Some(count) = self.entries.listing(at).map(Listing::len).filter(|&count| count <= names_max) else {
+        if self.entries.listing(at).is_none_or(|listing| listing.len() > names_max) {
             return false;
-        };
+        }
         match self.directory_mut(at).map(|directory| directory.details) {
             Some(Details::Unknown) => {}
             Some(Details::Asked { .. }) => return true,
             _ => return false,
         }
         let is_pushed = !self.children.is_empty() && self.spread.pushes_new(now);
-        let batches = if self.is_root() { count.div_ceil(DETAILS_MAX) } else { 0 };
-        let key = (at.clone(), Aspect::Details);
-        if !self.start(now, &key) {
-            return false;
+        let set = |node: &mut Node, details| {
+            if let Some(directory) = node.directory_mut(at) {
+                (directory.lookups, directory.details) = (0, details);
+            }
+        };
+        set(self, Details::Asked { batches: 0, is_pushed });
+        let is_asked = self.start(now, &(at.clone(), Aspect::Details), None);
+        if !is_asked {
+            set(self, Details::Unknown);
         }
-        if let Some(directory) = self.directory_mut(at) {
-            (directory.lookups, directory.details) = (0, Details::Asked { batches, is_pushed });
+        is_asked
+    }
+
+    /// Has this node's reader examine all names of a directory.
+    pub(super) fn start_batches(&mut self, at: &Path) {
+        let count = self.entries.listing(at).map_or(0, Listing::len);
+        if let Some(Directory { details: Details::Asked { batches, .. }, .. }) = self.directory_mut(at) {
+            *batches = count.div_ceil(DETAILS_MAX);
         }
-        if self.is_root() {
-            let batch = |first: usize| (at.clone(), first..(first + DETAILS_MAX).min(count));
-            self.batches_waiting.extend((0..count).step_by(DETAILS_MAX).map(batch));
-        }
-        true
+        let batch = |first: usize| (at.clone(), first..(first + DETAILS_MAX).min(count));
+        self.batches_waiting.extend((0..count).step_by(DETAILS_MAX).map(batch));
     }
 
     /// Whether the question about all names of its directory will answer what this path is.
@@ -98,7 +107,7 @@ impl Node {
         let Some(listing) = self.entries.listing(&path).cloned() else { return true };
         let is_unknown = |name: &&[u8]| {
             let Some(at) = path.join(name).filter(|_| is_proper(name)) else { return false };
-            let is_asked = self.asks.way(&(at.clone(), Aspect::Entry)) == Some(Way::Asked);
+            let is_asked = self.asks.way(&(at.clone(), Aspect::Entry)) == Some(Way::Read);
             self.entries.get(&at).is_none() && !is_asked && !self.live.covers(&at)
         };
         let names = numbers.filter_map(|number| listing.get(number)).map(|name| name.name);
@@ -114,9 +123,6 @@ impl Node {
 
     /// The reader has examined a batch.
     pub(super) fn details_read(&mut self, now: Time, path: &Path, details: Vec<Detail>) {
-        if !self.is_root() {
-            return;
-        }
         self.batches_reading = self.batches_reading.saturating_sub(1);
         let sound = details.into_iter().filter(is_sound_detail).collect();
         self.batch_done(now, path, sound);
@@ -161,7 +167,10 @@ impl Node {
         let mut to: Vec<Rank> =
             self.asks.get_mut(&key).into_iter().flat_map(|ask| ask.children.iter().map(|c| c.rank)).collect();
         if let Some(Details::Asked { is_pushed: true, .. }) = self.directory_mut(path).map(|d| d.details) {
-            let others: Vec<Rank> = self.children.keys().copied().filter(|rank| !to.contains(rank)).collect();
+            let tree = self.tree_of(path, Aspect::Details);
+            let gets = |(&rank, child): (&Rank, &Child)| child.joined.trees.contains(&tree).then_some(rank);
+            let others = self.children.iter().filter_map(gets).filter(|rank| !to.contains(rank));
+            let others: Vec<Rank> = others.collect();
             for &rank in &others {
                 self.push_to(rank, path);
             }
@@ -240,7 +249,8 @@ impl Node {
     /// Asks for what the details were to answer, and did not.
     pub(super) fn ask_singly(&mut self, path: &Path) {
         for key in self.asks.detailed(path) {
-            let is_asked = self.dispatch(&key).is_some_and(|way| self.asks.set_way(&key, way));
+            let tree = self.tree_of(&key.0, key.1);
+            let is_asked = self.dispatch(&key, tree).is_some_and(|way| self.asks.set_way(&key, way));
             if !is_asked {
                 self.fail(&key);
             }

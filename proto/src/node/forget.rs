@@ -1,7 +1,7 @@
 //! Forgetting what nobody uses, so that a node's memory is bounded however many paths are looked up.
 
 use headwater_abi::Path;
-use headwater_abi::wire::Fact;
+use headwater_abi::wire::{Aspect, Fact};
 
 use super::Node;
 use crate::Output;
@@ -61,7 +61,7 @@ impl Node {
     /// The original of what was published is another by now, or there is none: from now on it is served
     /// by itself, everywhere, and with `tree` all that lies below it.
     pub(super) fn changed(&mut self, path: &Path, tree: bool) {
-        if !self.is_root() || self.live.covers(path) {
+        if self.live.covers(path) {
             return;
         }
         self.stats.changed += 1;
@@ -88,7 +88,7 @@ impl Node {
             return false;
         }
         let Some(entry) = self.entries.remove(path) else { return false };
-        if self.is_root() {
+        if self.is_reader_of(path, Aspect::Entry) {
             self.versions.remember(path, &entry.fact);
         }
         if let Some(directory) = path.parent().and_then(|at| self.entries.get_mut(&at)?.directory.as_mut())

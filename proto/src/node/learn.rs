@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 use headwater_abi::wire::{Aspect, Fact, Message};
 use headwater_abi::{Kind, Path, Want};
 
-use super::{Link, Node};
-use crate::asks::Key;
+use super::Node;
+use crate::asks::{Key, Way};
 use crate::entry::{Learned, attr_of, inode_of, is_sound};
 use crate::policy::Thing;
-use crate::{Output, Publication, Rank, Time};
+use crate::{Output, Peer, Publication, Time};
 
 /// Error numbers that say something about the path: `EPERM`, `EACCES`, `ENOTDIR`, `ENAMETOOLONG`,
 /// `ELOOP`. Others, such as `EIO`, say something about the moment and are left to the original.
@@ -18,14 +18,16 @@ const LASTING: [u16; 5] = [1, 13, 20, 36, 40];
 impl Node {
     /// The reader has answered.
     pub(super) fn fact_read(&mut self, now: Time, path: Path, aspect: Aspect, fact: Fact) {
-        if self.is_root() && is_sound(&fact) {
+        if is_sound(&fact) {
             if aspect == Aspect::Entry && self.checked(&path, &fact) {
                 return;
             }
-            self.learn(now, &path, fact, true);
+            if self.learn(now, &path, fact, true) {
+                self.note_read(&path, aspect);
+            }
         }
         let key = (path, aspect);
-        if self.is_root() && self.asks.contains(&key) {
+        if self.asks.way(&key) == Some(Way::Read) {
             self.fail_for_now(now, &key);
         }
     }
@@ -45,7 +47,7 @@ impl Node {
             self.go_live(path, false, None);
             return false;
         }
-        if self.is_root() && self.versions.contradict(path, &fact) {
+        if self.versions.contradict(path, &fact) {
             // Where a directory's names alone have changed, what is known below stays.
             let is_other = |attr| self.versions.contradict(path, &Fact::Attr(attr));
             let tree = attr_of(&fact).is_some_and(|attr| attr.kind() == Kind::Dir && is_other(*attr));
@@ -89,8 +91,9 @@ impl Node {
     }
 
     /// The job changes `path`, and everything below it if `tree`. Told by `from`, or by a process.
-    pub(super) fn go_live(&mut self, path: &Path, tree: bool, from: Option<Rank>) {
-        let is_from_above = from.is_some() && from == self.parent.as_ref().map(|parent| parent.rank);
+    pub(super) fn go_live(&mut self, path: &Path, tree: bool, from: Option<Peer>) {
+        let parent = self.control_parent().map(Peer::Parent);
+        let is_from_above = from.is_some() && from == parent;
         if !self.scope.contains(path) || self.live.covers_as(path, tree, is_from_above) {
             return;
         }
@@ -100,8 +103,8 @@ impl Node {
             self.live.insert(path, tree, is_from_above);
             self.live.extend_inodes(inode);
         }
-        let parent = self.parent.as_ref().filter(|parent| parent.link == Link::Up).map(|parent| parent.rank);
-        for to in self.children.keys().copied().chain(parent).filter(|&to| Some(to) != from) {
+        let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
+        for to in children.map(|(&rank, _)| Peer::Child(rank)).chain(parent).filter(|&to| Some(to) != from) {
             let message = Message::Live { path: path.clone(), tree };
             self.outputs.push_back(Output::Send { to, message });
         }

@@ -1,88 +1,89 @@
-//! Links to the parent and to the children, and what comes over them.
+//! Links to parents and children, and what comes over them.
 
 use alloc::vec::Vec;
 
 use headwater_abi::Path;
 use headwater_abi::wire::Message;
 
-use super::ask::EIO;
 use super::content::{Offer, Refusal};
-use super::{Link, Node};
+use super::{Joined, Link, Node};
 use crate::asks::{ChildWant, Key, Waiter, Way};
 use crate::entry::{Piece, block_of, is_sound};
+use crate::topology::TreeId;
 use crate::transfer::Child;
-use crate::{Output, Rank, Time};
+use crate::{Output, Peer, Rank, Time};
 
 impl Node {
-    pub(super) fn peer_up(&mut self, now: Time, rank: Rank) {
-        if self.parent.as_ref().is_some_and(|parent| parent.rank == rank) {
-            self.parent_up(now);
-        } else if self.config.topology.ancestors(rank).any(|ancestor| ancestor == self.config.rank) {
-            self.child_down(rank);
-            self.children.insert(rank, Child::default());
-        } else {
-            self.outputs.push_back(Output::Disconnect { rank, reason: "not a neighbour in the tree" });
-            return;
+    pub(super) fn peer_up(&mut self, now: Time, peer: Peer) {
+        match peer {
+            Peer::Parent(rank) => self.parent_up(now, rank),
+            Peer::Child(rank) => self.child_up(rank),
         }
-        // The parent knows itself what it told, unless a later generation knows it again.
-        let live: Vec<(Path, bool)> = if self.children.contains_key(&rank) {
-            self.announce_generation(rank);
-            self.live.iter().map(|(path, tree)| (path.clone(), tree)).collect()
-        } else {
-            self.live.own().map(|(path, tree)| (path.clone(), tree)).collect()
+    }
+
+    pub(super) fn peer_down(&mut self, now: Time, peer: Peer) {
+        match peer {
+            Peer::Parent(rank) => self.parent_down(now, rank),
+            Peer::Child(rank) => self.child_down(rank),
+        }
+    }
+
+    fn child_up(&mut self, rank: Rank) {
+        let (forest, own) = (self.config.forest, self.config.rank);
+        let may_turn = |tree: TreeId| {
+            forest.contains(tree, rank) && forest.contains(tree, own) && forest.may_turn_to(tree, rank, own)
+        };
+        // The readers of groups hear of the first group's.
+        let mut others = forest.tree_ids().skip(1).filter(|_| !forest.is_striped());
+        let may_hear = forest.candidates(TreeId(0)).any(|candidate| candidate == own)
+            && others.any(|tree| forest.candidates(tree).any(|candidate| candidate == rank));
+        // Readers look below for what they have lost.
+        let may_look =
+            |tree: TreeId| forest.contains(tree, own) && forest.candidates(tree).any(|candidate| candidate == rank);
+        let may_ask = |tree: TreeId| may_turn(tree) || may_look(tree);
+        if rank == own || rank.0 >= forest.ranks() || !(may_hear || forest.tree_ids().any(may_ask)) {
+            let peer = Peer::Child(rank);
+            return self.outputs.push_back(Output::Disconnect { peer, reason: "it has nothing to ask here" });
+        }
+        self.child_down(rank);
+        let joined = Joined::at_first(&forest, rank, own);
+        let is_control = joined.is_control;
+        self.children.insert(rank, Child::new(joined));
+        self.announce_generation(rank);
+        if is_control {
+            self.tell_live(Peer::Child(rank));
+        }
+    }
+
+    /// Tells a peer which paths are live. A parent knows itself what it told, unless a later generation
+    /// knows it again.
+    pub(super) fn tell_live(&mut self, peer: Peer) {
+        let live: Vec<(Path, bool)> = match peer {
+            Peer::Child(_) => self.live.iter().map(|(path, tree)| (path.clone(), tree)).collect(),
+            Peer::Parent(_) => self.live.own().map(|(path, tree)| (path.clone(), tree)).collect(),
         };
         for (path, tree) in live {
-            self.send(rank, Message::Live { path, tree });
+            self.tell(peer, Message::Live { path, tree });
         }
     }
 
-    fn parent_up(&mut self, now: Time) {
-        self.parent_away(now);
-        let Some(parent) = &mut self.parent else { return };
-        parent.link = Link::Up;
-        parent.newest = None;
-        for key in self.asks.keys(|_, ask| ask.way == Way::Later) {
-            self.asks.set_way(&key, Way::Asked);
-            self.send_want(&key);
-        }
-    }
-
-    pub(super) fn peer_down(&mut self, now: Time, rank: Rank) {
-        match &mut self.parent {
-            Some(parent) if parent.rank == rank => {
-                self.parent_away(now);
-                self.end_absence(now);
-            }
-            _ => self.child_down(rank),
-        }
-    }
-
-    /// What was asked of the parent is answered by nobody.
-    pub(super) fn parent_down(&mut self, now: Time) {
-        let Some(parent) = &mut self.parent else { return };
-        let arriving: Vec<Piece> = core::mem::take(&mut parent.incoming).into_values().collect();
-        for (path, block) in arriving {
-            self.abandon(now, &path, block, EIO, false);
-        }
-        self.fail_all(|way| way == Way::Asked);
-    }
-
-    pub(super) fn fail_all(&mut self, matches: impl Fn(Way) -> bool) {
-        for key in self.asks.keys(|_, ask| matches(ask.way)) {
-            self.fail(&key);
-        }
+    /// Whether the one from whom this node hears what everybody has to know may yet come up.
+    pub(super) fn parent_may_return(&self) -> bool {
+        let crate::topology::Up::To(rank) = self.control() else { return false };
+        self.parents.get(&rank).is_some_and(|parent| matches!(parent.link, Link::Starting(_) | Link::Away(_)))
     }
 
     fn child_down(&mut self, rank: Rank) {
         if self.children.remove(&rank).is_some() {
             self.asks.forget_child(rank);
+            self.looked(rank, 0, None, true);
         }
     }
 
     /// Closes a link on which the peer broke the protocol.
-    pub(super) fn disconnect(&mut self, now: Time, rank: Rank, reason: &'static str) {
-        self.outputs.push_back(Output::Disconnect { rank, reason });
-        self.peer_down(now, rank);
+    pub(super) fn disconnect(&mut self, now: Time, peer: Peer, reason: &'static str) {
+        self.outputs.push_back(Output::Disconnect { peer, reason });
+        self.peer_down(now, peer);
     }
 
     pub(super) fn chunk_sent(&mut self, to: Rank) {
@@ -91,21 +92,31 @@ impl Node {
         }
     }
 
-    pub(super) fn message(&mut self, now: Time, from: Rank, message: Message) {
-        let is_parent = self.parent.as_ref().is_some_and(|p| p.rank == from && p.link == Link::Up);
-        if !is_parent && !self.children.contains_key(&from) {
+    pub(super) fn message(&mut self, now: Time, from: Peer, message: Message) {
+        let is_up = match from {
+            Peer::Parent(rank) => self.is_up(rank),
+            Peer::Child(rank) => self.children.contains_key(&rank),
+        };
+        if !is_up {
             // The last words on a link that is down.
             return;
         }
-        let result = match message {
-            _ if !is_canonical(&message) => Err("a path is not canonical"),
-            Message::Alive => Ok(()),
-            Message::Live { path, tree } => {
+        if let Peer::Parent(rank) = from {
+            self.heard(now, rank);
+        }
+        let result = match (from, message) {
+            (_, message) if !is_canonical(&message) => Err("a path is not canonical"),
+            (_, Message::Alive) => Ok(()),
+            (_, Message::Probe) => {
+                self.tell(from, Message::Alive);
+                Ok(())
+            }
+            (_, Message::Live { path, tree }) => {
                 self.go_live(&path, tree, Some(from));
                 Ok(())
             }
-            _ if is_parent => self.message_from_parent(now, from, message),
-            _ => self.message_from_child(from, message),
+            (Peer::Parent(rank), message) => self.message_from_parent(now, rank, message),
+            (Peer::Child(rank), message) => self.message_from_child(rank, message),
         };
         if let Err(reason) = result {
             self.disconnect(now, from, reason);
@@ -114,14 +125,34 @@ impl Node {
 
     fn message_from_child(&mut self, rank: Rank, message: Message) -> Result<(), &'static str> {
         match message {
-            Message::Want { path, aspect, position } => {
-                self.woken.push_back(Waiter::Child(ChildWant { rank, path, aspect, position }));
+            Message::Want { tree, path, aspect, position, only_held } => {
+                let tree = TreeId(tree);
+                self.woken.push_back(Waiter::Child(ChildWant { rank, tree, path, aspect, position, only_held }));
+                Ok(())
+            }
+            Message::Join { trees, is_control, is_reader } => {
+                let trees: Vec<TreeId> = trees.into_iter().map(TreeId).collect();
+                let Some(child) = self.children.get_mut(&rank) else { return Ok(()) };
+                let is_new_control = is_control && !child.joined.is_control;
+                child.joined = Joined { trees, is_control, is_reader };
+                if is_new_control {
+                    self.tell_live(Peer::Child(rank));
+                }
                 Ok(())
             }
             Message::Cancel { transfer } => {
                 if let Some(child) = self.children.get_mut(&rank) {
                     child.cancel(transfer);
                 }
+                Ok(())
+            }
+            Message::Newer { generation } => {
+                self.newer_below(generation);
+                Ok(())
+            }
+            Message::Read { tree, versions } => self.read_below(TreeId(tree), versions),
+            Message::Looked { number, changes, is_last } => {
+                self.looked(rank, number, changes, is_last);
                 Ok(())
             }
             Message::RefreshWanted { rank, request, paths } => {
@@ -133,6 +164,15 @@ impl Node {
     }
 
     fn message_from_parent(&mut self, now: Time, from: Rank, message: Message) -> Result<(), &'static str> {
+        if self.is_behind(from)
+            && matches!(
+                message,
+                Message::Known { .. } | Message::Details { .. } | Message::Large { .. } | Message::Unavailable { .. }
+            )
+        {
+            // What it says is of an older generation. It is asked again when it has come to this one.
+            return Ok(());
+        }
         match message {
             Message::Known { path, fact } => {
                 if !is_sound(&fact) {
@@ -146,9 +186,18 @@ impl Node {
             Message::File { transfer, path, aspect, head, position } => {
                 self.file(now, from, Offer { transfer, path, aspect, head, position })
             }
-            Message::Chunk { transfer, position, bytes } => self.chunk(now, transfer, position, bytes),
+            Message::Large { path, aspect, head } => self.large_told(now, path, aspect, head),
+            Message::Chunk { transfer, position, bytes } => self.chunk(now, from, transfer, position, bytes),
+            Message::End { transfer, digest } => self.end(from, transfer, digest),
+            Message::Again { transfer } => {
+                if let Some(piece) = self.take_incoming(from, transfer) {
+                    self.begin_again(piece);
+                    self.redispatch();
+                }
+                Ok(())
+            }
             Message::Failed { transfer, errno } => {
-                let piece = self.parent.as_ref().and_then(|p| p.incoming.get(&transfer)).cloned();
+                let piece = self.parents.get(&from).and_then(|parent| parent.incoming.get(&transfer)).cloned();
                 if let Some((path, block)) = piece {
                     self.abandon(now, &path, block, errno, false);
                 }
@@ -156,29 +205,45 @@ impl Node {
             }
             Message::Details { path, details, is_last } => self.details_told(now, &path, details, is_last),
             Message::Unavailable { path, aspect } => {
-                self.fail_for_now(now, &(path, aspect));
+                let key = (path, aspect);
+                if self.lender_declines(from, &key) {
+                    return Ok(());
+                }
+                if self.asks.way(&key).is_none_or(|way| way == Way::Asked(from)) {
+                    self.fail_for_now(now, &key);
+                }
+                Ok(())
+            }
+            Message::Look { number, paths } => {
+                self.look_for(from, number, paths);
                 Ok(())
             }
             Message::Refresh { generation, changes, is_last, askers } => {
-                self.refresh_announced(generation, changes, is_last, askers)
+                self.refresh_announced(from, generation, changes, is_last, askers)
             }
             _ => Err("a parent sends what only a child may"),
         }
     }
 
+    fn take_incoming(&mut self, from: Rank, transfer: headwater_abi::wire::TransferId) -> Option<Piece> {
+        self.parents.get_mut(&from)?.incoming.remove(&transfer)
+    }
+
     fn file(&mut self, now: Time, from: Rank, offer: Offer) -> Result<(), &'static str> {
-        let Some(parent) = &mut self.parent else { return Err("content from nowhere") };
+        let is_behind = self.is_behind(from);
+        let Some(parent) = self.parents.get_mut(&from) else { return Err("content from nowhere") };
         let transfer = offer.transfer;
         if parent.newest.is_some_and(|newest| transfer <= newest) {
             return Err("a transfer's number is not new");
         }
         parent.newest = Some(transfer);
         let (path, block) = (offer.path.clone(), block_of(offer.aspect));
-        match self.file_offered(now, offer) {
+        let result = if is_behind { Err(Refusal::Unwanted) } else { self.file_offered(now, from, offer) };
+        match result {
             Ok(()) => Ok(()),
             Err(Refusal::Breach(reason)) => Err(reason),
             Err(refusal) => {
-                self.send(from, Message::Cancel { transfer });
+                self.tell(Peer::Parent(from), Message::Cancel { transfer });
                 if matches!(refusal, Refusal::Impossible) {
                     self.fail_content(now, &path, block);
                 }
@@ -205,15 +270,23 @@ fn is_canonical(message: &Message) -> bool {
         Message::Want { path, .. }
         | Message::Known { path, .. }
         | Message::File { path, .. }
+        | Message::Large { path, .. }
         | Message::Unavailable { path, .. }
         | Message::Details { path, .. }
         | Message::Live { path, .. } => is_canonical_path(path),
         Message::Refresh { changes, .. } => changes.iter().flatten().all(|change| is_canonical_path(&change.path)),
-        Message::RefreshWanted { paths, .. } => paths.iter().all(is_canonical_path),
+        Message::Looked { changes, .. } => changes.iter().flatten().all(|change| is_canonical_path(&change.path)),
+        Message::Read { versions, .. } => versions.iter().all(|version| is_canonical_path(&version.path)),
+        Message::RefreshWanted { paths, .. } | Message::Look { paths, .. } => paths.iter().all(is_canonical_path),
         Message::Hello { .. }
+        | Message::Join { .. }
         | Message::Cancel { .. }
         | Message::Chunk { .. }
+        | Message::End { .. }
+        | Message::Again { .. }
         | Message::Failed { .. }
+        | Message::Newer { .. }
+        | Message::Probe
         | Message::Alive => true,
     }
 }

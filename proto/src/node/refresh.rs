@@ -15,12 +15,13 @@ use alloc::vec::Vec;
 use headwater_abi::wire::{Aspect, CHANGES_MAX, Change, Fact, Message};
 use headwater_abi::{Kind, Path, Want};
 
+use super::Node;
 use super::ask::is_content;
-use super::{Link, Node};
-use crate::asks::Key;
+use crate::asks::{Key, Way};
 use crate::entry::{Details, inode_of, is_same_version};
+use crate::topology::Up;
 use crate::versions::Versions;
-use crate::{Output, Rank};
+use crate::{Output, Peer, Rank};
 
 /// Paths that are looked at at once.
 const CHECKS_MAX: usize = 64;
@@ -44,6 +45,8 @@ pub(super) struct Refresh {
     requests: BTreeSet<u64>,
     /// Announced by the parent so far.
     announced: Vec<Change>,
+    /// The number of the last look that other readers were asked for.
+    look: u64,
     /// Bytes of content that older generations keep in the store.
     kept_bytes: BTreeMap<u64, u64>,
 }
@@ -65,6 +68,12 @@ struct Checking {
     awaited: BTreeSet<Key>,
     /// By path: whether it is the directory that it was.
     changes: BTreeMap<Path, bool>,
+    /// Other readers who look at what they know.
+    readers: BTreeSet<Rank>,
+    /// Not everything that may have changed is known.
+    is_partial: bool,
+    /// Who wants to know, and its number for it; `None` if this node begins generations itself.
+    answers: Option<(Rank, u64)>,
 }
 
 impl Refresh {
@@ -76,8 +85,14 @@ impl Refresh {
             next: None,
             requests: BTreeSet::new(),
             announced: Vec::new(),
+            look: 0,
             kept_bytes: BTreeMap::new(),
         }
+    }
+
+    /// This node reads for a tree whose reader is lost, which knew more.
+    pub(super) fn note_succession(&mut self) {
+        self.may_have_forgotten = true;
     }
 }
 
@@ -129,35 +144,84 @@ impl Node {
 
     /// False if nobody can be asked.
     fn demand_refresh(&mut self, demand: Demand) -> bool {
-        if let Some(parent) = &self.parent {
-            let (to, is_up) = (parent.rank, parent.link == Link::Up);
-            for (rank, request) in demand.askers.into_iter().filter(|_| is_up) {
-                self.send(to, Message::RefreshWanted { rank, request, paths: demand.paths.clone() });
+        if self.control() != Up::Reader {
+            let Some(to) = self.control_parent() else { return false };
+            for (rank, request) in demand.askers {
+                self.tell(Peer::Parent(to), Message::RefreshWanted { rank, request, paths: demand.paths.clone() });
             }
-            return is_up;
+            return true;
         }
         match (&mut self.refresh.next, &self.refresh.checking) {
             (Some(next), _) if next.askers.len() >= REQUESTS_MAX => return false,
             (Some(next), _) => next.merge(demand),
             (next, Some(_)) => *next = Some(demand),
-            (None, None) => self.begin_checking(demand),
+            (None, None) => self.begin_checking(demand, None),
         }
         true
     }
 
-    fn begin_checking(&mut self, demand: Demand) {
+    /// A parent wants this node to look for changes at what it has read.
+    pub(super) fn look_for(&mut self, from: Rank, number: u64, paths: Vec<Path>) {
+        self.begin_checking(Demand { paths, askers: Vec::new() }, Some((from, number)));
+    }
+
+    /// Another reader has looked for changes; `None`: anything may have changed.
+    pub(super) fn looked(&mut self, rank: Rank, number: u64, changes: Option<Vec<Change>>, is_last: bool) {
+        let look = self.refresh.look;
+        let is_gone = !self.children.contains_key(&rank);
+        let Some(checking) = &mut self.refresh.checking else { return };
+        if !(is_gone || number == look) || !checking.readers.contains(&rank) {
+            return;
+        }
+        match changes {
+            None => checking.is_partial = true,
+            Some(changes) => {
+                for change in changes {
+                    let is_same = checking.changes.entry(change.path).or_insert(change.is_same_directory);
+                    *is_same &= change.is_same_directory;
+                }
+            }
+        }
+        if is_last {
+            checking.readers.remove(&rank);
+        }
+    }
+
+    fn begin_checking(&mut self, demand: Demand, answers: Option<(Rank, u64)>) {
+        let readers = self.children.iter().filter(|(_, child)| child.joined.is_reader && answers.is_none());
+        let readers: BTreeSet<Rank> = readers.map(|(&rank, _)| rank).collect();
+        self.refresh.look += 1;
+        for &rank in &readers {
+            self.send(rank, Message::Look { number: self.refresh.look, paths: demand.paths.clone() });
+        }
         // The content that comes for a known file is that of the file which will be looked at.
         let is_settled = |(path, aspect): &Key| is_content(*aspect) && self.entries.get(path).is_some();
         let awaited = self.asks.keys(|key, _| demand.covers(&key.0) && !is_settled(key));
-        let todo = self.entries.paths().filter(|path| demand.covers(path)).cloned().collect();
+        let has_read = |path: &&Path| {
+            let aspects = [Aspect::Entry, Aspect::Listing, Aspect::Whole];
+            aspects.iter().any(|&aspect| self.is_reader_of(path, aspect))
+        };
+        let todo = self.entries.paths().filter(|path| demand.covers(path)).filter(has_read).cloned().collect();
         self.outputs.push_back(Output::LookAnew);
         self.refresh.checking = Some(Checking {
             demand,
             todo,
             in_flight: BTreeSet::new(),
-            awaited: awaited.into_iter().collect(),
+            awaited: awaited.into_iter().filter(|key| self.asks.way(key) == Some(Way::Read)).collect(),
             changes: BTreeMap::new(),
+            is_partial: answers.is_none() && self.has_unlinked_readers(&readers),
+            readers,
+            answers,
         });
+    }
+
+    /// Whether others read who can't be asked what has changed.
+    fn has_unlinked_readers(&self, linked: &BTreeSet<Rank>) -> bool {
+        let mut trees = self.config.forest.tree_ids();
+        trees.any(|tree| {
+            !matches!(self.reader_of(tree), Up::Reader)
+                && !matches!(self.reader_of(tree), Up::To(rank) if linked.contains(&rank))
+        })
     }
 
     /// Goes on with looking at what is known. False if there is nothing to be done now.
@@ -176,20 +240,43 @@ impl Node {
                 self.outputs.push_back(Output::ReadEntry { path });
             }
         }
-        if !checking.in_flight.is_empty() || !checking.awaited.is_empty() {
+        if !checking.in_flight.is_empty() || !checking.awaited.is_empty() || !checking.readers.is_empty() {
             return false;
         }
-        let Some(Checking { demand, changes, .. }) = self.refresh.checking.take() else { return false };
-        let changes = self.all_changes(&demand, changes);
-        if changes.as_ref().is_some_and(Vec::is_empty) {
+        let Some(checking) = self.refresh.checking.take() else { return false };
+        let Checking { demand, changes, is_partial, answers, .. } = checking;
+        let changes = self.all_changes(&demand, changes).filter(|_| !is_partial);
+        if let Some((to, number)) = answers {
+            self.answer_look(to, number, changes);
+        } else if changes.as_ref().is_some_and(Vec::is_empty) {
             self.answer_unchanged(&demand.askers);
         } else {
             self.begin_generation(self.refresh.generation + 1, changes, demand.askers);
         }
         if let Some(next) = self.refresh.next.take() {
-            self.begin_checking(next);
+            self.begin_checking(next, None);
         }
         true
+    }
+
+    /// Tells who asked what has changed of what this node has read.
+    fn answer_look(&mut self, to: Rank, number: u64, changes: Option<Vec<Change>>) {
+        if !self.is_up(to) {
+            return;
+        }
+        let Some(changes) = changes else {
+            return self.tell(Peer::Parent(to), Message::Looked { number, changes: None, is_last: true });
+        };
+        let mut rest = &changes[..];
+        loop {
+            let (part, after) = rest.split_at(rest.len().min(CHANGES_MAX));
+            rest = after;
+            let message = Message::Looked { number, changes: Some(part.to_vec()), is_last: rest.is_empty() };
+            self.tell(Peer::Parent(to), message);
+            if rest.is_empty() {
+                return;
+            }
+        }
     }
 
     /// What has changed: what was just seen, and what was noticed before. `None` if facts were
@@ -228,17 +315,58 @@ impl Node {
         true
     }
 
+    /// A parent has come up, which may have missed a generation.
+    pub(super) fn tell_generation(&mut self, rank: Rank) {
+        let generation = self.refresh.generation;
+        if generation > 1 {
+            self.tell(Peer::Parent(rank), Message::Newer { generation });
+        }
+    }
+
+    /// A child has come to a generation that this node has missed: what has changed is not known.
+    pub(super) fn newer_below(&mut self, generation: u64) {
+        if generation <= self.refresh.generation {
+            return;
+        }
+        self.begin_generation(generation, None, Vec::new());
+        let up: Vec<Rank> = self.parents.keys().copied().filter(|&rank| self.is_up(rank)).collect();
+        up.into_iter().for_each(|rank| self.tell_generation(rank));
+    }
+
+    /// Whether what a parent says is of an older generation than this node's.
+    pub(super) fn is_behind(&self, parent: Rank) -> bool {
+        self.parents.get(&parent).is_some_and(|parent| parent.generation < self.refresh.generation)
+    }
+
+    /// A parent has come to a generation. What was asked of it before has been answered of an older one.
+    fn caught_up(&mut self, rank: Rank, generation: u64) {
+        let was_behind = self.is_behind(rank);
+        let Some(parent) = self.parents.get_mut(&rank) else { return };
+        parent.generation = parent.generation.max(generation);
+        if was_behind && !self.is_behind(rank) {
+            for key in self.asks.keys_by(Way::Asked(rank)) {
+                self.asks.set_way(&key, Way::Later);
+            }
+            self.redispatch();
+        }
+    }
+
     /// The parent announces a generation.
     pub(super) fn refresh_announced(
         &mut self,
+        from: Rank,
         generation: u64,
         changes: Option<Vec<Change>>,
         is_last: bool,
         askers: Vec<Asker>,
     ) -> Result<(), &'static str> {
         let mut announced = core::mem::take(&mut self.refresh.announced);
+        if is_last || changes.is_none() {
+            self.caught_up(from, generation);
+        }
         if generation <= self.refresh.generation {
-            if !askers.is_empty() {
+            // Answers go down one tree, or they would go round.
+            if !askers.is_empty() && self.control_parent() == Some(from) {
                 self.answer_unchanged(&askers);
             }
             return Ok(());
@@ -289,7 +417,8 @@ impl Node {
 
     /// Nothing has changed, so there is no new generation: says so to those who asked, here and below.
     fn answer_unchanged(&mut self, askers: &[Asker]) {
-        let children: Vec<Rank> = self.children.keys().copied().collect();
+        let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
+        let children: Vec<Rank> = children.map(|(&rank, _)| rank).collect();
         for rank in children {
             self.announce(rank, self.refresh.generation, Some(&[]), askers);
         }
@@ -357,8 +486,11 @@ impl Node {
         }
     }
 
-    /// The parent is gone, and with it the requests that it was to answer.
-    pub(super) fn fail_refreshes(&mut self) {
+    /// If the parent is gone, so are the requests that it was to answer.
+    pub(super) fn fail_refreshes_without_parent(&mut self) {
+        if self.control_parent().is_some() || self.parent_may_return() {
+            return;
+        }
         self.refresh.announced.clear();
         for request in core::mem::take(&mut self.refresh.requests) {
             self.outputs.push_back(Output::RefreshFailed { request });

@@ -76,7 +76,8 @@ mod tests {
     use headwater_abi::listing::d_type;
     use headwater_abi::{Attr, Listing, Name, Want};
 
-    use crate::{ClientId, Config, Input, Limits, Output, Policy, Rank, Reply, Topology};
+    use crate::topology::Branching;
+    use crate::{ClientId, Config, Forest, Input, Limits, Output, Policy, Rank, Reply, Shape};
 
     fn path(text: &str) -> Path {
         Path::new(text.as_bytes()).unwrap()
@@ -95,7 +96,7 @@ mod tests {
     fn node() -> Node {
         let config = Config {
             rank: Rank(0),
-            topology: Topology::new(1, 1),
+            forest: Forest::new(1, 0, Shape::Single(Branching::KAry(1))),
             session: 0,
             policy: Policy::Pull,
             limits: Limits::default(),

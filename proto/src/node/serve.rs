@@ -3,24 +3,35 @@
 use alloc::vec::Vec;
 
 use headwater_abi::Path;
-use headwater_abi::wire::{Aspect, Fact, Message, TransferId};
+use headwater_abi::wire::{Aspect, Digest, Fact, Message, TransferId};
 
 use super::Node;
 use super::ask::is_content;
 use crate::asks::{ChildWant, Waiter};
 use crate::entry::block_of;
 use crate::policy::Thing;
-use crate::{Output, Rank, Time};
+use crate::topology::TreeId;
+use crate::transfer::Child;
+use crate::{Output, Peer, Rank, Time};
 
 impl Node {
     /// Answers a child, or lets it wait until that can be done.
     pub(super) fn serve(&mut self, now: Time, want: ChildWant) {
-        let ChildWant { rank, ref path, aspect, position } = want;
+        let ChildWant { rank, ref path, aspect, position, .. } = want;
         if !self.children.contains_key(&rank) {
             return;
         }
+        if want.tree.0 >= self.config.forest.trees() {
+            return self.disconnect(now, Peer::Child(rank), "there is no such tree");
+        }
         if !self.scope.contains(path) || self.live.covers(path) {
             return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
+        }
+        if want.only_held {
+            return match self.entries.get(path).is_some_and(|entry| is_content(aspect) && entry.has_content(aspect)) {
+                true => self.serve_content(now, rank, path, aspect, position),
+                false => self.send(rank, Message::Unavailable { path: path.clone(), aspect }),
+            };
         }
         if aspect == Aspect::Details {
             return self.serve_details(now, want);
@@ -30,7 +41,7 @@ impl Node {
                 if block_of(aspect).is_some_and(|block| block >= entry.block_count()) {
                     return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
                 }
-                if entry.content_for(aspect).is_some() {
+                if entry.content_for(aspect).or_else(|| entry.large_for(aspect)).is_some() {
                     return self.serve_content(now, rank, path, aspect, position);
                 }
             } else if self.entries.knows(path, aspect) {
@@ -61,7 +72,7 @@ impl Node {
 
     fn serve_content(&mut self, now: Time, rank: Rank, path: &Path, aspect: Aspect, position: u64) {
         let Some(entry) = self.entries.get_mut(path) else { return };
-        let Some((has, head)) = entry.content_for(aspect) else { return };
+        let Some((has, head)) = entry.content_for(aspect).or_else(|| entry.large_for(aspect)) else { return };
         let block = block_of(aspect);
         entry.fact_at.insert(rank);
         let audience = entry.audience(block);
@@ -74,7 +85,15 @@ impl Node {
         // A position counts in the content that was asked for; other content starts at its beginning.
         let position = if has == aspect { position } else { 0 };
         if position > head.content_bytes() {
-            return self.disconnect(now, rank, "content is wanted from beyond its end");
+            return self.disconnect(now, Peer::Child(rank), "content is wanted from beyond its end");
+        }
+        if block.is_none() && self.is_large(&head) {
+            let message = Message::Large { path: path.clone(), aspect: has, head: (*head).clone() };
+            self.send(rank, message);
+            if is_first {
+                self.note_asked(now, Thing::Content(path.clone(), block), asked);
+            }
+            return;
         }
         let id = self.new_transfer();
         if let Some(child) = self.children.get_mut(&rank)
@@ -88,15 +107,44 @@ impl Node {
         }
     }
 
+    /// The tree down which a thing goes.
+    fn tree_of_thing(&self, thing: &Thing) -> TreeId {
+        match thing {
+            Thing::Fact(path) => match self.entries.fact(path) {
+                Some(Fact::Listing(..) | Fact::Unlistable(_)) => self.tree_of(path, Aspect::Listing),
+                _ => self.tree_of(path, Aspect::Entry),
+            },
+            Thing::Content(path, None) => self.tree_of(path, Aspect::Whole),
+            Thing::Content(path, Some(block)) => self.tree_of(path, Aspect::Block(*block)),
+        }
+    }
+
+    /// The children that get a thing from this node, whether they ask or not.
+    fn receivers(&self, thing: &Thing) -> Vec<Rank> {
+        let forest = &self.config.forest;
+        let tree = if forest.is_striped() { Some(self.tree_of_thing(thing)) } else { None };
+        // Who has read a file needs not be sent it.
+        let reader = match thing {
+            Thing::Content(path, _) if forest.is_striped() => Some(forest.root(self.tree_of(path, Aspect::Whole))),
+            _ => None,
+        };
+        let gets = |(&rank, child): (&Rank, &Child)| {
+            let is_in = tree.map_or(!child.joined.trees.is_empty(), |tree| child.joined.trees.contains(&tree));
+            (is_in && Some(rank) != reader).then_some(rank)
+        };
+        self.children.iter().filter_map(gets).collect()
+    }
+
     fn note_asked(&mut self, now: Time, thing: Thing, asked: Option<usize>) {
-        if self.spread.asked(now, thing.clone(), asked, self.children.len()) {
+        let children = self.receivers(&thing).len();
+        if self.spread.asked(now, thing.clone(), asked, children) {
             self.give_to_all(&thing);
         }
     }
 
     /// Gives a thing to all children that do not have it and have not asked for it.
     pub(super) fn give_to_all(&mut self, thing: &Thing) {
-        let ranks: Vec<Rank> = self.children.keys().copied().collect();
+        let ranks = self.receivers(thing);
         match thing {
             Thing::Fact(path) => {
                 for &rank in &ranks {
@@ -151,12 +199,19 @@ impl Node {
             return;
         }
         let content = match (entry.arriving(block), block) {
+            (None, None) if entry.gathering().is_some() => {
+                entry.gathering().map(|gathering| (gathering.aspect, gathering.head.clone()))
+            }
             (Some(arriving), _) => Some((arriving.aspect, arriving.head.clone())),
             (None, Some(number)) => entry.content_for(Aspect::Block(number)),
             (None, None) => entry.content_for(Aspect::Whole).or_else(|| entry.content_for(Aspect::Loadable)),
         };
         let Some((aspect, head)) = content else { return };
         self.push_ancestors(rank, path);
+        if block.is_none() && self.is_large(&head) {
+            self.stats.pushes += 1;
+            return self.send(rank, Message::Large { path: path.clone(), aspect, head: (*head).clone() });
+        }
         let id = self.new_transfer();
         if let Some(child) = self.children.get_mut(&rank)
             && !child.receives(path, aspect)
@@ -172,7 +227,35 @@ impl Node {
         id
     }
 
+    /// Tells a child.
     pub(super) fn send(&mut self, to: Rank, message: Message) {
+        self.tell(Peer::Child(to), message);
+    }
+
+    pub(super) fn tell(&mut self, to: Peer, message: Message) {
         self.outputs.push_back(Output::Send { to, message });
+    }
+
+    /// Has digests computed that children wait for.
+    pub(super) fn ask_digests(&mut self) {
+        let wanted: Vec<_> = self.children.values_mut().flat_map(Child::take_undigested).collect();
+        for (path, aspect, head) in wanted {
+            if self.digesting.insert((path.clone(), aspect)) {
+                self.outputs.push_back(Output::Digest { path, aspect, head: (*head).clone() });
+            }
+        }
+    }
+
+    /// A digest has been computed.
+    pub(super) fn digested(&mut self, path: &Path, aspect: Aspect, digest: Option<Digest>) {
+        self.digesting.remove(&(path.clone(), aspect));
+        let Some(entry) = self.entries.get_mut(path).filter(|entry| entry.has_content(aspect)) else { return };
+        match (digest, &mut entry.held) {
+            (Some(digest), Some(held)) => held.set_digest(aspect, digest),
+            // It can't be read any more.
+            _ => return drop(self.drop_held(path)),
+        }
+        let piece = (path.clone(), block_of(aspect));
+        self.children.values_mut().for_each(|child| child.wake(&piece));
     }
 }

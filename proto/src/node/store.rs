@@ -1,6 +1,7 @@
 //! The store's room: eviction, and files that have several names.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message};
@@ -10,7 +11,7 @@ use super::{Evicted, Node};
 use crate::entry::{Inode, block_of, inode_of, is_same_version};
 use crate::held::Held;
 use crate::policy::{Audience, Thing};
-use crate::{Output, Publication, Time};
+use crate::{Output, Peer, Publication, Time};
 
 /// Evictions that can still be refused.
 pub(super) const EVICTED_MAX: usize = 256;
@@ -23,18 +24,24 @@ impl Node {
             if bytes > max {
                 return false;
             }
-            let (entries, children) = (&self.entries, &self.children);
-            let arriving = entries.get(path).and_then(|e| e.arriving.as_ref());
-            let may_go = |candidate: &Path| {
-                candidate != path
-                    && arriving.is_none_or(|a| !a.unevictable.contains(candidate))
-                    && entries.get(candidate).is_some_and(|e| !e.is_arriving())
-                    && !children.values().any(|child| child.needs(candidate))
+            let arriving = self.entries.get(path).and_then(|e| e.arriving.as_ref());
+            let unevictable = arriving.map_or_else(Vec::new, |arriving| arriving.unevictable.clone());
+            let Some(victim) = self.victim(|candidate| candidate != path && !unevictable.contains(candidate)) else {
+                return false;
             };
-            let Some(victim) = self.sieve.victim(may_go) else { return false };
             self.evict(victim, path);
         }
         true
+    }
+
+    /// The content to give up next, among what `may_go` and is neither arriving nor being sent on.
+    pub(super) fn victim(&mut self, may_go: impl Fn(&Path) -> bool) -> Option<Path> {
+        let (entries, children) = (&self.entries, &self.children);
+        self.sieve.victim(|candidate| {
+            may_go(candidate)
+                && entries.get(candidate).is_some_and(|e| !e.is_arriving())
+                && !children.values().any(|child| child.needs(candidate))
+        })
     }
 
     pub(super) fn evict(&mut self, path: Path, for_path: &Path) {
@@ -53,13 +60,12 @@ impl Node {
     /// The content stays after all, since a process uses it; something else has to go.
     pub(super) fn evict_refused(&mut self, now: Time, path: &Path) {
         let Some(at) = self.evicted.iter().rposition(|e| e.path == *path) else { return };
-        let Some(Evicted { mut held, is_shared, for_path, .. }) = self.evicted.remove(at) else { return };
+        let Some(Evicted { held, is_shared, for_path, .. }) = self.evicted.remove(at) else { return };
         let Some(entry) = self.entries.get_mut(path) else { return };
         if entry.held.is_some() || entry.is_arriving() {
             return;
         }
-        held.order = self.sieve.insert(path.clone());
-        self.sieve.touch(held.order);
+        self.sieve.put_back(held.order, path.clone());
         self.sieve.take(held.bytes);
         entry.held = Some(held);
         self.stats.evictions -= 1;
@@ -78,6 +84,7 @@ impl Node {
     /// Forgets content in the store. Where the file has another name there, that one now accounts for
     /// the bytes, and none of what is returned.
     pub(super) fn drop_held(&mut self, path: &Path) -> Option<Box<Held>> {
+        self.note_lent(path);
         let entry = self.entries.get_mut(path)?;
         let mut held = entry.held.take()?;
         entry.content_at = Audience::default();
@@ -89,7 +96,7 @@ impl Node {
         for (&to, child) in &mut self.children {
             let announced = child.stop_all(path).into_iter().filter(|(_, is_announced)| *is_announced);
             let messages = announced.map(|(transfer, _)| Message::Failed { transfer, errno: EIO });
-            self.outputs.extend(messages.map(|message| Output::Send { to, message }));
+            self.outputs.extend(messages.map(|message| Output::Send { to: Peer::Child(to), message }));
         }
         match inode.and_then(|inode| self.heir(inode, path)) {
             Some(heir) => heir.bytes += core::mem::take(&mut held.bytes),

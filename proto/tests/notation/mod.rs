@@ -8,20 +8,29 @@
 
 mod refresh;
 
+use std::cell::Cell;
+
 use headwater_abi::attr::mode;
 use headwater_abi::listing::d_type;
-use headwater_abi::wire::{Aspect, Detail, Fact, FileHead, Message, TransferId};
+use headwater_abi::wire::{Aspect, Detail, Digest, Fact, FileHead, Message, TransferId};
 use headwater_abi::{Attr, Kind, Listing, Name, Path, Want};
-use headwater_proto::{ClientId, Config, Input, Limits, Output, Policy, Publication, Rank, Reply, Topology};
+use headwater_proto::topology::Branching;
+use headwater_proto::{ClientId, Config, Forest, Input, Limits, Output, Peer, Policy, Publication, Rank, Reply, Shape};
 
 pub type Words<'a> = std::str::SplitWhitespace<'a>;
 
+thread_local! {
+    /// The rank of the node that is played.
+    static OWN: Cell<Rank> = const { Cell::new(Rank(0)) };
+}
+
 pub fn config(mut words: Words<'_>) -> Config {
     let rank = Rank(number(&mut words) as u32);
+    OWN.set(rank);
     let ranks = number(&mut words) as u32;
     let mut config = Config {
         rank,
-        topology: Topology::new(ranks, 2),
+        forest: single(ranks, 2),
         session: 1,
         policy: Policy::Pull,
         limits: Limits::default(),
@@ -32,7 +41,18 @@ pub fn config(mut words: Words<'_>) -> Config {
         match word {
             "push" => config.policy = Policy::Push,
             "adaptive" => config.policy = Policy::Adaptive,
-            "fan-out" => config.topology = Topology::new(ranks, number(&mut words) as u32),
+            "fan-out" => config.forest = single(ranks, number(&mut words) as u32),
+            "trees" => {
+                let shape = Shape::Striped { trees: number(&mut words) as u32, readers: number(&mut words) as u32 };
+                config.forest = Forest::new(ranks, 0, shape);
+            }
+            "groups" => {
+                let shape = Shape::Partitioned { groups: number(&mut words) as u32, branching: Branching::KAry(2) };
+                config.forest = Forest::new(ranks, 0, shape);
+            }
+            "absence" => limits.parent_absence_ms_max = number(&mut words),
+            "piece" => limits.piece_bytes_max = number(&mut words),
+            "gathered" => limits.blocks_gathered_max = number(&mut words) as usize,
             "store" => limits.store_bytes_max = number(&mut words),
             "chunks" => limits.chunks_in_flight_max = number(&mut words) as usize,
             "reads" => limits.reads_in_flight_max = number(&mut words) as usize,
@@ -49,6 +69,10 @@ pub fn config(mut words: Words<'_>) -> Config {
     config
 }
 
+fn single(ranks: u32, fan_out: u32) -> Forest {
+    Forest::new(ranks, 0, Shape::Single(Branching::KAry(fan_out)))
+}
+
 pub fn input(line: &str) -> Input {
     let mut words = line.split_whitespace();
     let w = &mut words;
@@ -59,9 +83,15 @@ pub fn input(line: &str) -> Input {
         }
         "used" => Input::Used { path: path_in(w), block: w.next().map(|block| parse(block) as u32) },
         "gone" => Input::ClientGone { client: ClientId(number(w)) },
-        "up" => Input::PeerUp { rank: rank(w) },
-        "down" => Input::PeerDown { rank: rank(w) },
-        "from" => Input::Message { from: rank(w), message: message(w) },
+        "up" => Input::PeerUp { peer: peer(w) },
+        "down" => Input::PeerDown { peer: peer(w) },
+        "from" => Input::Message { from: peer(w), message: message(w) },
+        "corrupt" => Input::Corrupt { from: rank(w), transfer: TransferId(number(w)) },
+        "digested" => {
+            let (path, aspect) = (path_in(w), aspect(w));
+            let digest = w.next().map(|byte| digest(parse(byte)));
+            Input::Digested { path, aspect, digest }
+        }
         "sent" => Input::ChunkSent { to: rank(w) },
         "entry" => Input::FactRead { path: path_in(w), aspect: Aspect::Entry, fact: fact(w) },
         "names" => Input::FactRead { path: path_in(w), aspect: Aspect::Listing, fact: fact(w) },
@@ -77,15 +107,47 @@ pub fn input(line: &str) -> Input {
 
 fn message(w: &mut Words<'_>) -> Message {
     match w.next().unwrap() {
-        "want" => Message::Want { path: path_in(w), aspect: aspect(w), position: w.next().map_or(0, parse) },
+        "want" => {
+            let (path, aspect) = (path_in(w), aspect(w));
+            let (mut tree, mut position, mut only_held) = (0, 0, false);
+            while let Some(word) = w.next() {
+                match word {
+                    "tree" => tree = number(w) as u32,
+                    "position" => position = number(w),
+                    "only-held" => only_held = true,
+                    other => panic!("no such thing about a want: {other}"),
+                }
+            }
+            Message::Want { tree, path, aspect, position, only_held }
+        }
+        "join" => {
+            let words: Vec<&str> = w.collect();
+            let trees = words.iter().filter_map(|word| word.parse().ok()).collect();
+            Message::Join { trees, is_control: words.contains(&"control"), is_reader: words.contains(&"reader") }
+        }
+        "end" => Message::End { transfer: TransferId(number(w)), digest: digest(number(w)) },
+        "again" => Message::Again { transfer: TransferId(number(w)) },
+        "alive" => Message::Alive,
+        "probe" => Message::Probe,
+        "large" => {
+            let (path, head) = (path_in(w), head(w));
+            let aspect = if head.whole { Aspect::Whole } else { Aspect::Loadable };
+            Message::Large { path, aspect, head }
+        }
         "cancel" => Message::Cancel { transfer: TransferId(number(w)) },
         "known" => Message::Known { path: path_in(w), fact: fact(w) },
         "file" => {
             let (transfer, path) = (TransferId(number(w)), path_in(w));
             let head = head(w);
             let right = if head.whole { Aspect::Whole } else { Aspect::Loadable };
-            let aspect = w.next().map_or(right, aspect_called);
-            Message::File { transfer, path, aspect, head, position: 0 }
+            let (mut aspect, mut position) = (right, 0);
+            while let Some(word) = w.next() {
+                match word {
+                    "position" => position = number(w),
+                    word => aspect = aspect_called(word),
+                }
+            }
+            Message::File { transfer, path, aspect, head, position }
         }
         "details" => {
             let path = path_in(w);
@@ -216,6 +278,34 @@ fn path(text: &str) -> Path {
     Path::new(text.as_bytes()).unwrap()
 }
 
+/// A digest that a byte stands for.
+fn digest(byte: u64) -> Digest {
+    Digest([byte as u8; 32])
+}
+
+/// `parent-N`, `child-N`, or `N`: then it is a parent if it is nearer to the root of a single tree.
+fn peer(w: &mut Words<'_>) -> Peer {
+    let word = w.next().unwrap();
+    match word.split_once('-') {
+        Some(("parent", rank)) => Peer::Parent(Rank(parse(rank) as u32)),
+        Some(("child", rank)) => Peer::Child(Rank(parse(rank) as u32)),
+        _ => {
+            let rank = Rank(parse(word) as u32);
+            if rank < OWN.get() { Peer::Parent(rank) } else { Peer::Child(rank) }
+        }
+    }
+}
+
+fn show_peer(peer: Peer) -> String {
+    let rank = peer.rank();
+    match peer {
+        Peer::Parent(_) if rank < OWN.get() => rank.0.to_string(),
+        Peer::Child(_) if rank >= OWN.get() => rank.0.to_string(),
+        Peer::Parent(_) => format!("parent-{}", rank.0),
+        Peer::Child(_) => format!("child-{}", rank.0),
+    }
+}
+
 fn rank(w: &mut Words<'_>) -> Rank {
     Rank(number(w) as u32)
 }
@@ -232,28 +322,35 @@ pub fn show(output: &Output) -> String {
     match output {
         Output::Reply { client, reply: Reply::Done } => format!("reply {} done", client.0),
         Output::Reply { client, reply: Reply::Fallback } => format!("reply {} fallback", client.0),
-        Output::Send { to, message } => format!("to {} {}", to.0, show_message(message)),
+        Output::Dial { rank } => format!("dial {}", rank.0),
+        Output::HangUp { rank } => format!("hang-up {}", rank.0),
+        Output::Mismatch { path, from } => format!("mismatch {path} from {}", from.0),
+        Output::Digest { path, aspect, head } => format!("digest {path} {} {}", show_aspect(*aspect), show_head(head)),
+        Output::Send { to, message } => format!("to {} {}", show_peer(*to), show_message(message)),
         Output::SendChunk { to, transfer, path, position, offset, bytes, .. } => {
-            format!("to {} chunk {} {path} position {position} offset {offset} bytes {bytes}", to.0, transfer.0)
+            let to = show_peer(Peer::Child(*to));
+            format!("to {to} chunk {} {path} position {position} offset {offset} bytes {bytes}", transfer.0)
         }
         Output::ReadEntry { path } => format!("read-entry {path}"),
         Output::ReadListing { path } => format!("read-listing {path}"),
         Output::ReadDetails { path, names } => {
             format!("read-details {path} {}", show_names(names.iter().map(|n| &**n)))
         }
-        Output::ReadFile { path, aspect, have, execute: _ } => {
+        Output::ReadFile { path, aspect, have, position, .. } => {
             let have = have.as_ref().map_or(String::new(), |head| format!(" have {}", show_head(head)));
-            format!("read-file {path} {}{have}", show_aspect(*aspect))
+            format!("read-file {path} {}{have}{}", show_aspect(*aspect), show_position(*position))
         }
-        Output::Receive { from, transfer, path, block, head } => {
-            format!("receive {} from {} {path} {}{}", transfer.0, from.0, show_head(head), show_block(*block))
+        Output::Receive { from, transfer, path, block, head, position, have } => {
+            let (block, position) = (show_block(*block), show_position(*position));
+            let have = have.as_ref().map_or(String::new(), |head| format!(" have {}", show_head(head)));
+            format!("receive {} from {} {path} {}{block}{position}{have}", transfer.0, from.0, show_head(head))
         }
         Output::Discard { path, block } => format!("discard {path}{}", show_block(*block)),
         Output::Forget { path } => format!("forget {path}"),
         Output::Changed { path } => format!("changed {path}"),
         Output::Publish(publication) => format!("publish {}", show_publication(publication)),
         Output::Evict { path } => format!("evict {path}"),
-        Output::Disconnect { rank, reason } => format!("disconnect {}: {reason}", rank.0),
+        Output::Disconnect { peer, reason } => format!("disconnect {}: {reason}", show_peer(*peer)),
         other => refresh::show(other).expect("every output is shown"),
     }
 }
@@ -276,11 +373,25 @@ fn show_publication(publication: &Publication) -> String {
 
 fn show_message(message: &Message) -> String {
     match message {
-        Message::Want { path, aspect, position: 0 } => format!("want {path} {}", show_aspect(*aspect)),
+        Message::Want { tree, path, aspect, position, only_held } => {
+            let tree = if *tree > 0 { format!(" tree {tree}") } else { String::new() };
+            let held = if *only_held { " only-held" } else { "" };
+            format!("want {path} {}{tree}{}{held}", show_aspect(*aspect), show_position(*position))
+        }
+        Message::Join { trees, is_control, is_reader } => {
+            let trees: String = trees.iter().map(|tree| format!(" {tree}")).collect();
+            let control = if *is_control { " control" } else { "" };
+            format!("join{trees}{control}{}", if *is_reader { " reader" } else { "" })
+        }
+        Message::End { transfer, digest } => format!("end {} {}", transfer.0, digest.0[0]),
+        Message::Again { transfer } => format!("again {}", transfer.0),
+        Message::Large { path, head, .. } => format!("large {path} {}", show_head(head)),
+        Message::Alive => "alive".into(),
+        Message::Probe => "probe".into(),
         Message::Known { path, fact } => format!("known {path} {}", show_fact(fact)),
-        Message::File { transfer, path, head, aspect, position: 0 } => {
+        Message::File { transfer, path, head, aspect, position } => {
             let aspect = if let Aspect::Block(block) = aspect { format!(" block-{block}") } else { String::new() };
-            format!("file {} {path} {}{aspect}", transfer.0, show_head(head))
+            format!("file {} {path} {}{aspect}{}", transfer.0, show_head(head), show_position(*position))
         }
         Message::Details { path, details, is_last } => {
             let names = show_names(details.iter().map(|detail| &*detail.name));
@@ -319,6 +430,10 @@ fn show_names<'a>(names: impl Iterator<Item = &'a [u8]>) -> String {
 
 fn show_block(block: Option<u32>) -> String {
     block.map_or(String::new(), |block| format!(" block-{block}"))
+}
+
+fn show_position(position: u64) -> String {
+    if position > 0 { format!(" position {position}") } else { String::new() }
 }
 
 fn show_head(head: &FileHead) -> String {

@@ -1,10 +1,10 @@
-//! Clearing and refreshing in the notation.
+//! Clearing, refreshing and the store's room in the notation.
 //!
 //! Changes: `PATH` for what is another thing or none, `PATH/` for a directory with other names or
 //! attributes, `all`; then `more` if they are not the last, and `for RANK:N` for those it answers.
 
 use headwater_abi::Path;
-use headwater_abi::wire::{Change, Message};
+use headwater_abi::wire::{Change, Message, Version};
 use headwater_proto::{Input, Output};
 
 use super::{Words, number, path, path_in};
@@ -22,6 +22,7 @@ pub fn input(name: &str, w: &mut Words<'_>) -> Option<Input> {
             }
             Input::Clear { path, subtree, after }
         }
+        "room" => Input::Room { store_bytes_max: number(w) },
         "refresh" => Input::Refresh { request: number(w), paths: w.map(path).collect() },
         "generation-failed" => {
             let changes: Vec<&str> = w.collect();
@@ -38,6 +39,22 @@ pub fn message(name: &str, w: &mut Words<'_>) -> Option<Message> {
     Some(match name {
         "refresh-wanted" => {
             Message::RefreshWanted { rank: number(w) as u32, request: number(w), paths: w.map(path).collect() }
+        }
+        "newer" => Message::Newer { generation: number(w) },
+        "read" => {
+            let tree = number(w) as u32;
+            let version = |word: &str| {
+                let (at, fact) = word.split_once('=').unwrap();
+                Version { path: path(at), fact: fact.parse().unwrap(), names: None }
+            };
+            Message::Read { tree, versions: w.map(version).collect() }
+        }
+        "look" => Message::Look { number: number(w), paths: w.map(path).collect() },
+        "looked" => {
+            let number = number(w);
+            let words: Vec<&str> = w.collect();
+            let changes = (words != ["all"]).then(|| words.into_iter().map(change).collect());
+            Message::Looked { number, changes, is_last: true }
         }
         "refresh" => {
             let generation = number(w);
@@ -91,6 +108,19 @@ pub fn show_message(message: &Message) -> Option<String> {
         Message::RefreshWanted { rank, request, paths } => {
             let paths: String = paths.iter().map(|path| format!(" {path}")).collect();
             format!("refresh-wanted {rank} {request}{paths}")
+        }
+        Message::Newer { generation } => format!("newer {generation}"),
+        Message::Read { tree, versions } => {
+            let paths: String = versions.iter().map(|version| format!(" {}", version.path)).collect();
+            format!("read {tree}{paths}")
+        }
+        Message::Look { number, paths } => {
+            let paths: String = paths.iter().map(|path| format!(" {path}")).collect();
+            format!("look {number}{paths}")
+        }
+        Message::Looked { number, changes, is_last } => {
+            let more = if *is_last { "" } else { " more" };
+            format!("looked {number}{}{more}", show_changes(changes.as_deref()))
         }
         Message::Refresh { generation, changes, is_last, askers } => {
             let more = if *is_last { "" } else { " more" };

@@ -3,30 +3,42 @@
 use headwater_abi::{Path, Want};
 use headwater_proto::{Input, Rank};
 
-use super::{Event, World};
+use super::{Event, Fault, World};
 use crate::check::{Check, wants_content};
 use crate::site::Waiting;
 use crate::tree::{Item, Outcome};
 
+/// How late a node starts that does, at most, in milliseconds.
+const LATE_MS_MAX: u64 = 6000;
+
 impl World {
     pub(super) fn plan_workload(&mut self) {
-        for rank in 1..self.sites.len() as u32 {
-            let after = self.random.below(100);
-            self.schedule(after, Event::Connect(Rank(rank)));
+        for rank in 0..self.sites.len() as u32 {
+            let after = if self.random.chance(self.options.late) { LATE_MS_MAX } else { 100 };
+            let after = self.random.below(after);
+            self.schedule(after, Event::Start(Rank(rank)));
         }
         if self.random.chance(500) {
             self.script = (0..40).map(|_| self.random_request()).collect();
         } else if self.random.chance(400) {
             self.script = self.scan();
         }
+        let options = self.options.clone();
+        let faults = [
+            (options.change, Fault::Change),
+            (options.death, Fault::Death),
+            (options.pause, Fault::Pause),
+            (options.partition, Fault::Partition),
+            (options.lie, Fault::Lie),
+            (options.refresh, Fault::Refresh),
+        ];
         for _ in 0..self.options.requests {
             let after = self.random.below(self.options.duration_ms);
-            self.schedule(after, Event::Request { must_succeed: self.options.is_calm() });
-            if self.random.chance(self.options.change) {
-                self.schedule(after, Event::Change);
-            }
-            if self.random.chance(self.options.node_death) {
-                self.schedule(after, Event::Death);
+            self.schedule(after, Event::Request { must_succeed: self.is_calm });
+            for (chance, fault) in faults {
+                if self.random.chance(chance) {
+                    self.schedule(after, Event::Fault(fault));
+                }
             }
         }
     }
@@ -34,15 +46,16 @@ impl World {
     /// Requests that must succeed, now that nothing fails any more.
     pub(super) fn plan_epilogue(&mut self) {
         self.script.clear();
-        for _ in 0..self.options.requests.min(50) {
+        for _ in 0..self.options.requests.min(60) {
             let after = self.random.below(self.options.duration_ms);
             self.schedule(after, Event::Request { must_succeed: true });
         }
     }
 
     pub(super) fn request(&mut self, must_succeed: bool) -> Check {
-        let rank = Rank(self.random.below(self.sites.len() as u64) as u32);
-        if !self.site(rank).is_alive {
+        let servers = u64::from(self.forest.servers());
+        let rank = Rank((servers + self.random.below(self.sites.len() as u64 - servers)) as u32);
+        if !self.site(rank).is_alive || self.site(rank).paused_until > self.now {
             return Ok(());
         }
         let at = self.script_at.entry(rank).or_default();
@@ -59,24 +72,19 @@ impl World {
             Some(_) => (self.canonical(path), Want::ATTR | Want::NO_FOLLOW),
         };
         let must_succeed = must_succeed && self.can_succeed(rank, &path, want, block);
-        let client = self.next_client();
+        let (client, since) = (self.next_client(), self.now);
         self.summary.requests += 1;
-        self.site_mut(rank).waiting.insert(client, Waiting { path: path.clone(), want, block, must_succeed });
+        let waiting = Waiting { path: path.clone(), want, block, must_succeed, since };
+        self.summary.musts += u64::from(must_succeed);
+        self.site_mut(rank).waiting.insert(client, waiting);
         if self.random.chance(self.options.client_gone) {
             let after = self.random.below(50);
-            self.schedule(after, Event::Local(rank, Box::new(Input::ClientGone { client })));
+            self.schedule_local(after, rank, Input::ClientGone { client });
         }
         match block {
             None => self.give(rank, Input::Request { client, path, want }),
             Some(block) => self.give(rank, Input::RequestBlock { client, path, block }),
         }
-    }
-
-    pub(super) fn change(&mut self) -> Check {
-        let tree = self.tree.changed(&mut self.random);
-        self.past.push(std::mem::replace(&mut self.tree, tree));
-        self.summary.faults += 1;
-        Ok(())
     }
 
     /// Where a path leads, or some file of the tree.
@@ -101,16 +109,26 @@ impl World {
 
     /// Whether nothing stands between a request and its answer.
     fn can_succeed(&self, rank: Rank, path: &Path, want: Want, block: Option<u32>) -> bool {
-        let is_connected = std::iter::successors(Some(rank), |&r| self.topology.parent(r))
-            .all(|r| self.site(r).is_alive && (r == Rank::ROOT || self.wires[r.0 as usize].is_up));
-        let fits = self.limits.store_bytes_max >= 1 << 30 || !(wants_content(want) || block.is_some());
-        let is_lasting = |outcome: &Outcome| match outcome {
-            Outcome::Found(at) => !matches!(self.tree.item(at), Some(Item::File { is_readable: false, .. })),
-            _ => true,
+        let is_alive = |rank: Rank| self.site(rank).is_alive || self.is_calm;
+        let is_connected = self
+            .forest
+            .tree_ids()
+            .filter(|&tree| self.forest.contains(tree, rank))
+            .all(|tree| self.forest.candidates(tree).any(is_alive));
+        let is_roomy = self.limits.store_bytes_max >= 1 << 30 || !(wants_content(want) || block.is_some());
+        let fits = is_roomy && self.limits.entries_max > 1000;
+        let is_unchanged = |path: &Path| {
+            !std::iter::successors(Some(path.clone()), Path::parent).any(|path| self.changed.contains(&path))
         };
-        // What the job changes on the way may be on its way as well.
-        let is_live = self.sites.iter().any(|site| !site.live.is_empty());
-        is_connected && fits && !is_live && self.past.is_empty() && is_lasting(&self.truth(path, want))
+        let is_lasting = |outcome: &Outcome| match outcome {
+            Outcome::Found(at) => {
+                is_unchanged(at) && !matches!(self.tree.item(at), Some(Item::File { is_readable: false, .. }))
+            }
+            _ => is_unchanged(path),
+        };
+        // Names beside a live one are asked of the originals, too.
+        let is_live = self.sites.iter().any(|site| !site.table.live.is_empty());
+        is_connected && fits && !is_live && is_unchanged(path) && is_lasting(&self.truth(path, want))
     }
 
     fn random_request(&mut self) -> (Path, Want) {

@@ -6,6 +6,7 @@ mod fixture;
 mod lookup;
 mod memory;
 mod mount;
+mod overlay;
 mod plot;
 mod scale;
 mod startup;
@@ -19,8 +20,8 @@ pub use table::Table;
 
 type Measure = fn(&mut Report);
 
-/// What can be measured, by name; `mount` names all that begin with it.
-const ALL: [(&str, Measure); 11] = [
+/// What can be measured, by name; `mount` names all that begin with it, and so does `overlay`.
+const ALL: [(&str, Measure); 17] = [
     ("startup", startup::run),
     ("operations", counts::run),
     ("scale", scale::run),
@@ -32,6 +33,12 @@ const ALL: [(&str, Measure); 11] = [
     ("mount-upcalls", mount::upcalls),
     ("mount-memory", mount::resident),
     ("mount-kills", mount::kills),
+    ("overlay-broadcast", overlay::broadcast),
+    ("overlay-latency", overlay::latency),
+    ("overlay-files", overlay::files),
+    ("overlay-kills", overlay::kills),
+    ("overlay-start", overlay::start),
+    ("overlay-encryption", overlay::encryption),
 ];
 
 /// Where the results go.

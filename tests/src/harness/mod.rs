@@ -2,6 +2,7 @@
 
 mod build;
 mod mechanism;
+pub mod nodes;
 mod program;
 mod session;
 pub mod stats;

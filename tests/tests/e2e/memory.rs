@@ -1,6 +1,8 @@
 //! Processes that map files, share memory, and read one another's.
 
-use headwater_tests::harness::{Fixture, Mechanism, Program};
+use std::path::PathBuf;
+
+use headwater_tests::harness::{Fixture, Mechanism, Program, is_root, skipped};
 
 pub fn maps_and_direct_reads(via: Mechanism) {
     let fixture = Fixture::new("emaps");
@@ -28,4 +30,49 @@ pub fn siblings_share_memory_and_read_each_others(via: Mechanism) {
     let session = fixture.headwater().via(via).on(1, 2).run(&program);
     session.output.assert_same(&plain);
     session.assert_served();
+}
+
+/// A tmpfs, unmounted when dropped.
+struct RamDisk(PathBuf);
+
+impl RamDisk {
+    /// One of this size, as mount(8) writes it, in place of this directory; it is made.
+    fn mount(at: PathBuf, size: &str) -> RamDisk {
+        std::fs::create_dir(&at).expect("an own directory");
+        let options = format!("size={size},mode=1777");
+        let mounted = Program::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&at).run();
+        assert_eq!(mounted.status, 0, "{mounted:?}");
+        RamDisk(at)
+    }
+}
+
+impl Drop for RamDisk {
+    fn drop(&mut self) {
+        Program::new("umount").arg("-l").arg(&self.0).run();
+    }
+}
+
+/// More is read and loaded than the RAM disk takes: first less than its table and one file, then some of
+/// it.
+pub fn a_ram_disk_that_fills_up(via: Mechanism) {
+    if !is_root() {
+        return skipped("a small RAM disk needs root to mount it");
+    }
+    let fixture = Fixture::new("full");
+    for number in 0..8u8 {
+        fixture.file(&format!("data/{number}"), vec![number; 1 << 20], 0o644);
+    }
+    let padding = "x".repeat(100 << 10);
+    let library = std::fs::read(fixture.library("libx.so", &padding, &[])).expect("just built");
+    let libraries = (0..64).map(|number| fixture.file(&format!("lib/{number}/libx.so"), &library, 0o755));
+    let opened: Vec<String> = libraries.map(|library| format!("open={}", library.display())).collect();
+    let loader = Program::new(fixture.build("loader.c", "bin/app", &[])).args(opened).args(["objects"]);
+    let sums = format!("cksum {0}/* {0}/*; ls -l {0}", fixture.path("data").display());
+    let sums = Program::new("sh").args(["-c", &sums]);
+    for size in ["4400k", "10m"] {
+        let disk = RamDisk::mount(fixture.outside(size), size);
+        let headwater = fixture.headwater().via(via).store(&disk.0).option("--store-max").option("1G");
+        headwater.same_output(&loader);
+        headwater.same_output(&sums);
+    }
 }

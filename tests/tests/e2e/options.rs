@@ -29,13 +29,26 @@ fn every_policy_and_shape_gives_the_same() {
     let data = fixture.path("data").display().to_string();
     let program = Program::new(app).args(["open=libx.so", "call=dep", "exec=/usr/bin/cksum", &data, "open=libnope.so"]);
     let plain = program.run();
+    // Options, the nodes that run the program, and how often a file is read.
+    let shapes = [
+        ("--fan-out 1", 5, 1),
+        ("--fan-out 2", 5, 1),
+        ("--fan-out 16", 5, 1),
+        ("--fan-out binomial", 5, 1),
+        ("--trees 3", 5, 1),
+        ("--trees 2 --readers 1", 5, 1),
+        ("--groups 2 --fan-out 2", 5, 2),
+        ("--readers n[1,4]", 3, 1),
+        ("--fan-out 2 --readers n2", 4, 1),
+        ("--groups 2 --readers n[0-1]", 3, 2),
+    ];
     for policy in ["--push", "--pull", "--adaptive"] {
-        for fan_out in ["1", "2", "16"] {
-            let headwater = fixture.headwater().on(5, 1).option(policy).option("--fan-out").option(fan_out);
-            let session = headwater.run(&program);
-            let shape = format!("{policy} --fan-out {fan_out}: {session:#?}");
-            assert_eq!(sorted(&session.output.stdout), sorted(&plain.stdout.repeat(5)), "{shape}");
-            assert_eq!(session.number("shared_fs.files_read"), 4, "{shape}");
+        for (options, nodes, times) in shapes {
+            let headwater = fixture.headwater().on(5, 1).option(policy);
+            let session = options.split(' ').fold(headwater, |headwater, word| headwater.option(word)).run(&program);
+            let shape = format!("{policy} {options}: {session:#?}");
+            assert_eq!(sorted(&session.output.stdout), sorted(&plain.stdout.repeat(nodes)), "{shape}");
+            assert_eq!(session.number("shared_fs.files_read"), 4 * times, "{shape}");
             assert_eq!(session.number("clients.fallbacks"), 0, "{shape}");
         }
     }

@@ -55,6 +55,7 @@ programs! {
     memory: [
         maps_and_direct_reads,
         siblings_share_memory_and_read_each_others,
+        a_ram_disk_that_fills_up,
     ],
     names: [
         objects_have_their_original_names,

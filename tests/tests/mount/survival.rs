@@ -233,7 +233,11 @@ fn doctor_removes_stale_mounts() {
         let output = Program::new(headwater_binary()).args(["doctor", "--fix"]).args(store).run();
         assert!(mount_type(view.path()).is_none(), "{output:?}");
     }
-    Program::new(headwater_binary()).args(["doctor", "--fix", "--store"]).arg(view.store()).run();
+    // While the dead still let go of what they had, the session is in use.
+    wait_until(Duration::from_secs(10), || {
+        Program::new(headwater_binary()).args(["doctor", "--fix", "--store"]).arg(view.store()).run();
+        Starting::check_gone(view.store()).is_ok()
+    });
     view.check_gone();
 }
 

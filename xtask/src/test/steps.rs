@@ -130,7 +130,7 @@ fn cargo_test(shell: &Shell, command: Command) -> Result<Tally> {
 }
 
 pub fn sim(shell: &Shell, seeds: u64) -> Result<Tally> {
-    crate::sim::run(shell, seeds, None)?;
+    crate::sim::run(shell, crate::sim::Runs::Many(seeds))?;
     Ok(Tally::passed())
 }
 

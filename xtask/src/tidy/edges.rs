@@ -12,6 +12,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("headwater-proto", &["headwater-abi", "headwater-topology"]),
     ("headwater-closure", &["headwater-abi"]),
     ("headwater-sim", &["headwater-abi", "headwater-topology", "headwater-proto"]),
+    ("headwater-model", &["headwater-abi", "headwater-topology", "headwater-proto"]),
     ("headwater-fuse", &["headwater-abi"]),
     (
         "headwater-daemon",
@@ -27,6 +28,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "headwater-proto",
             "headwater-closure",
             "headwater-fuse",
+            "headwater-model",
             "headwater-daemon",
         ],
     ),

@@ -1,0 +1,94 @@
+//! What the links between nodes depend on.
+
+use std::fs;
+
+use rustix::process::{Resource, getrlimit};
+
+use super::Check;
+use crate::summary::bytes;
+
+/// The least that the kernel should let a connection have under way, in bytes: what 100 Gbit/s carry in
+/// 80 µs.
+const BUFFER_BYTES_MIN: u64 = 1 << 20;
+/// Descriptors of a daemon that are no links: files, sockets and its clients' connections.
+const OTHER_DESCRIPTORS: u64 = 1024;
+/// Links of a node in the widest trees that are used by default, with as many again for nodes that turn to
+/// it because others have died.
+const LINKS_MIN: u64 = 64;
+
+/// How links are encrypted.
+pub fn encryption() -> Check {
+    const NAME: &str = "encryption";
+    if headwater_daemon::has_aes() {
+        return Check::ok(NAME, "AES-GCM, by the processor");
+    }
+    let next = "pass the host's processor (aes and pclmulqdq, on Arm aes and pmull) on to this virtual machine; \
+                otherwise expect links to be several times as slow";
+    Check::warning(NAME, "ChaCha20-Poly1305: the processor lacks AES", next)
+}
+
+/// How much a connection may have under way.
+pub fn socket_buffers() -> Check {
+    let most = |name: &str| {
+        let text = fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).ok()?;
+        text.split_ascii_whitespace().nth(2)?.parse().ok()
+    };
+    buffers(most("tcp_wmem"), most("tcp_rmem"))
+}
+
+/// The check, where a connection's buffers grow to so many bytes by themselves.
+fn buffers(send: Option<u64>, receive: Option<u64>) -> Check {
+    const NAME: &str = "socket buffers";
+    let (Some(send), Some(receive)) = (send, receive) else {
+        return Check::ok(NAME, "/proc/sys/net/ipv4 doesn't tell");
+    };
+    let found = format!("up to {} to send, {} to receive", bytes(send), bytes(receive));
+    if send.min(receive) >= BUFFER_BYTES_MIN {
+        return Check::ok(NAME, found);
+    }
+    let next = "as root, `sysctl -w net.ipv4.tcp_wmem='4096 65536 4194304' net.ipv4.tcp_rmem='4096 131072 6291456'`";
+    Check::warning(NAME, format!("{found}, too few for a fast network"), next)
+}
+
+/// How many links a node can have.
+pub fn links() -> Check {
+    // Daemons raise the soft limit to the hard one.
+    links_of(getrlimit(Resource::Nofile).maximum)
+}
+
+fn links_of(descriptors: Option<u64>) -> Check {
+    const NAME: &str = "links";
+    let Some(descriptors) = descriptors else { return Check::ok(NAME, "no limit") };
+    let links = descriptors.saturating_sub(OTHER_DESCRIPTORS);
+    let found = format!("descriptors for {links} from a node");
+    if links >= LINKS_MIN {
+        return Check::ok(NAME, found);
+    }
+    let next = "raise the hard limit (`ulimit -n`, /etc/security/limits.conf); `headwater topology` tells how many \
+                links there are";
+    Check::warning(NAME, found, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn small_buffers_are_worth_a_warning() {
+        let check = |send, receive, expected| assert_eq!(buffers(send, receive).verdict, expected);
+        check(Some(4 << 20), Some(6 << 20), Verdict::Ok);
+        check(Some(212_992), Some(6 << 20), Verdict::Warning);
+        check(Some(4 << 20), Some(87_380), Verdict::Warning);
+        check(None, Some(1), Verdict::Ok);
+    }
+
+    #[test]
+    fn few_descriptors_are_few_links() {
+        assert_eq!(links_of(None).verdict, Verdict::Ok);
+        assert_eq!(links_of(Some(4096)).found, "descriptors for 3072 from a node");
+        for few in [0, 1024, 1030] {
+            assert!(links_of(Some(few)).next.unwrap().contains("ulimit -n"), "{few}");
+        }
+    }
+}

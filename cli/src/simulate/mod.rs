@@ -1,0 +1,133 @@
+//! `headwater simulate` and `headwater plan`: how long a start takes at sizes that nobody has at hand.
+
+pub mod options;
+mod plan;
+mod plot;
+mod report;
+mod setup;
+
+use std::fs;
+use std::io::{IsTerminal, Write, stderr, stdout};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use headwater_model::{Detail, Machine, Trace};
+use headwater_topology::{Branching, Forest, Shape};
+
+use crate::message::show;
+use options::{PlanOptions, SimulateOptions};
+use report::{Report, Row};
+
+/// How often progress is shown.
+const SHOWN_EVERY: Duration = Duration::from_millis(200);
+/// Children of a node in one tree if nothing is said.
+const BRANCHING_DEFAULT: Branching = Branching::KAry(8);
+
+/// `headwater simulate`.
+///
+/// # Errors
+/// Input that can't be used, or output that can't be written.
+pub fn simulate(options: &SimulateOptions) -> Result<u8> {
+    let (trace, machine) = setup::load(&options.setup)?;
+    let mut rows = Vec::new();
+    let mut shown = Shown::new();
+    for (&nodes, number) in options.nodes.0.iter().zip(1..) {
+        let ranks = nodes.saturating_add(options.servers);
+        let shape = shape(options, ranks)?;
+        let forest = Forest::new(ranks, options.servers, shape);
+        let detail = if options.exact { Detail::Exact } else { Detail::for_nodes(ranks) };
+        let mut progress =
+            |part: f64| shown.show(format_args!("{nodes} nodes, {number} of {}", options.nodes.0.len()), part);
+        let with = headwater_model::with_headwater(&trace, &machine, forest, detail, &mut progress)?;
+        let without = headwater_model::without_headwater(&trace, &machine, nodes)?;
+        let ready_seconds = headwater_model::ready_seconds(&forest, &machine);
+        rows.push(Row { nodes, ready_seconds, with, without, is_exact: with.simulated == ranks });
+    }
+    shown.clear();
+    let report = Report { trace: &options.setup.trace, fs: &options.setup.fs, ppn: options.setup.ppn, rows };
+    write(&options.setup.output, &trace, || report.csv(), || report.plot().svg())?;
+    show(stdout(), if options.setup.json { report.json()? } else { report.text(&trace) });
+    Ok(0)
+}
+
+/// `headwater plan`.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn plan(options: &PlanOptions) -> Result<u8> {
+    let (trace, machine): (Trace, Machine) = setup::load(&options.setup)?;
+    let mut shown = Shown::new();
+    let mut progress = |part: f64| shown.show(format_args!("{} nodes", options.nodes), part);
+    let plan = headwater_model::plan(&trace, &machine, options.nodes, &mut progress)?;
+    let without = headwater_model::without_headwater(&trace, &machine, options.nodes)?;
+    shown.clear();
+    let report = plan::Report { nodes: options.nodes, ppn: options.setup.ppn, without, plan };
+    write(&options.setup.output, &trace, || report.csv(), || report.plot(&options.setup.trace).svg())?;
+    show(stdout(), if options.setup.json { report.json()? } else { report.text(&trace) });
+    Ok(0)
+}
+
+/// The trees over so many ranks.
+fn shape(options: &SimulateOptions, ranks: u32) -> Result<Shape> {
+    let &SimulateOptions { trees, readers, groups, fan_out, .. } = options;
+    Ok(match (groups, fan_out, Shape::default_of(ranks)) {
+        (Some(groups), ..) => Shape::Partitioned { groups, branching: fan_out.unwrap_or(BRANCHING_DEFAULT) },
+        (None, Some(branching), _) => Shape::Single(branching),
+        (None, None, default) if trees.is_none() && readers.is_none() => default,
+        (None, None, _) if trees == Some(1) && readers.is_none_or(|readers| readers == 1) => {
+            Shape::Single(BRANCHING_DEFAULT)
+        }
+        (None, None, _) if trees == Some(1) => bail!("--trees 1 has one reader: leave --readers out, or use --groups"),
+        (None, None, Shape::Striped { trees: default_trees, readers: default_readers }) => {
+            Shape::Striped { trees: trees.unwrap_or(default_trees), readers: readers.unwrap_or(default_readers) }
+        }
+        (None, None, default) => default,
+    })
+}
+
+/// Writes the files that were asked for, by the ends of their names.
+fn write(
+    paths: &[std::path::PathBuf],
+    trace: &Trace,
+    csv: impl Fn() -> String,
+    svg: impl Fn() -> String,
+) -> Result<()> {
+    for path in paths {
+        let text = match Path::extension(path).and_then(|end| end.to_str()) {
+            Some("csv") => csv(),
+            Some("svg") => svg(),
+            Some("trace") => trace.to_text(),
+            _ => bail!("--output {}: its name should end in .svg, .csv or .trace", path.display()),
+        };
+        fs::write(path, text).with_context(|| format!("--output {} can't be written", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Progress on a terminal.
+struct Shown {
+    is_terminal: bool,
+    last: Instant,
+    is_shown: bool,
+}
+
+impl Shown {
+    fn new() -> Shown {
+        Shown { is_terminal: stderr().is_terminal(), last: Instant::now(), is_shown: false }
+    }
+
+    fn show(&mut self, what: std::fmt::Arguments<'_>, part: f64) {
+        if self.is_terminal && self.last.elapsed() >= SHOWN_EVERY {
+            self.last = Instant::now();
+            self.is_shown = true;
+            let _ = write!(stderr(), "\r\x1b[Kheadwater: {what}: {:.0} %", part * 100.0);
+        }
+    }
+
+    fn clear(&mut self) {
+        if std::mem::take(&mut self.is_shown) {
+            let _ = write!(stderr(), "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What a simulation found, as a table, as CSV, as JSON and as curves.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use headwater_model::{Outcome, Trace};
+use serde::Serialize;
+use serde_json::json;
+
+use super::plot::{Curve, Plot};
+use crate::control::text::columns;
+
+/// One number of nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Nodes that run the program.
+    pub nodes: u32,
+    /// From "start" until all daemons are ready.
+    pub ready_seconds: f64,
+    /// The start with Headwater.
+    pub with: Outcome,
+    /// The start without.
+    pub without: Outcome,
+    /// Whether every node was simulated.
+    pub is_exact: bool,
+}
+
+/// All of them.
+pub struct Report<'a> {
+    /// As it was named.
+    pub trace: &'a str,
+    /// As it was named.
+    pub fs: &'a str,
+    /// Processes on each node.
+    pub ppn: u32,
+    /// By ascending number of nodes.
+    pub rows: Vec<Row>,
+}
+
+/// A row for machines.
+#[derive(Serialize)]
+struct Record {
+    nodes: u32,
+    processes: u64,
+    ready_seconds: f64,
+    seconds: f64,
+    first_seconds: f64,
+    median_seconds: f64,
+    requests: u64,
+    bytes: u64,
+    fallbacks: u64,
+    messages: u64,
+    simulated: u32,
+    without_seconds: f64,
+    without_requests: u64,
+    without_bytes: u64,
+}
+
+impl Report<'_> {
+    /// A table for people.
+    pub fn text(&self, trace: &Trace) -> String {
+        let mut text = format!("{}\n\n", described(trace, self.trace, self.ppn, self.fs));
+        let heading = ["NODES", "READY", "SECONDS", "SHARED FS", "WITHOUT", "SHARED FS", "SIMULATED"];
+        let mut rows: Vec<Vec<String>> = vec![heading.map(String::from).into()];
+        for row in &self.rows {
+            rows.push(vec![
+                row.nodes.to_string(),
+                digits(row.ready_seconds),
+                digits(row.with.seconds),
+                row.with.counts.requests().to_string(),
+                digits(row.without.seconds),
+                row.without.counts.requests().to_string(),
+                if row.is_exact { "all".into() } else { row.with.simulated.to_string() },
+            ]);
+        }
+        text += &columns(&rows, 0);
+        let fallbacks: u64 = self.rows.iter().map(|row| row.with.fallbacks).sum();
+        if fallbacks > 0 {
+            let _ = writeln!(text, "\n{fallbacks} look-ups of simulated nodes fell back to the shared file system");
+        }
+        text
+    }
+
+    /// A table for programs.
+    pub fn csv(&self) -> String {
+        let mut text = String::from(
+            "nodes,processes,ready_seconds,seconds,first_seconds,median_seconds,requests,bytes,fallbacks,messages,\
+             simulated,without_seconds,without_requests,without_bytes\n",
+        );
+        for record in self.records() {
+            let Record { nodes, processes, requests, bytes, fallbacks, messages, simulated, .. } = record;
+            let [ready, seconds, first, median, without] = [
+                record.ready_seconds,
+                record.seconds,
+                record.first_seconds,
+                record.median_seconds,
+                record.without_seconds,
+            ]
+            .map(digits);
+            let _ = writeln!(
+                text,
+                "{nodes},{processes},{ready},{seconds},{first},{median},{requests},{bytes},{fallbacks},{messages},\
+                 {simulated},{without},{},{}",
+                record.without_requests, record.without_bytes
+            );
+        }
+        text
+    }
+
+    /// JSON, on one line.
+    pub fn json(&self) -> Result<String> {
+        let records: Vec<Record> = self.records().collect();
+        let all = json!({"trace": self.trace, "fs": self.fs, "ppn": self.ppn, "runs": records});
+        Ok(serde_json::to_string(&all)? + "\n")
+    }
+
+    /// Seconds by nodes, with and without.
+    pub fn plot(&self) -> Plot {
+        let curve = |name: &str, seconds: fn(&Row) -> f64| Curve {
+            name: name.into(),
+            points: self.rows.iter().map(|row| (row.nodes.into(), seconds(row))).collect(),
+        };
+        Plot {
+            title: format!("{}, {} processes a node, {}", self.trace, self.ppn, self.fs),
+            x: "nodes".into(),
+            y: "seconds until the last process has started".into(),
+            curves: vec![
+                curve("without Headwater", |row| row.without.seconds),
+                curve("with Headwater", |row| row.with.seconds),
+            ],
+        }
+    }
+
+    fn records(&self) -> impl Iterator<Item = Record> + '_ {
+        self.rows.iter().map(|row| Record {
+            nodes: row.nodes,
+            processes: u64::from(row.nodes) * u64::from(self.ppn),
+            ready_seconds: row.ready_seconds,
+            seconds: row.with.seconds,
+            first_seconds: row.with.first_seconds,
+            median_seconds: row.with.median_seconds,
+            requests: row.with.counts.requests(),
+            bytes: row.with.counts.bytes,
+            fallbacks: row.with.fallbacks,
+            messages: row.with.messages,
+            simulated: row.with.simulated,
+            without_seconds: row.without.seconds,
+            without_requests: row.without.counts.requests(),
+            without_bytes: row.without.counts.bytes,
+        })
+    }
+}
+
+/// What is started, in one line.
+pub fn described(trace: &Trace, name: &str, ppn: u32, fs: &str) -> String {
+    format!(
+        "{name}: {} look-ups, {} files, {} s of computing; {ppn} process{} a node; {fs}",
+        trace.lookups.len(),
+        trace.files(),
+        digits(trace.computing_ns() as f64 / 1e9),
+        if ppn == 1 { "" } else { "es" }
+    )
+}
+
+/// A number with three significant digits.
+pub fn digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return "0".into();
+    }
+    let places = 2 - value.abs().log10().floor() as i32;
+    // What would be rounded up to the next power has one place less.
+    let rounded = format!("{value:.*}", places.max(0) as usize);
+    match places < 0 {
+        true => {
+            let step = 10f64.powi(-places);
+            format!("{:.0}", (value / step).round() * step)
+        }
+        false => rounded,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headwater_model::Counts;
+
+    fn report() -> Report<'static> {
+        let counts = |opens| Counts { opens, ..Counts::default() };
+        let with = Outcome { seconds: 1.25, counts: counts(10), simulated: 4, ..Outcome::default() };
+        let without = Outcome { seconds: 40.0, counts: counts(480), ..Outcome::default() };
+        let row = |nodes| Row { nodes, ready_seconds: 0.1, with, without, is_exact: nodes == 4 };
+        Report { trace: "x", fs: "nfs", ppn: 12, rows: vec![row(4), row(4000)] }
+    }
+
+    #[test]
+    fn three_digits() {
+        for (value, expected) in [
+            (0.0, "0"),
+            (0.001_234_5, "0.00123"),
+            (1.0, "1.00"),
+            (12.345, "12.3"),
+            (123.45, "123"),
+            (36_012.3, "36000"),
+            (99.96, "100.0"),
+        ] {
+            assert_eq!(digits(value), expected);
+        }
+    }
+
+    #[test]
+    fn every_form_has_every_row() {
+        let report = report();
+        let trace = Trace::parse("0 open 1 /sw/a").unwrap();
+        assert!(
+            report
+                .text(&trace)
+                .lines()
+                .any(|line| line.split_whitespace().eq(["4000", "0.100", "1.25", "10", "40.0", "480", "4"]))
+        );
+        assert_eq!(report.csv().lines().count(), 3);
+        assert!(report.csv().lines().all(|line| line.split(',').count() == 14));
+        let json: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+        assert_eq!(json["runs"][1]["without_requests"], 480);
+        assert_eq!(json["runs"][0]["seconds"], 1.25);
+        assert_eq!(report.plot().curves[0].points, [(4.0, 40.0), (4000.0, 40.0)]);
+    }
+}

@@ -1,0 +1,112 @@
+//! The overlay as the user chooses it, and `headwater topology`, which shows it.
+
+mod arrangement;
+pub mod options;
+mod overview;
+mod render;
+
+use std::fs;
+use std::io::stdout;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use headwater_topology::TreeId;
+use headwater_topology::hosts::Switches;
+
+pub use self::arrangement::Arrangement;
+use self::options::{ShapeOptions, TopologyOptions, local_nodes};
+use self::overview::Plan;
+use crate::message::{say, show};
+
+/// What the options make of so many nodes of this machine. Without the file with the neighbours it goes
+/// on with a warning, since that only makes it faster.
+///
+/// # Errors
+/// Options that contradict each other or the nodes.
+pub fn arrange(options: &ShapeOptions, nodes: u32) -> Result<Arrangement> {
+    let switches = match options.topology.as_deref().map(read_switches).transpose() {
+        Ok(switches) => switches,
+        Err(error) => {
+            say(format_args!("warning: {error:#}. Going on with the nodes in their own order"));
+            None
+        }
+    };
+    let arrangement = Arrangement::new(options, &local_nodes(nodes), switches.as_ref())?;
+    warn_of_unplaced(options, &arrangement);
+    Ok(arrangement)
+}
+
+/// Prints the overlay that would be used.
+///
+/// # Errors
+/// Options that contradict each other or the nodes, or a file that can't be read.
+pub fn topology(options: &TopologyOptions) -> Result<u8> {
+    let switches = options.shape.topology.as_deref().map(read_switches).transpose()?;
+    let arrangement = Arrangement::new(&options.shape, &options.nodes, switches.as_ref())?;
+    warn_of_unplaced(&options.shape, &arrangement);
+    let plan = Plan::new(&options.nodes, &arrangement);
+    let tree = options.tree.map(TreeId);
+    if let Some(TreeId(tree)) = tree {
+        let trees = plan.forest.trees();
+        ensure!(tree < trees, "--tree {tree}: the trees have the numbers 0 to {}", trees - 1);
+    }
+    let text = match &options.of {
+        Some(name) => {
+            let node = options.nodes.rank_of(name).with_context(|| format!("--of {name}"))?;
+            let of = plan.of(arrangement.ranks()[node.0 as usize], tree);
+            if options.json { serde_json::to_string_pretty(&of)? + "\n" } else { of.to_string() }
+        }
+        None if options.dot => {
+            let mut graph = String::new();
+            render::dot(&plan, tree, &mut graph)?;
+            graph
+        }
+        None => {
+            let overview = plan.overview(tree);
+            if options.json { serde_json::to_string_pretty(&overview)? + "\n" } else { overview.to_string() }
+        }
+    };
+    show(stdout(), text);
+    Ok(0)
+}
+
+fn warn_of_unplaced(options: &ShapeOptions, arrangement: &Arrangement) {
+    if let (Some(file), unplaced @ 1..) = (&options.topology, arrangement.unplaced) {
+        let of = arrangement.nodes.len();
+        say(format_args!("warning: {} lacks {unplaced} of {of} nodes; they come last", file.display()));
+    }
+}
+
+/// Slurm's format has `KEY=VALUE`; no node and no rack has a name with `=`.
+fn read_switches(file: &Path) -> Result<Switches> {
+    let text = fs::read_to_string(file);
+    let text = text.with_context(|| format!("--topology {}: it can't be read", file.display()))?;
+    let is_slurms = text.lines().any(|line| line.split('#').next().is_some_and(|line| line.contains('=')));
+    let switches = if is_slurms { Switches::parse_topology_conf(&text) } else { Switches::parse_racks(&text) };
+    switches.with_context(|| format!("--topology {}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_formats_are_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            let file = directory.path().join("file");
+            fs::write(&file, text).unwrap();
+            read_switches(&file).map(|switches| switches.leaf("n1").map(str::to_owned))
+        };
+        assert_eq!(read("# a=b\nn[0-1] rack7\n").unwrap().as_deref(), Some("rack7"));
+        assert_eq!(read("SwitchName=s1 Nodes=n[0-1]\n").unwrap().as_deref(), Some("s1"));
+        assert!(format!("{:#}", read("n0 a b\n").unwrap_err()).contains("--topology"));
+        assert!(read_switches(Path::new("/nonexistent")).is_err());
+    }
+
+    #[test]
+    fn without_its_file_a_session_goes_on() {
+        let lost = ShapeOptions { topology: Some("/nonexistent".into()), ..ShapeOptions::default() };
+        assert_eq!(arrange(&lost, 5).unwrap(), arrange(&ShapeOptions::default(), 5).unwrap());
+    }
+}

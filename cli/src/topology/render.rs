@@ -1,0 +1,150 @@
+//! The trees for people, and for Graphviz.
+
+use std::fmt;
+
+use headwater_daemon::{Branching, Shape};
+use headwater_topology::hosts::Hostlist;
+use headwater_topology::{Rank, TreeId};
+
+use super::overview::{Of, Overview, Plan};
+use crate::control::text::columns;
+
+impl fmt::Display for Overview {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = counted(self.nodes, "node");
+        write!(f, "{nodes}: {}", described(self.shape, self.trees_total))?;
+        writeln!(f, "; depth {}, at most {} from a node", self.depth, counted(self.links_max, "link"))?;
+        if !self.servers.is_empty() {
+            writeln!(f, "{} serve and run no program", self.servers)?;
+        }
+        let heading = ["TREE", "READER", "THEN", "NODES", "DEPTH", "FORWARDING", "MOST CHILDREN"].map(String::from);
+        let row = |tree: &super::overview::TreeOverview| {
+            vec![
+                tree.tree.to_string(),
+                tree.reader.clone(),
+                tree.successors.first().cloned().unwrap_or_else(|| "-".into()),
+                tree.nodes.to_string(),
+                tree.depth.to_string(),
+                tree.forwarding.to_string(),
+                tree.children_max.to_string(),
+            ]
+        };
+        let rows: Vec<_> = std::iter::once(heading.to_vec()).chain(self.trees.iter().map(row)).collect();
+        f.write_str(&columns(&rows, 3))
+    }
+}
+
+impl fmt::Display for Of {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = if self.is_server { ", serves and runs no program" } else { "" };
+        writeln!(f, "{}, rank {}{role}; {}", self.node, self.rank, counted(self.links, "link"))?;
+        let heading = ["TREE", "PARENT", "CHILDREN", "IF PARENTS DIE"].map(String::from);
+        let row = |place: &super::overview::Place| {
+            let last = if place.may_read { "it reads" } else { "the originals" };
+            let more = (place.turns_to_more > 0).then(|| format!("{} more", place.turns_to_more));
+            let then: Vec<String> = place.turns_to.iter().cloned().chain(more).chain([last.into()]).collect();
+            vec![
+                place.tree.to_string(),
+                place.parent.clone().unwrap_or_else(|| "(reads)".into()),
+                if place.children.is_empty() { "-".into() } else { folded(&place.children) },
+                if place.parent.is_none() { "-".into() } else { then.join(", ") },
+            ]
+        };
+        let rows: Vec<_> = std::iter::once(heading.to_vec()).chain(self.trees.iter().map(row)).collect();
+        f.write_str(&columns(&rows, 4))
+    }
+}
+
+/// The trees as a graph in Graphviz's language, each in a colour of its own.
+pub fn dot(plan: &Plan<'_>, only: Option<TreeId>, f: &mut impl fmt::Write) -> fmt::Result {
+    writeln!(f, "digraph headwater {{\n  node [shape=box];")?;
+    let mut readers: Vec<Rank> = plan.trees(only).map(|tree| plan.forest.root(tree)).collect();
+    readers.sort_unstable();
+    readers.dedup();
+    for reader in readers {
+        writeln!(f, "  \"{}\" [style=bold];", plan.name(reader))?;
+    }
+    for tree in plan.trees(only) {
+        let hue = f64::from(tree.0) / f64::from(plan.forest.trees());
+        for rank in (0..plan.forest.ranks()).map(Rank) {
+            if let Some(parent) = plan.forest.parent(tree, rank) {
+                let (parent, child) = (plan.name(parent), plan.name(rank));
+                writeln!(
+                    f,
+                    "  \"{parent}\" -> \"{child}\" [color=\"{hue:.3} 0.8 0.7\", tooltip=\"tree {}\"];",
+                    tree.0
+                )?;
+            }
+        }
+    }
+    writeln!(f, "}}")
+}
+
+fn described(shape: Shape, trees: u32) -> String {
+    let of = |branching| match branching {
+        Branching::KAry(1) => "a chain".into(),
+        Branching::KAry(fan_out) => format!("at most {fan_out} children"),
+        Branching::Binomial => "binomial".into(),
+    };
+    match shape {
+        Shape::Single(branching) => format!("one tree, {}", of(branching)),
+        Shape::Striped { .. } => counted(trees, "striped tree"),
+        Shape::Partitioned { branching, .. } => format!("{}, {}", counted(trees, "group"), of(branching)),
+    }
+}
+
+fn folded(names: &[String]) -> String {
+    Hostlist::from_names(names).map_or_else(|_| names.join(","), |list| list.to_string())
+}
+
+fn counted(number: u32, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::arrangement::Arrangement;
+    use crate::topology::options::{ShapeOptions, local_nodes};
+
+    fn with_plan(nodes: u32, options: &ShapeOptions, look: impl FnOnce(&Plan<'_>)) {
+        let hosts = local_nodes(nodes);
+        look(&Plan::new(&hosts, &Arrangement::new(options, &hosts, None).unwrap()));
+    }
+
+    #[test]
+    fn people_can_read_it() {
+        let binary = ShapeOptions { fan_out: Some(Branching::KAry(2)), ..ShapeOptions::default() };
+        with_plan(5, &binary, |plan| {
+            let text = plan.overview(None).to_string();
+            let expected = "5 nodes: one tree, at most 2 children; depth 2, at most 3 links from a node\n\
+                            TREE  READER  THEN  NODES  DEPTH  FORWARDING  MOST CHILDREN\n\
+                            0     n0      n1        5      2           2              2\n";
+            assert_eq!(text, expected);
+            let expected = "n1, rank 1; 3 links\n\
+                            TREE  PARENT  CHILDREN  IF PARENTS DIE\n\
+                            0     n0      n[3-4]    it reads\n";
+            assert_eq!(plan.of(Rank(1), None).to_string(), expected);
+        });
+        let servers = ShapeOptions { readers: "n1".parse().ok(), ..ShapeOptions::default() };
+        with_plan(6, &servers, |plan| {
+            let text = plan.overview(None).to_string();
+            assert!(text.starts_with("6 nodes: 4 striped trees") && text.contains("\nn1 serve"), "{text}");
+            assert!(plan.of(Rank(0), None).to_string().contains("(reads)"));
+        });
+    }
+
+    #[test]
+    fn a_graph_has_each_edge_once() {
+        with_plan(9, &ShapeOptions::default(), |plan| {
+            let mut text = String::new();
+            dot(plan, None, &mut text).unwrap();
+            let edges = text.lines().filter(|line| line.contains("->")).count();
+            assert_eq!(edges as u32, plan.forest.trees() * 8, "{text}");
+            assert!(text.starts_with("digraph") && text.ends_with("}\n"));
+            let mut one = String::new();
+            dot(plan, Some(TreeId(1)), &mut one).unwrap();
+            assert_eq!(one.lines().filter(|line| line.contains("->")).count(), 8);
+        });
+    }
+}

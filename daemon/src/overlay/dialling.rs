@@ -1,0 +1,118 @@
+//! Whom this rank dials, and when.
+
+use std::collections::BTreeMap;
+
+use headwater_proto::{Rank, Time};
+use mio::Token;
+
+/// The first and the longest wait before a rank is dialled again, in milliseconds.
+const REDIAL_MS: (Time, Time) = (20, 1000);
+
+/// The ranks to be linked to: as many as the node asks of.
+#[derive(Debug, Default)]
+pub(super) struct Dialling(BTreeMap<Rank, Dialled>);
+
+#[derive(Debug)]
+struct Dialled {
+    link: Option<Token>,
+    dial_at: Time,
+    wait_ms: Time,
+}
+
+impl Dialling {
+    /// From now on this rank is to be linked to.
+    pub(super) fn add(&mut self, now: Time, rank: Rank) {
+        self.0.entry(rank).or_insert(Dialled { link: None, dial_at: now, wait_ms: REDIAL_MS.0 });
+    }
+
+    /// It is no more; the link to it, if there is one.
+    pub(super) fn remove(&mut self, rank: Rank) -> Option<Token> {
+        self.0.remove(&rank)?.link
+    }
+
+    /// All of them.
+    pub(super) fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
+        self.0.keys().copied()
+    }
+
+    /// Those to be dialled at once.
+    pub(super) fn due(&self, now: Time) -> Vec<Rank> {
+        self.0.iter().filter(|(_, d)| d.link.is_none() && now >= d.dial_at).map(|(rank, _)| *rank).collect()
+    }
+
+    /// When the next one is to be dialled.
+    pub(super) fn next(&self) -> Option<Time> {
+        self.0.values().filter(|d| d.link.is_none()).map(|d| d.dial_at).min()
+    }
+
+    /// A rank is being dialled by this link. If that comes to nothing, the next time is later.
+    pub(super) fn began(&mut self, now: Time, rank: Rank, link: Token) {
+        let Some(dialled) = self.0.get_mut(&rank) else { return };
+        dialled.link = Some(link);
+        dialled.dial_at = now + dialled.wait_ms;
+        dialled.wait_ms = (dialled.wait_ms * 2).min(REDIAL_MS.1);
+    }
+
+    /// This link stands.
+    pub(super) fn greeted(&mut self, link: Token) {
+        if let Some(dialled) = self.0.values_mut().find(|d| d.link == Some(link)) {
+            dialled.wait_ms = REDIAL_MS.0;
+        }
+    }
+
+    /// This link has ended.
+    pub(super) fn ended(&mut self, now: Time, link: Token) {
+        if let Some(dialled) = self.0.values_mut().find(|d| d.link == Some(link)) {
+            dialled.link = None;
+            dialled.dial_at = dialled.dial_at.max(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_answer_is_dialled_ever_less_often() {
+        let (mut dialling, rank) = (Dialling::default(), Rank(3));
+        dialling.add(5, rank);
+        let (mut now, mut waits) = (5, Vec::new());
+        for number in 0..9 {
+            assert_eq!((dialling.due(now), dialling.next()), (vec![rank], Some(now)));
+            dialling.began(now, rank, Token(number));
+            assert_eq!((dialling.due(now + 9999), dialling.next()), (vec![], None));
+            dialling.ended(now, Token(number));
+            let next = dialling.next().unwrap();
+            waits.push(next - now);
+            now = next;
+        }
+        assert_eq!(waits, [20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
+    }
+
+    #[test]
+    fn a_link_that_stood_is_made_again_at_once() {
+        let (mut dialling, rank) = (Dialling::default(), Rank(3));
+        dialling.add(0, rank);
+        dialling.began(0, rank, Token(1));
+        dialling.greeted(Token(1));
+        dialling.ended(500, Token(1));
+        assert_eq!(dialling.due(500), [rank]);
+        dialling.began(500, rank, Token(2));
+        dialling.ended(500, Token(2));
+        assert_eq!(dialling.next(), Some(520));
+    }
+
+    #[test]
+    fn who_is_hung_up_is_dialled_no_more() {
+        let (mut dialling, rank) = (Dialling::default(), Rank(3));
+        dialling.add(0, rank);
+        dialling.began(0, rank, Token(1));
+        assert_eq!(dialling.remove(rank), Some(Token(1)));
+        dialling.ended(0, Token(1));
+        assert_eq!((dialling.due(9999), dialling.next(), dialling.ranks().count()), (vec![], None, 0));
+        dialling.add(7, rank);
+        dialling.add(9, rank);
+        assert_eq!(dialling.due(7), [rank], "anew, and without a wait");
+    }
+}

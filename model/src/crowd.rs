@@ -1,0 +1,213 @@
+//! Which ranks are simulated: all of them, or a sample from which the others follow.
+//!
+//! A sample has each tree's root, and from some ranks the whole way up to the root of the tree in which
+//! they forward. Children that are left out are *ghosts*. Whatever a node sends to a ghost occupies its
+//! processor and its card. As soon as a node itself, or a simulated child, asks for something, its ghosts
+//! ask for it too, since all processes do the same at about the same time. So each node in the sample does
+//! all the work that it would do among all, and time comes out of the same machinery.
+//!
+//! A rank in the sample may have a parent in some tree that is not. It then stands in for a child of
+//! another node that is, at the same depth of that tree: its *foster parent*. Each of the two sees the
+//! ranks that it would see among all.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use headwater_topology::{Forest, Rank, TreeId};
+
+/// Ranks of a sample that are chosen in each tree, beside those on their way up.
+const CHOSEN: u64 = 2;
+/// Ranks of a sample that are chosen in all.
+const CHOSEN_MIN: u64 = 16;
+
+/// The simulated ranks, by site.
+#[derive(Debug)]
+pub(crate) struct Crowd {
+    pub(crate) members: Vec<u32>,
+    sites: HashMap<u32, u32>,
+    is_all: bool,
+    /// By (rank, parent): the foster parent, and its child for which the rank stands in.
+    fosters: HashMap<(u32, u32), (u32, u32)>,
+    /// The same by (foster parent, child): who stands in, with their parents.
+    stand_ins: HashMap<(u32, u32), Vec<(u32, u32)>>,
+}
+
+/// The children of a node in a tree that are not simulated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ghosts {
+    pub(crate) tree: u32,
+    pub(crate) ranks: Vec<u32>,
+}
+
+impl Crowd {
+    /// Everybody.
+    pub(crate) fn all(ranks: u32) -> Crowd {
+        Crowd {
+            members: (0..ranks).collect(),
+            sites: HashMap::new(),
+            is_all: true,
+            fosters: HashMap::new(),
+            stand_ins: HashMap::new(),
+        }
+    }
+
+    /// How many ranks are simulated.
+    pub(crate) fn len(&self) -> u32 {
+        self.members.len() as u32
+    }
+
+    /// Whether all are.
+    pub(crate) fn is_all(&self) -> bool {
+        self.is_all
+    }
+
+    /// A sample: spread over all ranks, with the first and the last.
+    pub(crate) fn sample(forest: &Forest, seed: u64) -> Crowd {
+        let members: Vec<u32> = sampled(forest, seed).into_iter().collect();
+        if members.len() == forest.ranks() as usize {
+            return Crowd::all(forest.ranks());
+        }
+        let sites = members.iter().copied().zip(0..).collect();
+        let (fosters, stand_ins) = (HashMap::new(), HashMap::new());
+        let mut crowd = Crowd { members, sites, is_all: false, fosters, stand_ins };
+        crowd.find_fosters(forest);
+        crowd
+    }
+
+    /// The site of a rank that is simulated.
+    pub(crate) fn site(&self, rank: u32) -> Option<u32> {
+        if self.is_all { Some(rank) } else { self.sites.get(&rank).copied() }
+    }
+
+    /// As whom a rank sends to its parent, and to whom.
+    pub(crate) fn upward(&self, rank: u32, parent: u32) -> (u32, u32) {
+        self.fosters.get(&(rank, parent)).map_or((rank, parent), |&(foster, child)| (child, foster))
+    }
+
+    /// Whether another than the parent stands for it.
+    pub(crate) fn is_fostered(&self, rank: u32, parent: u32) -> bool {
+        self.fosters.contains_key(&(rank, parent))
+    }
+
+    /// Who receives what a rank sends to its child: ranks of the sample, and from whom it seems to come.
+    pub(crate) fn downward(&self, parent: u32, child: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let itself = self.site(child).map(|_| (child, parent));
+        let others = self.stand_ins.get(&(parent, child)).map_or(&[][..], Vec::as_slice);
+        itself.into_iter().chain(others.iter().copied())
+    }
+
+    /// A rank's ghosts for which nobody stands in, in each tree where it has some.
+    pub(crate) fn ghosts(&self, forest: &Forest, rank: u32) -> Vec<Ghosts> {
+        if self.is_all {
+            return Vec::new();
+        }
+        let of_tree = |tree: TreeId| {
+            let children = forest.children(tree, Rank(rank)).into_iter().map(|child| child.0);
+            let ranks: Vec<u32> = children.filter(|&child| self.downward(rank, child).next().is_none()).collect();
+            (!ranks.is_empty()).then_some(Ghosts { tree: tree.0, ranks })
+        };
+        forest.tree_ids().filter(|&tree| forest.contains(tree, Rank(rank))).filter_map(of_tree).collect()
+    }
+
+    /// Gives each rank whose parent is not in the sample another one, of the same depth.
+    fn find_fosters(&mut self, forest: &Forest) {
+        for tree in forest.tree_ids() {
+            let depth = |rank: u32| forest.ancestors(tree, Rank(rank)).count();
+            let mut by_depth: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+            let forwards =
+                |&&rank: &&u32| forest.contains(tree, Rank(rank)) && !forest.children(tree, Rank(rank)).is_empty();
+            for &rank in self.members.iter().filter(forwards) {
+                by_depth.entry(depth(rank)).or_default().push(rank);
+            }
+            for rank in self.members.clone().into_iter().filter(|&rank| forest.contains(tree, Rank(rank))) {
+                let Some(parent) = forest.parent(tree, Rank(rank)).map(|parent| parent.0) else { continue };
+                if self.site(parent).is_some() || self.fosters.contains_key(&(rank, parent)) {
+                    continue;
+                }
+                // The deepest level may have none that forwards: then the one above.
+                let Some((_, candidates)) = by_depth.range(..=depth(parent)).next_back() else { continue };
+                let at = candidates.partition_point(|&candidate| candidate < parent) % candidates.len();
+                let foster = candidates[at];
+                let children = forest.children(tree, Rank(foster));
+                let place = forest.children(tree, Rank(parent)).iter().position(|child| child.0 == rank).unwrap_or(0);
+                let child = children[place % children.len()].0;
+                self.fosters.insert((rank, parent), (foster, child));
+                self.stand_ins.entry((foster, child)).or_default().push((rank, parent));
+            }
+        }
+    }
+}
+
+fn sampled(forest: &Forest, seed: u64) -> BTreeSet<u32> {
+    let ranks = u64::from(forest.ranks());
+    let chosen = (CHOSEN * u64::from(forest.trees())).max(CHOSEN_MIN).min(ranks);
+    let mut random = seed;
+    let mut next = || {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % ranks
+    };
+    let mut members: BTreeSet<u32> = forest.tree_ids().map(|tree| forest.root(tree).0).collect();
+    members.extend(0..forest.servers());
+    for number in 0..chosen {
+        for rank in [number * (ranks - 1) / (chosen - 1).max(1), next()] {
+            let rank = Rank(rank as u32);
+            members.insert(rank.0);
+            let trees: Vec<TreeId> = forest.tree_ids().filter(|&tree| forest.contains(tree, rank)).collect();
+            // Each in turn goes up another tree, and up its own.
+            let turn = trees.get(number as usize % trees.len().max(1)).copied();
+            let own = trees.iter().copied().filter(|&tree| !forest.children(tree, rank).is_empty());
+            for tree in own.chain(turn) {
+                members.extend(forest.ancestors(tree, rank).map(|rank| rank.0));
+            }
+        }
+    }
+    members
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headwater_topology::{Branching, Shape};
+
+    fn check(ranks: u32, servers: u32, shape: Shape) {
+        let forest = Forest::new(ranks, servers, shape);
+        let crowd = Crowd::sample(&forest, 1);
+        assert!(crowd.members.len() <= 1500, "{} of {ranks}, {shape:?}", crowd.members.len());
+        for &rank in &crowd.members {
+            for tree in forest.tree_ids().filter(|&tree| forest.contains(tree, Rank(rank))) {
+                let Some(parent) = forest.parent(tree, Rank(rank)) else { continue };
+                // Whoever sends to this rank is simulated, and what it sends arrives.
+                let (foster, child) = crowd.fosters.get(&(rank, parent.0)).copied().unwrap_or((parent.0, rank));
+                assert!(crowd.site(foster).is_some(), "{rank} in {tree:?}");
+                assert!(forest.tree_ids().any(|tree| forest.children(tree, Rank(foster)).contains(&Rank(child))));
+                assert!(crowd.downward(foster, child).any(|to| to == (rank, parent.0)));
+            }
+            for ghosts in crowd.ghosts(&forest, rank) {
+                assert!(ghosts.ranks.iter().all(|&ghost| crowd.site(ghost).is_none()));
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_sampled_has_parents() {
+        for ranks in [1, 2, 5, 64, 1000, 8300, 100_000, 1_000_000] {
+            check(ranks, 0, Shape::default_of(ranks));
+            check(ranks, 0, Shape::Single(Branching::KAry(8)));
+            check(ranks, 0, Shape::Single(Branching::Binomial));
+            check(ranks, 0, Shape::Striped { trees: 2, readers: 1 });
+        }
+        check(8300, 50, Shape::default_of(8300));
+        check(1_000_000, 0, Shape::Partitioned { groups: 50, branching: Branching::KAry(8) });
+    }
+
+    #[test]
+    fn ghosts_are_the_children_that_are_left_out() {
+        let forest = Forest::new(1000, 0, Shape::Single(Branching::KAry(8)));
+        let mut crowd = Crowd::sample(&forest, 1);
+        crowd.members = vec![0, 3, 5];
+        crowd.sites = [(0, 0), (3, 1), (5, 2)].into();
+        assert_eq!(crowd.ghosts(&forest, 0), [Ghosts { tree: 0, ranks: vec![1, 2, 4, 6, 7, 8] }]);
+        assert_eq!(crowd.ghosts(&forest, 3)[0].ranks.len(), 8);
+        assert_eq!(crowd.ghosts(&forest, 500), []);
+        assert_eq!(Crowd::all(1000).ghosts(&forest, 0), []);
+    }
+}

@@ -1,0 +1,285 @@
+//! The machine: network, nodes and shared file system, as files say it, and their defaults.
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// The network and the nodes on it. Rates are bits in a second, times microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Network {
+    /// What one node's network card sends, and what it takes in, in gigabits a second.
+    pub rate_gbit: f64,
+    /// How long a packet takes from node to node.
+    pub latency_us: f64,
+    /// Tiers of switches above the nodes, nearest first; none: nothing is shared but the cards.
+    pub tiers: Vec<Tier>,
+    /// What a daemon needs.
+    pub daemon: Daemon,
+    /// What processes need.
+    pub node: Node,
+}
+
+/// Switches over groups of neighbouring nodes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tier {
+    /// Nodes below one switch.
+    pub nodes: u32,
+    /// How many times the nodes' rate the switch's uplink falls short of; 1: of nothing.
+    pub oversubscription: f64,
+    /// What the way through the uplinks adds.
+    pub latency_us: f64,
+}
+
+/// A daemon's needs. The defaults are of the order of what one core of a server does; a site measures its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Daemon {
+    /// Processor time for each message that is taken in.
+    pub receive_us: f64,
+    /// Processor time for each message that is sent.
+    pub send_us: f64,
+    /// Processor time for each megabyte of content that is taken in: decrypted, written, digested.
+    pub receive_us_per_mb: f64,
+    /// Processor time for each megabyte that is sent: read and encrypted.
+    pub send_us_per_mb: f64,
+    /// Processor time to put one file or listing where processes find it.
+    pub publish_us: f64,
+    /// Processor time for one process's request, its answer included.
+    pub request_us: f64,
+    /// Bytes of one link that the kernel takes before they are on the wire.
+    pub socket_bytes: u64,
+    /// Threads of a reader that wait for the shared file system.
+    pub reader_threads: u32,
+    /// From exec to a listening socket.
+    pub start_ms: f64,
+    /// Processor time of a handshake, at either end.
+    pub handshake_us: f64,
+}
+
+/// The processes' side of a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Node {
+    /// Cores of a node.
+    pub cores: u32,
+    /// All nodes share these cores: they are namespaces on one machine.
+    pub one_machine: bool,
+    /// Processor time of a look-up that the node's table answers, opening the copy included.
+    pub lookup_us: f64,
+    /// A launcher starts nodes as a tree: how many each starts, and how long a level takes.
+    pub launch_fan_out: u32,
+    /// See there.
+    pub launch_ms: f64,
+}
+
+/// A shared file system. Service times are those of a metadata server, one operation after the other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FileSystem {
+    /// Metadata servers; a path's operations are one server's.
+    pub servers: u32,
+    /// From a client's call to its return beside all service: network and client.
+    pub latency_us: f64,
+    /// A server's time for a look-up, of something that is there or is not.
+    pub stat_us: f64,
+    /// A server's time for an open and the close that belongs to it.
+    pub open_us: f64,
+    /// A server's time for reading a directory, and for each name of it.
+    pub list_us: f64,
+    /// See there.
+    pub list_us_per_name: f64,
+    /// What all data servers deliver together, in gigabytes a second.
+    pub total_gb: f64,
+    /// What one client gets, in gigabytes a second.
+    pub client_gb: f64,
+    /// Whether a node's kernel keeps what exists for all processes of the node: attributes, and
+    /// opened files' content.
+    pub keeps_entries: bool,
+    /// Whether it keeps what is absent too.
+    pub keeps_absent: bool,
+    /// Whether every process's open goes to a server, even if the node has the file's content.
+    pub opens_reach_server: bool,
+}
+
+/// Why a file of parameters can't be used.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum ParameterError {
+    /// It is no such TOML.
+    #[error("{0}")]
+    Toml(String),
+    /// A number makes no sense.
+    #[error("{name} is {value}: {next}")]
+    Range {
+        /// The parameter.
+        name: &'static str,
+        /// What it is.
+        value: f64,
+        /// What it should be.
+        next: &'static str,
+    },
+}
+
+impl Default for Network {
+    fn default() -> Network {
+        Network {
+            rate_gbit: 100.0,
+            latency_us: 2.0,
+            tiers: Vec::new(),
+            daemon: Daemon::default(),
+            node: Node::default(),
+        }
+    }
+}
+
+impl Default for Daemon {
+    fn default() -> Daemon {
+        Daemon {
+            receive_us: 6.0,
+            send_us: 4.0,
+            receive_us_per_mb: 900.0,
+            send_us_per_mb: 600.0,
+            publish_us: 25.0,
+            request_us: 12.0,
+            socket_bytes: 1 << 20,
+            reader_threads: 8,
+            start_ms: 25.0,
+            handshake_us: 250.0,
+        }
+    }
+}
+
+impl Default for Node {
+    fn default() -> Node {
+        Node { cores: 64, one_machine: false, lookup_us: 3.0, launch_fan_out: 32, launch_ms: 100.0 }
+    }
+}
+
+impl Default for FileSystem {
+    fn default() -> FileSystem {
+        FileSystem {
+            servers: 1,
+            latency_us: 300.0,
+            stat_us: 20.0,
+            open_us: 40.0,
+            list_us: 100.0,
+            list_us_per_name: 0.2,
+            total_gb: 100.0,
+            client_gb: 2.0,
+            keeps_entries: true,
+            keeps_absent: false,
+            opens_reach_server: true,
+        }
+    }
+}
+
+impl Network {
+    /// Reads a TOML file's text. What it does not name is as by default.
+    ///
+    /// # Errors
+    /// What is wrong, with the place.
+    pub fn parse(text: &str) -> Result<Network, ParameterError> {
+        let network: Network = toml::from_str(text).map_err(|e| ParameterError::Toml(e.to_string()))?;
+        positive("rate_gbit", network.rate_gbit)?;
+        not_negative("latency_us", network.latency_us)?;
+        for tier in &network.tiers {
+            positive("tiers.nodes", tier.nodes.into())?;
+            positive("tiers.oversubscription", tier.oversubscription)?;
+            not_negative("tiers.latency_us", tier.latency_us)?;
+        }
+        let (daemon, node) = (&network.daemon, &network.node);
+        positive("daemon.reader_threads", daemon.reader_threads.into())?;
+        positive("node.cores", node.cores.into())?;
+        positive("node.launch_fan_out", node.launch_fan_out.into())?;
+        for (name, value) in [
+            ("daemon.receive_us", daemon.receive_us),
+            ("daemon.send_us", daemon.send_us),
+            ("daemon.receive_us_per_mb", daemon.receive_us_per_mb),
+            ("daemon.send_us_per_mb", daemon.send_us_per_mb),
+            ("daemon.publish_us", daemon.publish_us),
+            ("daemon.request_us", daemon.request_us),
+            ("daemon.start_ms", daemon.start_ms),
+            ("daemon.handshake_us", daemon.handshake_us),
+            ("node.lookup_us", node.lookup_us),
+            ("node.launch_ms", node.launch_ms),
+        ] {
+            not_negative(name, value)?;
+        }
+        Ok(network)
+    }
+}
+
+impl FileSystem {
+    /// Reads a TOML file's text. What it does not name is as by default.
+    ///
+    /// # Errors
+    /// What is wrong, with the place.
+    pub fn parse(text: &str) -> Result<FileSystem, ParameterError> {
+        let system: FileSystem = toml::from_str(text).map_err(|e| ParameterError::Toml(e.to_string()))?;
+        positive("servers", system.servers.into())?;
+        positive("total_gb", system.total_gb)?;
+        positive("client_gb", system.client_gb)?;
+        for (name, value) in [
+            ("latency_us", system.latency_us),
+            ("stat_us", system.stat_us),
+            ("open_us", system.open_us),
+            ("list_us", system.list_us),
+            ("list_us_per_name", system.list_us_per_name),
+        ] {
+            not_negative(name, value)?;
+        }
+        Ok(system)
+    }
+}
+
+/// Microseconds as nanoseconds.
+pub(crate) fn us(value: f64) -> u64 {
+    (value * 1e3).round() as u64
+}
+
+/// Nanoseconds that `bytes` take at this rate.
+pub(crate) fn ns_at(bytes: u64, bytes_per_ns: f64) -> u64 {
+    (bytes as f64 / bytes_per_ns).round() as u64
+}
+
+fn positive(name: &'static str, value: f64) -> Result<(), ParameterError> {
+    match value > 0.0 && value.is_finite() {
+        true => Ok(()),
+        false => Err(ParameterError::Range { name, value, next: "it has to be above 0" }),
+    }
+}
+
+fn not_negative(name: &'static str, value: f64) -> Result<(), ParameterError> {
+    match value >= 0.0 && value.is_finite() {
+        true => Ok(()),
+        false => Err(ParameterError::Range { name, value, next: "it has to be 0 or more" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_named_is_as_by_default() {
+        let text = "rate_gbit = 0.2\nlatency_us = 50\n[[tiers]]\nnodes = 32\noversubscription = 2\nlatency_us = 1\n\
+                    [node]\none_machine = true\ncores = 2\n";
+        let network = Network::parse(text).unwrap();
+        assert_eq!((network.rate_gbit, network.tiers[0].nodes, network.node.cores), (0.2, 32, 2));
+        assert_eq!(network.daemon, Daemon::default());
+        assert_eq!(FileSystem::parse("").unwrap(), FileSystem::default());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        for (text, part) in [("rate_gbit = 0", "above 0"), ("latency = 1", "latency"), ("latency_us = -1", "0 or more")]
+        {
+            let error = Network::parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        for (text, part) in [("servers = 0", "servers is 0"), ("total_gb = nan", "total_gb"), ("x = 1", "unknown")] {
+            let error = FileSystem::parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The shared file system: queues at metadata servers, and data at a rate that all and each may have.
+
+use headwater_abi::{Path, hash};
+
+use crate::parameters::{FileSystem, ns_at, us};
+
+/// An operation on metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Stat,
+    Open,
+    /// With so many names.
+    List(u64),
+}
+
+/// Its state, and what was asked of it.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    system: FileSystem,
+    /// When each server, and the data servers together, have done all that they were given.
+    servers_free: Vec<u64>,
+    data_free: u64,
+    pub(crate) counts: Counts,
+}
+
+/// What the shared file system was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Files opened.
+    pub opens: u64,
+    /// Directories read.
+    pub lists: u64,
+    /// Attributes and absent names looked up.
+    pub stats: u64,
+    /// Bytes read.
+    pub bytes: u64,
+}
+
+impl Counts {
+    /// All operations on metadata.
+    pub fn requests(&self) -> u64 {
+        self.opens + self.lists + self.stats
+    }
+}
+
+impl Operation {
+    /// How long a server works on it, in nanoseconds.
+    pub(crate) fn service_ns(self, system: &FileSystem) -> u64 {
+        match self {
+            Operation::Stat => us(system.stat_us),
+            Operation::Open => us(system.open_us),
+            Operation::List(names) => us(system.list_us + system.list_us_per_name * names as f64),
+        }
+    }
+}
+
+impl Storage {
+    pub(crate) fn new(system: &FileSystem) -> Storage {
+        let servers_free = vec![0; system.servers as usize];
+        Storage { system: system.clone(), servers_free, data_free: 0, counts: Counts::default() }
+    }
+
+    /// When an operation that begins now ends.
+    pub(crate) fn operate(&mut self, at_ns: u64, path: &Path, operation: Operation) -> u64 {
+        self.operate_all(at_ns, path, operation, 1)
+    }
+
+    /// The same of some that begin at once.
+    pub(crate) fn operate_all(&mut self, at_ns: u64, path: &Path, operation: Operation, count: u64) -> u64 {
+        match operation {
+            Operation::Stat => self.counts.stats += count,
+            Operation::Open => self.counts.opens += count,
+            Operation::List(_) => self.counts.lists += count,
+        }
+        let way_ns = us(self.system.latency_us) / 2;
+        let free = &mut self.servers_free[server_of(path, &self.system) as usize];
+        *free = (*free).max(at_ns + way_ns) + count * operation.service_ns(&self.system);
+        *free + way_ns
+    }
+
+    /// When a client has these bytes of an open file, asked for now.
+    pub(crate) fn read(&mut self, at_ns: u64, bytes: u64) -> u64 {
+        self.counts.bytes += bytes;
+        self.data_free = self.data_free.max(at_ns) + ns_at(bytes, self.system.total_gb);
+        self.data_free.max(at_ns + us(self.system.latency_us) + ns_at(bytes, self.system.client_gb))
+    }
+}
+
+/// The metadata server of a path.
+pub(crate) fn server_of(path: &Path, system: &FileSystem) -> u32 {
+    (hash::bytes(path.as_bytes()) % u64::from(system.servers)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_does_one_thing_after_the_other() {
+        let system = FileSystem { servers: 1, latency_us: 10.0, stat_us: 5.0, ..FileSystem::default() };
+        let mut storage = Storage::new(&system);
+        let path = Path::new(b"/a").unwrap();
+        assert_eq!(storage.operate(0, &path, Operation::Stat), 15_000);
+        assert_eq!(storage.operate(0, &path, Operation::Stat), 20_000);
+        assert_eq!(storage.operate(100_000, &path, Operation::Stat), 115_000);
+        assert_eq!(storage.counts.requests(), 3);
+    }
+
+    #[test]
+    fn data_is_shared_and_bounded_for_each() {
+        let system = FileSystem { latency_us: 0.0, total_gb: 2.0, client_gb: 1.0, ..FileSystem::default() };
+        let mut storage = Storage::new(&system);
+        assert_eq!(storage.read(0, 1000), 1000);
+        assert_eq!(storage.read(0, 1000), 1000);
+        assert_eq!(storage.read(0, 1000), 1500);
+    }
+}

@@ -1,0 +1,276 @@
+//! What `strace -f -ttt` wrote of one run, as a trace.
+//!
+//! What is computed between is the time from the end of one line to the next of the same process; where
+//! several processes ran, they are put one behind the other as their lines stand. Relative paths are
+//! known only if strace wrote descriptors' paths (`-y`). Paths of the machine itself are left out.
+
+use std::collections::BTreeMap;
+
+use headwater_abi::Path;
+
+use super::{Kind, Lookup, Trace};
+
+/// Where a machine keeps what is its own.
+const LOCAL: [&str; 8] = ["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/boot"];
+/// Error numbers of a path that is not there.
+const ABSENT: [&str; 2] = ["ENOENT", "ENOTDIR"];
+/// A pause longer than this is somebody else's: the user's, or a child's.
+const PAUSE_NS_MAX: u64 = 2_000_000_000;
+
+/// What is known of an open descriptor.
+struct Open {
+    lookup: usize,
+    path: Path,
+}
+
+#[derive(Default)]
+struct Conversion {
+    trace: Trace,
+    /// By process and descriptor.
+    open: BTreeMap<(u32, u64), Open>,
+    /// Lines whose end comes later, by process.
+    unfinished: BTreeMap<u32, String>,
+    /// When the last line ended, by process.
+    last_ns: BTreeMap<u32, u64>,
+    waited_ns: u64,
+}
+
+/// Whether a text looks like strace's.
+pub(super) fn is_strace(text: &str) -> bool {
+    text.lines().take(20).filter_map(split).any(|(_, _, rest)| rest.contains('(') && rest.contains(" = "))
+}
+
+/// The trace.
+pub(super) fn convert(text: &str) -> Trace {
+    let mut conversion = Conversion::default();
+    for line in text.lines() {
+        if let Some((process, at_ns, rest)) = split(line) {
+            conversion.line(process, at_ns, rest);
+        }
+    }
+    let Conversion { mut trace, waited_ns, .. } = conversion;
+    trace.after_ns = waited_ns;
+    trace
+}
+
+/// Process, time and call of a line; the process is 0 where strace names none.
+fn split(line: &str) -> Option<(u32, u64, &str)> {
+    let (mut first, mut rest) = line.trim_start().split_once(' ')?;
+    let mut process = 0;
+    if first == "[pid" {
+        (first, rest) = rest.trim_start().split_once("] ")?;
+    }
+    if !first.contains('.') {
+        process = first.parse().ok()?;
+        (first, rest) = rest.trim_start().split_once(' ')?;
+    }
+    let (seconds, fraction) = first.split_once('.')?;
+    let fraction: u64 = fraction.get(..6)?.parse().ok()?;
+    Some((process, seconds.parse::<u64>().ok()? * 1_000_000_000 + fraction * 1000, rest.trim_start()))
+}
+
+impl Conversion {
+    fn line(&mut self, process: u32, at_ns: u64, rest: &str) {
+        let before = self.last_ns.insert(process, at_ns).unwrap_or(at_ns);
+        let pause_ns = at_ns.saturating_sub(before);
+        if pause_ns <= PAUSE_NS_MAX {
+            self.waited_ns += pause_ns;
+        }
+        if let Some(begun) = rest.strip_suffix("<unfinished ...>") {
+            self.unfinished.insert(process, begun.trim_end().to_owned());
+            return;
+        }
+        let resumed = rest.strip_prefix("<... ").and_then(|rest| rest.split_once("resumed>"));
+        match resumed {
+            Some((_, end)) => {
+                let begun = self.unfinished.remove(&process).unwrap_or_default();
+                self.call(process, &(begun + end));
+            }
+            None => self.call(process, rest),
+        }
+    }
+
+    fn call(&mut self, process: u32, text: &str) {
+        let Some((name, rest)) = text.split_once('(') else { return };
+        let Some((arguments, result)) = rest.rsplit_once(" = ") else { return };
+        match name {
+            "open" | "openat" | "openat2" => self.opened(process, arguments, result),
+            "execve" | "execveat" => {
+                if let Some(path) = path(arguments).filter(|_| result.starts_with('0')) {
+                    self.push(Kind::Open, path, 0);
+                }
+            }
+            "stat" | "lstat" | "newfstatat" | "statx" | "access" | "faccessat" | "faccessat2" | "readlink"
+            | "readlinkat" => self.looked(process, arguments, result),
+            "fstat" => self.sized(process, arguments),
+            "read" | "pread64" => self.grown(process, arguments, result),
+            "mmap" => self.mapped(process, arguments),
+            "getdents64" => self.listed(process, arguments),
+            "close" => {
+                if let Some(descriptor) = number(arguments) {
+                    self.open.remove(&(process, descriptor));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn opened(&mut self, process: u32, arguments: &str, result: &str) {
+        let Some(path) = path(arguments) else { return };
+        let writes = ["O_WRONLY", "O_RDWR", "O_CREAT"].iter().any(|flag| arguments.contains(flag));
+        if let Some(descriptor) = number(result) {
+            let kind = if arguments.contains("O_DIRECTORY") {
+                Kind::List
+            } else if is_library(&path) {
+                Kind::Load
+            } else {
+                Kind::Open
+            };
+            let lookup = self.trace.lookups.len();
+            if !writes && self.push(kind, path.clone(), 0) {
+                self.open.insert((process, descriptor), Open { lookup, path });
+            } else {
+                self.open.remove(&(process, descriptor));
+            }
+        } else if ABSENT.iter().any(|error| result.contains(error)) && !writes {
+            self.push(Kind::Absent, path, 0);
+        }
+    }
+
+    fn looked(&mut self, process: u32, arguments: &str, result: &str) {
+        let is_own = arguments.contains("\"\"") && arguments.contains("AT_EMPTY_PATH");
+        if is_own {
+            self.sized(process, arguments);
+        } else if let Some(path) = path(arguments) {
+            if number(result).is_some() {
+                self.push(Kind::Stat, path, 0);
+            } else if ABSENT.iter().any(|error| result.contains(error)) {
+                self.push(Kind::Absent, path, 0);
+            }
+        }
+    }
+
+    /// A descriptor's attributes tell its file's size, and whether it is a directory.
+    fn sized(&mut self, process: u32, arguments: &str) {
+        let Some(open) = number(arguments).and_then(|descriptor| self.open.get(&(process, descriptor))) else { return };
+        let lookup = &mut self.trace.lookups[open.lookup];
+        if arguments.contains("S_IFDIR") {
+            lookup.kind = Kind::List;
+        } else if let Some((_, size)) = arguments.split_once("st_size=") {
+            lookup.size = number(size).unwrap_or(0);
+        }
+    }
+
+    /// A file of which no size was seen is as long as what was read of it.
+    fn grown(&mut self, process: u32, arguments: &str, result: &str) {
+        let (Some(descriptor), Some(bytes)) = (number(arguments), number(result)) else { return };
+        if let Some(open) = self.open.get(&(process, descriptor)) {
+            let lookup = &mut self.trace.lookups[open.lookup];
+            lookup.size = lookup.size.max(bytes);
+        }
+    }
+
+    fn mapped(&mut self, process: u32, arguments: &str) {
+        let words: Vec<&str> = arguments.split(", ").collect();
+        let (Some(bytes), Some(descriptor)) =
+            (words.get(1).and_then(|w| number(w)), words.get(4).and_then(|w| number(w)))
+        else {
+            return;
+        };
+        if let Some(open) = self.open.get(&(process, descriptor)) {
+            let lookup = &mut self.trace.lookups[open.lookup];
+            if lookup.size == 0 {
+                lookup.size = bytes;
+            }
+        }
+    }
+
+    fn listed(&mut self, process: u32, arguments: &str) {
+        let Some(open) = number(arguments).and_then(|descriptor| self.open.get(&(process, descriptor))) else { return };
+        let names = arguments.split_once("/* ").and_then(|(_, rest)| number(rest)).unwrap_or(0);
+        let lookup = &mut self.trace.lookups[open.lookup];
+        (lookup.kind, lookup.size) = (Kind::List, lookup.size + names);
+        debug_assert_eq!(lookup.path, open.path);
+    }
+
+    /// Adds a look-up; false if the path is the machine's own.
+    fn push(&mut self, kind: Kind, path: Path, size: u64) -> bool {
+        let is_local =
+            LOCAL.iter().any(|local| Path::new(local.as_bytes()).is_some_and(|local| path.is_within(&local)));
+        if is_local || path.components().any(|component| component == b"..") {
+            return false;
+        }
+        let before_ns = std::mem::take(&mut self.waited_ns);
+        self.trace.lookups.push(Lookup { kind, path, size, before_ns });
+        true
+    }
+}
+
+/// The first path among a call's arguments, below the descriptor's if that is written with it.
+fn path(arguments: &str) -> Option<Path> {
+    let (before, rest) = arguments.split_once('"')?;
+    let (name, _) = rest.split_once('"')?;
+    if name.starts_with('/') {
+        return Path::new(name.as_bytes());
+    }
+    let (_, directory) = before.rsplit_once('<')?;
+    let (directory, _) = directory.split_once('>')?;
+    Path::new(format!("{directory}/{name}").as_bytes())
+}
+
+fn number(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+fn is_library(path: &Path) -> bool {
+    let name = path.name();
+    name.ends_with(b".so") || name.windows(4).any(|window| window == b".so.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = r#"
+7 100.000000 execve("/sw/bin/app", ["app"], 0x7ffe /* 9 vars */) = 0
+7 100.001000 openat(AT_FDCWD, "/etc/ld.so.cache", O_RDONLY|O_CLOEXEC) = 3
+7 100.002000 openat(AT_FDCWD, "/sw/lib64/libx.so.1", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file or directory)
+7 100.002500 openat(AT_FDCWD, "/sw/lib/libx.so.1", O_RDONLY|O_CLOEXEC) = 3
+7 100.002600 read(3, "\177ELF"..., 832) = 832
+7 100.002700 fstat(3, {st_mode=S_IFREG|0755, st_size=123456, ...}) = 0
+7 100.002800 close(3) = 0
+7 100.003000 openat(AT_FDCWD, "/sw/py", O_RDONLY|O_NONBLOCK|O_CLOEXEC|O_DIRECTORY <unfinished ...>
+8 100.003100 newfstatat(AT_FDCWD</sw>, "py/a.py", {st_mode=S_IFREG|0644, st_size=9, ...}, 0) = 0
+7 100.003200 <... openat resumed>) = 4
+7 100.003300 getdents64(4, 0x55d /* 12 entries */, 32768) = 400
+7 100.003400 getdents64(4, 0x55d /* 0 entries */, 32768) = 0
+7 100.503400 +++ exited with 0 +++
+"#;
+
+    #[test]
+    fn calls_become_look_ups() {
+        assert!(is_strace(LINES) && !is_strace("0.5 open 12 /sw/a = b\n"));
+        let trace = convert(LINES);
+        let found: Vec<(Kind, String, u64, u64)> =
+            trace.lookups.iter().map(|l| (l.kind, l.path.to_string(), l.size, l.before_ns / 1000)).collect();
+        let expected = [
+            (Kind::Open, "/sw/bin/app", 0, 0),
+            (Kind::Absent, "/sw/lib64/libx.so.1", 0, 2000),
+            (Kind::Load, "/sw/lib/libx.so.1", 123_456, 500),
+            (Kind::Stat, "/sw/py/a.py", 0, 500),
+            (Kind::List, "/sw/py", 12, 200),
+        ];
+        assert_eq!(found, expected.map(|(kind, path, size, us)| (kind, path.to_owned(), size, us)));
+        assert_eq!(trace.after_ns, 500_200_000);
+    }
+
+    #[test]
+    fn other_forms_of_lines() {
+        for line in ["1.000000 stat(\"/sw/a\", {}) = 0", "[pid   12] 1.000000 stat(\"/sw/a\", {}) = 0"] {
+            assert_eq!(convert(line).lookups.len(), 1, "{line}");
+        }
+        assert_eq!(convert("x\n1.5 y\n7 1.000000 openat(AT_FDCWD, \"rel\", O_RDONLY) = 3\n").lookups.len(), 0);
+    }
+}

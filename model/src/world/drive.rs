@@ -1,0 +1,355 @@
+//! Drivers: what each output of a node does, and how messages travel.
+
+use headwater_abi::wire::{Digest, Fact, Message};
+use headwater_proto::{Input, Output, Peer, Publication, Rank};
+
+use super::shard::{Link, Packet, Shard};
+use crate::program::{Part, bit};
+use crate::queue::Event;
+
+/// Bytes that a frame, its authentication and the packets' heads add to a message.
+const FRAME_BYTES: u64 = 100;
+/// Bytes above which messages to one peer no longer arrive together.
+const PACKET_BYTES: u64 = 64 << 10;
+/// Bytes that a card has taken and not sent, beyond which links take turns.
+const CARD_BYTES: u64 = 256 << 10;
+
+/// What is to be done behind all outputs that a node has put out.
+#[derive(Default)]
+struct Later {
+    packets: Vec<Packet>,
+    inputs: Vec<Input>,
+}
+
+impl Later {
+    fn is_empty(&self) -> bool {
+        self.packets.is_empty() && self.inputs.is_empty()
+    }
+}
+
+impl Shard<'_> {
+    /// A node's links stand from the beginning: those from its children, and those that it dials.
+    pub(super) fn link_up(&mut self, site: u32) {
+        let (forest, rank) = (self.world.forest, Rank(self.at(site).rank));
+        let trees = forest.tree_ids().filter(|&tree| forest.contains(tree, rank));
+        let mut children: Vec<Rank> = trees.flat_map(|tree| forest.children(tree, rank)).collect();
+        children.sort_unstable();
+        children.dedup();
+        for child in children {
+            self.at(site).node.handle(0, Input::PeerUp { peer: Peer::Child(child) });
+        }
+        self.perform_all(site, 0);
+    }
+
+    /// A packet has come: its messages are taken in one after the other.
+    pub(super) fn arrive(&mut self, packet: u32) {
+        let packet = self.packets.remove(packet).expect("a packet arrives once");
+        let Packet { from, site, is_down, messages, bytes, content_bytes, .. } = packet;
+        let now_ns = self.now_ns;
+        let it = &mut self.sites[(site - self.first) as usize];
+        let came = self.wires.come(now_ns, &mut it.card, bytes);
+        let content_ns = content_bytes / 1024 * self.costs.receive_per_kb;
+        let done = self.work(site, came, self.costs.receive * messages.len() as u64 + content_ns);
+        self.messages += messages.len() as u64;
+        let peer = if is_down { Peer::Parent(Rank(from)) } else { Peer::Child(Rank(from)) };
+        for message in messages {
+            if !is_down {
+                self.note_want(site, &message);
+            }
+            self.at(site).node.handle(done / 1_000_000, Input::Message { from: peer, message });
+        }
+        self.perform_all(site, done);
+    }
+
+    /// What this node or a child asks for, its ghosts ask for too.
+    fn note_want(&mut self, site: u32, message: &Message) {
+        let it = self.at(site);
+        let Message::Want { tree, path, aspect, .. } = message else { return };
+        let has_ghosts = it.ghosts.iter().any(|ghosts| ghosts.tree == *tree);
+        if has_ghosts && it.asked.insert((*tree, path.clone(), *aspect)) {
+            it.ghosts_ask.push((*tree, message.clone()));
+        }
+    }
+
+    /// Lets the ghosts ask. Gives the moment when that is done.
+    fn hear_ghosts(&mut self, site: u32, at_ns: u64) -> u64 {
+        let mut at_ns = at_ns;
+        for (tree, message) in std::mem::take(&mut self.at(site).ghosts_ask) {
+            let ghosts = self.at(site).ghosts.iter().find(|ghosts| ghosts.tree == tree);
+            for rank in ghosts.map(|ghosts| ghosts.ranks.clone()).unwrap_or_default() {
+                at_ns = self.work(site, at_ns, self.costs.receive);
+                let input = Input::Message { from: Peer::Child(Rank(rank)), message: message.clone() };
+                self.at(site).node.handle(at_ns / 1_000_000, input);
+            }
+        }
+        at_ns
+    }
+
+    /// Performs what a node has put out, until it puts out nothing more.
+    pub(super) fn perform_all(&mut self, site: u32, at_ns: u64) {
+        let mut at_ns = at_ns;
+        loop {
+            let mut later = Later::default();
+            while let Some(output) = self.at(site).node.poll_output() {
+                at_ns = self.perform(site, at_ns, output, &mut later);
+            }
+            if later.is_empty() && self.at(site).ghosts_ask.is_empty() {
+                break;
+            }
+            for packet in later.packets {
+                at_ns = self.send(site, at_ns, packet);
+            }
+            for input in later.inputs {
+                self.at(site).node.handle(at_ns / 1_000_000, input);
+            }
+            at_ns = self.hear_ghosts(site, at_ns);
+        }
+        self.set_timer(site);
+        self.go_on_if_answered(site, at_ns);
+    }
+
+    fn perform(&mut self, site: u32, at_ns: u64, output: Output, later: &mut Later) -> u64 {
+        match output {
+            Output::Dial { rank } => {
+                self.dialled(site, rank);
+                later.inputs.push(Input::PeerUp { peer: Peer::Parent(rank) });
+            }
+            Output::Send { to: Peer::Parent(to), message } => {
+                self.note_want(site, &message);
+                self.send_up(site, to, message, later);
+            }
+            Output::Send { to: Peer::Child(to), message } => {
+                let bytes = message_bytes(&message);
+                self.pack(site, (to.0, true), message, bytes, 0, later);
+            }
+            Output::SendChunk { to, transfer, position, bytes, .. } => {
+                let message = Message::Chunk { transfer, position, bytes };
+                self.pack(site, (to.0, true), message, u64::from(bytes), u64::from(bytes), later);
+            }
+            Output::Digest { path, aspect, .. } => {
+                later.inputs.push(Input::Digested { path, aspect, digest: Some(Digest([0; 32])) });
+            }
+            Output::Publish(publication) => return self.publish(site, at_ns, publication),
+            Output::Reply { reply, .. } => return self.replied(site, at_ns, reply),
+            Output::ReadEntry { .. }
+            | Output::ReadListing { .. }
+            | Output::ReadDetails { .. }
+            | Output::ReadFile { .. } => {
+                self.read(site, at_ns, output);
+            }
+            Output::Disconnect { peer, reason } => {
+                unreachable!("rank {} blames {peer:?}: {reason}", self.at(site).rank)
+            }
+            _ => {}
+        }
+        at_ns
+    }
+
+    /// A node links to another that is not its parent in any tree: readers do, for each other's blocks.
+    fn dialled(&mut self, site: u32, to: Rank) {
+        let (forest, rank) = (self.world.forest, Rank(self.at(site).rank));
+        let mut trees = forest.tree_ids().filter(|&tree| forest.contains(tree, rank));
+        if trees.any(|tree| forest.parent(tree, rank) == Some(to)) {
+            return;
+        }
+        let end = self.first + self.sites.len() as u32;
+        if let Some(other) = self.world.crowd.site(to.0).filter(|other| (self.first..end).contains(other)) {
+            let now_ms = self.now_ns / 1_000_000;
+            self.at(other).node.handle(now_ms, Input::PeerUp { peer: Peer::Child(rank) });
+        }
+    }
+
+    fn send_up(&mut self, site: u32, to: Rank, message: Message, later: &mut Later) {
+        let rank = self.at(site).rank;
+        if self.world.crowd.is_fostered(rank, to.0) {
+            match message {
+                Message::Want { .. } => {}
+                // Who stands for the parent lives as the parent would.
+                Message::Probe => {
+                    later.inputs.push(Input::Message { from: Peer::Parent(to), message: Message::Alive });
+                    return;
+                }
+                _ => return,
+            }
+        }
+        let bytes = message_bytes(&message);
+        self.pack(site, (to.0, false), message, bytes, 0, later);
+    }
+
+    /// Puts a message behind the others for the same peer.
+    fn pack(
+        &mut self,
+        site: u32,
+        (to, is_down): (u32, bool),
+        message: Message,
+        bytes: u64,
+        content_bytes: u64,
+        later: &mut Later,
+    ) {
+        let bytes = bytes + FRAME_BYTES;
+        let chunks = u32::from(content_bytes > 0);
+        let last = later.packets.iter_mut().rev().find(|packet| packet.to == to && packet.is_down == is_down);
+        match last {
+            Some(packet) if packet.bytes < PACKET_BYTES => {
+                packet.messages.push(message);
+                packet.bytes += bytes;
+                packet.content_bytes += content_bytes;
+                packet.chunks += chunks;
+            }
+            _ => {
+                let from = self.at(site).rank;
+                let messages = vec![message];
+                later.packets.push(Packet { from, to, site, is_down, messages, bytes, content_bytes, chunks });
+            }
+        }
+    }
+
+    /// A packet goes to its link. What the socket takes at once is told at once.
+    fn send(&mut self, site: u32, at_ns: u64, packet: Packet) -> u64 {
+        let content_ns = packet.content_bytes / 1024 * self.costs.send_per_kb;
+        let at_ns = self.work(site, at_ns, self.costs.send * packet.messages.len() as u64 + content_ns);
+        let (to, is_down, chunks) = (packet.to, packet.is_down, packet.chunks);
+        let (busy_max, socket_bytes, now_ns) = (self.wires.card_ns(CARD_BYTES), self.costs.socket_bytes, self.now_ns);
+        let it = self.at(site);
+        let number = it.links.iter().position(|link| link.to == to && link.is_down == is_down).unwrap_or_else(|| {
+            it.links.push(Link { to, is_down, waiting: Default::default(), waiting_bytes: 0, untaken: 0 });
+            it.links.len() - 1
+        });
+        let link = &mut it.links[number];
+        let is_small = packet.chunks == 0 && packet.bytes < PACKET_BYTES;
+        if link.waiting.is_empty() && (is_small || it.card.out_free <= at_ns + busy_max) {
+            self.put_on_card(site, at_ns, packet);
+        } else {
+            link.waiting_bytes += packet.bytes;
+            link.waiting.push_back(packet);
+            let is_taken = link.waiting_bytes <= socket_bytes;
+            if !is_taken {
+                link.untaken += chunks;
+            }
+            if !std::mem::replace(&mut it.is_card_planned, true) {
+                let free = it.card.out_free.max(now_ns);
+                self.plan(site, free, Event::Card(site));
+            }
+            if !is_taken {
+                return at_ns;
+            }
+        }
+        self.taken(site, to, at_ns, chunks);
+        at_ns
+    }
+
+    fn taken(&mut self, site: u32, to: u32, at_ns: u64, chunks: u32) {
+        for _ in 0..chunks {
+            self.at(site).node.handle(at_ns / 1_000_000, Input::ChunkSent { to: Rank(to) });
+        }
+    }
+
+    /// Sends a packet to whoever is simulated and gets it.
+    fn put_on_card(&mut self, site: u32, at_ns: u64, packet: Packet) {
+        let Packet { from, to, is_down, bytes, content_bytes, chunks, .. } = packet;
+        let it = &mut self.sites[(site - self.first) as usize];
+        let first = self.wires.leave(at_ns, &mut it.card, bytes);
+        let world = self.world;
+        let mut messages = Some(packet.messages);
+        let mut receivers: Vec<(u32, u32, u32)> = Vec::new();
+        if is_down {
+            receivers.extend(world.crowd.downward(from, to).map(|(rank, parent)| (rank, parent, rank)));
+        } else {
+            let (child, foster) = world.crowd.upward(from, to);
+            // The receiver sees who stands in for its child.
+            receivers.push((foster, child, if child == from { foster } else { to }));
+        }
+        let count = receivers.len();
+        for (number, (rank, from_seen, to_seen)) in receivers.into_iter().enumerate() {
+            let Some(receiver) = world.crowd.site(rank) else { continue };
+            let messages = if number + 1 == count { messages.take() } else { messages.clone() };
+            let messages = messages.unwrap_or_default();
+            let arrival = self.wires.carry(first, from, to, bytes);
+            let moment = self.moment(site, arrival);
+            let copy = Packet {
+                from: from_seen,
+                to: to_seen,
+                site: receiver,
+                is_down,
+                messages,
+                bytes,
+                content_bytes,
+                chunks,
+            };
+            match world.shard_of(receiver) {
+                shard if shard == self.number => self.take(moment, copy),
+                shard => self.outgoing[shard as usize].push((moment, copy)),
+            }
+        }
+    }
+
+    /// The card takes the next link's packet.
+    pub(super) fn turn(&mut self, site: u32) {
+        let (now_ns, socket_bytes) = (self.now_ns, self.costs.socket_bytes);
+        let it = self.at(site);
+        it.is_card_planned = false;
+        let links = it.links.len();
+        let Some(number) = (0..links).map(|n| (it.turn + n) % links).find(|&n| !it.links[n].waiting.is_empty()) else {
+            return;
+        };
+        it.turn = number + 1;
+        let link = &mut it.links[number];
+        let Some(packet) = link.waiting.pop_front() else { return };
+        link.waiting_bytes -= packet.bytes;
+        let to = link.to;
+        let taken = if link.waiting_bytes <= socket_bytes { std::mem::take(&mut link.untaken) } else { 0 };
+        self.put_on_card(site, now_ns, packet);
+        let it = self.at(site);
+        if it.links.iter().any(|link| !link.waiting.is_empty()) {
+            it.is_card_planned = true;
+            let free = it.card.out_free;
+            self.plan(site, free, Event::Card(site));
+        }
+        if taken > 0 {
+            self.taken(site, to, now_ns, taken);
+            self.perform_all(site, now_ns);
+        }
+    }
+
+    fn publish(&mut self, site: u32, at_ns: u64, publication: Publication) -> u64 {
+        let (path, parts): (_, &[Part]) = match &publication {
+            Publication::Fact { path, fact: Fact::Listing(..) } => (path, &[Part::Fact, Part::Names]),
+            Publication::Fact { path, .. } => (path, &[Part::Fact]),
+            Publication::Content { path, .. } => (path, &[Part::Content]),
+            Publication::Block { .. } | Publication::HardLink { .. } | Publication::Live { .. } => return at_ns,
+        };
+        let Some(object) = self.world.program.find(path) else { return at_ns };
+        let known = &mut self.at(site).known;
+        for &part in parts {
+            let bit = bit(object, part);
+            known[bit as usize / 64] |= 1 << (bit % 64);
+        }
+        self.work(site, at_ns, self.costs.publish)
+    }
+}
+
+/// About how long a message is on the wire.
+fn message_bytes(message: &Message) -> u64 {
+    let path = |path: &headwater_abi::Path| path.as_bytes().len() as u64;
+    match message {
+        Message::Want { path: at, .. } | Message::Unavailable { path: at, .. } => path(at),
+        Message::Known { path: at, fact } => path(at) + fact_bytes(fact),
+        Message::File { path: at, head, .. } | Message::Large { path: at, head, .. } => {
+            path(at) + 80 + 8 * head.ranges.len() as u64
+        }
+        Message::Details { path: at, details, .. } => {
+            path(at) + details.iter().map(|detail| detail.name.len() as u64 + fact_bytes(&detail.fact)).sum::<u64>()
+        }
+        _ => 40,
+    }
+}
+
+/// The same of a fact; of a listing as of its names without their index.
+fn fact_bytes(fact: &Fact) -> u64 {
+    match fact {
+        Fact::Absent | Fact::Error(_) => 2,
+        Fact::Attr(_) | Fact::Unlistable(_) => 70,
+        Fact::Link(_, target) => 70 + target.len() as u64,
+        Fact::Listing(_, listing) => 70 + (listing.blob().len() as u64).saturating_sub(20 * listing.len() as u64),
+    }
+}

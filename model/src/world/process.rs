@@ -1,0 +1,88 @@
+//! Processes. All of a node do the same at the same time: the first asks, and all are answered.
+
+use headwater_proto::{ClientId, Input, Reply};
+
+use super::shard::{Shard, compute};
+use crate::queue::Event;
+use crate::storage::Operation;
+use crate::trace::Kind;
+
+impl Shard<'_> {
+    /// Computes up to the look-up that is next, and past those that the table answers.
+    pub(super) fn set_out(&mut self, site: u32, at_ns: u64) {
+        let (program, lookup_ns) = (self.world.program, self.costs.lookup);
+        let mut at_ns = at_ns;
+        loop {
+            let Some(step) = program.steps.get(self.at(site).step) else {
+                let end = self.computed(at_ns, program.after_ns);
+                return self.end_process(site, end);
+            };
+            at_ns = self.computed(at_ns, step.before_ns);
+            let it = self.at(site);
+            if !is_known(&it.known, step.bit) {
+                return self.plan(site, at_ns, Event::Step(site));
+            }
+            at_ns += lookup_ns;
+            it.step += 1;
+        }
+    }
+
+    /// Processes have come to a look-up that was not known when they set out.
+    pub(super) fn come_to_step(&mut self, site: u32) {
+        let (program, at_ns) = (self.world.program, self.now_ns + self.costs.lookup);
+        let it = self.at(site);
+        let Some(step) = program.steps.get(it.step) else { return };
+        if is_known(&it.known, step.bit) {
+            it.step += 1;
+            return self.set_out(site, at_ns);
+        }
+        let at_ns = self.work(site, at_ns, self.costs.request);
+        let it = self.at(site);
+        it.is_asking = true;
+        let client = ClientId(it.step as u64);
+        self.give(site, at_ns, Input::Request { client, path: step.path.clone(), want: step.want });
+    }
+
+    /// The node has answered.
+    pub(super) fn replied(&mut self, site: u32, at_ns: u64, reply: Reply) -> u64 {
+        let it = self.at(site);
+        debug_assert!(it.is_asking, "who is answered has asked");
+        (it.is_asking, it.is_answered) = (false, true);
+        let number = it.step;
+        if reply == Reply::Done {
+            return at_ns;
+        }
+        self.fallbacks += 1;
+        let step = &self.world.program.steps[number];
+        let operation = match step.kind {
+            Kind::Stat | Kind::Absent => Operation::Stat,
+            Kind::List => Operation::List(step.size),
+            Kind::Open | Kind::Load => Operation::Open,
+        };
+        self.storage.operate_all(at_ns, &step.path, operation, self.world.machine.processes.into())
+    }
+
+    /// Goes on with processes that were answered, once everything else that the answer brought is done.
+    pub(super) fn go_on_if_answered(&mut self, site: u32, at_ns: u64) {
+        let at_ns = at_ns + self.costs.lookup;
+        let it = self.at(site);
+        if std::mem::take(&mut it.is_answered) {
+            it.step += 1;
+            self.set_out(site, at_ns);
+        }
+    }
+
+    /// When all processes of a node have computed for so long.
+    fn computed(&mut self, at_ns: u64, ns: u64) -> u64 {
+        let machine = self.world.machine;
+        let (processes, cores) = (u64::from(machine.processes), u64::from(machine.network.node.cores));
+        if self.cores.is_empty() {
+            return at_ns + ns * processes.div_ceil(cores);
+        }
+        (0..processes).map(|_| compute(&mut self.cores, at_ns, ns)).max().unwrap_or(at_ns)
+    }
+}
+
+fn is_known(known: &[u64], bit: u32) -> bool {
+    known[bit as usize / 64] >> (bit % 64) & 1 == 1
+}

@@ -1,0 +1,153 @@
+//! A reader's threads and the shared file system.
+
+use headwater_abi::Path;
+use headwater_abi::wire::{Aspect, Detail, Fact, FileHead};
+use headwater_proto::{Input, Output};
+
+use super::shard::Shard;
+use crate::queue::Event;
+use crate::storage::Operation;
+
+/// Bytes that are read at once.
+const READ_BYTES: u64 = 1 << 20;
+/// `ENOENT`.
+const ENOENT: u16 = 2;
+
+/// What a thread of a reader does.
+#[derive(Debug)]
+pub(super) enum Read {
+    Fact { path: Path, aspect: Aspect },
+    Details { path: Path, names: Vec<Box<[u8]>> },
+    File { path: Path, aspect: Aspect, head: Option<FileHead>, position: u64, content_bytes_max: u64 },
+}
+
+impl Shard<'_> {
+    /// Lets a thread perform a read, when one is free.
+    pub(super) fn read(&mut self, site: u32, at_ns: u64, output: Output) {
+        let read = match output {
+            Output::ReadEntry { path } => Read::Fact { path, aspect: Aspect::Entry },
+            Output::ReadListing { path } => Read::Fact { path, aspect: Aspect::Listing },
+            Output::ReadDetails { path, names } => Read::Details { path, names },
+            Output::ReadFile { path, aspect, position, content_bytes_max, .. } => {
+                Read::File { path, aspect, head: None, position, content_bytes_max }
+            }
+            _ => return,
+        };
+        let threads = self.costs.reader_threads;
+        let it = self.at(site);
+        let read = it.reads.insert(read);
+        if it.reading < threads {
+            self.begin_reading(site, at_ns, read);
+        } else {
+            it.reads_waiting.push_back(read);
+        }
+    }
+
+    fn begin_reading(&mut self, site: u32, at_ns: u64, number: u32) {
+        let program = self.world.program;
+        let it = &mut self.sites[(site - self.first) as usize];
+        it.reading += 1;
+        let storage = &mut self.storage;
+        let done = match it.reads.get_mut(number) {
+            Some(Read::Fact { path, aspect: Aspect::Listing }) => {
+                let names = match program.fact(path) {
+                    Fact::Listing(_, listing) => listing.len() as u64,
+                    _ => 0,
+                };
+                storage.operate(at_ns, path, Operation::List(names))
+            }
+            Some(Read::Fact { path, .. }) => storage.operate(at_ns, path, Operation::Stat),
+            Some(Read::Details { path, names }) => {
+                let each = names.iter().filter_map(|name| path.join(name));
+                each.fold(at_ns, |at_ns, path| storage.operate(at_ns, &path, Operation::Stat))
+            }
+            // A file stays open for its blocks.
+            Some(Read::File { path, aspect: Aspect::Block(_), .. })
+                if program.find(path).is_some_and(|object| it.open.contains(&object)) =>
+            {
+                at_ns
+            }
+            Some(Read::File { path, .. }) => {
+                it.open.extend(program.find(path));
+                storage.operate(at_ns, path, Operation::Open)
+            }
+            None => return,
+        };
+        self.plan(site, done, Event::Read(site, number));
+    }
+
+    /// A thread has come so far.
+    pub(super) fn go_on_reading(&mut self, site: u32, number: u32) {
+        let (program, now_ns) = (self.world.program, self.now_ns);
+        let it = self.at(site);
+        let Some(read) = it.reads.get_mut(number) else { return };
+        let mut left = 0;
+        let input = match read {
+            Read::Fact { path, aspect } => {
+                Input::FactRead { path: path.clone(), aspect: *aspect, fact: program.fact(path) }
+            }
+            Read::Details { path, names } => {
+                let detail =
+                    |name: Box<[u8]>| Some(Detail { fact: attributes(program.fact(&path.join(&name)?)), name });
+                let details = std::mem::take(names).into_iter().filter_map(detail).collect();
+                Input::DetailsRead { path: path.clone(), details }
+            }
+            Read::File { path, aspect, head, position, content_bytes_max } => {
+                let (path, aspect) = (path.clone(), *aspect);
+                let input = match head {
+                    Some(head) => {
+                        *position = (*position + READ_BYTES).min(head.content_bytes());
+                        Input::FileRead { path, aspect, position: *position }
+                    }
+                    None => {
+                        *head =
+                            content(program.find(&path).map(|object| &program.objects[object as usize].head), aspect);
+                        match head.clone() {
+                            Some(head) => Input::FileOpened { path, aspect, head },
+                            None => Input::FileFailed { path, aspect, errno: ENOENT },
+                        }
+                    }
+                };
+                let bytes = head.as_ref().map_or(0, FileHead::content_bytes);
+                left = if bytes > *content_bytes_max { 0 } else { bytes - *position };
+                input
+            }
+        };
+        match left {
+            0 => self.end_reading(site, number),
+            _ => {
+                let done = self.storage.read(now_ns, left.min(READ_BYTES));
+                self.plan(site, done, Event::Read(site, number));
+            }
+        }
+        let done = self.work(site, now_ns, self.costs.receive);
+        self.give(site, done, input);
+    }
+
+    fn end_reading(&mut self, site: u32, number: u32) {
+        let now_ns = self.now_ns;
+        let it = self.at(site);
+        it.reads.remove(number);
+        it.reading -= 1;
+        if let Some(waiting) = it.reads_waiting.pop_front() {
+            self.begin_reading(site, now_ns, waiting);
+        }
+    }
+}
+
+/// The head of what is asked for of a file.
+fn content(head: Option<&Option<FileHead>>, aspect: Aspect) -> Option<FileHead> {
+    let head = head?.as_ref()?;
+    match aspect {
+        Aspect::Block(number) => head.block(number),
+        _ => Some(head.clone()),
+    }
+}
+
+/// A fact without a directory's names.
+fn attributes(fact: Fact) -> Fact {
+    match fact {
+        Fact::Listing(attr, _) => Fact::Attr(attr),
+        fact => fact,
+    }
+}

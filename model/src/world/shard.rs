@@ -1,0 +1,319 @@
+//! A part of the nodes, and their events.
+
+use std::collections::{HashSet, VecDeque};
+
+use headwater_abi::Path;
+use headwater_abi::wire::{Aspect, Message};
+use headwater_proto::{Config, Input, Limits, Node, Policy, Rank};
+
+use super::read::Read;
+use super::{Mail, Part, World};
+use crate::Outcome;
+use crate::crowd::Ghosts;
+use crate::parameters::{Network, us};
+use crate::program::ObjectId;
+use crate::queue::{Event, Moment, Queue, Slab};
+use crate::storage::Storage;
+use crate::wires::{Card, Wires};
+
+/// Messages of one node to another that arrive together. `from` and `to` are as the receiver sees them,
+/// `site` is who receives.
+#[derive(Debug)]
+pub(crate) struct Packet {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    pub(super) site: u32,
+    /// Whether it goes to a child.
+    pub(super) is_down: bool,
+    pub(super) messages: Vec<Message>,
+    pub(super) bytes: u64,
+    pub(super) content_bytes: u64,
+    pub(super) chunks: u32,
+}
+
+/// What waits on a node for its card, for one peer.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) to: u32,
+    pub(super) is_down: bool,
+    pub(super) waiting: VecDeque<Packet>,
+    pub(super) waiting_bytes: u64,
+    /// Chunks that the socket has not taken yet.
+    pub(super) untaken: u32,
+}
+
+/// A node with what is around it.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) rank: u32,
+    pub(super) node: Node,
+    /// How many events it has planned.
+    planned: u32,
+    /// When the daemon has done all that it was given.
+    free_ns: u64,
+    pub(super) card: Card,
+    pub(super) links: Vec<Link>,
+    /// The link whose turn it is, and whether the card's next turn is planned.
+    pub(super) turn: usize,
+    pub(super) is_card_planned: bool,
+    pub(super) ghosts: Vec<Ghosts>,
+    /// What the ghosts have asked for, and what they now will.
+    pub(super) asked: HashSet<(u32, Path, Aspect)>,
+    pub(super) ghosts_ask: Vec<(u32, Message)>,
+    /// What the node's table has.
+    pub(super) known: Box<[u64]>,
+    /// The look-up that processes have come to, and whether they wait for its answer.
+    pub(super) step: usize,
+    pub(super) is_asking: bool,
+    pub(super) is_answered: bool,
+    ended_ns: Option<u64>,
+    pub(super) reads: Slab<Read>,
+    pub(super) reads_waiting: VecDeque<u32>,
+    pub(super) reading: u32,
+    /// Files that a reader keeps open for their blocks.
+    pub(super) open: HashSet<ObjectId>,
+    timer_ns: u64,
+}
+
+/// Nanoseconds of processor time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Costs {
+    pub(super) receive: u64,
+    pub(super) send: u64,
+    pub(super) receive_per_kb: u64,
+    pub(super) send_per_kb: u64,
+    pub(super) publish: u64,
+    pub(super) request: u64,
+    pub(super) lookup: u64,
+    pub(super) socket_bytes: u64,
+    pub(super) reader_threads: u32,
+}
+
+/// A part of the nodes.
+#[derive(Debug)]
+pub(crate) struct Shard<'a> {
+    pub(super) world: &'a World<'a>,
+    pub(super) number: u32,
+    pub(super) first: u32,
+    pub(super) costs: Costs,
+    pub(super) sites: Vec<Site>,
+    pub(super) wires: Wires,
+    pub(super) storage: Storage,
+    pub(super) queue: Queue,
+    pub(super) packets: Slab<Packet>,
+    /// What goes to other shards.
+    pub(super) outgoing: Vec<Mail>,
+    /// When each core of the one machine is free, if that is all there is.
+    pub(super) cores: Vec<u64>,
+    pub(super) now_ns: u64,
+    pub(super) messages: u64,
+    pub(super) fallbacks: u64,
+    pub(super) ended: u32,
+}
+
+impl Costs {
+    fn new(network: &Network, processes: u32) -> Costs {
+        let daemon = &network.daemon;
+        Costs {
+            receive: us(daemon.receive_us),
+            send: us(daemon.send_us),
+            receive_per_kb: us(daemon.receive_us_per_mb / 1e3),
+            send_per_kb: us(daemon.send_us_per_mb / 1e3),
+            publish: us(daemon.publish_us),
+            request: us(daemon.request_us * f64::from(processes)),
+            lookup: us(network.node.lookup_us),
+            socket_bytes: daemon.socket_bytes,
+            reader_threads: daemon.reader_threads,
+        }
+    }
+}
+
+impl<'a> Shard<'a> {
+    pub(super) fn new(world: &'a World<'a>, number: u32, (first, end): (u32, u32)) -> Shard<'a> {
+        let network = &world.machine.network;
+        let members = &world.crowd.members;
+        let node = &network.node;
+        Shard {
+            world,
+            number,
+            first,
+            costs: Costs::new(network, world.machine.processes),
+            sites: members[first as usize..end as usize].iter().map(|&rank| Site::new(world, rank)).collect(),
+            wires: Wires::new(network, world.forest.ranks(), members),
+            storage: Storage::new(&world.machine.file_system),
+            queue: Queue::default(),
+            packets: Slab::default(),
+            outgoing: world.firsts.iter().map(|_| Vec::new()).collect(),
+            cores: vec![0; if node.one_machine { node.cores as usize } else { 0 }],
+            now_ns: 0,
+            messages: 0,
+            fallbacks: 0,
+            ended: 0,
+        }
+    }
+
+    /// All links stand, and processes set out.
+    pub(super) fn begin(&mut self) {
+        for site in self.first..self.first + self.sites.len() as u32 {
+            self.link_up(site);
+            match self.at(site).rank < self.world.forest.servers() {
+                true => self.end_process(site, 0),
+                false => self.set_out(site, 0),
+            }
+        }
+    }
+
+    pub(super) fn run_until(&mut self, before_ns: u64) {
+        while let Some((at_ns, event)) = self.queue.next(before_ns) {
+            self.now_ns = at_ns;
+            match event {
+                Event::Arrival(packet) => self.arrive(packet),
+                Event::Step(site) => self.come_to_step(site),
+                Event::Card(site) => self.turn(site),
+                Event::Read(site, read) => self.go_on_reading(site, read),
+                Event::Timer(site) => self.time_out(site),
+            }
+        }
+    }
+
+    /// When the next event happens.
+    pub(super) fn next_ns(&self) -> u64 {
+        self.queue.next_ns().unwrap_or(u64::MAX)
+    }
+
+    /// How much of the processes' way is done.
+    pub(super) fn done(&self) -> f64 {
+        let steps: usize = self.sites.iter().map(|site| site.step).sum();
+        steps as f64 / (self.sites.len() * self.world.program.steps.len()).max(1) as f64
+    }
+
+    pub(super) fn finish(self) -> Part {
+        let servers = self.world.forest.servers();
+        let ends_ns = self.sites.iter().filter(|site| site.rank >= servers).filter_map(|site| site.ended_ns).collect();
+        let outcome = Outcome {
+            counts: self.storage.counts,
+            messages: self.messages,
+            fallbacks: self.fallbacks,
+            events: self.queue.planned,
+            simulated: self.sites.len() as u32,
+            ..Outcome::default()
+        };
+        Part { ends_ns, outcome }
+    }
+
+    /// A packet of another shard, or of this one, is on its way.
+    pub(super) fn take(&mut self, moment: Moment, packet: Packet) {
+        let packet = self.packets.insert(packet);
+        self.queue.plan(moment, Event::Arrival(packet));
+    }
+
+    pub(super) fn at(&mut self, site: u32) -> &mut Site {
+        &mut self.sites[(site - self.first) as usize]
+    }
+
+    /// The moment for something that a site plans.
+    pub(super) fn moment(&mut self, site: u32, at_ns: u64) -> Moment {
+        let it = self.at(site);
+        it.planned = it.planned.wrapping_add(1);
+        Moment { at_ns, planner: site, count: it.planned }
+    }
+
+    pub(super) fn plan(&mut self, site: u32, at_ns: u64, event: Event) {
+        let moment = self.moment(site, at_ns);
+        self.queue.plan(moment, event);
+    }
+
+    /// The daemon of a site works for so long, from this moment or when it is free. Gives the end.
+    pub(super) fn work(&mut self, site: u32, at_ns: u64, ns: u64) -> u64 {
+        let begin = at_ns.max(self.at(site).free_ns);
+        let end = compute(&mut self.cores, begin, ns);
+        self.at(site).free_ns = end;
+        end
+    }
+
+    /// Gives an input to a node at the moment when its daemon has come to it.
+    pub(super) fn give(&mut self, site: u32, at_ns: u64, input: Input) {
+        self.at(site).node.handle(at_ns / 1_000_000, input);
+        self.perform_all(site, at_ns);
+    }
+
+    pub(super) fn end_process(&mut self, site: u32, at_ns: u64) {
+        self.at(site).ended_ns = Some(at_ns);
+        self.ended += 1;
+    }
+
+    fn time_out(&mut self, site: u32) {
+        let now_ns = self.now_ns;
+        let it = self.at(site);
+        if it.timer_ns != now_ns {
+            return;
+        }
+        it.timer_ns = u64::MAX;
+        if it.node.poll_timeout().is_some_and(|due| due <= now_ns / 1_000_000) {
+            it.node.handle_timeout(now_ns / 1_000_000);
+        }
+        self.perform_all(site, now_ns);
+    }
+
+    /// Plans the moment of the node's timeout, if it is not planned.
+    pub(super) fn set_timer(&mut self, site: u32) {
+        let now_ns = self.now_ns;
+        let it = self.at(site);
+        let Some(due) = it.node.poll_timeout() else { return };
+        let due_ns = due.saturating_mul(1_000_000).max(now_ns + 1);
+        if due_ns < it.timer_ns {
+            it.timer_ns = due_ns;
+            self.plan(site, due_ns, Event::Timer(site));
+        }
+    }
+}
+
+impl Site {
+    fn new(world: &World<'_>, rank: u32) -> Site {
+        let limits = Limits { store_bytes_max: u64::MAX >> 1, ..Limits::default() };
+        // Who stands in for another does not gather blocks of a large file as that one would.
+        let piece_bytes_max = if world.crowd.is_all() { limits.piece_bytes_max } else { u64::MAX };
+        let config = Config {
+            rank: Rank(rank),
+            forest: world.forest,
+            session: 1,
+            policy: Policy::Adaptive,
+            limits: Limits { piece_bytes_max, ..limits },
+            scope: world.program.scope.iter().map(|path| (true, path.clone())).collect(),
+        };
+        Site {
+            rank,
+            node: Node::new(config, world.machine.seed ^ u64::from(rank)),
+            planned: 0,
+            free_ns: 0,
+            card: Card::default(),
+            links: Vec::new(),
+            turn: 0,
+            is_card_planned: false,
+            ghosts: world.crowd.ghosts(&world.forest, rank),
+            asked: HashSet::new(),
+            ghosts_ask: Vec::new(),
+            known: vec![0; world.program.words()].into(),
+            step: 0,
+            is_asking: false,
+            is_answered: false,
+            ended_ns: None,
+            reads: Slab::default(),
+            reads_waiting: VecDeque::new(),
+            reading: 0,
+            open: HashSet::new(),
+            timer_ns: u64::MAX,
+        }
+    }
+}
+
+/// The end of so much computing, on the one machine's cores if there are such.
+pub(super) fn compute(cores: &mut [u64], at_ns: u64, ns: u64) -> u64 {
+    match cores.iter_mut().min() {
+        Some(free) if ns > 0 => {
+            *free = at_ns.max(*free) + ns;
+            *free
+        }
+        _ => at_ns + ns,
+    }
+}

@@ -1,0 +1,177 @@
+//! Large content: fetched block by block, each block through the tree that is its turn, so that every
+//! link of the overlay carries a part. Nobody but the reader keeps the order; a node asks for so many
+//! blocks at once and for the next when one has come.
+
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+
+use headwater_abi::Path;
+use headwater_abi::wire::{Aspect, Fact, FileHead, Message, block_range};
+
+use super::Node;
+use super::ask::aspects_of;
+use super::content::is_content_head;
+use crate::asks::Way;
+use crate::entry::{aspect_of, covers};
+use crate::policy::Thing;
+use crate::{Peer, Publication, Rank, Time};
+
+/// Content that is being fetched block by block.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    pub(crate) aspect: Aspect,
+    pub(crate) head: Arc<FileHead>,
+    /// The first block that has not been asked for.
+    next: u32,
+    in_flight: BTreeSet<u32>,
+}
+
+impl Node {
+    /// Whether content like this goes block by block.
+    pub(super) fn is_large(&self, head: &FileHead) -> bool {
+        self.config.forest.is_striped() && head.content_bytes() > self.config.limits.piece_bytes_max
+    }
+
+    /// The parent says that content is large, asked or not.
+    pub(super) fn large_told(
+        &mut self,
+        now: Time,
+        path: Path,
+        aspect: Aspect,
+        head: FileHead,
+    ) -> Result<(), &'static str> {
+        if !is_content_head(&head, aspect) || aspect != aspect_of(&head) || !self.is_large(&head) {
+            return Err("a large file's head is not that of such a file");
+        }
+        self.large(now, &path, aspect, head);
+        Ok(())
+    }
+
+    /// Content turns out to be large: those below who wait for it are told, and it is fetched for those
+    /// who wait for it here, or because everybody gets it.
+    pub(super) fn large(&mut self, now: Time, path: &Path, aspect: Aspect, head: FileHead) {
+        if !self.scope.contains(path) || self.live.covers(path) {
+            return;
+        }
+        if !self.learn(now, path, Fact::Attr(head.attr), false) {
+            return self.fail_content(now, path, None);
+        }
+        let Some(entry) = self.entries.get_mut(path).filter(|entry| entry.is_file()) else { return };
+        let mut head = head;
+        head.attr = *entry.attr().expect("a file has attributes");
+        let is_covered = entry.gathering().is_some_and(|gathering| covers(gathering.aspect, aspect));
+        if entry.has_content(aspect) || is_covered {
+            return self.wake(path);
+        }
+        let head = Arc::new(head);
+        entry.blocks.get_or_insert_default().large = Some((aspect, head.clone()));
+        let asked: alloc::vec::Vec<_> = aspects_of(None).filter(|&a| self.asks.contains(&(path.clone(), a))).collect();
+        let mut is_wanted_here = asked.is_empty();
+        for aspect_asked in asked {
+            let key = (path.clone(), aspect_asked);
+            let Some(ask) = self.asks.get_mut(&key) else { continue };
+            for child in core::mem::take(&mut ask.children) {
+                let message = Message::Large { path: path.clone(), aspect, head: (*head).clone() };
+                self.tell(Peer::Child(child.rank), message);
+                self.note_content_at(path, child.rank);
+            }
+            let Some(ask) = self.asks.get_mut(&key) else { continue };
+            if ask.clients.is_empty() {
+                self.asks.remove(&key);
+            } else {
+                self.asks.set_way(&key, Way::Gathered);
+                is_wanted_here = true;
+            }
+        }
+        if is_wanted_here {
+            self.begin_gathering(path, aspect, head);
+        }
+    }
+
+    /// Has content fetched block by block.
+    pub(super) fn begin_gathering(&mut self, path: &Path, aspect: Aspect, head: Arc<FileHead>) {
+        let gathering = Gathering { aspect, head, next: 0, in_flight: BTreeSet::new() };
+        if let Some(entry) = self.entries.get_mut(path) {
+            entry.blocks.get_or_insert_default().gathering = Some(gathering);
+        }
+        self.gathered.push_back(path.clone());
+        self.fresh.push_back(Thing::Content(path.clone(), None));
+    }
+
+    fn note_content_at(&mut self, path: &Path, rank: Rank) {
+        if let Some(entry) = self.entries.get_mut(path) {
+            entry.fact_at.insert(rank);
+            entry.content_at.insert(rank);
+        }
+    }
+
+    /// A block of a file has come, or can't be had.
+    pub(super) fn note_block(&mut self, path: &Path) {
+        if self.entries.get(path).is_some_and(|entry| entry.gathering().is_some()) {
+            self.gathered.push_back(path.clone());
+        }
+    }
+
+    /// Asks for the next blocks of a file that is being gathered.
+    pub(super) fn gather(&mut self, now: Time, path: &Path) {
+        let Some(entry) = self.entries.get_mut(path) else { return };
+        let count = entry.block_count();
+        let Some(mut gathering) = entry.blocks.as_mut().and_then(|blocks| blocks.gathering.take()) else { return };
+        let (aspect, head) = (gathering.aspect, gathering.head.clone());
+        let entry = &*entry;
+        gathering.in_flight.retain(|&number| !entry.has_content(Aspect::Block(number)));
+        let is_coming = |node: &Node, number: u32| {
+            let key = (path.clone(), Aspect::Block(number));
+            node.asks.contains(&key) || node.entries.get(path).is_some_and(|e| e.arriving(Some(number)).is_some())
+        };
+        let mut has_failed = gathering.in_flight.iter().any(|&number| !is_coming(self, number));
+        while !has_failed
+            && gathering.in_flight.len() < self.config.limits.blocks_gathered_max
+            && gathering.next < count
+        {
+            let number = gathering.next;
+            gathering.next += 1;
+            let is_here = self.entries.get(path).is_some_and(|entry| entry.has_content(Aspect::Block(number)));
+            if is_here || !touches(&head, number) {
+                continue;
+            }
+            if !is_coming(self, number) && !self.start(now, &(path.clone(), Aspect::Block(number)), None) {
+                has_failed = true;
+                break;
+            }
+            gathering.in_flight.insert(number);
+        }
+        for asked in aspects_of(None) {
+            self.asks.note_progress(now, &(path.clone(), asked));
+        }
+        if has_failed {
+            return self.fail_content(now, path, None);
+        }
+        if gathering.in_flight.is_empty() {
+            return self.gathered_all(path, aspect, &head);
+        }
+        if let Some(entry) = self.entries.get_mut(path) {
+            entry.blocks.get_or_insert_default().gathering = Some(gathering);
+        }
+    }
+
+    /// All blocks are here.
+    fn gathered_all(&mut self, path: &Path, aspect: Aspect, head: &FileHead) {
+        let Some(entry) = self.entries.get_mut(path) else { return };
+        if !entry.has_content(aspect) {
+            let Some(held) = &mut entry.held else { return };
+            held.add(aspect, head);
+            let is_marked = false;
+            self.publish(Publication::Content { path: path.clone(), aspect, head: head.clone(), is_marked });
+        }
+        self.note_inode(path);
+        self.wake(path);
+    }
+}
+
+/// Whether a block has bytes that a head describes.
+fn touches(head: &FileHead, number: u32) -> bool {
+    block_range(head.attr.size, number).is_some_and(|(offset, bytes)| {
+        head.ranges.iter().any(|&(start, length)| start < offset + bytes && offset < start + length)
+    })
+}

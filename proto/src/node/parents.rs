@@ -1,0 +1,181 @@
+//! Links to those whom this node asks: coming up, falling silent, ending. What was asked of a parent that
+//! is lost is asked of the next, from the byte that has arrived.
+
+use alloc::vec::Vec;
+
+use headwater_abi::wire::{Aspect, Message, TransferId};
+
+use super::{Link, Node};
+use crate::asks::Way;
+use crate::entry::{Piece, Source};
+use crate::{Output, Peer, Rank, Time};
+
+impl Node {
+    pub(super) fn parent_up(&mut self, now: Time, rank: Rank) {
+        if !self.parents.contains_key(&rank) {
+            // It was hung up meanwhile.
+            return;
+        }
+        self.orphan_all(rank);
+        let Some(parent) = self.parents.get_mut(&rank) else { return };
+        let joined = super::route::Joined::at_first(&self.config.forest, self.config.rank, rank);
+        let is_control = joined.is_control;
+        (parent.link, parent.heard, parent.probed) = (Link::Up, now, None);
+        self.tell_generation(rank);
+        let Some(parent) = self.parents.get_mut(&rank) else { return };
+        (parent.newest, parent.generation, parent.joined) = (None, 1, joined);
+        let parent_is_lender = parent.is_lender;
+        if is_control {
+            self.tell_live(Peer::Parent(rank));
+        }
+        if parent_is_lender {
+            // First, since it is kept for as long as it owes something.
+            self.redispatch();
+        }
+        self.reroute(now);
+        self.redispatch();
+    }
+
+    /// A parent's link is gone.
+    pub(super) fn parent_down(&mut self, now: Time, rank: Rank) {
+        self.note_lost(rank);
+        let absence_ms = self.config.limits.parent_absence_ms_max;
+        let Some(parent) = self.parents.get_mut(&rank) else { return };
+        parent.link = match parent.link {
+            Link::Up if absence_ms > 0 => Link::Away(now.saturating_add(absence_ms)),
+            Link::Up => Link::Dead,
+            link => link,
+        };
+        self.orphan_all(rank);
+        self.forget_lender(rank);
+        self.reroute(now);
+        self.redispatch();
+        self.fail_refreshes_without_parent();
+    }
+
+    /// What was asked of a rank, and what it was sending, comes from elsewhere.
+    fn orphan_all(&mut self, rank: Rank) {
+        let Some(parent) = self.parents.get_mut(&rank) else { return };
+        let arriving: Vec<Piece> = core::mem::take(&mut parent.incoming).into_values().collect();
+        for key in self.asks.keys_by(Way::Asked(rank)) {
+            self.asks.set_way(&key, Way::Later);
+        }
+        for piece in arriving {
+            self.orphan(piece);
+        }
+    }
+
+    /// What has arrived of a piece stays; the rest is asked for.
+    fn orphan(&mut self, (path, block): Piece) {
+        let Some(arriving) = self.entries.get_mut(&path).and_then(|e| e.arriving_mut(block)) else { return };
+        arriving.source = Source::Nobody;
+        let key = (path, arriving.aspect);
+        if !self.asks.set_way(&key, Way::Later) {
+            let tree = self.tree_of(&key.0, key.1);
+            let timeout_ms = self.config.limits.request_timeout_ms_max;
+            self.asks.insert(self.now, key, Way::Later, tree, timeout_ms);
+        }
+    }
+
+    /// When something is due about a parent.
+    pub(super) fn parents_due(&self) -> Option<Time> {
+        let limits = &self.config.limits;
+        let due = |(&rank, parent): (&Rank, &super::Parent)| match parent.link {
+            Link::Starting(until) | Link::Away(until) | Link::Banned(until) => Some(until),
+            Link::Dead => None,
+            Link::Up => match parent.probed {
+                Some(probed) => Some(probed.saturating_add(limits.probe_ms_max)),
+                None if self.owes(rank) => Some(parent.heard.saturating_add(limits.quiet_ms_max)),
+                None => None,
+            },
+        };
+        self.parents.iter().filter_map(due).min()
+    }
+
+    /// Whether answers of this parent are waited for.
+    fn owes(&self, rank: Rank) -> bool {
+        self.asks.is_asked(rank) || self.parents.get(&rank).is_some_and(|parent| !parent.incoming.is_empty())
+    }
+
+    /// Probes parents that are silent, and gives those up that stay so.
+    pub(super) fn watch_parents(&mut self, now: Time) {
+        let limits = self.config.limits;
+        let ranks: Vec<Rank> = self.parents.keys().copied().collect();
+        for rank in ranks {
+            let owes = self.owes(rank);
+            let Some(parent) = self.parents.get_mut(&rank) else { continue };
+            match (parent.link, parent.probed) {
+                (Link::Up, Some(probed)) if now >= probed.saturating_add(limits.probe_ms_max + limits.quiet_ms_max) => {
+                    // This node has been held up itself: its parent's answer may not have been taken in.
+                    parent.probed = Some(now);
+                    self.tell(Peer::Parent(rank), Message::Probe);
+                }
+                (Link::Up, Some(probed)) if now >= probed.saturating_add(limits.probe_ms_max) => {
+                    // Whatever comes of it, it is tried again.
+                    self.outputs.extend([Output::HangUp { rank }, Output::Dial { rank }]);
+                    parent.link = Link::Dead;
+                    self.parent_down(now, rank);
+                }
+                (Link::Up, None) if owes && now >= parent.heard.saturating_add(limits.quiet_ms_max) => {
+                    parent.probed = Some(now);
+                    self.tell(Peer::Parent(rank), Message::Probe);
+                }
+                (Link::Starting(until) | Link::Away(until), _) if now >= until => {
+                    parent.link = Link::Dead;
+                    self.parent_down(now, rank);
+                }
+                (Link::Banned(until), _) if now >= until => {
+                    parent.link = Link::Dead;
+                    self.outputs.push_back(Output::Dial { rank });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A parent has been heard of.
+    pub(super) fn heard(&mut self, now: Time, rank: Rank) {
+        if let Some(parent) = self.parents.get_mut(&rank) {
+            (parent.heard, parent.probed) = (now, None);
+        }
+    }
+
+    /// What a parent has sent is wrong: it is asked nothing more for a while.
+    pub(super) fn corrupt(&mut self, now: Time, rank: Rank, transfer: TransferId) {
+        let Some(parent) = self.parents.get_mut(&rank).filter(|parent| parent.link == Link::Up) else { return };
+        let Some(piece) = parent.incoming.remove(&transfer) else { return };
+        parent.link = Link::Banned(now.saturating_add(self.config.limits.ban_ms));
+        self.outputs.push_back(Output::Mismatch { path: piece.0.clone(), from: rank });
+        self.outputs.push_back(Output::HangUp { rank });
+        self.begin_again(piece);
+        self.parent_down(now, rank);
+    }
+
+    /// What has arrived of a piece is worth nothing, here and below; it is asked for anew.
+    pub(super) fn begin_again(&mut self, piece: Piece) {
+        let Some(aspect) = self.drop_unverified(piece.clone()) else { return };
+        let (path, block) = &piece;
+        let key = (path.clone(), aspect);
+        let keys: Vec<_> = super::ask::aspects_of(*block).map(|aspect| (path.clone(), aspect)).collect();
+        if !keys.iter().fold(false, |any, key| self.asks.set_way(key, Way::Later) | any) {
+            let tree = self.tree_of(path, key.1);
+            self.asks.insert(self.now, key, Way::Later, tree, self.config.limits.request_timeout_ms_max);
+        }
+    }
+
+    /// Forgets what has arrived of a piece, here and below; as what it came, if anything did.
+    pub(super) fn drop_unverified(&mut self, piece: Piece) -> Option<Aspect> {
+        let (path, block) = &piece;
+        let arriving = self.drop_arriving(path, *block, false)?;
+        for (&to, child) in &mut self.children {
+            if let Some((transfer, is_announced)) = child.stop_content(&piece, &arriving.head) {
+                let message = match is_announced {
+                    true => Message::Again { transfer },
+                    false => Message::Unavailable { path: path.clone(), aspect: arriving.aspect },
+                };
+                self.outputs.push_back(Output::Send { to: Peer::Child(to), message });
+            }
+        }
+        Some(arriving.aspect)
+    }
+}

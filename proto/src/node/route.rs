@@ -1,0 +1,245 @@
+//! Whom to ask: in each tree the nearest ancestor that lives, by this node's own view; see
+//! [`Forest::next_alive`](crate::Forest::next_alive) for why that can't go in circles.
+//!
+//! A path's reader is the root of the path's own tree, its *home*. A large file's block goes down another
+//! tree, whose root asks the reader, in the home tree.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use headwater_abi::hash;
+use headwater_abi::wire::{Aspect, Message};
+use headwater_abi::{Path, wire};
+
+use super::{Link, Node, Parent};
+use crate::asks::{Key, Way};
+use crate::entry::block_of;
+use crate::topology::{Forest, TreeId, Up};
+use crate::{Output, Peer, Rank, Time};
+
+/// In which trees a rank has another for its parent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Joined {
+    /// Ascending.
+    pub(crate) trees: Vec<TreeId>,
+    /// Whether what everybody has to know goes this way.
+    pub(crate) is_control: bool,
+    /// Whether the child reads the shared file system, and is asked for changes by this parent.
+    pub(crate) is_reader: bool,
+}
+
+impl Joined {
+    /// As it is while everybody lives.
+    pub(super) fn at_first(forest: &Forest, child: Rank, parent: Rank) -> Joined {
+        let is_server = child.0 < forest.servers();
+        let is_parent = |&tree: &TreeId| forest.contains(tree, child) && forest.parent(tree, child) == Some(parent);
+        let trees = forest.tree_ids().filter(|_| !is_server).filter(is_parent).take(wire::TREES_MAX).collect();
+        let control = control_tree(forest, child);
+        let above = forest.parent(control, child);
+        let above = above.or_else(|| (control != TreeId(0)).then(|| forest.root(TreeId(0))));
+        let is_reader = parent == forest.root(TreeId(0)) && forest.tree_ids().any(|tree| forest.root(tree) == child);
+        Joined { trees, is_control: above == Some(parent) && child != parent, is_reader }
+    }
+}
+
+/// The tree by which a rank hears what everybody has to know.
+fn control_tree(forest: &Forest, rank: Rank) -> TreeId {
+    if forest.is_striped() { TreeId(0) } else { forest.tree_of_path(rank, 0) }
+}
+
+impl Node {
+    /// Where this node turns in a tree.
+    pub(super) fn up_in(&self, tree: TreeId) -> Up {
+        self.ups.get(tree.0 as usize).copied().flatten().unwrap_or(Up::Nobody)
+    }
+
+    fn is_dead(&self, rank: Rank) -> bool {
+        self.parents.get(&rank).is_some_and(|parent| matches!(parent.link, Link::Dead | Link::Banned(_)))
+    }
+
+    /// The first that lives of those who read for a tree.
+    pub(super) fn reader_of(&self, tree: TreeId) -> Up {
+        let own = self.config.rank;
+        match self.config.forest.candidates(tree).find(|&rank| rank == own || !self.is_dead(rank)) {
+            Some(rank) if rank == own => Up::Reader,
+            Some(rank) => Up::To(rank),
+            None => Up::Nobody,
+        }
+    }
+
+    /// Whom this node hears of what everybody has to know, and whom it tells first.
+    pub(super) fn control(&self) -> Up {
+        let tree = control_tree(&self.config.forest, self.config.rank);
+        match self.up_in(tree) {
+            Up::Reader if tree != TreeId(0) => self.reader_of(TreeId(0)),
+            up => up,
+        }
+    }
+
+    /// The control parent, if its link stands.
+    pub(super) fn control_parent(&self) -> Option<Rank> {
+        match self.control() {
+            Up::To(rank) if self.is_up(rank) => Some(rank),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_up(&self, rank: Rank) -> bool {
+        self.parents.get(&rank).is_some_and(|parent| parent.link == Link::Up)
+    }
+
+    /// The tree whose root reads what is asked for. Groups have trees of their own, so there it is the tree
+    /// in which it was `asked`, if it was.
+    pub(super) fn home(&self, path: &Path, aspect: Aspect, asked: Option<TreeId>) -> TreeId {
+        let forest = &self.config.forest;
+        match asked {
+            Some(tree) if !forest.is_striped() => tree,
+            _ => forest.tree_of_path(self.config.rank, hash_of(path, aspect)),
+        }
+    }
+
+    /// The tree in which something is asked for.
+    pub(super) fn tree_of(&self, path: &Path, aspect: Aspect) -> TreeId {
+        match block_of(aspect) {
+            Some(block) => {
+                let hash = hash_of(path, aspect);
+                self.config.forest.tree_of_chunk(self.config.rank, hash, block.into())
+            }
+            None => self.home(path, aspect, None),
+        }
+    }
+
+    /// Whether this node reads such things of the shared file system by itself.
+    pub(super) fn is_reader_of(&self, path: &Path, aspect: Aspect) -> bool {
+        match self.config.forest.is_striped() {
+            true => self.up_in(self.home(path, aspect, None)) == Up::Reader,
+            false => self.ups.contains(&Some(Up::Reader)),
+        }
+    }
+
+    /// Whom to ask, in which tree, what is asked for in `tree`.
+    pub(super) fn route(&self, (path, aspect): &Key, tree: TreeId) -> (Up, TreeId) {
+        let home = self.home(path, *aspect, Some(tree));
+        match self.up_in(tree) {
+            _ if self.up_in(home) == Up::Reader => (Up::Reader, home),
+            // From the top of the block's tree to the file's reader.
+            Up::Reader => (self.reader_of(home), home),
+            up => (up, tree),
+        }
+    }
+
+    /// Finds out anew whom to ask, has links made and ended, and says so to those concerned.
+    pub(super) fn reroute(&mut self, now: Time) {
+        let forest = self.config.forest;
+        let own = self.config.rank;
+        let before = core::mem::take(&mut self.ups);
+        self.ups = before.clone();
+        let mut ups = Vec::with_capacity(before.len());
+        ups.extend(
+            forest.tree_ids().map(|tree| {
+                forest.contains(tree, own).then(|| forest.next_alive(tree, own, |rank| self.is_dead(rank)))
+            }),
+        );
+        self.ups = ups;
+        let is_new = |(before, after): (&Option<Up>, &Option<Up>)| before != after && *after == Some(Up::Reader);
+        if before.iter().zip(&self.ups).any(is_new) {
+            // Others may have read what is not known here.
+            self.refresh.note_succession();
+        }
+        let mut wanted: BTreeSet<Rank> = BTreeSet::new();
+        let mut want = |up: Up| {
+            if let Up::To(rank) = up {
+                wanted.insert(rank);
+            }
+        };
+        for (tree, up) in forest.tree_ids().zip(&self.ups) {
+            let Some(Up::To(rank)) = *up else { continue };
+            want(Up::To(rank));
+            // If the next may be lost as well, all are tried at once.
+            if forest.parent(tree, own) != Some(rank) && !self.is_up(rank) {
+                let candidates = forest.candidates(tree).take_while(|&candidate| candidate != own);
+                forest.ancestors(tree, own).chain(candidates).map(Up::To).for_each(&mut want);
+            }
+        }
+        want(self.control());
+        if forest.is_striped() && self.ups.contains(&Some(Up::Reader)) {
+            forest.tree_ids().map(|tree| self.reader_of(tree)).for_each(want);
+        }
+        for &rank in &wanted {
+            if let Some(parent) = self.parents.get_mut(&rank) {
+                parent.is_lender = false;
+            } else {
+                let joined = Joined::at_first(&forest, own, rank);
+                // At first it may not have been started; later on it answers at once if it can.
+                let limits = &self.config.limits;
+                let until = limits.starting_ms_max.max(now.saturating_add(limits.probe_ms_max));
+                self.parents.insert(rank, Parent::starting(until, joined));
+                self.outputs.push_back(Output::Dial { rank });
+            }
+        }
+        for (rank, parent) in &mut self.parents {
+            parent.is_wanted = wanted.contains(rank);
+        }
+        self.hang_up_idle();
+        self.join_all();
+    }
+
+    /// Ends the links to those who need not be asked any more, once they owe nothing.
+    pub(super) fn hang_up_idle(&mut self) {
+        if self.parents.values().all(|parent| parent.is_wanted) {
+            return;
+        }
+        let is_idle = |rank: &Rank, parent: &Parent| {
+            let is_dead = matches!(parent.link, Link::Dead | Link::Banned(_));
+            let is_starting = parent.is_lender && parent.link != Link::Up;
+            !parent.is_wanted && !is_dead && !is_starting && !self.asks.is_asked(*rank) && parent.incoming.is_empty()
+        };
+        let idle: Vec<Rank> = self.parents.iter().filter(|(r, p)| is_idle(r, p)).map(|(rank, _)| *rank).collect();
+        for rank in idle {
+            self.parents.remove(&rank);
+            self.outputs.push_back(Output::HangUp { rank });
+        }
+    }
+
+    /// Tells each parent in which trees it is one.
+    fn join_all(&mut self) {
+        let is_server = self.config.rank.0 < self.config.forest.servers();
+        let (control, first) = (self.control(), self.reader_of(TreeId(0)));
+        let is_reader = self.ups.contains(&Some(Up::Reader));
+        let up: Vec<Rank> = self.parents.iter().filter(|(_, p)| p.link == Link::Up).map(|(rank, _)| *rank).collect();
+        for rank in up {
+            let trees = self.config.forest.tree_ids().filter(|_| !is_server);
+            let trees = trees.filter(|&tree| self.up_in(tree) == Up::To(rank)).take(wire::TREES_MAX).collect();
+            let is_reader = is_reader && first == Up::To(rank);
+            let joined = Joined { trees, is_control: control == Up::To(rank), is_reader };
+            let Some(parent) = self.parents.get_mut(&rank).filter(|parent| parent.joined != joined) else { continue };
+            let is_new_control = joined.is_control && !parent.joined.is_control;
+            parent.joined = joined.clone();
+            let trees = joined.trees.iter().map(|tree| tree.0).collect();
+            self.tell(Peer::Parent(rank), Message::Join { trees, is_control: joined.is_control, is_reader });
+            if is_new_control {
+                self.tell_live(Peer::Parent(rank));
+            }
+        }
+    }
+
+    /// Sends questions on their way that have none, or fails them.
+    pub(super) fn redispatch(&mut self) {
+        for key in self.asks.keys_by(Way::Later) {
+            let Some(tree) = self.asks.tree(&key) else { continue };
+            match self.dispatch(&key, tree) {
+                Some(way) => drop(self.asks.set_way(&key, way)),
+                None => self.fail(&key),
+            }
+        }
+        self.tell_read();
+    }
+}
+
+/// Facts about a directory's names are spread with the directory, content by its own name.
+fn hash_of(path: &Path, aspect: Aspect) -> u64 {
+    match aspect {
+        Aspect::Entry => path.parent().map_or_else(|| hash::bytes(path.as_bytes()), |at| hash::bytes(at.as_bytes())),
+        _ => hash::bytes(path.as_bytes()),
+    }
+}

@@ -1,0 +1,158 @@
+//! The readers of nodes: what they are asked for, and what they answer from the model of the shared file
+//! system.
+
+use headwater_abi::Path;
+use headwater_abi::wire::{Aspect, Detail, Fact, FileHead};
+use headwater_proto::{Input, Rank};
+
+use super::{Event, World};
+use crate::check::{Check, ensure};
+use crate::reader::{Piece, block_of};
+
+const EIO: u16 = 5;
+const ESTALE: u16 = 116;
+
+impl World {
+    pub(super) fn read(&mut self, rank: Rank, path: Path, aspect: Aspect) -> Check {
+        self.check_read(rank, &path, aspect)?;
+        match aspect {
+            Aspect::Listing => self.summary.directories_read += 1,
+            _ => self.summary.entries_read += 1,
+        }
+        if self.random.chance(self.options.read_hang) {
+            self.summary.faults += 1;
+            self.site_mut(rank).reads.excuse(&path);
+            return Ok(());
+        }
+        let after = self.random.below(20);
+        let at = self.now + after;
+        let mut fact = match aspect {
+            Aspect::Listing => self.tree.listing(&path, at),
+            _ => self.tree.entry(&path, at),
+        };
+        if self.random.chance(self.options.read_failure) {
+            self.summary.faults += 1;
+            self.site_mut(rank).reads.excuse(&path);
+            fact = Fact::Error(EIO);
+        }
+        self.schedule_local(after, rank, Input::FactRead { path, aspect, fact });
+        Ok(())
+    }
+
+    pub(super) fn read_details(&mut self, rank: Rank, path: Path, names: Vec<Box<[u8]>>) -> Check {
+        self.check_reader(rank, &path, Aspect::Details)?;
+        if self.random.chance(self.options.read_hang) {
+            self.summary.faults += 1;
+            return Ok(());
+        }
+        let after = self.random.below(20);
+        let mut details = Vec::new();
+        for name in names {
+            let Some(at) = path.join(&name) else { continue };
+            ensure(!self.site(rank).table.facts.contains_key(&at), || format!("{at} is read though it is known"))?;
+            let fact = self.tree.entry(&at, self.now + after);
+            let is_failing = self.random.chance(self.options.read_failure);
+            if !is_failing && matches!(fact, Fact::Attr(_) | Fact::Link(..)) {
+                details.push(Detail { name, fact });
+            }
+        }
+        self.summary.details_read += details.len() as u64;
+        self.schedule_local(after, rank, Input::DetailsRead { path, details });
+        Ok(())
+    }
+
+    pub(super) fn read_file(&mut self, rank: Rank, wanted: ReadFile) -> Check {
+        let ReadFile { path, aspect, have, position, content_bytes_max } = wanted;
+        let is_block = block_of(aspect).is_some();
+        ensure(have.is_some() || !is_block, || format!("a block of {path}, but how large?"))?;
+        if let Some(have) = &have {
+            if is_block {
+                self.site_mut(rank).inodes_in_blocks.insert(have.attr.ino);
+            }
+            let is_there = have.ranges.is_empty() || self.site(rank).store.is_right(&(path.clone(), None), have);
+            ensure(is_there, || format!("{path} is said to be in the store"))?;
+        }
+        self.check_read(rank, &path, aspect)?;
+        self.summary.files_opened += 1;
+        let max = self.limits.reads_in_flight_max;
+        let site = self.site_mut(rank);
+        let piece = (path.clone(), block_of(aspect));
+        ensure(!site.reads.files.contains_key(&piece), || format!("{piece:?} is read twice at once"))?;
+        let number = site.reads.open(&path, aspect, position, content_bytes_max);
+        let (count, life) = (site.reads.files.len(), site.life);
+        ensure(count <= max, || format!("{count} files are read at once"))?;
+        if self.random.chance(self.options.read_hang) {
+            self.summary.faults += 1;
+        } else {
+            let after = self.random.below(20);
+            self.schedule(after, Event::ReadStep { rank, life, piece, number });
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_step(&mut self, rank: Rank, piece: &Piece, number: u64) -> Check {
+        let path = &piece.0;
+        let is_failing = self.random.chance(self.options.read_failure);
+        let is_full = self.random.chance(self.options.store_failure);
+        let (step, now) = (1 + self.random.below(300_000), self.now);
+        let site = &mut self.sites[rank.0 as usize];
+        let Some(read) = site.reads.get(piece, number) else { return Ok(()) };
+        let aspect = read.aspect;
+        let mut is_over = false;
+        let input = match &read.head {
+            _ if is_failing => Input::FileFailed { path: path.clone(), aspect, errno: EIO },
+            Some(_) if is_full => Input::StoreFailed { path: path.clone(), block: piece.1 },
+            None => match self.tree.open(path, aspect, now) {
+                Ok(head) => {
+                    read.head = Some(head.clone());
+                    is_over = head.content_bytes() > read.content_bytes_max;
+                    if read.position == 0 && !is_over {
+                        site.store.open(piece);
+                    }
+                    Input::FileOpened { path: path.clone(), aspect, head }
+                }
+                Err(errno) => Input::FileFailed { path: path.clone(), aspect, errno },
+            },
+            Some(head) if !self.tree.is_current(path, &head.attr) => {
+                Input::FileFailed { path: path.clone(), aspect, errno: ESTALE }
+            }
+            Some(head) => {
+                let (head, from) = (head.clone(), read.position);
+                let position = (from + step).min(head.content_bytes());
+                read.position = position;
+                site.store.fill(piece, &head, from, position);
+                Input::FileRead { path: path.clone(), aspect, position }
+            }
+        };
+        let has_failed = matches!(input, Input::FileFailed { .. } | Input::StoreFailed { .. });
+        if has_failed || is_over {
+            self.summary.faults += u64::from(is_failing || is_full);
+            let site = self.site_mut(rank);
+            site.reads.files.remove(piece);
+            if has_failed {
+                site.reads.excuse(path);
+            }
+        }
+        self.give(rank, input)?;
+        if !has_failed && !is_over {
+            let (after, life) = (self.random.below(5), self.site(rank).life);
+            self.schedule(after, Event::ReadStep { rank, life, piece: piece.clone(), number });
+        }
+        Ok(())
+    }
+
+    /// A digest is computed of what is in the store by now.
+    pub(super) fn digest(&mut self, rank: Rank, path: Path, aspect: Aspect, head: &FileHead) -> Check {
+        let digest = self.site(rank).store.digest(&(path.clone(), block_of(aspect)), head);
+        self.give(rank, Input::Digested { path, aspect, digest })
+    }
+}
+
+/// A file to be read.
+pub(super) struct ReadFile {
+    pub(super) path: Path,
+    pub(super) aspect: Aspect,
+    pub(super) have: Option<FileHead>,
+    pub(super) position: u64,
+    pub(super) content_bytes_max: u64,
+}

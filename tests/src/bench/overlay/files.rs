@@ -1,0 +1,136 @@
+//! Many small files to all nodes.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use headwater_cluster::Cluster;
+
+use super::copies::{self, Seconds};
+use super::{cluster, fixture, links, noise};
+use crate::bench::statistics::Sample;
+use crate::bench::{Report, Table};
+use crate::harness::nodes::{Asker, Nodes, Plan};
+use crate::harness::{Fixture, Program, Running};
+
+const NODES: usize = 16;
+const FILES: usize = 5000;
+const FILE_BYTES: usize = 4096;
+const RATE: &str = "200mbit";
+const ROUNDS: usize = 3;
+/// Files that a node asks for at once.
+const AT_ONCE: usize = 32;
+
+pub(in crate::bench) fn run(report: &mut Report) {
+    report.heading(&format!("The overlay: {FILES} files of {} KB to {NODES} nodes", FILE_BYTES >> 10));
+    let Some(cluster) = cluster(report, NODES, Some(RATE)) else { return };
+    let fixture = fixture("files");
+    let list = fill(&fixture);
+    let tar = fixture.outside("files.tar");
+    let packed = Program::new("tar").arg("-cf").arg(&tar).arg("-C").arg(fixture.shared()).arg("data").run();
+    assert_eq!(packed.status, 0, "{packed:?}");
+    let tar_bytes = tar.metadata().expect("tar wrote it").len();
+    let scope = fixture.shared();
+    let mut rows: Vec<(&str, Result<Vec<Seconds>, String>)> = vec![
+        ("Headwater, 32 files at once on each node", Ok(Vec::new())),
+        ("Headwater, `cat` of one file after the other on each node", Ok(Vec::new())),
+        ("tar, plain TCP to each in turn", Ok(Vec::new())),
+        ("tar, `scp` to each in turn", Ok(Vec::new())),
+        ("tar, `sbcast`", Ok(Vec::new())),
+    ];
+    for round in 0..ROUNDS {
+        let own = fixture.outside(&round.to_string());
+        std::fs::create_dir(&own).expect("an own directory");
+        let none = |copying| Ok(Seconds { copying, unpacking: 0.0 });
+        let measures: [&dyn Fn() -> Result<Seconds, String>; 5] = [
+            &|| none(asked(&cluster, &scope, &list)),
+            &|| none(read(&cluster, &scope)),
+            &|| none((1..NODES).map(|n| links::transfer(cluster.on(1), cluster.on(n + 1), tar_bytes)).sum()),
+            &|| copies::scp(&cluster, &own, &tar),
+            &|| copies::sbcast(&cluster, &own, &tar),
+        ];
+        for ((_, seconds), measure) in rows.iter_mut().zip(measures) {
+            match (seconds, measure()) {
+                (Ok(seconds), Ok(measured)) => seconds.push(measured),
+                (seconds, Err(reason)) => *seconds = Err(reason),
+                (Err(_), Ok(_)) => {}
+            }
+        }
+    }
+    show(report, rows, tar_bytes);
+}
+
+fn show(report: &mut Report, rows: Vec<(&str, Result<Vec<Seconds>, String>)>, tar_bytes: u64) {
+    report.line(format!(
+        "Links of {RATE}. The time is until all nodes have all files; a tar file ({:.1} MB) is copied and then unpacked \
+         everywhere at once. Medians of {ROUNDS} rounds in which all take turns, each of Headwater's in a new session.\n",
+        tar_bytes as f64 / 1e6
+    ));
+    let mut table =
+        Table::new(["", "copied, s", "unpacked, s", "together, s (10 to 90 %)", "to Headwater's", "target"]);
+    let mut ours = None;
+    let mut reasons = Vec::new();
+    for (name, measured) in rows {
+        let seconds = match measured {
+            Ok(seconds) => seconds,
+            Err(reason) => {
+                reasons.push(format!("Not measured: {reason}."));
+                continue;
+            }
+        };
+        let of = |part: &dyn Fn(&Seconds) -> f64| Sample::new(seconds.iter().map(part).collect());
+        let (copying, unpacking) = (of(&|s| s.copying), of(&|s| s.unpacking));
+        let all = of(&|s| s.copying + s.unpacking);
+        let first = *ours.get_or_insert(all.median());
+        let is_ours = name.starts_with("Headwater");
+        table.row([
+            name.to_string(),
+            format!("{:.2}", copying.median()),
+            if unpacking.median() > 0.0 { format!("{:.2}", unpacking.median()) } else { String::new() },
+            super::shown(&all, 2),
+            format!("{:.1}", all.median() / first),
+            if is_ours || name.contains("plain") { String::new() } else { "≥ 5".into() },
+        ]);
+    }
+    report.table(&table);
+    reasons.into_iter().for_each(|reason| report.line(reason));
+}
+
+/// Makes the files, in ten directories; a list of them.
+fn fill(fixture: &Fixture) -> std::path::PathBuf {
+    let mut text = String::new();
+    for number in 0..FILES {
+        let name = format!("data/{}/file{number}", number / 500);
+        let path = fixture.file(&name, noise(FILE_BYTES, number as u64), 0o644);
+        let _ = writeln!(text, "{}", path.display());
+    }
+    let list = fixture.outside("list");
+    std::fs::write(&list, text).expect("an own directory");
+    list
+}
+
+/// Seconds until each node has asked for all files and has them.
+fn asked(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
+    let nodes = Nodes::start(cluster, &Plan::of(&[scope]));
+    let mut askers = nodes.askers();
+    let started = Instant::now();
+    askers.iter_mut().for_each(|asker| asker.ask_all(AT_ONCE, list));
+    askers.iter_mut().for_each(Asker::wait);
+    let seconds = started.elapsed().as_secs_f64();
+    drop(askers);
+    nodes.stop();
+    seconds
+}
+
+/// Seconds until a program on each node has read all files.
+fn read(cluster: &Cluster, scope: &Path) -> f64 {
+    let nodes = Nodes::start(cluster, &Plan::of(&[scope]));
+    let program = Program::shell("cat \"$0\"/*/* | cksum").arg(scope.join("data"));
+    let expected = program.run();
+    let started = Instant::now();
+    let running: Vec<Running> = (0..NODES).map(|rank| nodes.program(rank, &program).start()).collect();
+    running.into_iter().for_each(|running| assert_eq!(running.finish(), expected));
+    let seconds = started.elapsed().as_secs_f64();
+    nodes.stop();
+    seconds
+}

@@ -1,0 +1,87 @@
+//! What the cluster's links and this machine do with plain TCP: the measure of everything else.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+use std::time::Instant;
+
+use headwater_cluster::Node;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::harness::nodes::in_network_of;
+
+/// What is written at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A connection between two nodes: the end at `from`, and the end at `to`.
+pub(super) fn connection(from: &Node, to: &Node) -> (TcpStream, TcpStream) {
+    let listener = in_network_of(to, || TcpListener::bind((to.address, 0))).expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    let near = in_network_of(from, || TcpStream::connect(address)).unwrap_or_else(|e| panic!("{}: {e}", to.name));
+    let (far, _) = listener.accept().expect("a peer has connected");
+    for stream in [&near, &far] {
+        stream.set_nodelay(true).expect("an open socket");
+    }
+    (near, far)
+}
+
+/// Seconds that one plain transfer of so many bytes takes, from the first byte sent to the last received.
+pub(super) fn transfer(from: &Node, to: &Node, bytes: u64) -> f64 {
+    let (mut near, mut far) = connection(from, to);
+    let started = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let piece = [0x5e; PIECE_BYTES];
+            let mut left = bytes;
+            while left > 0 {
+                let length = left.min(PIECE_BYTES as u64);
+                near.write_all(&piece[..length as usize]).expect("the peer reads");
+                left -= length;
+            }
+        });
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut received = 0;
+        while received < bytes {
+            let length = far.read(&mut piece).expect("the peer writes");
+            assert!(length > 0, "the peer has ended");
+            received += length as u64;
+        }
+    });
+    started.elapsed().as_secs_f64()
+}
+
+/// Seconds of round trips of a small message between each of these pairs of nodes, `rounds` for each. All
+/// pairs are at it at once, each end in a thread that waits as a daemon does: for readiness first.
+pub(super) fn round_trips(pairs: &[(&Node, &Node)], rounds: usize, bytes: usize) -> Vec<f64> {
+    let ends: Vec<_> = pairs.iter().map(|(from, to)| connection(from, to)).collect();
+    thread::scope(|scope| {
+        let mut pings = Vec::new();
+        for (mut near, mut far) in ends {
+            scope.spawn(move || {
+                let mut message = vec![0; bytes];
+                while await_readable(&far) && far.read_exact(&mut message).is_ok() {
+                    if far.write_all(&message).is_err() {
+                        return;
+                    }
+                }
+            });
+            pings.push(scope.spawn(move || {
+                let mut message = vec![0; bytes];
+                let mut trips = Vec::with_capacity(rounds);
+                for _ in 0..rounds {
+                    let started = Instant::now();
+                    near.write_all(&message).expect("the peer reads");
+                    await_readable(&near);
+                    near.read_exact(&mut message).expect("the peer writes");
+                    trips.push(started.elapsed().as_secs_f64());
+                }
+                trips
+            }));
+        }
+        pings.into_iter().flat_map(|ping| ping.join().expect("it only measures")).collect()
+    })
+}
+
+fn await_readable(stream: &TcpStream) -> bool {
+    poll(&mut [PollFd::new(stream, PollFlags::IN)], None).is_ok()
+}

@@ -1,0 +1,49 @@
+//! What can happen to a node during a session.
+
+use super::Nodes;
+use super::network;
+use headwater_cluster::Node;
+
+impl Nodes<'_> {
+    /// Kills a rank's daemon alone: its node's programs go on.
+    pub fn kill_daemon(&mut self, rank: usize) {
+        if let Some(mut daemon) = self.daemons[rank].take() {
+            daemon.kill();
+        }
+    }
+
+    /// Kills all that runs on a rank's node, and takes its link away.
+    pub fn kill_node(&mut self, rank: usize) {
+        self.node(rank).kill().unwrap_or_else(|error| panic!("{error}"));
+        self.daemons[rank] = None;
+    }
+
+    /// True if a rank's daemon was started and not killed.
+    pub fn is_up(&self, rank: usize) -> bool {
+        self.daemons[rank].is_some()
+    }
+
+    /// Lets a rank's daemon hang: its connections stand, and it says nothing.
+    pub fn pause(&mut self, rank: usize) {
+        self.daemons[rank].as_mut().expect("it runs").pause();
+    }
+
+    /// Lets a daemon that hangs go on.
+    pub fn resume(&mut self, rank: usize) {
+        self.daemons[rank].as_mut().expect("it runs").resume();
+    }
+
+    /// Cuts these ranks off from all others: packets between them and the others are lost.
+    pub fn cut_off(&mut self, ranks: &[usize]) {
+        network::cut_off(self.cluster, &self.nodes(ranks));
+    }
+
+    /// Connects ranks again that were cut off.
+    pub fn reconnect(&mut self, ranks: &[usize]) {
+        network::reconnect(self.cluster, &self.nodes(ranks));
+    }
+
+    fn nodes(&self, ranks: &[usize]) -> Vec<&Node> {
+        ranks.iter().map(|&rank| self.node(rank)).collect()
+    }
+}

@@ -1,0 +1,8 @@
+//! Sessions over several nodes: that programs get the right bytes whatever happens to daemons, nodes and
+//! links, and that the shared file system is read once.
+
+mod absence;
+mod deaths;
+mod once;
+mod random_kills;
+mod site;

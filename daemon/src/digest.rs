@@ -1,15 +1,10 @@
 //! Digests of content: BLAKE3 over its bytes in the order of its head's ranges, whoever reads them and
-//! in whatever pieces they come.
-//!
-//! Hashing runs on the thread that has the bytes at hand.
-
-mod known;
+//! in whatever pieces they come. A receiver hashes what arrives; who has read it hashes the store's copy,
+//! once somebody wants to know.
 
 use std::io;
 
 use headwater_abi::wire::{Digest, FileHead};
-
-pub(crate) use self::known::Known;
 
 /// Bytes of stored content that are hashed at once.
 const PIECE_BYTES: u64 = 256 << 10;

@@ -17,7 +17,6 @@ use crate::clients::{ClientIds, Clients};
 use crate::config::{Config, ConfigError};
 use crate::control::{Command, Control};
 use crate::control_socket::{About, Clearings, ControlSocket, Refreshes};
-use crate::digest::Known;
 use crate::generation::Generations;
 use crate::layout::NodeDir;
 use crate::mount::{self, Mount};
@@ -95,8 +94,6 @@ pub(crate) struct Daemon {
     pub(crate) links: Links,
     pub(crate) transfers: Transfers,
     pub(crate) readers: Pool,
-    /// Digests of what was read.
-    pub(crate) digests: Known,
     pub(crate) timeline: Timeline,
     pub(crate) pressure: Pressure,
     /// What the node has yet to hear of its outputs.
@@ -210,7 +207,6 @@ impl Daemon {
             links,
             transfers: Transfers::default(),
             readers: Pool::new(waker, opened),
-            digests: Known::default(),
             timeline: Timeline::default(),
             pressure,
             inbox: VecDeque::new(),

@@ -77,14 +77,9 @@ impl Daemon {
                 self.feed(Input::FileOpened { path, aspect, head });
             }
             FileNews::Read(position) => self.feed(Input::FileRead { path, aspect, position }),
-            FileNews::Last(head, digest) => {
-                self.digests.note(&path, block, &head, digest);
-                self.feed(Input::FileRead { path, aspect, position: head.content_bytes() });
-            }
-            FileNews::All(head, digest) => {
+            FileNews::All(head) => {
                 self.timeline.something_came();
                 self.timeline.from_reader += 1;
-                self.digests.note(&path, block, &head, digest);
                 let position = head.content_bytes();
                 self.feed(Input::FileOpened { path: path.clone(), aspect, head });
                 self.feed(Input::FileRead { path, aspect, position });
@@ -153,14 +148,13 @@ impl Daemon {
             Output::ReadEntry { path } => self.readers.order(Order::Entry(path)),
             Output::ReadListing { path } => self.readers.order(Order::Listing(path)),
             Output::ReadDetails { path, names } => self.readers.order(Order::Details(path, names)),
-            Output::ReadFile { path, aspect, have, execute, position, content_bytes_max } => {
+            Output::ReadFile { path, aspect, have, execute, content_bytes_max } => {
                 let size = have.as_ref().map_or(0, |have| have.attr.size);
                 self.read_file(path, aspect, size, move |path, incoming| FileOrder {
                     path,
                     aspect,
                     have,
                     execute,
-                    position,
                     content_bytes_max,
                     incoming,
                 });
@@ -241,12 +235,10 @@ impl Daemon {
         }
     }
 
-    /// Finds out the digest of content in the store: what was read here is known, what is short is hashed
-    /// at once.
+    /// Has content in the store hashed; what is short at once.
     fn digest(&mut self, path: Path, aspect: Aspect, head: &FileHead) {
         let block = block_of(aspect);
-        let known = self.digests.get(&path, block, head);
-        if known.is_none() && head.content_bytes() > DIGEST_AT_ONCE_BYTES_MAX {
+        if head.content_bytes() > DIGEST_AT_ONCE_BYTES_MAX {
             match self.store.open_copy(&path) {
                 Ok(copy) => {
                     return self.readers.order(Order::Digest(DigestOrder { path, aspect, head: head.clone(), copy }));
@@ -254,7 +246,7 @@ impl Daemon {
                 Err(error) => return self.digested(path, aspect, Err(error)),
             }
         }
-        let digest = known.map_or_else(|| digest_of(head, |bytes, at| self.store.read(&path, block, bytes, at)), Ok);
+        let digest = digest_of(head, |bytes, at| self.store.read(&path, block, bytes, at));
         self.digested(path, aspect, digest);
     }
 

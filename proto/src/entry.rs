@@ -58,6 +58,13 @@ pub(crate) struct Arriving {
     pub(crate) unevictable: Vec<Path>,
 }
 
+impl Arriving {
+    /// Whether this is the head of the very same content, of the same version of the file.
+    pub(crate) fn is_of(&self, head: &FileHead) -> bool {
+        self.head.ranges == head.ranges && is_same_version(&self.head.attr, &head.attr)
+    }
+}
+
 /// Where content comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {

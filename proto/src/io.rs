@@ -283,9 +283,6 @@ pub enum Output {
         /// True if the content is wanted for executing: the reader then also checks for file
         /// capabilities.
         execute: bool,
-        /// Bytes of the content that have arrived from elsewhere and stay as they are: reading goes on
-        /// behind them.
-        position: u64,
         /// If the content has more bytes than this, it is opened and not read: nothing more comes behind
         /// `FileOpened`, and the file stays open for its blocks.
         content_bytes_max: u64,

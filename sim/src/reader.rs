@@ -37,9 +37,9 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
-    pub(crate) fn open(&mut self, path: &Path, aspect: Aspect, position: u64, content_bytes_max: u64) -> u64 {
+    pub(crate) fn open(&mut self, path: &Path, aspect: Aspect, content_bytes_max: u64) -> u64 {
         self.next += 1;
-        let read = Read { number: self.next, aspect, head: None, position, content_bytes_max };
+        let read = Read { number: self.next, aspect, head: None, position: 0, content_bytes_max };
         self.files.insert((path.clone(), block_of(aspect)), read);
         self.next
     }

@@ -9,14 +9,13 @@ use std::sync::{Arc, PoisonError};
 
 use headwater_abi::attr::mode;
 use headwater_abi::table::State;
-use headwater_abi::wire::{Aspect, Digest, FileHead};
+use headwater_abi::wire::{Aspect, FileHead};
 use headwater_abi::{Attr, Kind, Path};
 use headwater_closure::elf;
 use rustix::fs::{Access, Advice, AtFlags, OFlags, accessat, fadvise, fcntl_setfl, fgetxattr_query};
 use rustix::io::Errno;
 
 use super::{FileError, FileNews, FileOrder, Reader};
-use crate::digest::Digester;
 
 /// Bytes that one call reads: as many as the kernel reads ahead in a file that is read in order.
 const READ_BYTES: usize = 256 << 10;
@@ -81,16 +80,13 @@ impl Reader {
             tell(FileNews::Opened(head.clone()));
         }
         let copy = Copy { reader: self, order, head: &head, source: &source, target: target.as_ref() };
-        let digest = copy.run(buffer, prefix_bytes as u64, tell)?;
+        copy.run(buffer, prefix_bytes as u64, tell)?;
         let after = self.version(&*source).map_err(original)?;
         if !is_same_version(&attr, &after) {
             self.sources.forget(&order.path);
             return Err(changed(&order.path));
         }
-        Ok(match is_short {
-            true => FileNews::All(head, digest),
-            false => FileNews::Last(head, digest),
-        })
+        Ok(if is_short { FileNews::All(head) } else { FileNews::Read(head.content_bytes()) })
     }
 
     /// The file, open. One that is read in blocks stays so, and is not opened again for more of it.
@@ -180,19 +176,14 @@ impl Reader {
 }
 
 impl Copy<'_> {
-    /// Copies every byte that is wanted and not there yet; the digest of all that is wanted. `buffer`
-    /// starts with the file's first `prefix_bytes`.
-    fn run(&self, buffer: &mut [u8], prefix_bytes: u64, tell: &mut dyn FnMut(FileNews)) -> Result<Digest, FileError> {
-        let (content_bytes, mut digester) = (self.head.content_bytes(), Digester::default());
+    /// Copies every byte that is wanted and not there yet. `buffer` starts with the file's first
+    /// `prefix_bytes`.
+    fn run(&self, buffer: &mut [u8], prefix_bytes: u64, tell: &mut dyn FnMut(FileNews)) -> Result<(), FileError> {
+        let (content_bytes, mut position) = (self.head.content_bytes(), 0);
         let mut buffered = (0, prefix_bytes);
-        let arrived = self.order.position.min(content_bytes);
-        self.catch_up(&mut digester, arrived)?;
-        while let Some((offset, in_range)) = self.head.locate(digester.position()) {
-            match self.held(offset) {
-                Some(bytes) => {
-                    let end = digester.position() + bytes.min(in_range);
-                    self.catch_up(&mut digester, end)?;
-                }
+        while let Some((offset, in_range)) = self.head.locate(position) {
+            let bytes = match self.held(offset) {
+                Some(bytes) => bytes.min(in_range),
                 None => {
                     let wanted = in_range.min(self.not_held(offset));
                     if !(buffered.0..buffered.1).contains(&offset) {
@@ -202,23 +193,16 @@ impl Copy<'_> {
                     }
                     let bytes = wanted.min(buffered.1 - offset);
                     let at = (offset - buffered.0) as usize;
-                    let bytes = &buffer[at..at + bytes as usize];
-                    self.write(bytes, offset)?;
-                    digester.update(bytes);
+                    self.write(&buffer[at..at + bytes as usize], offset)?;
+                    bytes
                 }
-            }
-            let position = digester.position();
+            };
+            position += bytes;
             if position < content_bytes && content_bytes > READ_BYTES as u64 {
                 tell(FileNews::Read(position));
             }
         }
-        Ok(digester.digest())
-    }
-
-    /// Hashes what is there already.
-    fn catch_up(&self, digester: &mut Digester, position: u64) -> Result<(), FileError> {
-        let read = |bytes: &mut [u8], offset| self.order.incoming.read(bytes, offset);
-        digester.catch_up(self.head, position, read).map_err(|error| refused(self.order, &error))
+        Ok(())
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<(), FileError> {
@@ -280,7 +264,6 @@ fn refused(order: &FileOrder, error: &io::Error) -> FileError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::tests::digest;
     use crate::layout::NodeDir;
     use crate::store::{Incoming, Store};
     use tempfile::TempDir;
@@ -300,15 +283,7 @@ mod tests {
         fn order(&self, name: &str) -> FileOrder {
             let path = Path::new(self.dir.path().join(name).as_os_str().as_encoded_bytes()).unwrap();
             let incoming = Arc::new(Incoming::new(1, None, self.dir.path().join("copy")));
-            FileOrder {
-                path,
-                aspect: Aspect::Whole,
-                have: None,
-                execute: false,
-                position: 0,
-                content_bytes_max: u64::MAX,
-                incoming,
-            }
+            FileOrder { path, aspect: Aspect::Whole, have: None, execute: false, content_bytes_max: u64::MAX, incoming }
         }
 
         fn copy(&self) -> Vec<u8> {
@@ -327,8 +302,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let total = fixture.reader.file(&fixture.order("f"), &mut Vec::new(), &mut tell);
-        let Ok(FileNews::Last(head, found)) = total else { panic!("{total:?}") };
-        assert_eq!((head.content_bytes(), found), (content.len() as u64, digest(&content)));
+        assert!(matches!(total, Ok(FileNews::Read(total)) if total == content.len() as u64), "{total:?}");
         assert_eq!(positions, [READ_BYTES, READ_BYTES * 2, READ_BYTES * 3]);
         assert!(fixture.copy() == content);
         let counts = fixture.reader.counts();
@@ -336,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_of_all_bytes_though_some_are_stored() {
+    fn what_is_stored_is_not_read_again() {
         let content: Vec<u8> = (0..READ_BYTES * 3).map(|n| (n / 5) as u8).collect();
         let fixture = Fixture::new(&content);
         let attr = fixture.reader.attr(File::open(fixture.dir.path().join("f")).unwrap(), b"").unwrap();
@@ -350,13 +324,13 @@ mod tests {
             Arc::new(Incoming::new(1, Some(fixture.dir.path().join("copy")), fixture.dir.path().join("beside")));
         order.have = Some(FileHead { attr, format: 0, ranges: ranges.into(), whole: false });
         let last = fixture.reader.file(&order, &mut Vec::new(), &mut |_| ());
-        assert!(matches!(last, Ok(FileNews::Last(_, found)) if found == digest(&content)), "{last:?}");
+        assert!(matches!(last, Ok(FileNews::Read(total)) if total == content.len() as u64), "{last:?}");
         assert_eq!(fixture.reader.counts().bytes_read, hole.len() as u64);
         assert!(fixture.copy() == content);
     }
 
     #[test]
-    fn short_files_and_blocks_have_digests_too() {
+    fn short_files_and_blocks_are_told_of_at_once() {
         let size = headwater_abi::wire::BLOCK_BYTES as usize + 10;
         let content: Vec<u8> = (0..size).map(|n| (n / 3) as u8).collect();
         let fixture = Fixture::new(&content);
@@ -366,11 +340,15 @@ mod tests {
         let incoming = store.incoming_block(&order.path, 1, size as u64).unwrap();
         let order = FileOrder { aspect: Aspect::Block(1), incoming, ..order };
         let news = fixture.reader.file(&order, &mut Vec::new(), &mut |_| ());
-        assert!(matches!(news, Ok(FileNews::All(_, found)) if found == digest(&content[size - 10..])), "{news:?}");
+        assert!(matches!(&news, Ok(FileNews::All(head)) if head.content_bytes() == 10), "{news:?}");
+        let mut block = [0; 10];
+        store.read(&order.path, Some(1), &mut block, size as u64 - 10).unwrap();
+        assert_eq!(block, content[size - 10..]);
         for content in [&b""[..], b"x"] {
             let fixture = Fixture::new(content);
             let news = fixture.reader.file(&fixture.order("f"), &mut Vec::new(), &mut |_| ());
-            assert!(matches!(news, Ok(FileNews::All(_, found)) if found == digest(content)), "{news:?}");
+            let bytes = content.len() as u64;
+            assert!(matches!(&news, Ok(FileNews::All(head)) if head.content_bytes() == bytes), "{news:?}");
         }
     }
 
@@ -397,25 +375,6 @@ mod tests {
         let mut copy = Vec::new();
         std::io::Read::read_to_end(&mut store.open_copy(&order.path).unwrap(), &mut copy).unwrap();
         assert!(copy == content);
-    }
-
-    #[test]
-    fn what_another_has_sent_is_not_read_again() {
-        let content: Vec<u8> = (0..READ_BYTES * 3).map(|n| (n / 5) as u8).collect();
-        for arrived in [1, READ_BYTES, READ_BYTES * 2 + 7, READ_BYTES * 3] {
-            let fixture = Fixture::new(&content);
-            let order = FileOrder { position: arrived as u64, ..fixture.order("f") };
-            let attr = fixture.reader.attr(File::open(fixture.dir.path().join("f")).unwrap(), b"").unwrap();
-            let head = FileHead { attr, format: 0, ranges: [(0, content.len() as u64)].into(), whole: true };
-            order.incoming.create(&head).unwrap();
-            order.incoming.write(&content[..arrived], 0).unwrap();
-            let last = fixture.reader.file(&order, &mut Vec::new(), &mut |_| ());
-            assert!(matches!(last, Ok(FileNews::Last(_, found)) if found == digest(&content)), "{last:?}");
-            assert!(fixture.copy() == content);
-            // How it begins is always looked at.
-            let again = arrived.saturating_sub(READ_BYTES) as u64;
-            assert_eq!(fixture.reader.counts().bytes_read, content.len() as u64 - again);
-        }
     }
 
     #[test]

@@ -64,8 +64,6 @@ pub(crate) struct FileOrder {
     /// What the store holds already.
     pub(crate) have: Option<FileHead>,
     pub(crate) execute: bool,
-    /// Bytes of the content that are there already, as somebody else sent them.
-    pub(crate) position: u64,
     /// Content of more bytes is not read.
     pub(crate) content_bytes_max: u64,
     /// Where the content goes.
@@ -101,12 +99,10 @@ pub(crate) enum News {
 pub(crate) enum FileNews {
     /// It is open. If it is larger than was wanted, nothing follows.
     Opened(FileHead),
-    /// The bytes up to this position of its content are in the store, and it is not all.
+    /// The bytes up to this position of its content are in the store.
     Read(u64),
-    /// All of its content is in the store.
-    Last(FileHead, Digest),
     /// It was opened, and all of its content is in the store.
-    All(FileHead, Digest),
+    All(FileHead),
     /// It ended early.
     Failed(FileError),
 }

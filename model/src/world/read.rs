@@ -28,8 +28,8 @@ impl Shard<'_> {
             Output::ReadEntry { path } => Read::Fact { path, aspect: Aspect::Entry },
             Output::ReadListing { path } => Read::Fact { path, aspect: Aspect::Listing },
             Output::ReadDetails { path, names } => Read::Details { path, names },
-            Output::ReadFile { path, aspect, position, content_bytes_max, .. } => {
-                Read::File { path, aspect, head: None, position, content_bytes_max }
+            Output::ReadFile { path, aspect, content_bytes_max, .. } => {
+                Read::File { path, aspect, head: None, position: 0, content_bytes_max }
             }
             _ => return,
         };

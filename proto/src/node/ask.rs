@@ -9,8 +9,7 @@ use super::details::is_details;
 use super::{Link, Node};
 use crate::asks::{Key, Waiter, Way};
 use crate::entries::Lookup;
-use crate::entry::Source;
-use crate::entry::{block_of, covers};
+use crate::entry::{Source, block_of, covers};
 use crate::topology::{TreeId, Up};
 use crate::{Output, Peer, Rank, Reply, Time};
 
@@ -206,15 +205,14 @@ impl Node {
                 return true;
             }
         }
-        let position = 0;
         self.reads.insert(piece, *aspect);
         let have = self.entries.get(path).and_then(|entry| entry.have(*aspect));
         // A file's first block stands for the file.
         let execute = matches!(aspect, Aspect::Whole | Aspect::Block(0));
-        let is_one_piece = block_of(*aspect).is_some() || position > 0 || !self.config.forest.is_striped();
+        let is_one_piece = block_of(*aspect).is_some() || !self.config.forest.is_striped();
         let content_bytes_max = if is_one_piece { u64::MAX } else { self.config.limits.piece_bytes_max };
         let path = path.clone();
-        self.outputs.push_back(Output::ReadFile { path, aspect: *aspect, have, execute, position, content_bytes_max });
+        self.outputs.push_back(Output::ReadFile { path, aspect: *aspect, have, execute, content_bytes_max });
         true
     }
 

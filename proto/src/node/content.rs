@@ -11,7 +11,7 @@ use headwater_abi::{Kind, Path};
 use super::Node;
 use super::ask::{EIO, aspects_of};
 use crate::asks::{ChildWant, Waiter};
-use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers, is_same_version};
+use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers};
 use crate::held::{Held, whole_head};
 use crate::policy::{Audience, Thing};
 use crate::{Output, Peer, Publication, Rank, Time};
@@ -50,8 +50,8 @@ impl Node {
             if arriving.source != Source::Nobody {
                 return;
             }
-            // What has arrived from another is continued by this node's reader, if it is the same.
-            if arriving.head.ranges == head.ranges && is_same_version(&arriving.head.attr, &head.attr) {
+            // What another has announced, and nothing came of, is read here, if it is the same.
+            if arriving.is_of(&head) {
                 arriving.source = Source::Reader;
             } else {
                 self.begin_again((path.clone(), block));
@@ -147,11 +147,7 @@ impl Node {
     /// Whether this has been announced by a parent that is lost, and nothing of it has come yet.
     fn is_to_be_continued(&self, path: &Path, aspect: Aspect, head: &FileHead) -> bool {
         let arriving = self.entries.get(path).and_then(|entry| entry.arriving(block_of(aspect)));
-        arriving.is_some_and(|a| {
-            (a.source, a.position, a.aspect) == (Source::Nobody, 0, aspect)
-                && a.head.ranges == head.ranges
-                && is_same_version(&a.head.attr, &head.attr)
-        })
+        arriving.is_some_and(|a| (a.source, a.position, a.aspect) == (Source::Nobody, 0, aspect) && a.is_of(head))
     }
 
     /// A parent goes on with what another has begun.
@@ -161,7 +157,7 @@ impl Node {
         let Some(arriving) = self.entries.get_mut(&path).and_then(|e| e.arriving_mut(block)) else {
             return Err(Refusal::Unwanted);
         };
-        let is_same = arriving.head.ranges == head.ranges && is_same_version(&arriving.head.attr, &head.attr);
+        let is_same = arriving.is_of(&head);
         if arriving.source != Source::Nobody || arriving.position != position {
             return Err(Refusal::Unwanted);
         }

@@ -5,30 +5,27 @@ use alloc::vec::Vec;
 
 use headwater_abi::wire::{Aspect, Message, TransferId};
 
-use super::{Link, Node};
-use crate::asks::Way;
+use super::ask::aspects_of;
+use super::{Joined, Link, Node, Parent};
+use crate::asks::{Key, Way};
 use crate::entry::{Piece, Source};
 use crate::{Output, Peer, Rank, Time};
 
 impl Node {
     pub(super) fn parent_up(&mut self, now: Time, rank: Rank) {
-        if !self.parents.contains_key(&rank) {
-            // It was hung up meanwhile.
-            return;
-        }
         self.orphan_all(rank);
-        let Some(parent) = self.parents.get_mut(&rank) else { return };
-        let joined = super::route::Joined::at_first(&self.config.forest, self.config.rank, rank);
+        let joined = Joined::at_first(&self.config.forest, self.config.rank, rank);
         let is_control = joined.is_control;
-        (parent.link, parent.heard, parent.probed) = (Link::Up, now, None);
-        self.tell_generation(rank);
+        // It may have been hung up meanwhile.
         let Some(parent) = self.parents.get_mut(&rank) else { return };
+        (parent.link, parent.heard, parent.probed) = (Link::Up, now, None);
         (parent.newest, parent.generation, parent.joined) = (None, 1, joined);
-        let parent_is_lender = parent.is_lender;
+        let is_lender = parent.is_lender;
+        self.tell_generation(rank);
         if is_control {
             self.tell_live(Peer::Parent(rank));
         }
-        if parent_is_lender {
+        if is_lender {
             // First, since it is kept for as long as it owes something.
             self.redispatch();
         }
@@ -71,16 +68,20 @@ impl Node {
         arriving.source = Source::Nobody;
         let key = (path, arriving.aspect);
         if !self.asks.set_way(&key, Way::Later) {
-            let tree = self.tree_of(&key.0, key.1);
-            let timeout_ms = self.config.limits.request_timeout_ms_max;
-            self.asks.insert(self.now, key, Way::Later, tree, timeout_ms);
+            self.ask_later(key);
         }
+    }
+
+    /// Adds a question that nobody waits for, to be asked when somebody can be.
+    fn ask_later(&mut self, key: Key) {
+        let tree = self.tree_of(&key.0, key.1);
+        self.asks.insert(self.now, key, Way::Later, tree, self.config.limits.request_timeout_ms_max);
     }
 
     /// When something is due about a parent.
     pub(super) fn parents_due(&self) -> Option<Time> {
         let limits = &self.config.limits;
-        let due = |(&rank, parent): (&Rank, &super::Parent)| match parent.link {
+        let due = |(&rank, parent): (&Rank, &Parent)| match parent.link {
             Link::Starting(until) | Link::Away(until) | Link::Banned(until) => Some(until),
             Link::Dead => None,
             Link::Up => match parent.probed {
@@ -154,12 +155,10 @@ impl Node {
     /// What has arrived of a piece is worth nothing, here and below; it is asked for anew.
     pub(super) fn begin_again(&mut self, piece: Piece) {
         let Some(aspect) = self.drop_unverified(piece.clone()) else { return };
-        let (path, block) = &piece;
-        let key = (path.clone(), aspect);
-        let keys: Vec<_> = super::ask::aspects_of(*block).map(|aspect| (path.clone(), aspect)).collect();
-        if !keys.iter().fold(false, |any, key| self.asks.set_way(key, Way::Later) | any) {
-            let tree = self.tree_of(path, key.1);
-            self.asks.insert(self.now, key, Way::Later, tree, self.config.limits.request_timeout_ms_max);
+        let (path, block) = piece;
+        let keys = aspects_of(block).map(|aspect| (path.clone(), aspect));
+        if !keys.fold(false, |any, key| self.asks.set_way(&key, Way::Later) | any) {
+            self.ask_later((path, aspect));
         }
     }
 

@@ -132,15 +132,9 @@ impl Node {
     pub(super) fn reroute(&mut self, now: Time) {
         let forest = self.config.forest;
         let own = self.config.rank;
-        let before = core::mem::take(&mut self.ups);
-        self.ups = before.clone();
-        let mut ups = Vec::with_capacity(before.len());
-        ups.extend(
-            forest.tree_ids().map(|tree| {
-                forest.contains(tree, own).then(|| forest.next_alive(tree, own, |rank| self.is_dead(rank)))
-            }),
-        );
-        self.ups = ups;
+        let up = |tree| forest.contains(tree, own).then(|| forest.next_alive(tree, own, |rank| self.is_dead(rank)));
+        let ups = forest.tree_ids().map(up).collect();
+        let before = core::mem::replace(&mut self.ups, ups);
         let is_new = |(before, after): (&Option<Up>, &Option<Up>)| before != after && *after == Some(Up::Reader);
         if before.iter().zip(&self.ups).any(is_new) {
             // Others may have read what is not known here.

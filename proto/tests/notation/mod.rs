@@ -336,9 +336,9 @@ pub fn show(output: &Output) -> String {
         Output::ReadDetails { path, names } => {
             format!("read-details {path} {}", show_names(names.iter().map(|n| &**n)))
         }
-        Output::ReadFile { path, aspect, have, position, .. } => {
+        Output::ReadFile { path, aspect, have, .. } => {
             let have = have.as_ref().map_or(String::new(), |head| format!(" have {}", show_head(head)));
-            format!("read-file {path} {}{have}{}", show_aspect(*aspect), show_position(*position))
+            format!("read-file {path} {}{have}", show_aspect(*aspect))
         }
         Output::Receive { from, transfer, path, block, head, position, have } => {
             let (block, position) = (show_block(*block), show_position(*position));

@@ -43,8 +43,8 @@ impl World {
             Output::ReadEntry { path } => self.read(rank, path, Aspect::Entry),
             Output::ReadListing { path } => self.read(rank, path, Aspect::Listing),
             Output::ReadDetails { path, names } => self.read_details(rank, path, names),
-            Output::ReadFile { path, aspect, have, position, content_bytes_max, .. } => {
-                self.read_file(rank, ReadFile { path, aspect, have, position, content_bytes_max })
+            Output::ReadFile { path, aspect, have, content_bytes_max, .. } => {
+                self.read_file(rank, ReadFile { path, aspect, have, content_bytes_max })
             }
             Output::Receive { from, transfer, path, block, head, position, .. } => {
                 let site = self.site_mut(rank);

@@ -62,7 +62,7 @@ impl World {
     }
 
     pub(super) fn read_file(&mut self, rank: Rank, wanted: ReadFile) -> Check {
-        let ReadFile { path, aspect, have, position, content_bytes_max } = wanted;
+        let ReadFile { path, aspect, have, content_bytes_max } = wanted;
         let is_block = block_of(aspect).is_some();
         ensure(have.is_some() || !is_block, || format!("a block of {path}, but how large?"))?;
         if let Some(have) = &have {
@@ -78,7 +78,7 @@ impl World {
         let site = self.site_mut(rank);
         let piece = (path.clone(), block_of(aspect));
         ensure(!site.reads.files.contains_key(&piece), || format!("{piece:?} is read twice at once"))?;
-        let number = site.reads.open(&path, aspect, position, content_bytes_max);
+        let number = site.reads.open(&path, aspect, content_bytes_max);
         let (count, life) = (site.reads.files.len(), site.life);
         ensure(count <= max, || format!("{count} files are read at once"))?;
         if self.random.chance(self.options.read_hang) {
@@ -106,7 +106,7 @@ impl World {
                 Ok(head) => {
                     read.head = Some(head.clone());
                     is_over = head.content_bytes() > read.content_bytes_max;
-                    if read.position == 0 && !is_over {
+                    if !is_over {
                         site.store.open(piece);
                     }
                     Input::FileOpened { path: path.clone(), aspect, head }
@@ -153,6 +153,5 @@ pub(super) struct ReadFile {
     pub(super) path: Path,
     pub(super) aspect: Aspect,
     pub(super) have: Option<FileHead>,
-    pub(super) position: u64,
     pub(super) content_bytes_max: u64,
 }

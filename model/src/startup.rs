@@ -11,8 +11,10 @@ use crate::Machine;
 use crate::crowd::Crowd;
 use crate::parameters::us;
 
-/// How long a daemon waits before it dials again, at first and at most.
+/// How long a daemon waits at least and at most before it dials again; between them, this part of the time
+/// since it dialled first.
 const AGAIN_MS: [f64; 2] = [20.0, 1000.0];
+const AGAIN_PART: u64 = 16;
 /// Ranks up to which each is looked at.
 const RANKS_EXACT_MAX: u32 = 20_000;
 
@@ -69,10 +71,10 @@ fn parents(forest: &Forest, rank: u32) -> Vec<u32> {
 
 /// When a daemon that dials from one moment on gets through to one that listens from another.
 fn dialled(from_ns: u64, listens_ns: u64) -> u64 {
-    let (mut at, mut pause) = (from_ns, us(AGAIN_MS[0] * 1e3));
+    let [least, most] = AGAIN_MS.map(|ms| us(ms * 1e3));
+    let mut at = from_ns;
     while at < listens_ns {
-        at += pause;
-        pause = (pause * 2).min(us(AGAIN_MS[1] * 1e3));
+        at += ((at - from_ns) / AGAIN_PART).clamp(least, most);
     }
     at
 }
@@ -103,7 +105,8 @@ mod tests {
     #[test]
     fn who_dials_too_early_dials_again() {
         assert_eq!(dialled(5_000_000, 0), 5_000_000);
-        assert_eq!(dialled(0, 25_000_000), 60_000_000);
+        assert_eq!(dialled(0, 25_000_000), 40_000_000);
+        assert!((1..1_000).all(|late| dialled(0, late * 10_000_000) <= late * 10_625_000 + 20_000_000));
     }
 
     #[test]

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use headwater_proto::{Rank, Time};
 use mio::Token;
 
-/// The first and the longest wait before a rank is dialled again, in milliseconds.
-const REDIAL_MS: (Time, Time) = (20, 1000);
+/// The shortest and the longest wait before a rank is dialled again, in milliseconds.
+const WAIT_MS: (Time, Time) = (20, 1000);
+/// Between them it is this part of the time since the rank was dialled first: whoever comes up late is
+/// found at most so much later still.
+const WAIT_PART: Time = 16;
 
 /// The ranks to be linked to: as many as the node asks of.
 #[derive(Debug, Default)]
@@ -16,13 +19,14 @@ pub(super) struct Dialling(BTreeMap<Rank, Dialled>);
 struct Dialled {
     link: Option<Token>,
     dial_at: Time,
-    wait_ms: Time,
+    /// When it was dialled first, if no link has stood since.
+    since: Option<Time>,
 }
 
 impl Dialling {
     /// From now on this rank is to be linked to.
     pub(super) fn add(&mut self, now: Time, rank: Rank) {
-        self.0.entry(rank).or_insert(Dialled { link: None, dial_at: now, wait_ms: REDIAL_MS.0 });
+        self.0.entry(rank).or_insert(Dialled { link: None, dial_at: now, since: None });
     }
 
     /// It is no more; the link to it, if there is one.
@@ -49,14 +53,14 @@ impl Dialling {
     pub(super) fn began(&mut self, now: Time, rank: Rank, link: Token) {
         let Some(dialled) = self.0.get_mut(&rank) else { return };
         dialled.link = Some(link);
-        dialled.dial_at = now + dialled.wait_ms;
-        dialled.wait_ms = (dialled.wait_ms * 2).min(REDIAL_MS.1);
+        let waited_ms = now - *dialled.since.get_or_insert(now);
+        dialled.dial_at = now + (waited_ms / WAIT_PART).clamp(WAIT_MS.0, WAIT_MS.1);
     }
 
     /// This link stands.
     pub(super) fn greeted(&mut self, link: Token) {
         if let Some(dialled) = self.0.values_mut().find(|d| d.link == Some(link)) {
-            dialled.wait_ms = REDIAL_MS.0;
+            dialled.since = None;
         }
     }
 
@@ -78,7 +82,7 @@ mod tests {
         let (mut dialling, rank) = (Dialling::default(), Rank(3));
         dialling.add(5, rank);
         let (mut now, mut waits) = (5, Vec::new());
-        for number in 0..9 {
+        for number in 0..200 {
             assert_eq!((dialling.due(now), dialling.next()), (vec![rank], Some(now)));
             dialling.began(now, rank, Token(number));
             assert_eq!((dialling.due(now + 9999), dialling.next()), (vec![], None));
@@ -87,7 +91,16 @@ mod tests {
             waits.push(next - now);
             now = next;
         }
-        assert_eq!(waits, [20, 40, 80, 160, 320, 640, 1000, 1000, 1000]);
+        assert!(waits.is_sorted(), "{waits:?}");
+        assert_eq!((waits[0], waits[199]), (20, 1000));
+        let late = waits.iter().scan(0, |since, wait| {
+            let is_late = *wait > (*since / WAIT_PART).max(20);
+            *since += wait;
+            Some(is_late)
+        });
+        assert_eq!(late.filter(|is_late| *is_late).count(), 0, "{waits:?}");
+        let in_starting_time = waits.iter().scan(0, |since, wait| Some(std::mem::replace(since, *since + wait)));
+        assert!(in_starting_time.take_while(|since| *since < 10_000).count() < 80);
     }
 
     #[test]

@@ -153,12 +153,10 @@ pub(crate) struct Link {
 
 impl Link {
     /// A connection that is being made to `rank`.
-    pub(crate) fn dial(stream: TcpStream, rank: Rank, identity: &Identity, now: Time) -> Result<Link, LinkError> {
-        let mut sending = Buffer::default();
-        let noise = Noise::initiator(identity.session, &identity.key, &mut sending)?;
-        let mut link = Link::new(stream, noise, now);
-        (link.dialled, link.is_connecting, link.sending) = (Some(rank), true, sending);
-        Ok(link)
+    pub(crate) fn dial(stream: TcpStream, rank: Rank, now: Time) -> Link {
+        let mut link = Link::new(stream, Noise::Silent, now);
+        (link.dialled, link.is_connecting) = (Some(rank), true);
+        link
     }
 
     /// A connection that a peer has made.
@@ -293,14 +291,17 @@ impl Link {
         }
     }
 
-    /// Whether a connection that is being made has come about.
-    pub(crate) fn connected(&mut self) -> Result<(), LinkError> {
+    /// Whether a connection that is being made has come about; then this end speaks.
+    pub(crate) fn connected(&mut self, identity: &Identity) -> Result<(), LinkError> {
         if self.is_connecting {
             if let Some(error) = self.stream.take_error()? {
                 return Err(error.into());
             }
             match self.stream.peer_addr() {
-                Ok(_) => self.is_connecting = false,
+                Ok(_) => {
+                    self.is_connecting = false;
+                    self.noise = Noise::initiator(identity.session, &identity.key, &mut self.sending)?;
+                }
                 Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
                 Err(error) => return Err(error.into()),
             }

@@ -197,7 +197,7 @@ impl Links {
     /// Notes that a socket is ready for something.
     pub(crate) fn ready(&mut self, now: Time, token: Token) {
         let Some(link) = self.links.get_mut(&token) else { return };
-        if let Err(error) = link.connected() {
+        if let Err(error) = link.connected(&self.identity) {
             return self.drop_link(now, token, &error);
         }
         self.writable.insert(token);
@@ -324,8 +324,8 @@ impl Links {
             self.dialling.began(now, rank, token);
             let address = self.address(rank).ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable));
             let stream = address.and_then(TcpStream::connect).map_err(LinkError::Io);
-            let link = stream.and_then(|stream| Link::dial(stream, rank, &self.identity, now));
-            if let Err(error) = link.and_then(|link| self.add(link, token, registry)) {
+            let added = stream.and_then(|stream| self.add(Link::dial(stream, rank, now), token, registry));
+            if let Err(error) = added {
                 tracing::debug!(rank = rank.0, %error, "a parent can't be dialled");
                 self.dialling.ended(now, token);
             }

@@ -62,6 +62,8 @@ impl NoiseError {
 pub(crate) enum Noise {
     /// Nothing has come yet from the end that speaks first. Nothing has been prepared for it either.
     Expecting(SessionId, SessionKey),
+    /// This end speaks first, and has nobody to speak to yet.
+    Silent,
     /// The first record is sent.
     Handshake(Box<HandshakeState>),
     /// Records follow.
@@ -130,7 +132,7 @@ impl Noise {
                 plain.filled(bytes);
                 *self = Noise::Transport(state);
             }
-            Noise::Broken => return Err(NoiseError::Altered),
+            Noise::Silent | Noise::Broken => return Err(NoiseError::Altered),
         }
         Ok(())
     }
@@ -203,6 +205,7 @@ impl std::fmt::Debug for Noise {
             Noise::Expecting(..) => "Expecting",
             Noise::Handshake(_) => "Handshake",
             Noise::Transport(_) => "Transport",
+            Noise::Silent => "Silent",
             Noise::Broken => "Broken",
         })
     }

@@ -11,6 +11,7 @@ mod network;
 
 use std::fs;
 use std::net::SocketAddr;
+use std::os::fd::RawFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -238,8 +239,9 @@ impl<'a> Nodes<'a> {
             assert!(self.daemons[rank].is_none(), "rank {rank} runs");
             self.starts[rank] += 1;
             self.prepare(rank, &library).unwrap_or_else(|e| panic!("the directory of rank {rank}: {e}"));
-            let log = format!("{DIRECTORY}/log");
-            let daemon = Daemon::start(self.node(rank), self.address(rank), &self.config(rank), &log);
+            let config = |listener| self.config(rank, listener);
+            let log = self.outside(rank, &format!("{DIRECTORY}/log"));
+            let daemon = Daemon::start(self.node(rank), self.address(rank), config, &log);
             self.daemons[rank] = Some(daemon);
         }
     }
@@ -256,7 +258,7 @@ impl<'a> Nodes<'a> {
         std::io::Write::write_all(&mut file?, library)
     }
 
-    fn config(&self, rank: usize) -> Value {
+    fn config(&self, rank: usize, listener: RawFd) -> Value {
         let ranks = self.ranks();
         let scope: Vec<(bool, &Path)> = self.plan.scope.iter().map(|dir| (true, dir.as_path())).collect();
         json!({
@@ -268,7 +270,7 @@ impl<'a> Nodes<'a> {
             "session": "e5".repeat(16),
             "key": "7e".repeat(32),
             "peers": (0..ranks).map(|rank| self.address(rank)).collect::<Vec<_>>(),
-            "listener_fd": daemon::LISTENER,
+            "listener_fd": listener,
             "node_dir": self.dir(rank),
             "session_lock": format!("{DIRECTORY}/lock"),
             "store_bytes_max": self.plan.store_bytes_max,

@@ -1,6 +1,7 @@
 //! The nodes' networks, from inside and from outside.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsFd;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -16,15 +17,35 @@ const MAINLAND: &str = "bridge";
 /// What `work` gives when it is called in a node's network. Sockets that it makes stay there, whoever uses
 /// them.
 pub fn in_network_of<T: Send>(node: &Node, work: impl FnOnce() -> T + Send) -> T {
-    let path = format!("/proc/{}/ns/net", node.holder.pid);
+    among(node, &[("net", LinkNameSpaceType::Network)], work)
+}
+
+/// What `work` gives on a node, but for the node's mounts. Processes that it starts are the node's.
+pub(super) fn on<T: Send>(node: &Node, work: impl FnOnce() -> T + Send) -> T {
+    let namespaces = [
+        ("net", LinkNameSpaceType::Network),
+        ("uts", LinkNameSpaceType::HostNameAndNISDomainName),
+        ("ipc", LinkNameSpaceType::InterProcessCommunication),
+        ("pid", LinkNameSpaceType::ProcessID),
+    ];
+    among(node, &namespaces, work)
+}
+
+fn among<T: Send>(node: &Node, namespaces: &[(&str, LinkNameSpaceType)], work: impl FnOnce() -> T + Send) -> T {
     let inside = || {
-        let network = File::open(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
-        move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))
-            .unwrap_or_else(|e| panic!("{}'s network can't be entered: {e}", node.name));
+        for (name, kind) in namespaces {
+            let entered = namespace(node, name).and_then(|it| Ok(move_into_link_name_space(it.as_fd(), Some(*kind))?));
+            entered.unwrap_or_else(|e| panic!("the namespace {name} of {} can't be entered: {e}", node.name));
+        }
         work()
     };
-    // A thread has a network of its own, and takes it along when it ends.
+    // A thread has namespaces of its own, and takes them along when it ends.
     thread::scope(|scope| scope.spawn(inside).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
+
+/// A namespace of a node, by its name in `/proc`.
+pub(super) fn namespace(node: &Node, name: &str) -> io::Result<File> {
+    File::open(format!("/proc/{}/ns/{name}", node.holder.pid))
 }
 
 /// Connects these nodes with each other, and with no other node. Their links stay up: packets that would

@@ -40,6 +40,8 @@ pub struct Overlay {
     pub bytes: u64,
     /// Hops from the root to the furthest rank.
     pub depth: u32,
+    /// Contents that came from a peer and were not what had been read; they were fetched from others.
+    pub mismatches: u64,
 }
 
 /// What processes asked, on all nodes.
@@ -150,6 +152,7 @@ impl Summary {
             self.shared_fs.operations += report.shared_fs.operations;
             self.overlay.messages += report.overlay.messages;
             self.overlay.bytes += report.overlay.bytes;
+            self.overlay.mismatches += report.overlay.mismatches;
             self.overlay.depth = self.overlay.depth.max(report.depth);
             self.clients.lookups += report.clients.lookups;
             self.clients.answered_by_table += report.clients.answered_by_table;
@@ -251,6 +254,10 @@ impl Summary {
         if self.clients.fallbacks > 0 {
             let times = count(self.clients.fallbacks, "time", "times");
             writeln!(f, "  originals           used {times} instead of a copy")?;
+        }
+        if self.overlay.mismatches > 0 {
+            let contents = count(self.overlay.mismatches, "content", "contents");
+            writeln!(f, "  damaged             {contents} on the way, fetched again; the messages name the node")?;
         }
         if self.daemons_lost > 0 {
             writeln!(f, "  lost                {}", count(u64::from(self.daemons_lost), "daemon", "daemons"))?;

@@ -5,6 +5,7 @@ use std::path::Path;
 use headwater_cluster::{Cluster, Rate};
 use headwater_topology::Shape;
 
+use super::reserve::Reserve;
 use super::{BINARY_TREE, cluster, everywhere, fixture, links, noise};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
@@ -29,10 +30,13 @@ pub(in crate::bench) fn run(report: &mut Report) {
         "target",
         "binary to link rate",
     ]);
+    let bytes_max = CASES.iter().map(|(nodes, bytes, _)| nodes * bytes).max().unwrap_or(0);
+    let _reserve = Reserve::of(bytes_max as u64);
     for (nodes, bytes, rate) in CASES {
         let Some(cluster) = cluster(report, nodes, Some(rate)) else { return };
         let fixture = fixture("broadcast");
         let file = fixture.file("large", noise(bytes, nodes as u64), 0o644);
+        let least = bytes as f64 / rate.parse::<Rate>().expect("a rate").bytes_per_second() as f64;
         let (mut plain, mut striped, mut binary) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             plain.push(links::transfer(cluster.on(1), cluster.on(2), bytes as u64));
@@ -40,7 +44,6 @@ pub(in crate::bench) fn run(report: &mut Report) {
             binary.push(session(&cluster, &fixture.shared(), &file, BINARY_TREE));
         }
         let [plain, striped, binary] = [plain, striped, binary].map(Sample::new);
-        let least = bytes as f64 / rate.parse::<Rate>().expect("a rate").bytes_per_second() as f64;
         table.row([
             format!("{nodes}, {}, {rate}", bytes >> 20),
             format!("{:.2}", plain.median()),
@@ -63,6 +66,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     report.table(&table);
 }
 
+/// Seconds that a new session takes for it.
 fn session(cluster: &Cluster, scope: &Path, file: &Path, shape: Shape) -> f64 {
     let nodes = Nodes::start(cluster, &Plan::of(&[scope]).shape(shape));
     let seconds = everywhere(&nodes, &mut nodes.askers(), file);

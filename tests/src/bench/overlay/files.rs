@@ -10,7 +10,7 @@ use super::copies::{self, Seconds};
 use super::{cluster, fixture, links, noise};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
-use crate::harness::nodes::{Asker, Nodes, Plan};
+use crate::harness::nodes::{Nodes, Plan};
 use crate::harness::{Fixture, Program, Running};
 
 const NODES: usize = 16;
@@ -115,7 +115,7 @@ fn asked(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     let mut askers = nodes.askers();
     let started = Instant::now();
     askers.iter_mut().for_each(|asker| asker.ask_all(AT_ONCE, list));
-    askers.iter_mut().for_each(Asker::wait);
+    nodes.await_asked(&mut askers);
     let seconds = started.elapsed().as_secs_f64();
     drop(askers);
     nodes.stop();

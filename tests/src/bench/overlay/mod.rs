@@ -7,6 +7,7 @@ mod files;
 mod kills;
 mod latency;
 mod links;
+mod reserve;
 mod start;
 
 use std::path::Path;
@@ -62,7 +63,7 @@ fn noise(bytes: usize, seed: u64) -> Vec<u8> {
 fn everywhere(nodes: &Nodes, askers: &mut [Asker], path: &Path) -> f64 {
     let started = Instant::now();
     askers.iter_mut().for_each(|asker| asker.ask(path));
-    askers.iter_mut().for_each(Asker::wait);
+    nodes.await_asked(askers);
     let seconds = started.elapsed().as_secs_f64();
     let original = std::fs::read(path).expect("an own file");
     for rank in 0..nodes.ranks() {

@@ -44,6 +44,16 @@ impl Nodes<'_> {
         (0..self.ranks()).map(start).collect()
     }
 
+    /// Waits until each node has what was asked for by its asker, in the order of ranks.
+    ///
+    /// # Panics
+    /// If the original is to be used instead, or a daemon falls silent; with what it wrote.
+    pub fn await_asked(&self, askers: &mut [Asker]) {
+        for (rank, asker) in askers.iter_mut().enumerate() {
+            asker.wait().unwrap_or_else(|problem| panic!("rank {rank}: {problem}\n{}", self.log(rank)));
+        }
+    }
+
     /// The copy that a node has of a file, as this process sees it.
     pub fn copy(&self, rank: usize, path: &Path) -> PathBuf {
         self.outside(rank, &format!("{}/{GENERATION}/root{}", self.dir(rank), path.display()))
@@ -66,13 +76,10 @@ impl Asker {
     }
 
     /// Waits until the daemon has what was asked for.
-    ///
-    /// # Panics
-    /// If the original is to be used instead, or the daemon falls silent.
-    pub fn wait(&mut self) {
+    fn wait(&mut self) -> Result<(), String> {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("the asker speaks");
-        assert_eq!(line, "done\n", "asking a daemon");
+        if line == "done\n" { Ok(()) } else { Err(line) }
     }
 }
 

@@ -94,6 +94,11 @@ impl Daemon {
     /// Kills it, and returns when it is gone.
     pub(super) fn kill(&mut self) {
         let _ = self.process.kill();
+        self.await_end();
+    }
+
+    /// Returns when it is gone, whoever ends it.
+    pub(super) fn await_end(&mut self) {
         let _ = self.process.wait();
     }
 

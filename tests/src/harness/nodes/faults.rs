@@ -1,5 +1,7 @@
 //! What can happen to a node during a session.
 
+use std::thread;
+
 use super::Nodes;
 use super::network;
 use headwater_cluster::Node;
@@ -14,8 +16,14 @@ impl Nodes<'_> {
 
     /// Kills all that runs on a rank's node, and takes its link away.
     pub fn kill_node(&mut self, rank: usize) {
-        self.node(rank).kill().unwrap_or_else(|error| panic!("{error}"));
-        self.daemons[rank] = None;
+        let (node, daemon) = (self.node(rank), self.daemons[rank].take());
+        let killed = thread::scope(|scope| {
+            let killed = scope.spawn(|| node.kill());
+            // A node is gone when all of its processes are reaped, and this one is a child of this process.
+            daemon.into_iter().for_each(|mut daemon| daemon.await_end());
+            killed.join()
+        });
+        killed.expect("it does not panic").unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// True if a rank's daemon was started and not killed.

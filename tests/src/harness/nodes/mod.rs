@@ -227,6 +227,11 @@ impl<'a> Nodes<'a> {
         PathBuf::from(format!("/proc/{}/root{path}", self.node(rank).holder.pid))
     }
 
+    /// What the daemons of a rank have logged.
+    fn log(&self, rank: usize) -> String {
+        fs::read_to_string(self.outside(rank, &format!("{DIRECTORY}/log"))).unwrap_or_default()
+    }
+
     fn address(&self, rank: usize) -> SocketAddr {
         (self.node(rank).address, PORT).into()
     }
@@ -283,8 +288,7 @@ impl<'a> Nodes<'a> {
         for &rank in ranks {
             let daemon = self.daemons[rank].as_mut().expect("it was started");
             if let Err(problem) = daemon.await_ready(deadline.saturating_duration_since(Instant::now())) {
-                let log = fs::read_to_string(self.outside(rank, &format!("{DIRECTORY}/log"))).unwrap_or_default();
-                panic!("the daemon of rank {rank} is not ready: {problem}\n{log}");
+                panic!("the daemon of rank {rank} is not ready: {problem}\n{}", self.log(rank));
             }
         }
     }

@@ -58,6 +58,18 @@ pub enum Error {
         /// What `tc` wrote.
         output: String,
     },
+    /// Neither the kernel can delay packets, nor a thread that carries them.
+    #[error(
+        "nothing can delay packets here: this kernel cannot ({output}), and a program that carries them cannot \
+         ({wires}): load the module sch_netem (modprobe sch_netem) or, for a program's own cluster, tun (modprobe tun), \
+         use a kernel that is built with CONFIG_NET_SCH_NETEM or CONFIG_TUN, or leave out --delay"
+    )]
+    Delay {
+        /// What `tc` wrote.
+        output: String,
+        /// Why there can be no wires.
+        wires: String,
+    },
     /// A cluster of this name is up.
     #[error(
         "cluster `{name}` is up: {what}; take it down first (cargo xtask cluster down --name {name}), or use another name"

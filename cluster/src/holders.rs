@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::links::{self, Shaping};
 use crate::run::not_started;
+use crate::wires::Wires;
 use crate::{Error, NODES_MAX, Node, Options, Process, Running, check, hidden_shares};
 
 const SWITCH_SCRIPT: &str = include_str!("switch.sh");
@@ -16,16 +17,26 @@ const NODE_SCRIPT: &str = include_str!("node.sh");
 /// Lines of a failed start that are shown.
 const COMPLAINTS_MAX: usize = 20;
 
-/// Starts a cluster, which lives as long as the child's standard input is open, unless [`stay`] is
-/// called. It is `detached` if neither its caller's terminal nor its caller's children are to know of it.
-pub fn start(name: &str, count: usize, options: &Options, detached: bool) -> Result<(Running, Child), Error> {
+/// What a cluster lives by: it ends with these.
+#[derive(Debug)]
+pub struct Lifeline {
+    /// The parent of the switch's PID 1. The cluster lives as long as its standard input is open, unless
+    /// [`stay`] is called.
+    pub parent: Child,
+    /// What carries packets, if the kernel doesn't; never in a detached cluster.
+    _wires: Option<Wires>,
+}
+
+/// Starts a cluster. It is `detached` if neither its caller's terminal nor its caller's children are to know
+/// of it, and it may outlive its caller.
+pub fn start(name: &str, count: usize, options: &Options, detached: bool) -> Result<(Running, Lifeline), Error> {
     check()?;
     if !(1..=NODES_MAX).contains(&count) {
         let problem = format!("expected from 1 to {NODES_MAX}");
         return Err(Error::Invalid { what: "number of nodes", value: count.to_string(), problem });
     }
     let shares = hidden_shares(&options.shares)?;
-    let shaping = Shaping::find(options.rate, options.delay)?;
+    let shaping = Shaping::find(options.rate, options.delay, detached)?;
     let names: Vec<String> = (1..=count).map(Node::name_of).collect();
     let mut tree = Tree::spawn(&names, options.ram_disk_mib, &shares, detached)?;
     let (switch, holders) = tree.await_ready(&names)?;
@@ -33,13 +44,13 @@ pub fn start(name: &str, count: usize, options: &Options, detached: bool) -> Res
         .zip(names.iter().zip(holders))
         .map(|(number, (name, holder))| Node { name: name.clone(), address: Node::address_of(number), holder })
         .collect();
-    links::make(switch.pid, &nodes, &shaping)?;
+    let wires = links::make(switch.pid, &nodes, &shaping)?;
     let running = Running { name: name.to_owned(), switch, nodes, rate: options.rate, delay: options.delay };
-    Ok((running, tree.keep()))
+    Ok((running, Lifeline { parent: tree.keep(), _wires: wires }))
 }
 
 /// Lets a detached cluster live until it is ended or all of its nodes are.
-pub fn stay(mut child: Child) -> io::Result<()> {
+pub fn stay(Lifeline { parent: mut child, .. }: Lifeline) -> io::Result<()> {
     child.stdin.take().expect("the lifeline is a pipe").write_all(b"stay\n")?;
     // It was `setsid`, and has long ended.
     child.wait().map(|_| ())

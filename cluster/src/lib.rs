@@ -18,6 +18,9 @@
 //!
 //! A [`Cluster`] ends with the program that made it, however that ends. One that stays until it is taken
 //! down is made by a [`Registry`], which keeps its name.
+//!
+//! Links are the kernel's work. Only where they have a delay and the kernel lacks `sch_netem`, a thread of
+//! the program carries each packet of a [`Cluster`], between TAP devices; a cluster that stays is refused.
 
 mod error;
 mod holders;
@@ -26,11 +29,13 @@ mod node;
 mod process;
 mod registry;
 mod run;
+mod wires;
 
 use std::path::{Path, PathBuf};
-use std::process::Child;
 
 use serde::{Deserialize, Serialize};
+
+use self::holders::Lifeline;
 
 pub use error::Error;
 pub use links::{Delay, Rate};
@@ -117,15 +122,14 @@ impl Running {
 #[derive(Debug)]
 pub struct Cluster {
     running: Running,
-    /// The parent of the switch's PID 1. Its standard input is the lifeline.
-    parent: Child,
+    lifeline: Lifeline,
 }
 
 impl Cluster {
     /// Makes a cluster of `nodes` nodes. If a step fails, what was made before it is gone.
     pub fn up(nodes: usize, options: &Options) -> Result<Cluster, Error> {
-        let (running, parent) = holders::start("test", nodes, options, false)?;
-        Ok(Cluster { running, parent })
+        let (running, lifeline) = holders::start("test", nodes, options, false)?;
+        Ok(Cluster { running, lifeline })
     }
 
     /// The node with this number, which counts from 1 as the nodes' names do.
@@ -151,10 +155,10 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         let ended = self.running.end();
-        drop(self.parent.stdin.take());
+        drop(self.lifeline.parent.stdin.take());
         // What can't be ended is not waited for twice.
         if ended.is_ok() {
-            let _ = self.parent.wait();
+            let _ = self.lifeline.parent.wait();
         }
     }
 }

@@ -2,14 +2,17 @@
 //!
 //! A link is a pair of virtual Ethernet devices: `eth0` in the node, and in the switch's namespace a
 //! port of the bridge that has the node's name. A limit holds in each direction, by a token bucket at
-//! each end, which lets [`Rate::burst_bytes`] through at once. A delay is added where a node sends.
+//! each end, which lets [`Rate::burst_bytes`] through at once. A delay is added where a node sends, by the
+//! kernel or, where that can't, by [`crate::wires`], which take the pair's place.
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::run::{self, inside};
+use crate::wires::{self, Wires};
 use crate::{Error, Node};
 
 /// How long a packet may wait for tokens before the link drops it.
@@ -22,6 +25,8 @@ const BURST_BYTES_MAX: u64 = 1 << 20;
 const RATE_MIN_BITS: u64 = 100_000;
 const RATE_MAX_BITS: u64 = 100_000_000_000;
 const DELAY_MAX_US: u64 = 10_000_000;
+/// Why a cluster that stays has no wires.
+const OUTLIVES: &str = "it would end with this command, and the cluster does not";
 
 /// The bits that a link carries in a second, in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +74,12 @@ pub struct Delay {
     us: u64,
 }
 
+impl From<Delay> for Duration {
+    fn from(delay: Delay) -> Duration {
+        Duration::from_micros(delay.us)
+    }
+}
+
 impl FromStr for Delay {
     type Err = Error;
 
@@ -105,11 +116,14 @@ fn unscaled(formatter: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)
     write!(formatter, "{}{name}", value / factor)
 }
 
-/// How links are slowed down, by what this kernel has.
+/// How links are slowed down, by what there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shaping {
     rate: Option<(Rate, Bucket)>,
+    /// What the kernel adds.
     delay: Option<Delay>,
+    /// What wires add.
+    wires: Option<Delay>,
 }
 
 /// What limits a rate.
@@ -122,17 +136,22 @@ enum Bucket {
 }
 
 impl Shaping {
-    /// Finds out what the kernel has, in a network namespace that lives for one command.
-    pub fn find(rate: Option<Rate>, delay: Option<Delay>) -> Result<Shaping, Error> {
+    /// Finds out what the kernel has, in a network namespace that lives for one command; and whether there
+    /// can be wires, for a cluster that does not `outlive` this process.
+    pub fn find(rate: Option<Rate>, delay: Option<Delay>, outlives: bool) -> Result<Shaping, Error> {
         let rate = rate.map(|rate| Ok::<_, Error>((rate, find_bucket(rate)?))).transpose()?;
-        if let Some(delay) = delay {
-            let batch = Shaping { rate: None, delay: Some(delay) }.batch("lo", true);
-            if let Err(output) = try_out(&batch)? {
-                let (module, config) = ("sch_netem", "CONFIG_NET_SCH_NETEM");
-                return Err(Error::Kernel { what: "delay packets", module, config, option: "--delay", output });
-            }
+        let by_kernel = Shaping { rate, delay, wires: None };
+        if delay.is_none() {
+            return Ok(by_kernel);
         }
-        Ok(Shaping { rate, delay })
+        let Err(output) = try_out(&Shaping { rate: None, ..by_kernel }.batch("lo", true))? else {
+            return Ok(by_kernel);
+        };
+        let wires = if outlives { Err(OUTLIVES.to_owned()) } else { wires::check().map_err(|error| error.to_string()) };
+        match wires {
+            Ok(()) => Ok(Shaping { rate, delay: None, wires: delay }),
+            Err(wires) => Err(Error::Delay { output, wires }),
+        }
     }
 
     /// Lines for `tc -batch` that slow down what `device` sends; a delay only if `from_node`.
@@ -162,7 +181,7 @@ impl Shaping {
 fn find_bucket(rate: Rate) -> Result<Bucket, Error> {
     let mut complaint = String::new();
     for bucket in [Bucket::Tbf, Bucket::Htb] {
-        match try_out(&Shaping { rate: Some((rate, bucket)), delay: None }.batch("lo", true))? {
+        match try_out(&Shaping { rate: Some((rate, bucket)), ..Shaping::default() }.batch("lo", true))? {
             Ok(()) => return Ok(bucket),
             Err(output) => complaint = output,
         }
@@ -177,18 +196,20 @@ fn try_out(batch: &str) -> Result<Result<(), String>, Error> {
 }
 
 /// Makes the bridge, and the link of each node; `switch` is the PID of the process that holds the
-/// bridge's namespace.
-pub fn make(switch: u32, nodes: &[Node], shaping: &Shaping) -> Result<(), Error> {
+/// bridge's namespace. The links live as long as what is given back.
+pub fn make(switch: u32, nodes: &[Node], shaping: &Shaping) -> Result<Option<Wires>, Error> {
+    let wires = shaping.wires.map(|delay| lay(switch, nodes, delay)).transpose()?;
     let mut devices = "link set lo up\n\
                        link add bridge type bridge stp_state 0 forward_delay 0 mcast_snooping 0\n\
                        link set bridge up\n"
         .to_owned();
     let mut queues = String::new();
     for Node { name, holder, .. } in nodes {
-        devices += &format!(
-            "link add {name} type veth peer name eth0 netns {}\nlink set {name} master bridge\nlink set {name} up\n",
-            holder.pid
-        );
+        devices += &match wires {
+            Some(_) => format!("link set {} netns {} name eth0\n", wires::end_of(name), holder.pid),
+            None => format!("link add {name} type veth peer name eth0 netns {}\n", holder.pid),
+        };
+        devices += &format!("link set {name} master bridge\nlink set {name} up\n");
         queues += &shaping.batch(name, false);
     }
     inside(switch, "the switch", "ip", &devices)?;
@@ -198,7 +219,15 @@ pub fn make(switch: u32, nodes: &[Node], shaping: &Shaping) -> Result<(), Error>
         inside(holder.pid, name, "ip", &devices)?;
         inside(holder.pid, name, "tc", &shaping.batch("eth0", true))?;
     }
-    Ok(())
+    Ok(wires)
+}
+
+/// Makes the wires, whose devices all stand in the switch's network at first.
+fn lay(switch: u32, nodes: &[Node], delay: Delay) -> Result<Wires, Error> {
+    let devices = wires::make(switch, nodes.iter().map(|node| node.name.as_str()));
+    devices
+        .and_then(|devices| Wires::begin(devices, delay.into()))
+        .map_err(|error| Error::Step { step: "the nodes' wires".to_owned(), output: error.to_string() })
 }
 
 #[cfg(test)]
@@ -250,7 +279,7 @@ mod tests {
     #[test]
     fn a_delay_lies_behind_the_bucket_and_only_where_a_node_sends() {
         let rate = Some(("8mbit".parse().unwrap(), Bucket::Tbf));
-        let both = Shaping { rate, delay: Some(Delay { us: 500 }) };
+        let both = Shaping { rate, delay: Some(Delay { us: 500 }), wires: None };
         assert_eq!(
             both.batch("eth0", true),
             "qdisc add dev eth0 root handle 1: tbf rate 8000000bit burst 16384b latency 50ms\n\
@@ -260,7 +289,7 @@ mod tests {
         let delay = Shaping { rate: None, ..both };
         assert_eq!(delay.batch("eth0", true), "qdisc add dev eth0 root handle 2: netem delay 500us limit 100000\n");
         assert_eq!(Shaping::default().batch("eth0", true), "");
-        let htb = Shaping { rate: Some(("8mbit".parse().unwrap(), Bucket::Htb)), delay: None };
+        let htb = Shaping { rate: Some(("8mbit".parse().unwrap(), Bucket::Htb)), ..Shaping::default() };
         assert_eq!(htb.batch("p", false).lines().count(), 2);
     }
 }

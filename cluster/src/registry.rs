@@ -77,10 +77,11 @@ impl Registry {
                 format!("{} nodes ({}), process {}", running.nodes.len(), running.node_names(), running.switch.pid);
             return Err(Error::Exists { name: name.to_owned(), what });
         }
-        let (running, child) = holders::start(name, nodes, options, true)?;
+        let (running, lifeline) = holders::start(name, nodes, options, true)?;
         let text = serde_json::to_vec(&running).expect("numbers and texts have a form in JSON");
         let aside = self.directory.join(format!("{name}.new"));
-        let kept = fs::write(&aside, text).and_then(|()| fs::rename(&aside, &path)).and_then(|()| holders::stay(child));
+        let kept =
+            fs::write(&aside, text).and_then(|()| fs::rename(&aside, &path)).and_then(|()| holders::stay(lifeline));
         if let Err(error) = kept {
             running.end()?;
             let _ = fs::remove_file(&aside);

@@ -18,7 +18,20 @@ const OWNER: &str = "HEADWATER_TEST_CLUSTER_OWNER";
 
 #[test]
 fn dropped() {
-    let Some(cluster) = cluster(4, &Options { rate: "1gbit".parse().ok(), ..Options::default() }) else { return };
+    dropped_with(&Options { rate: "1gbit".parse().ok(), ..Options::default() });
+}
+
+#[test]
+fn dropped_with_delays() {
+    dropped_with(&Options { rate: "1gbit".parse().ok(), ..delayed() });
+}
+
+fn delayed() -> Options {
+    Options { delay: "2ms".parse().ok(), ..Options::default() }
+}
+
+fn dropped_with(options: &Options) {
+    let Some(cluster) = cluster(4, options) else { return };
     let traces = Traces::of(cluster.running());
     let mut busy = waiting(cluster.on(3), "ends with its cluster");
     drop(cluster);
@@ -32,31 +45,40 @@ fn kill_by_hand(process: Process) {
 
 #[test]
 fn switch_killed() {
-    let Some(cluster) = cluster(3, &Options::default()) else { return };
-    let traces = Traces::of(cluster.running());
-    kill_by_hand(cluster.running().switch);
-    traces.await_nothing();
+    for options in [Options::default(), delayed()] {
+        let Some(cluster) = cluster(3, &options) else { return };
+        let traces = Traces::of(cluster.running());
+        kill_by_hand(cluster.running().switch);
+        traces.await_nothing();
+    }
 }
 
-/// Not a test: the process that the next two tests start and end.
+/// Not a test: the process that the next tests start and end. It says what it made and, when it has dropped
+/// that, what it still has.
 #[test]
 fn owner() {
-    if std::env::var_os(OWNER).is_none() {
-        return;
-    }
-    let made = Cluster::up(3, &Options::default());
+    let Ok(delay) = std::env::var(OWNER) else { return };
+    let before = holdings();
+    let made = Cluster::up(3, &Options { delay: delay.parse().ok(), ..Options::default() });
     match &made {
         Ok(cluster) => println!("\n{OWNER}{}", serde_json::to_string(cluster.running()).unwrap()),
         Err(error) => println!("\n{OWNER}{error}"),
     }
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    drop(made);
+    assert_eq!(holdings(), before, "what is left in the owner");
 }
 
-/// Starts `owner` with this folder first on PATH.
-fn start_owner(first_on_path: &Path) -> (Child, String) {
+/// How many descriptors this process has, and how many threads.
+fn holdings() -> [usize; 2] {
+    ["/proc/self/fd", "/proc/self/task"].map(|directory| fs::read_dir(directory).unwrap().count())
+}
+
+/// Starts `owner` with this folder first on PATH, and with a delay if it is to have one.
+fn start_owner(first_on_path: &Path, delay: &str) -> (Child, String) {
     let rest = std::env::var("PATH").unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "ends::owner", "--nocapture"]).env(OWNER, "1");
+    command.args(["--exact", "ends::owner", "--nocapture"]).env(OWNER, delay);
     command.env("PATH", format!("{}:{rest}", first_on_path.display()));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines().map_while(Result::ok);
@@ -70,12 +92,30 @@ fn owner_killed() {
         return skipped(reason);
     }
     let nothing = tempfile::tempdir().unwrap();
-    let (mut owner, said) = start_owner(nothing.path());
-    let running: Running = serde_json::from_str(&said).expect("the owner made a cluster");
-    let traces = Traces::of(&running);
-    owner.kill().unwrap();
-    owner.wait().unwrap();
-    traces.await_nothing();
+    for delay in ["", "2ms"] {
+        let (mut owner, said) = start_owner(nothing.path(), delay);
+        let Ok(running) = serde_json::from_str::<Running>(&said) else {
+            assert_eq!(delay, "2ms", "{said}");
+            return skipped(said);
+        };
+        let traces = Traces::of(&running);
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        traces.await_nothing();
+    }
+}
+
+#[test]
+fn nothing_is_left_in_the_owner() {
+    if let Err(reason) = check() {
+        return skipped(reason);
+    }
+    let nothing = tempfile::tempdir().unwrap();
+    for delay in ["", "2ms"] {
+        let (mut owner, _) = start_owner(nothing.path(), delay);
+        drop(owner.stdin.take());
+        assert!(owner.wait().unwrap().success(), "with the delay {delay:?}");
+    }
 }
 
 /// Has `program` fail where `commands` do; expects the error to say so, of the third node.
@@ -85,7 +125,7 @@ fn check_failure(program: &str, commands: &str) {
     let real = std::env::split_paths(&std::env::var_os("PATH").unwrap()).map(|f| f.join(program)).find(|p| p.exists());
     fs::write(&path, format!("#!/bin/sh\nreal={}\n{commands}\n", real.unwrap().display())).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let (mut owner, said) = start_owner(folder.path());
+    let (mut owner, said) = start_owner(folder.path(), "");
     assert!(said.contains("no luck") && said.contains("node003"), "{program}: {said}");
     // Every process of the cluster would have the folder in its environment, as its owner has it.
     await_end("a failed cluster", || with_environment(folder.path()) == [owner.id()]);

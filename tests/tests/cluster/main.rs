@@ -2,6 +2,7 @@
 //! them stays.
 
 mod commands;
+mod delays;
 mod ends;
 mod links;
 mod nodes;
@@ -24,7 +25,7 @@ fn await_end(what: &str, is_over: impl FnMut() -> bool) {
 fn cluster(nodes: usize, options: &Options) -> Option<Cluster> {
     match Cluster::up(nodes, options) {
         Ok(cluster) => Some(cluster),
-        Err(reason @ (Error::NotRoot { .. } | Error::Program { .. } | Error::Kernel { .. })) => {
+        Err(reason @ (Error::NotRoot { .. } | Error::Program { .. } | Error::Kernel { .. } | Error::Delay { .. })) => {
             skipped(reason);
             None
         }

@@ -34,10 +34,13 @@ const BINARY_TREE: Shape = Shape::Single(Branching::KAry(2));
 /// A cluster whose links carry this much, as `tc` writes it; or a line that says why there is none.
 fn cluster(report: &mut Report, nodes: usize, rate: Option<&str>) -> Option<Cluster> {
     let rate = rate.map(|rate| rate.parse::<Rate>().expect("a rate"));
-    match Cluster::up(
-        nodes,
-        &Options { rate, ram_disk_mib: 2048, shares: vec![project().to_path_buf()], ..Options::default() },
-    ) {
+    cluster_with(report, nodes, Options { rate, ..Options::default() })
+}
+
+/// A cluster with such links; or a line that says why there is none.
+fn cluster_with(report: &mut Report, nodes: usize, options: Options) -> Option<Cluster> {
+    let shares = vec![project().to_path_buf()];
+    match Cluster::up(nodes, &Options { ram_disk_mib: 2048, shares, ..options }) {
         Ok(cluster) => Some(cluster),
         Err(reason) => {
             report.line(format!("skipped: {reason}"));

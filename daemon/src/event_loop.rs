@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headwater_abi::table::Header;
-use headwater_proto::{Forest, Input, Node, Rank, Time};
+use headwater_proto::{Forest, Input, Node, Output, Rank, Time};
 use mio::{Events, Poll, Token, Waker};
 use thiserror::Error;
 
@@ -98,6 +98,8 @@ pub(crate) struct Daemon {
     pub(crate) pressure: Pressure,
     /// What the node has yet to hear of its outputs.
     pub(crate) inbox: VecDeque<Input>,
+    /// Outputs that wait until others have been sent what they wait for.
+    pub(crate) put_off: VecDeque<Output>,
     pub(crate) depth: u32,
     pub(crate) dir: NodeDir,
     poll: Poll,
@@ -210,6 +212,7 @@ impl Daemon {
             timeline: Timeline::default(),
             pressure,
             inbox: VecDeque::new(),
+            put_off: VecDeque::new(),
             depth: forest.depth_max(),
             ready_by: config.parent_wait_ms_max(),
             dir,
@@ -332,6 +335,7 @@ impl Daemon {
         let now = self.now();
         let store = &self.store;
         self.links.flush(now, &|chunk, bytes| store.read(&chunk.path, chunk.block, bytes, chunk.offset));
+        self.catch_up();
     }
 
     fn announce(&mut self, output: &mut dyn Write) {

@@ -19,10 +19,29 @@ use crate::store::Incoming;
 const DIGEST_AT_ONCE_BYTES_MAX: u64 = 256 << 10;
 
 impl Daemon {
-    /// Performs the node's outputs in their order. What the node has to hear of them waits in the
-    /// inbox.
+    /// Performs the node's outputs in their order, but for content that is complete and for replies: these
+    /// wait while there are only messages to be sent, so that other nodes get what they wait for before this
+    /// node's processes do. What the node has to hear of outputs waits in the inbox.
     pub(crate) fn perform_outputs(&mut self) {
         while let Some(output) = self.node.poll_output() {
+            match output {
+                Output::Publish(Publication::Content { .. }) | Output::Reply { .. } => self.put_off.push_back(output),
+                Output::Send { .. } | Output::SendChunk { .. } => self.perform(output),
+                // Behind content goes its digest.
+                Output::Digest { ref head, .. } if head.content_bytes() <= DIGEST_AT_ONCE_BYTES_MAX => {
+                    self.perform(output);
+                }
+                _ => {
+                    self.catch_up();
+                    self.perform(output);
+                }
+            }
+        }
+    }
+
+    /// Performs what was put off.
+    pub(crate) fn catch_up(&mut self) {
+        while let Some(output) = self.put_off.pop_front() {
             self.perform(output);
         }
     }

@@ -54,7 +54,7 @@ impl Node {
             if arriving.is_of(&head) {
                 arriving.source = Source::Reader;
             } else {
-                self.begin_again((path.clone(), block));
+                self.begin_again((path.clone(), block), None);
                 self.changed(&path, false);
             }
             return;

@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message, TransferId};
 
 use super::ask::aspects_of;
@@ -148,17 +149,43 @@ impl Node {
         parent.link = Link::Banned(now.saturating_add(self.config.limits.ban_ms));
         self.outputs.push_back(Output::Mismatch { path: piece.0.clone(), from: rank });
         self.outputs.push_back(Output::HangUp { rank });
-        self.begin_again(piece);
+        self.begin_again(piece, Some(rank));
         self.parent_down(now, rank);
     }
 
-    /// What has arrived of a piece is worth nothing, here and below; it is asked for anew.
-    pub(super) fn begin_again(&mut self, piece: Piece) {
+    /// What has arrived of a piece is worth nothing, here and below; it is asked for anew. It was not sent by
+    /// whom it was asked of if somebody else sent it unasked: then that answer is yet to come.
+    pub(super) fn begin_again(&mut self, piece: Piece, from: Option<Rank>) {
         let Some(aspect) = self.drop_unverified(piece.clone()) else { return };
         let (path, block) = piece;
+        let keys: Vec<Key> = aspects_of(block).map(|aspect| (path.clone(), aspect)).collect();
+        let is_asked_elsewhere = |way| matches!(way, Way::Asked(rank) if from.is_some_and(|from| from != rank));
+        if keys.iter().all(|key| !self.asks.contains(key)) {
+            return self.ask_later((path, aspect));
+        }
+        for key in &keys {
+            if self.asks.way(key).is_some_and(|way| !is_asked_elsewhere(way)) {
+                self.asks.set_way(key, Way::Later);
+            }
+        }
+    }
+
+    /// What a rank sends of a piece is not taken: if that was the answer to a question, the answer is what comes
+    /// from elsewhere, or is to be asked for anew.
+    pub(super) fn refused(&mut self, from: Rank, path: &Path, block: Option<u32>) {
+        let Some(source) = self.entries.get(path).and_then(|e| e.arriving(block)).map(|a| a.source) else { return };
+        let way = match source {
+            Source::Parent(rank, _) => Way::Asked(rank),
+            Source::Reader => Way::Read,
+            Source::Nobody => Way::Later,
+        };
         let keys = aspects_of(block).map(|aspect| (path.clone(), aspect));
-        if !keys.fold(false, |any, key| self.asks.set_way(&key, Way::Later) | any) {
-            self.ask_later((path, aspect));
+        let asked: Vec<Key> = keys.filter(|key| self.asks.way(key) == Some(Way::Asked(from))).collect();
+        for key in &asked {
+            self.asks.set_way(key, way);
+        }
+        if way == Way::Later && !asked.is_empty() {
+            self.redispatch();
         }
     }
 

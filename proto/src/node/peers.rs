@@ -191,7 +191,7 @@ impl Node {
             Message::End { transfer, digest } => self.end(from, transfer, digest),
             Message::Again { transfer } => {
                 if let Some(piece) = self.take_incoming(from, transfer) {
-                    self.begin_again(piece);
+                    self.begin_again(piece, Some(from));
                     self.redispatch();
                 }
                 Ok(())
@@ -244,8 +244,10 @@ impl Node {
             Err(Refusal::Breach(reason)) => Err(reason),
             Err(refusal) => {
                 self.tell(Peer::Parent(from), Message::Cancel { transfer });
-                if matches!(refusal, Refusal::Impossible) {
-                    self.fail_content(now, &path, block);
+                match refusal {
+                    Refusal::Impossible => self.fail_content(now, &path, block),
+                    _ if is_behind => {}
+                    _ => self.refused(from, &path, block),
                 }
                 Ok(())
             }

@@ -97,6 +97,11 @@ impl Asks {
         self.by_key.len()
     }
 
+    /// The most children that wait for one question.
+    pub(crate) fn waiting_most(&self) -> usize {
+        self.by_key.values().map(|ask| ask.children.len()).max().unwrap_or_default()
+    }
+
     pub(crate) fn contains(&self, key: &Key) -> bool {
         self.by_key.contains_key(key)
     }
@@ -141,8 +146,11 @@ impl Asks {
             Waiter::Client(client) => {
                 ask.clients.insert(client);
             }
-            Waiter::Child(want) if !ask.children.contains(&want) => ask.children.push(want),
-            Waiter::Child(_) => {}
+            Waiter::Child(want) => {
+                // Who asks again wants the rest from elsewhere.
+                ask.children.retain(|before| (before.rank, before.tree) != (want.rank, want.tree));
+                ask.children.push(want);
+            }
         }
     }
 

@@ -21,6 +21,11 @@ pub struct Limits {
     pub store_bytes_max: u64,
     /// Requests of clients that may wait at once; more are told to use the original.
     pub clients_waiting_max: usize,
+    /// Questions under way at once; what would take more can't be had then.
+    pub asks_max: usize,
+    /// Pieces of content on their way over one link at once. As many as half of them may be sent unasked; what is
+    /// asked for beyond them can't be had then.
+    pub transfers_max: usize,
     /// Paths that a node keeps knowledge of; more are told to use the original.
     pub entries_max: usize,
     /// Paths without content beyond which knowledge that nobody uses is forgotten.
@@ -69,6 +74,8 @@ impl Default for Limits {
         Limits {
             store_bytes_max: 4 << 30,
             clients_waiting_max: 65_536,
+            asks_max: 1 << 16,
+            transfers_max: 1 << 17,
             entries_max: 1 << 17,
             facts_max: usize::MAX,
             listing_bytes_max: u64::MAX,

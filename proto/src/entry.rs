@@ -254,6 +254,12 @@ impl Entry {
         whole.into_iter().chain(blocks).collect()
     }
 
+    /// How many pieces have begun to arrive of which nobody sends the rest.
+    pub(crate) fn orphans(&self) -> usize {
+        let blocks = self.blocks.iter().flat_map(|blocks| blocks.arriving.values());
+        self.arriving.as_deref().into_iter().chain(blocks).filter(|a| a.source == Source::Nobody).count()
+    }
+
     /// How much of the content described by `head` is in the store; `None` if it has gone.
     pub(crate) fn available(&self, aspect: Aspect, head: &Arc<FileHead>) -> Option<u64> {
         if self.has_content(aspect) {

@@ -451,6 +451,31 @@ pub enum Publication {
     },
 }
 
+/// How much a node keeps of what its processes and its peers cause.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Requests of processes that wait: at most [`Limits::clients_waiting_max`](crate::Limits).
+    pub clients: usize,
+    /// Questions under way: at most [`Limits::asks_max`](crate::Limits).
+    pub asks: usize,
+    /// The most children that wait for one question: at most one for each child and tree.
+    pub waiting: usize,
+    /// Pieces on their way to one child, the most of all: at most [`Limits::transfers_max`](crate::Limits).
+    pub outgoing: usize,
+    /// Pieces on their way from one parent, the most of all: as many.
+    pub incoming: usize,
+    /// Pieces of which nobody sends the rest: at most one for each question.
+    pub orphans: usize,
+    /// Files to be read, asked for or not any more: at most twice as many as questions, and 64.
+    pub reads_waiting: usize,
+    /// Paths in the order in which they may be forgotten: at most as many as are known.
+    pub forgettable: usize,
+    /// Directories that were listed, forgotten or not: at most twice as many as paths are known, and 64.
+    pub listed: usize,
+    /// Versions to be told of one tree, the most of all: at most 65,536.
+    pub untold: usize,
+}
+
 /// What a node has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "named as in the summary")]

@@ -27,6 +27,6 @@ mod versions;
 mod walk;
 
 pub use config::{Config, Limits, Policy};
-pub use io::{ClientId, Input, Output, Peer, Publication, Reply, Stats, Time};
+pub use io::{ClientId, Input, Load, Output, Peer, Publication, Reply, Stats, Time};
 pub use node::{Memory, Node};
 pub use topology::{Forest, Rank, Shape, TreeId};

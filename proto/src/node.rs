@@ -4,6 +4,7 @@ mod ahead;
 mod ask;
 mod block;
 mod clear;
+mod compare;
 mod content;
 mod details;
 mod forget;
@@ -18,13 +19,12 @@ mod room;
 mod route;
 mod serve;
 mod store;
-mod substitute;
 
+use self::compare::Telling;
 pub(crate) use self::large::Gathering;
 use self::refresh::Refresh;
 pub use self::restore::Memory;
 pub(crate) use self::route::Joined;
-use self::substitute::Substitute;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,7 +37,7 @@ use headwater_abi::{Path, Want};
 use crate::ahead::By;
 use crate::asks::{Asks, Client, Key, Waiter};
 use crate::entries::Entries;
-use crate::entry::{Inode, Piece};
+use crate::entry::{Entry, Inode, Piece};
 use crate::evict::Sieve;
 use crate::held::Held;
 use crate::live::Live;
@@ -48,7 +48,7 @@ use crate::transfer::Child;
 use crate::traversal::Traversal;
 use crate::versions::Versions;
 use crate::walk::{Map, Step};
-use crate::{ClientId, Config, Input, Output, Publication, Rank, Reply, Stats, Time};
+use crate::{ClientId, Config, Input, Load, Output, Publication, Rank, Reply, Stats, Time};
 
 /// How often a request may wait. A path has fewer components and links; but where room is short, what one
 /// step has learnt may be forgotten or evicted by the next.
@@ -128,7 +128,7 @@ pub struct Node {
     learnt_before: u32,
     versions: Versions,
     refresh: Refresh,
-    substitute: Substitute,
+    telling: Telling,
     /// Those whose question was answered.
     woken: VecDeque<Waiter>,
     /// What was obtained and may have to be pushed.
@@ -233,7 +233,7 @@ impl Node {
             learnt_before: 0,
             versions: Versions::default(),
             refresh: Refresh::new(),
-            substitute: Substitute::default(),
+            telling: Telling::new(&config.forest, config.rank),
             woken: VecDeque::new(),
             fresh: VecDeque::new(),
             outputs: VecDeque::new(),
@@ -304,6 +304,23 @@ impl Node {
         }
     }
 
+    /// How much it keeps of what others cause. Takes time in proportion to what it knows.
+    pub fn load(&self) -> Load {
+        let orphans = self.entries.paths().filter_map(|path| self.entries.get(path)).map(Entry::orphans).sum();
+        Load {
+            clients: self.clients.len(),
+            asks: self.asks.len(),
+            waiting: self.asks.waiting_most(),
+            outgoing: self.children.values().map(Child::transfers).max().unwrap_or_default(),
+            incoming: self.parents.values().map(|parent| parent.incoming.len()).max().unwrap_or_default(),
+            orphans,
+            reads_waiting: self.reads_waiting.len(),
+            forgettable: self.forgettable.len(),
+            listed: self.listed.len(),
+            untold: self.untold_most(),
+        }
+    }
+
     /// Follows up on what the input changed, until nothing is left to do.
     fn settle(&mut self, now: Time) {
         loop {
@@ -323,6 +340,7 @@ impl Node {
             }
         }
         self.forget_some();
+        self.tell_versions();
         self.hang_up_idle();
         for (&rank, child) in &mut self.children {
             child.pump(rank, &self.entries, self.config.limits.chunks_in_flight_max, &mut self.outputs);

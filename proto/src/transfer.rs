@@ -54,6 +54,11 @@ impl Child {
         self.pieces(path).next().is_some() || self.in_flight.contains(path)
     }
 
+    /// How many pieces are on their way.
+    pub(crate) fn transfers(&self) -> usize {
+        self.cursors.len()
+    }
+
     /// Starts to send content from `position`. Less content of the same file gives way to it.
     pub(crate) fn start(&mut self, id: TransferId, path: &Path, aspect: Aspect, head: Arc<FileHead>, position: u64) {
         let piece = (path.clone(), block_of(aspect));

@@ -26,33 +26,30 @@ pub(crate) struct Versions {
 }
 
 impl Versions {
-    /// Whether nothing was told of paths that have been forgotten.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.used == 0
-    }
-
     /// This was told of a path.
     pub(crate) fn remember(&mut self, path: &Path, fact: &Fact) {
-        for (key, version) in versions(path, fact) {
+        self.remember_version(&version_of(path, fact));
+    }
+
+    /// The same, as another rank says it.
+    pub(crate) fn remember_version(&mut self, version: &Version) {
+        for word in words(version) {
             if self.used * 4 >= self.slots.len() * 3 && !self.grow() {
                 return;
             }
-            self.insert(word(key, version));
-        }
-    }
-
-    /// This was read of a path, by another rank. Its names are not remembered.
-    pub(crate) fn remember_fact(&mut self, path: &Path, version: u64) {
-        if self.used * 4 < self.slots.len() * 3 || self.grow() {
-            self.insert(word(hash::bytes(path.as_bytes()), version));
+            self.insert(word);
         }
     }
 
     /// Whether something else was told before.
     pub(crate) fn contradict(&self, path: &Path, fact: &Fact) -> bool {
+        self.used > 0 && self.contradict_version(&version_of(path, fact))
+    }
+
+    /// The same of what another rank says.
+    pub(crate) fn contradict_version(&self, version: &Version) -> bool {
         self.used > 0
-            && versions(path, fact).any(|(key, version)| {
-                let word = word(key, version);
+            && words(version).any(|word| {
                 let told = self.slots[self.find(word)];
                 told != 0 && told != word
             })
@@ -85,32 +82,30 @@ impl Versions {
     }
 }
 
-/// What a fact says, for comparing it with what another rank has read.
-pub(crate) fn version_of(path: &Path, fact: &Fact) -> Version {
-    let mut hashes = versions(path, fact).map(|(_, version)| version);
-    let fact = hashes.next().unwrap_or_default();
-    Version { path: path.clone(), fact, names: hashes.next() }
-}
-
-fn word(key: u64, version: u64) -> u64 {
-    (key & !VERSION_MASK).max(VERSION_MASK + 1) | version & VERSION_MASK
-}
-
 /// What a fact says, as hashes: of what the path is, and of a directory's names.
-fn versions(path: &Path, fact: &Fact) -> impl Iterator<Item = (u64, u64)> {
-    let key = hash::bytes(path.as_bytes());
-    let version = match fact {
-        Fact::Absent => 1,
-        Fact::Error(errno) => 2 + u64::from(*errno),
-        Fact::Link(_, target) => hash::bytes(target),
-        Fact::Attr(attr) | Fact::Listing(attr, _) | Fact::Unlistable(attr) => hash_of(attr),
-    };
+pub(crate) fn version_of(path: &Path, fact: &Fact) -> Version {
     let names = match fact {
         // In whatever order the directory gives them.
         Fact::Listing(_, listing) => Some(listing.iter().fold(0, |sum: u64, n| sum.wrapping_add(hash::bytes(n.name)))),
         _ => None,
     };
-    [(key, version)].into_iter().chain(names.map(|names| (hash::inode(key), names)))
+    let fact = match fact {
+        Fact::Absent => 1,
+        Fact::Error(errno) => 2 + u64::from(*errno),
+        Fact::Link(_, target) => hash::bytes(target),
+        Fact::Attr(attr) | Fact::Listing(attr, _) | Fact::Unlistable(attr) => hash_of(attr),
+    };
+    Version { path: path.clone(), fact, names }
+}
+
+fn words(version: &Version) -> impl Iterator<Item = u64> {
+    let key = hash::bytes(version.path.as_bytes());
+    let names = version.names.map(|names| word(hash::inode(key), names));
+    [word(key, version.fact)].into_iter().chain(names)
+}
+
+fn word(key: u64, version: u64) -> u64 {
+    (key & !VERSION_MASK).max(VERSION_MASK + 1) | version & VERSION_MASK
 }
 
 fn hash_of(attr: &Attr) -> u64 {

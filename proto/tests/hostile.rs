@@ -446,6 +446,8 @@ fn play(rank: u32, shape: Shape, policy: Policy, is_small: bool, steps: Vec<(u16
     let limits = Limits {
         store_bytes_max,
         clients_waiting_max: 10,
+        asks_max: 12,
+        transfers_max: 4,
         entries_max: 7,
         facts_max: if is_small { 4 } else { usize::MAX },
         listing_bytes_max: if is_small { 300 } else { u64::MAX },

@@ -1,5 +1,6 @@
 //! Asking: the shared file system at the root, the parent elsewhere.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use headwater_abi::Path;
@@ -17,6 +18,8 @@ use crate::{Output, Peer, Rank, Reply, Time};
 const RETRY_MS_MIN: Time = 1000;
 /// Failures that are remembered.
 const FAILED_MAX: usize = 4096;
+/// Files to be read that nobody asks for any more.
+const READS_UNASKED_MAX: usize = 64;
 /// `EIO`: the error of content that nobody can supply any more.
 pub(super) const EIO: u16 = 5;
 
@@ -50,7 +53,13 @@ impl Node {
         if tree != Some(home) || self.asks.tree(key).is_none_or(|asked| asked == home) {
             return;
         }
-        if matches!(self.asks.way(key), Some(Way::Asked(_) | Way::Later))
+        // Who is asked for what it holds alone answers at once.
+        let is_lender = |rank| self.parents.get(&rank).is_some_and(|parent| parent.is_lender);
+        let may_wait = match self.asks.way(key) {
+            Some(Way::Asked(rank)) => !is_lender(rank),
+            way => way == Some(Way::Later),
+        };
+        if may_wait
             && let Some(way) = self.dispatch(key, home)
             && self.asks.set_way(key, way)
             && let Some(ask) = self.asks.get_mut(key)
@@ -87,6 +96,9 @@ impl Node {
 
     /// Asks. False if that can't be done now.
     pub(super) fn start(&mut self, now: Time, key: &Key, tree: Option<TreeId>) -> bool {
+        if self.asks.len() >= self.config.limits.asks_max {
+            return false;
+        }
         let (path, aspect) = key;
         let timeout_ms = self.config.limits.request_timeout_ms_max;
         let tree = tree.unwrap_or_else(|| self.tree_of(path, *aspect));
@@ -167,9 +179,21 @@ impl Node {
         match aspect {
             Aspect::Entry => self.outputs.push_back(Output::ReadEntry { path }),
             Aspect::Listing => self.outputs.push_back(Output::ReadListing { path }),
-            Aspect::Loadable | Aspect::Whole | Aspect::Block(_) => self.reads_waiting.push_back((path, *aspect)),
+            Aspect::Loadable | Aspect::Whole | Aspect::Block(_) => {
+                if self.reads_waiting.len() >= 2 * self.asks.len() + READS_UNASKED_MAX {
+                    self.forget_unasked_reads();
+                }
+                self.reads_waiting.push_back((path, *aspect));
+            }
             Aspect::Details => self.start_batches(&path),
         }
+    }
+
+    /// Keeps, of the files to be read, each once that is still asked for.
+    fn forget_unasked_reads(&mut self) {
+        let mut seen = BTreeSet::new();
+        let asks = &self.asks;
+        self.reads_waiting.retain(|key| asks.way(key) == Some(Way::Read) && seen.insert(key.clone()));
     }
 
     /// Starts the next waiting read of a file, if the bound allows. False if there is none.
@@ -197,13 +221,22 @@ impl Node {
             self.release(&key);
             return true;
         }
+        let is_empty = self.entries.get(path).is_some_and(|entry| entry.held.is_none());
+        let has_twin = |aspect| self.linked_content(path, aspect).is_some();
+        if has_twin(*aspect) || (is_empty && piece.1.is_none() && has_twin(Aspect::Loadable)) {
+            // The file was completed under another name while others were to send it.
+            let arriving = self.entries.get(path).map(|entry| entry.pieces_arriving()).unwrap_or_default();
+            for block in arriving {
+                self.drop_unverified((path.clone(), block));
+            }
+            if self.adopt_hard_link(path, *aspect) {
+                return true;
+            }
+        }
         let arriving = self.entries.get(path).and_then(|entry| entry.arriving(piece.1));
         if arriving.is_some_and(|arriving| arriving.position > 0 || arriving.aspect != *aspect) {
             // Of bytes that came from others nobody can say any more whether they are right.
             self.drop_unverified(piece.clone());
-            if self.adopt_hard_link(path, *aspect) {
-                return true;
-            }
         }
         self.reads.insert(piece, *aspect);
         let have = self.entries.get(path).and_then(|entry| entry.have(*aspect));
@@ -243,7 +276,11 @@ impl Node {
 
     /// Nobody can answer this now.
     pub(super) fn fail(&mut self, key: &Key) {
-        let Some(ask) = self.asks.remove(key) else { return };
+        let ask = self.asks.remove(key);
+        if is_content(key.1) {
+            self.drop_orphan(key);
+        }
+        let Some(ask) = ask else { return };
         if let Aspect::Block(_) = key.1 {
             self.note_block(&key.0);
         }
@@ -256,6 +293,20 @@ impl Node {
         }
         if is_details(key) {
             self.no_details(&key.0);
+        }
+    }
+
+    /// What has arrived of content stays as long as somebody is asked for the rest.
+    fn drop_orphan(&mut self, (path, aspect): &Key) {
+        let block = block_of(*aspect);
+        let is_orphan =
+            self.entries.get(path).and_then(|e| e.arriving(block)).is_some_and(|a| a.source == Source::Nobody);
+        let is_asked = |aspect| self.asks.contains(&(path.clone(), aspect));
+        if is_orphan
+            && !aspects_of(block).any(is_asked)
+            && let Some(arriving) = self.drop_arriving(path, block, false)
+        {
+            self.fail_children((path.clone(), block), &arriving, EIO);
         }
     }
 

@@ -10,7 +10,7 @@ use headwater_abi::{Kind, Path};
 
 use super::Node;
 use super::ask::{EIO, aspects_of};
-use crate::asks::{ChildWant, Waiter};
+use crate::asks::{ChildWant, Waiter, Way};
 use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers};
 use crate::held::{Held, whole_head};
 use crate::policy::{Audience, Thing};
@@ -168,6 +168,7 @@ impl Node {
         }
         arriving.source = Source::Parent(from, transfer);
         let head = (*arriving.head).clone();
+        self.receive_instead_of_reading(from, &path, block);
         let have = self.published(&path).filter(|_| block.is_none());
         if let Some(parent) = self.parents.get_mut(&from) {
             parent.incoming.insert(transfer, (path.clone(), block));
@@ -238,10 +239,11 @@ impl Node {
         let unevictable = Vec::new();
         entry.set_arriving(Arriving { aspect, head: head.clone(), position: 0, reserved, source, unevictable });
         *entry.audience(block) = Audience::default();
-        if let Source::Parent(from, transfer) = source
-            && let Some(parent) = self.parents.get_mut(&from)
-        {
-            parent.incoming.insert(transfer, (path.clone(), block));
+        if let Source::Parent(from, transfer) = source {
+            self.receive_instead_of_reading(from, path, block);
+            if let Some(parent) = self.parents.get_mut(&from) {
+                parent.incoming.insert(transfer, (path.clone(), block));
+            }
             let have = self.published(path).filter(|_| block.is_none());
             let (path, head) = (path.clone(), (*head).clone());
             self.outputs.push_back(Output::Receive { from, transfer, path, block, head, position: 0, have });
@@ -254,6 +256,18 @@ impl Node {
         self.fresh.push_back(Thing::Content(path.clone(), block));
         self.advance(now, path, block, 0);
         true
+    }
+
+    /// A rank sends what was to be read here, because nobody could be asked: now somebody has come back.
+    fn receive_instead_of_reading(&mut self, from: Rank, path: &Path, block: Option<u32>) {
+        if self.reads.remove(&(path.clone(), block)).is_some() {
+            self.outputs.push_back(Output::Discard { path: path.clone(), block });
+        }
+        for key in aspects_of(block).map(|aspect| (path.clone(), aspect)) {
+            if self.asks.way(&key) == Some(Way::Read) {
+                self.asks.set_way(&key, Way::Asked(from));
+            }
+        }
     }
 
     /// The bytes before `position` are in the store.

@@ -1,7 +1,9 @@
 //! Forgetting what nobody uses, so that a node's memory is bounded however many paths are looked up.
 
+use alloc::collections::BTreeSet;
+
 use headwater_abi::Path;
-use headwater_abi::wire::{Aspect, Fact};
+use headwater_abi::wire::Fact;
 
 use super::Node;
 use crate::Output;
@@ -12,6 +14,8 @@ const STEPS: usize = 64;
 const STEPS_FOR_LEARNT: usize = 2;
 /// What was learnt last is kept, so that a walk along a path gets to its end.
 const RECENT: u32 = 64;
+/// Directories that were listed and are forgotten.
+const LISTED_GONE_MAX: usize = 64;
 
 impl Node {
     /// Something new is known about a path; before, nothing was, or only what kind of thing it is.
@@ -25,6 +29,10 @@ impl Node {
         entry.learnt = self.learnt;
         if matches!(entry.fact, Fact::Listing(..)) {
             self.listed.push_back(path.clone());
+        }
+        if self.listed.len() > 2 * self.entries.len() + LISTED_GONE_MAX {
+            let mut seen = BTreeSet::new();
+            self.listed.retain(|path| self.entries.listing(path).is_some() && seen.insert(path.clone()));
         }
         if !was_known {
             self.forgettable.push_back(path.clone());
@@ -88,9 +96,7 @@ impl Node {
             return false;
         }
         let Some(entry) = self.entries.remove(path) else { return false };
-        if self.is_reader_of(path, Aspect::Entry) {
-            self.versions.remember(path, &entry.fact);
-        }
+        self.note_forgotten(path, &entry.fact);
         if let Some(directory) = path.parent().and_then(|at| self.entries.get_mut(&at)?.directory.as_mut())
             && directory.details == Details::Known
         {

@@ -18,15 +18,16 @@ const LASTING: [u16; 5] = [1, 13, 20, 36, 40];
 impl Node {
     /// The reader has answered.
     pub(super) fn fact_read(&mut self, now: Time, path: Path, aspect: Aspect, fact: Fact) {
+        let key = (path.clone(), aspect);
         if is_sound(&fact) {
-            if aspect == Aspect::Entry && self.checked(&path, &fact) {
+            let was_checked = aspect == Aspect::Entry && self.checked(&path, &fact);
+            if was_checked && self.asks.way(&key) != Some(Way::Read) {
                 return;
             }
             if self.learn(now, &path, fact, true) {
                 self.note_read(&path, aspect);
             }
         }
-        let key = (path, aspect);
         if self.asks.way(&key) == Some(Way::Read) {
             self.fail_for_now(now, &key);
         }

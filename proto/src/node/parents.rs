@@ -17,6 +17,7 @@ impl Node {
         self.orphan_all(rank);
         let joined = Joined::at_first(&self.config.forest, self.config.rank, rank);
         let is_control = joined.is_control;
+        let is_back = self.parents.get(&rank).is_some_and(|parent| !matches!(parent.link, Link::Starting(_)));
         // It may have been hung up meanwhile.
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         (parent.link, parent.heard, parent.probed) = (Link::Up, now, None);
@@ -31,12 +32,15 @@ impl Node {
             self.redispatch();
         }
         self.reroute(now);
+        if is_back {
+            self.unsettle(self.trees_told(rank));
+        }
         self.redispatch();
     }
 
     /// A parent's link is gone.
     pub(super) fn parent_down(&mut self, now: Time, rank: Rank) {
-        self.note_lost(rank);
+        self.unsettle(self.trees_told(rank));
         let absence_ms = self.config.limits.parent_absence_ms_max;
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         parent.link = match parent.link {
@@ -69,14 +73,17 @@ impl Node {
         arriving.source = Source::Nobody;
         let key = (path, arriving.aspect);
         if !self.asks.set_way(&key, Way::Later) {
-            self.ask_later(key);
+            self.ask_later(&key);
         }
     }
 
     /// Adds a question that nobody waits for, to be asked when somebody can be.
-    fn ask_later(&mut self, key: Key) {
+    fn ask_later(&mut self, key: &Key) {
+        if self.asks.len() >= self.config.limits.asks_max {
+            return self.fail(key);
+        }
         let tree = self.tree_of(&key.0, key.1);
-        self.asks.insert(self.now, key, Way::Later, tree, self.config.limits.request_timeout_ms_max);
+        self.asks.insert(self.now, key.clone(), Way::Later, tree, self.config.limits.request_timeout_ms_max);
     }
 
     /// When something is due about a parent.
@@ -161,7 +168,7 @@ impl Node {
         let keys: Vec<Key> = aspects_of(block).map(|aspect| (path.clone(), aspect)).collect();
         let is_asked_elsewhere = |way| matches!(way, Way::Asked(rank) if from.is_some_and(|from| from != rank));
         if keys.iter().all(|key| !self.asks.contains(key)) {
-            return self.ask_later((path, aspect));
+            return self.ask_later(&(path, aspect));
         }
         for key in &keys {
             if self.asks.way(key).is_some_and(|way| !is_asked_elsewhere(way)) {

@@ -150,7 +150,7 @@ impl Node {
                 self.newer_below(generation);
                 Ok(())
             }
-            Message::Read { tree, versions } => self.read_below(TreeId(tree), versions),
+            Message::Read { tree, versions } => self.told_below(rank, TreeId(tree), versions),
             Message::Looked { number, changes, is_last } => {
                 self.looked(rank, number, changes, is_last);
                 Ok(())
@@ -238,7 +238,12 @@ impl Node {
         }
         parent.newest = Some(transfer);
         let (path, block) = (offer.path.clone(), block_of(offer.aspect));
-        let result = if is_behind { Err(Refusal::Unwanted) } else { self.file_offered(now, from, offer) };
+        let is_full = parent.incoming.len() >= self.config.limits.transfers_max;
+        let result = match (is_behind, is_full) {
+            (true, _) => Err(Refusal::Unwanted),
+            (_, true) => Err(Refusal::Impossible),
+            _ => self.file_offered(now, from, offer),
+        };
         match result {
             Ok(()) => Ok(()),
             Err(Refusal::Breach(reason)) => Err(reason),

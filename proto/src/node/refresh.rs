@@ -90,8 +90,8 @@ impl Refresh {
         }
     }
 
-    /// This node reads for a tree whose reader is lost, which knew more.
-    pub(super) fn note_succession(&mut self) {
+    /// Others may know what this node does not, though it reads such things.
+    pub(super) fn note_ignorance(&mut self) {
         self.may_have_forgotten = true;
     }
 }
@@ -120,6 +120,7 @@ impl Node {
         let limits = &self.config.limits;
         self.refresh.may_have_forgotten = limits.facts_max != usize::MAX || limits.listing_bytes_max != u64::MAX;
         self.refresh.generation = generation;
+        self.unsettle(self.config.forest.tree_ids());
     }
 
     /// This node's user wants a refresh.
@@ -282,7 +283,7 @@ impl Node {
     /// What has changed: what was just seen, and what was noticed before. `None` if facts were
     /// forgotten here, which may be known elsewhere.
     fn all_changes(&self, demand: &Demand, changes: BTreeMap<Path, bool>) -> Option<Vec<Change>> {
-        if self.refresh.may_have_forgotten || !self.versions.is_empty() {
+        if self.refresh.may_have_forgotten {
             return None;
         }
         let mut changes = changes;
@@ -398,6 +399,7 @@ impl Node {
         let before = core::mem::replace(&mut self.refresh.generation, generation);
         self.failed.clear();
         self.versions = Versions::default();
+        self.compare_anew();
         self.refresh.may_have_forgotten = false;
         let changed_paths: Vec<Path> = match &changes {
             Some(changes) => changes.iter().map(|change| change.path.clone()).collect(),
@@ -409,6 +411,8 @@ impl Node {
         let gone = changed_paths.iter().filter(|path| !self.live.covers(path)).cloned().collect::<Vec<Path>>();
         let kept = gone.iter().map(|path| self.forget_version(path)).sum();
         self.sieve.take(kept);
+        self.forgettable.retain(|path| self.entries.get(path).is_some());
+        self.listed.retain(|path| self.entries.listing(path).is_some());
         self.refresh.kept_bytes.insert(before, kept);
         let live = self.live.iter().map(|(path, tree)| (path.clone(), tree)).collect();
         self.outputs.push_back(Output::Generation { generation, changes, live });

@@ -135,11 +135,15 @@ impl Node {
         let up = |tree| forest.contains(tree, own).then(|| forest.next_alive(tree, own, |rank| self.is_dead(rank)));
         let ups = forest.tree_ids().map(up).collect();
         let before = core::mem::replace(&mut self.ups, ups);
+        let is_other =
+            |(tree, before): &(TreeId, &Option<Up>)| before.is_some() && **before != self.ups[tree.0 as usize];
+        let others: Vec<TreeId> = forest.tree_ids().zip(&before).filter(is_other).map(|(tree, _)| tree).collect();
         let is_new = |(before, after): (&Option<Up>, &Option<Up>)| before != after && *after == Some(Up::Reader);
         if before.iter().zip(&self.ups).any(is_new) {
             // Others may have read what is not known here.
-            self.refresh.note_succession();
+            self.refresh.note_ignorance();
         }
+        self.unsettle(others);
         let mut wanted: BTreeSet<Rank> = BTreeSet::new();
         let mut want = |up: Up| {
             if let Up::To(rank) = up {
@@ -226,7 +230,6 @@ impl Node {
                 None => self.fail(&key),
             }
         }
-        self.tell_read();
     }
 }
 

@@ -96,9 +96,13 @@ impl Node {
             return;
         }
         let id = self.new_transfer();
+        let transfers_max = self.config.limits.transfers_max;
         if let Some(child) = self.children.get_mut(&rank)
             && !child.receives(path, has)
         {
+            if child.transfers() >= transfers_max {
+                return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
+            }
             self.stats.pulls += 1;
             child.start(id, path, has, head, position);
         }
@@ -207,6 +211,10 @@ impl Node {
             (None, None) => entry.content_for(Aspect::Whole).or_else(|| entry.content_for(Aspect::Loadable)),
         };
         let Some((aspect, head)) = content else { return };
+        let transfers_max = self.config.limits.transfers_max / 2;
+        if self.children.get(&rank).is_none_or(|child| child.transfers() >= transfers_max) {
+            return;
+        }
         self.push_ancestors(rank, path);
         if block.is_none() && self.is_large(&head) {
             self.stats.pushes += 1;

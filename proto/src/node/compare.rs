@@ -1,0 +1,199 @@
+//! Comparing what different ranks have read: of a path of which there are two versions none is used any more.
+//!
+//! Who reads a file's content, or a directory's names, tells the reader of what the path is. Who turns to somebody
+//! else than before, because a rank was lost or has come back, tells what it knows of the tree. Whoever is told
+//! something that it knows is of one mind with all above it; what it does not know it passes on.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use headwater_abi::Path;
+use headwater_abi::wire::{Aspect, CHANGES_MAX, Fact, Message, Version};
+
+use super::Node;
+use crate::entry::attr_of;
+use crate::topology::{Forest, TreeId, Up};
+use crate::versions::version_of;
+use crate::{Peer, Rank};
+
+/// Versions that wait to be told, of each tree; what is more is not compared.
+const UNTOLD_MAX: usize = 1 << 16;
+
+/// What others are to be told.
+#[derive(Debug)]
+pub(super) struct Telling {
+    /// What is not known here, or known by nobody else.
+    untold: BTreeMap<TreeId, BTreeMap<Path, Version>>,
+    /// Trees of which all that is known is to be told to whom this node turns.
+    unsettled: BTreeSet<TreeId>,
+    /// Whether this node may come to read.
+    may_read: bool,
+}
+
+impl Telling {
+    pub(super) fn new(forest: &Forest, own: Rank) -> Telling {
+        let may_read = forest.tree_ids().any(|tree| forest.candidates(tree).any(|candidate| candidate == own));
+        Telling { untold: BTreeMap::new(), unsettled: BTreeSet::new(), may_read }
+    }
+}
+
+impl Node {
+    /// How many versions are to be told of one tree, at most.
+    pub(super) fn untold_most(&self) -> usize {
+        self.telling.untold.values().map(BTreeMap::len).max().unwrap_or_default()
+    }
+
+    /// This node has read something by itself.
+    pub(super) fn note_read(&mut self, path: &Path, aspect: Aspect) {
+        let facts = self.home(path, Aspect::Entry, None);
+        if self.home(path, aspect, None) != facts
+            && self.up_in(facts) != Up::Reader
+            && let Some(fact) = self.entries.fact(path)
+        {
+            let version = version_of(path, fact);
+            self.tell_later(facts, version);
+        }
+    }
+
+    /// This node knows nothing of a path any more.
+    pub(super) fn note_forgotten(&mut self, path: &Path, fact: &Fact) {
+        if self.telling.may_read {
+            self.versions.remember(path, fact);
+        }
+        if self.is_reader_of(path, Aspect::Entry) {
+            self.refresh.note_ignorance();
+        }
+        for tree in self.homes(path) {
+            if self.telling.unsettled.contains(&tree) {
+                self.tell_later(tree, version_of(path, fact));
+            }
+        }
+    }
+
+    /// From now on this node turns to others in these trees.
+    pub(super) fn unsettle(&mut self, trees: impl IntoIterator<Item = TreeId>) {
+        self.telling.unsettled.extend(trees);
+    }
+
+    /// The trees of which a rank has been told something by this node.
+    pub(super) fn trees_told(&self, rank: Rank) -> Vec<TreeId> {
+        self.config.forest.tree_ids().filter(|&tree| self.up_to_compare(tree) == Up::To(rank)).collect()
+    }
+
+    /// A generation has begun in which something may be another's than before.
+    pub(super) fn compare_anew(&mut self) {
+        self.telling.untold.clear();
+        if self.ups.contains(&Some(Up::Reader)) {
+            self.telling.unsettled.extend(self.config.forest.tree_ids());
+        }
+    }
+
+    /// Who is told what is known of a tree's paths: the reader by other readers, the parent else.
+    fn up_to_compare(&self, tree: TreeId) -> Up {
+        let is_reader = self.config.forest.is_striped() && self.ups.contains(&Some(Up::Reader));
+        if is_reader { self.reader_of(tree) } else { self.up_in(tree) }
+    }
+
+    /// The trees in which anything about a path is asked.
+    fn homes(&self, path: &Path) -> BTreeSet<TreeId> {
+        [Aspect::Entry, Aspect::Whole].into_iter().map(|aspect| self.home(path, aspect, None)).collect()
+    }
+
+    fn tell_later(&mut self, tree: TreeId, version: Version) {
+        let untold = self.telling.untold.entry(tree).or_default();
+        let Some(before) = untold.get(&version.path) else {
+            if untold.len() < UNTOLD_MAX {
+                untold.insert(version.path.clone(), version);
+            }
+            return;
+        };
+        if is_other(before, &version) {
+            let is_dir = version.names.is_some() && before.fact != version.fact;
+            untold.remove(&version.path);
+            self.changed(&version.path, is_dir);
+        }
+    }
+
+    /// Tells what is to be told to those who can be asked.
+    pub(super) fn tell_versions(&mut self) {
+        if self.telling.untold.is_empty() && self.telling.unsettled.is_empty() {
+            return;
+        }
+        let trees: BTreeSet<TreeId> = self.telling.untold.keys().chain(&self.telling.unsettled).copied().collect();
+        for tree in trees {
+            let Up::To(rank) = self.up_to_compare(tree) else { continue };
+            if !self.is_up(rank) {
+                continue;
+            }
+            let mut versions = self.telling.untold.remove(&tree).unwrap_or_default();
+            if self.telling.unsettled.remove(&tree) {
+                let is_of = |path: &&Path| !self.live.covers(path) && self.homes(path).contains(&tree);
+                let known = self.entries.paths().filter(is_of);
+                let known = known.filter_map(|path| Some((path.clone(), version_of(path, self.entries.fact(path)?))));
+                versions.extend(known);
+            }
+            let versions: Vec<Version> = versions.into_values().collect();
+            for versions in versions.chunks(CHANGES_MAX) {
+                let message = Message::Read { tree: tree.0, versions: versions.to_vec() };
+                self.tell(Peer::Parent(rank), message);
+            }
+        }
+    }
+
+    /// Somebody below knows this.
+    pub(super) fn told_below(&mut self, from: Rank, tree: TreeId, versions: Vec<Version>) -> Result<(), &'static str> {
+        if tree.0 >= self.config.forest.trees() {
+            return Err("there is no such tree");
+        }
+        for version in versions {
+            if self.is_settled(&version) {
+                continue;
+            }
+            if self.up_in(tree) != Up::Reader {
+                self.tell_later(tree, version);
+                continue;
+            }
+            if self.reader_of(self.home(&version.path, Aspect::Whole, None)) != Up::To(from) {
+                // Who knows it may not be asked whether it has changed.
+                self.refresh.note_ignorance();
+            }
+            let facts = self.home(&version.path, Aspect::Entry, None);
+            if facts != tree {
+                self.tell_later(facts, version.clone());
+            }
+            if self.config.forest.root(tree) != self.config.rank {
+                self.tell_later(tree, version);
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares what another knows with what is known here. False if nothing is.
+    fn is_settled(&mut self, told: &Version) -> bool {
+        let path = &told.path;
+        if !self.scope.contains(path) || self.live.covers(path) {
+            return true;
+        }
+        if let Some(fact) = self.entries.fact(path) {
+            let known = version_of(path, fact);
+            let is_listed = attr_of(fact).is_some() && matches!(fact, Fact::Listing(..) | Fact::Unlistable(_));
+            if is_other(&known, told) {
+                self.changed(path, is_listed && known.fact != told.fact);
+            }
+            return true;
+        }
+        if self.versions.contradict_version(told) {
+            self.changed(path, told.names.is_some());
+            return true;
+        }
+        if self.telling.may_read {
+            self.versions.remember_version(told);
+        }
+        false
+    }
+}
+
+/// Whether these were not read of the same thing.
+fn is_other(one: &Version, other: &Version) -> bool {
+    one.fact != other.fact || matches!((one.names, other.names), (Some(one), Some(other)) if one != other)
+}

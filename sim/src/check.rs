@@ -1,6 +1,7 @@
 //! What must hold of everything that a node puts out.
 
 mod reading;
+mod room;
 mod settled;
 
 use headwater_abi::wire::{Aspect, Fact, FileHead};

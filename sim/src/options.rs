@@ -3,7 +3,7 @@
 use crate::random::Random;
 
 /// Bounds and faults of a run, as plain data.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The most nodes.
     pub nodes_max: u32,
@@ -41,6 +41,8 @@ pub struct Options {
     pub read_hang: u64,
     /// Chance that the store can't take a piece of content.
     pub store_failure: u64,
+    /// Chance, for each request, that some node's store may hold less or more from then on.
+    pub room: u64,
     /// Chance that an eviction is refused.
     pub evict_refusal: u64,
     /// Chance that a request makes its path live.
@@ -60,33 +62,7 @@ pub struct Options {
 impl Options {
     /// Nothing fails.
     pub fn calm() -> Options {
-        Options {
-            nodes_max: 24,
-            requests: 150,
-            duration_ms: 4000,
-            link_loss: 0,
-            silence: 0,
-            delay: 0,
-            corruption: 0,
-            lie: 0,
-            partition: 0,
-            pause: 0,
-            death: 0,
-            death_is_silent: 0,
-            restart: 0,
-            recovery: 0,
-            late: 0,
-            read_failure: 0,
-            read_hang: 0,
-            store_failure: 0,
-            evict_refusal: 0,
-            live: 0,
-            change: 0,
-            refresh: 0,
-            client_gone: 0,
-            is_small: false,
-            trace: false,
-        }
+        Options { nodes_max: 24, requests: 150, duration_ms: 4000, ..Options::default() }
     }
 
     /// Some faults and not others, more or less often: a run in which all happen finds less, since one
@@ -96,7 +72,7 @@ impl Options {
             return Options::calm();
         }
         let mut chance = |rate: u64| if random.chance(400) { 1 + random.below(rate) } else { 0 };
-        let options = Options {
+        Options {
             link_loss: chance(20),
             silence: chance(4),
             delay: chance(4),
@@ -112,6 +88,7 @@ impl Options {
             read_failure: chance(30),
             read_hang: chance(10),
             store_failure: chance(10),
+            room: chance(20),
             evict_refusal: chance(300),
             live: chance(10),
             change: chance(8),
@@ -122,24 +99,6 @@ impl Options {
             requests: 100 + random.below(500),
             duration_ms: 3000 + random.below(9000),
             ..Options::calm()
-        };
-        if options.refresh > 0 { options.connected() } else { options }
-    }
-
-    /// The same without what makes one node take another for dead. Generations that readers begin who don't
-    /// know of each other are another matter.
-    fn connected(self) -> Options {
-        Options {
-            link_loss: 0,
-            silence: 0,
-            delay: 0,
-            corruption: 0,
-            lie: 0,
-            partition: 0,
-            pause: 0,
-            death: 0,
-            late: 0,
-            ..self
         }
     }
 

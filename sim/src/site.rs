@@ -72,6 +72,10 @@ pub(crate) struct Site {
     /// Content whose eviction is refused, which the node has yet to hear.
     pub(crate) refused: VecDeque<Path>,
     pub(crate) store: Store,
+    /// How many bytes the store may hold.
+    pub(crate) store_bytes_max: u64,
+    /// How many it held when that was last looked at, with what is kept free for what arrives.
+    pub(crate) store_bytes: u64,
     pub(crate) reads: Reads,
     pub(crate) waiting: BTreeMap<ClientId, Waiting>,
     pub(crate) links: BTreeMap<Peer, Link>,
@@ -100,6 +104,8 @@ impl Site {
             inodes_in_blocks: BTreeSet::new(),
             refused: VecDeque::new(),
             store: Store::default(),
+            store_bytes_max: 0,
+            store_bytes: 0,
             reads: Reads::default(),
             waiting: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -111,8 +117,9 @@ impl Site {
         }
     }
 
-    /// A process of the node starts, at this time; it goes on from what was published if it `recovers`.
-    pub(crate) fn start(&mut self, now: u64, mut node: Node, recovers: bool) {
+    /// A process of the node starts, at this time, with room for so many bytes; it goes on from what was
+    /// published if it `recovers`.
+    pub(crate) fn start(&mut self, now: u64, mut node: Node, recovers: bool, store_bytes_max: u64) {
         let mut table = std::mem::take(&mut self.table);
         let mut store = std::mem::take(&mut self.store);
         if recovers {
@@ -130,7 +137,9 @@ impl Site {
             (table, store) = (Table { generation: 1, ..Table::default() }, Store::default());
         }
         let life = self.life + 1;
-        *self = Site { is_alive: true, life, started: now, table, store, ..Site::new(node) };
+        let store_bytes = node.stats().store_bytes;
+        *self =
+            Site { is_alive: true, life, started: now, table, store, store_bytes_max, store_bytes, ..Site::new(node) };
     }
 
     /// The process is killed. What it has published stays.

@@ -207,6 +207,11 @@ impl Store {
         self.bytes = self.inodes.values().map(Bytes::count).sum();
     }
 
+    /// Bytes that are there.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Whether there are no more bytes than this. What arrives takes no room where something is published.
     pub(crate) fn is_within(&self, bytes_max: u64) -> bool {
         let is_published = |piece: &Piece| self.names.get(&piece.0).and_then(|inode| self.inodes.get(inode));

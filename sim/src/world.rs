@@ -23,6 +23,8 @@ use crate::{Options, Summary, Violation};
 
 /// Events after which a run counts as one that never ends.
 const EVENTS_MAX: u64 = 600_000;
+/// Of so many events one is followed by a look at how much a node keeps.
+const LOAD_EVERY: u64 = 32;
 
 /// Something that will happen.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(crate) enum Event {
     Digest { rank: Rank, life: u64, path: Path, aspect: Aspect, head: Box<FileHead> },
     /// A node's timeout may be due.
     Timer(Rank, u64),
+    /// A node's store may still hold more than it should.
+    Room(Rank, u64),
     /// A node starts.
     Start(Rank),
     /// A process starts to ask.
@@ -64,6 +68,8 @@ pub(crate) enum Fault {
     Lie,
     /// A user asks for a refresh.
     Refresh,
+    /// A store may hold less, or more again.
+    Room,
 }
 
 #[derive(Debug)]
@@ -82,10 +88,6 @@ pub(crate) struct World {
     pub(crate) versions: BTreeMap<(u64, Path), Attr>,
     /// The processes that have read from the shared file system: rank and life.
     pub(crate) readers: BTreeSet<(Rank, u64)>,
-    /// Whether one of them has died, and what it had told others may be unknown to who reads next.
-    pub(crate) has_reader_died: bool,
-    /// Whether any node has read for another.
-    pub(crate) has_substitute: bool,
     pub(crate) forest: Forest,
     pub(crate) limits: Limits,
     policy: Policy,
@@ -134,8 +136,6 @@ impl World {
             changed: BTreeSet::new(),
             versions: BTreeMap::new(),
             readers: BTreeSet::new(),
-            has_reader_died: false,
-            has_substitute: false,
             forest,
             limits,
             policy,
@@ -161,7 +161,7 @@ impl World {
         self.trace(Rank::ROOT, || format!("{:?} {:?} {:?} {:?}", self.options, self.forest, self.policy, self.limits));
         self.plan_workload();
         self.run_for(self.options.duration_ms)?;
-        self.stop_faults();
+        self.stop_faults().map_err(|what| self.violation(self.at, what))?;
         self.run_for(self.settling_ms())?;
         self.check_settled()?;
         self.plan_epilogue();
@@ -205,6 +205,8 @@ impl World {
             }
             let result = ensure(count < EVENTS_MAX, || "the run does not end".into());
             let result = result.and_then(|()| self.happen(event));
+            let is_sample = count.is_multiple_of(LOAD_EVERY);
+            let result = result.and_then(|()| if is_sample { self.check_load(self.at) } else { Ok(()) });
             result.map_err(|what| self.violation(self.at, what))?;
         }
         self.now = end;
@@ -232,6 +234,7 @@ impl World {
                 self.digest(rank, path, aspect, &head)
             }
             Event::Timer(rank, life) if self.lives(rank, life) => self.timer(rank),
+            Event::Room(rank, life) if self.lives(rank, life) => self.set_room(rank),
             Event::Start(rank) => self.start(rank),
             Event::Request { must_succeed } => self.request(must_succeed),
             Event::Fault(fault) => self.fault(fault),
@@ -258,7 +261,8 @@ impl World {
         self.summary.restarts += u64::from(life > 0);
         self.summary.recoveries += u64::from(recovers);
         self.trace(rank, || format!("starts, recovers: {recovers}"));
-        self.site_mut(rank).start(now, node, recovers);
+        let bytes_max = self.limits.store_bytes_max;
+        self.site_mut(rank).start(now, node, recovers, bytes_max);
         self.perform_all(rank)
     }
 
@@ -291,7 +295,7 @@ impl World {
         while let Some(path) = self.site_mut(rank).refused.pop_front() {
             self.give(rank, Input::EvictRefused { path })?;
         }
-        let (now, max) = (self.now, self.limits.store_bytes_max);
+        let now = self.now;
         let site = self.site_mut(rank);
         if let Some(due) = site.node.poll_timeout().map(|due| due + site.started)
             && site.timer.is_none_or(|timer| timer > due)
@@ -300,8 +304,7 @@ impl World {
             let life = site.life;
             self.schedule(due.saturating_sub(now), Event::Timer(rank, life));
         }
-        let fits = self.site(rank).store.is_within(max) || self.options.evict_refusal > 0;
-        ensure(fits, || format!("more than {max} bytes are in the store"))?;
+        self.check_room(rank)?;
         let (entries, max) = (self.site(rank).node.stats().entries, self.limits.entries_max);
         ensure(entries <= max as u64, || format!("{entries} paths are known, of {max}"))
     }
@@ -372,7 +375,7 @@ impl World {
     fn rank_of(&self, event: &Event) -> Option<Rank> {
         let end = |ends: &Ends, end: usize| if end == 0 { ends.0 } else { ends.1 };
         match event {
-            Event::Local(rank, ..) | Event::Timer(rank, _) => Some(*rank),
+            Event::Local(rank, ..) | Event::Timer(rank, _) | Event::Room(rank, _) => Some(*rank),
             Event::ReadStep { rank, .. } | Event::Digest { rank, .. } => Some(*rank),
             Event::Deliver { ends, direction, .. } => Some(end(ends, 1 - direction)),
             Event::ChunkSent { ends, .. } => Some(ends.1),
@@ -415,6 +418,8 @@ fn random_limits(random: &mut Random, options: &Options) -> Limits {
     let forgets = random.chance(300);
     Limits {
         entries_max,
+        asks_max: if is_small && random.chance(300) { 4 + random.below(60) as usize } else { 1 << 16 },
+        transfers_max: if is_small && random.chance(300) { 2 + random.below(20) as usize } else { 1 << 17 },
         facts_max: if forgets { 24 + random.below(30) as usize } else { usize::MAX },
         listing_bytes_max: if forgets { random.below(4000) } else { u64::MAX },
         ahead_files_max: random.below(3) as usize * 20,

@@ -25,7 +25,6 @@ impl World {
         ensure(obstacles.is_none(), || format!("{path} is read as {aspect:?}, though {obstacles:?} lives"))?;
         let life = self.site(rank).life;
         self.readers.insert((rank, life));
-        self.has_substitute |= self.homes(rank, path, aspect).iter().all(|&tree| self.forest.root(tree) != rank);
         Ok(())
     }
 

@@ -12,23 +12,19 @@ use crate::Violation;
 use crate::site::Site;
 use crate::world::World;
 
-/// Whether nodes must come to one version of each path even if several have read it for the same tree.
-const HEALS_VERSIONS: bool = false;
-
 impl World {
     /// Nobody waits, and each node is linked to those to whom the forest has it turn.
     pub(crate) fn check_settled(&self) -> Result<(), Violation> {
         for (rank, site) in self.ranks().filter(|(_, site)| site.is_alive) {
-            let result = check_answered(site).and_then(|()| self.check_links(rank, site));
+            let result = check_answered(site)
+                .and_then(|()| self.check_links(rank, site))
+                .and_then(|()| self.check_given_up(site))
+                .and_then(|()| self.check_load(rank));
             result.map_err(|what| self.violation(rank, what))?;
         }
         // Groups read for themselves.
         let has_groups = self.forest.trees() > 1 && !self.forest.is_striped();
-        let is_known = HEALS_VERSIONS || !(self.has_reader_died || self.has_substitute);
-        if is_known && !has_groups {
-            return self.check_versions();
-        }
-        Ok(())
+        if has_groups { Ok(()) } else { self.check_versions() }
     }
 
     /// The ranks that a node asks in some tree, in truth.

@@ -11,6 +11,8 @@ const PAUSE_MS_MAX: u64 = 4000;
 const LIE_MS_MAX: u64 = 2000;
 /// How long a partition lasts, at most, in milliseconds.
 const PARTITION_MS_MAX: u64 = 8000;
+/// How long it takes until a driver has the node give up more.
+const ROOM_MS: u64 = 50;
 /// How long a node is dead that is started again, at most, in milliseconds.
 const ABSENCE_MS_MAX: u64 = 3000;
 
@@ -20,6 +22,7 @@ impl World {
         let now = self.now;
         match fault {
             Fault::Refresh if self.site(rank).is_alive => return self.refresh(rank),
+            Fault::Room if self.site(rank).is_alive => return self.draw_room(rank),
             Fault::Change => self.change(),
             Fault::Death if self.site(rank).is_alive => self.death(rank),
             Fault::Pause if self.site(rank).is_alive => {
@@ -49,7 +52,6 @@ impl World {
 
     fn death(&mut self, rank: Rank) {
         let is_silent = self.random.chance(self.options.death_is_silent);
-        self.has_reader_died |= self.readers.iter().any(|&(reader, _)| reader == rank);
         self.trace(rank, || format!("dies, silently: {is_silent}"));
         self.site_mut(rank).die();
         let notice_ms_max = if is_silent { 5000 } else { 50 };
@@ -89,13 +91,35 @@ impl World {
         self.give(rank, Input::Refresh { request, paths })
     }
 
+    /// What else the machine needs decides how much a store may hold.
+    fn draw_room(&mut self, rank: Rank) -> Check {
+        let max = self.limits.store_bytes_max;
+        let of = *self.random.pick(&[max, self.site(rank).store.bytes() + 1, 1 << 20]);
+        self.site_mut(rank).store_bytes_max = self.random.below(of.min(max) + 1);
+        self.set_room(rank)
+    }
+
+    /// Tells a node how much its store may hold, until it does not hold more.
+    pub(super) fn set_room(&mut self, rank: Rank) -> Check {
+        let store_bytes_max = self.site(rank).store_bytes_max;
+        self.give(rank, Input::Room { store_bytes_max })?;
+        let (site, life) = (self.site(rank), self.site(rank).life);
+        if site.node.stats().store_bytes > store_bytes_max {
+            self.schedule(ROOM_MS, Event::Room(rank, life));
+        }
+        Ok(())
+    }
+
     /// From now on nothing fails any more. Either all the dead come back, or they stay dead.
-    pub(super) fn stop_faults(&mut self) {
+    pub(super) fn stop_faults(&mut self) -> Check {
         self.trace(Rank::ROOT, || "no faults from here on".into());
         self.options = self.options.without_faults();
         self.cut_silent();
         for site in &mut self.sites {
             site.lies_until = 0;
+        }
+        if self.random.chance(500) {
+            self.restore_room()?;
         }
         if self.random.chance(600) {
             for rank in 0..self.sites.len() as u32 {
@@ -103,5 +127,18 @@ impl World {
                 self.schedule(after, Event::Start(Rank(rank)));
             }
         }
+        Ok(())
+    }
+
+    /// All stores may hold again what they could at first.
+    fn restore_room(&mut self) -> Check {
+        let store_bytes_max = self.limits.store_bytes_max;
+        for rank in (0..self.sites.len() as u32).map(Rank) {
+            if self.site(rank).is_alive && self.site(rank).store_bytes_max != store_bytes_max {
+                self.site_mut(rank).store_bytes_max = store_bytes_max;
+                self.set_room(rank)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -31,6 +31,7 @@ impl World {
             (options.partition, Fault::Partition),
             (options.lie, Fault::Lie),
             (options.refresh, Fault::Refresh),
+            (options.room, Fault::Room),
         ];
         for _ in 0..self.options.requests {
             let after = self.random.below(self.options.duration_ms);
@@ -115,8 +116,10 @@ impl World {
             .tree_ids()
             .filter(|&tree| self.forest.contains(tree, rank))
             .all(|tree| self.forest.candidates(tree).any(is_alive));
-        let is_roomy = self.limits.store_bytes_max >= 1 << 30 || !(wants_content(want) || block.is_some());
-        let fits = is_roomy && self.limits.entries_max > 1000;
+        let is_roomy = self.sites.iter().all(|site| !site.is_alive || site.store_bytes_max >= 1 << 30)
+            || !(wants_content(want) || block.is_some());
+        let is_wide = self.limits.asks_max.min(self.limits.transfers_max) > 1000;
+        let fits = is_roomy && is_wide && self.limits.entries_max > 1000;
         let is_unchanged = |path: &Path| {
             !std::iter::successors(Some(path.clone()), Path::parent).any(|path| self.changed.contains(&path))
         };

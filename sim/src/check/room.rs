@@ -1,0 +1,53 @@
+//! What must hold of what a node keeps: that it is bounded.
+
+use headwater_proto::Rank;
+
+use super::{Check, ensure};
+use crate::site::Site;
+use crate::world::World;
+
+impl World {
+    /// A store holds no more than it may; if it may hold less than it did, it does not come to hold more.
+    pub(crate) fn check_room(&mut self, rank: Rank) -> Check {
+        if self.options.evict_refusal > 0 {
+            // What is in use stays.
+            return Ok(());
+        }
+        let site = self.site_mut(rank);
+        let bytes = site.node.stats().store_bytes;
+        let bytes_max = site.store_bytes_max.max(site.store_bytes);
+        site.store_bytes = bytes;
+        ensure(bytes <= bytes_max, || format!("the store comes to {bytes} bytes, of {bytes_max}"))?;
+        ensure(site.store.is_within(bytes), || format!("more than {bytes} bytes are in the store"))
+    }
+
+    /// Whatever others cause, a node keeps no more of it than is said.
+    pub(crate) fn check_load(&self, rank: Rank) -> Check {
+        let node = &self.site(rank).node;
+        let (load, limits) = (node.load(), &self.limits);
+        let ranks = self.forest.ranks() as usize;
+        let bounds = [
+            ("requests wait", load.clients, limits.clients_waiting_max),
+            ("questions are asked", load.asks, limits.asks_max),
+            ("children wait for one thing", load.waiting, ranks * self.forest.trees() as usize),
+            ("pieces go to one child", load.outgoing, limits.transfers_max),
+            ("pieces come from one parent", load.incoming, limits.transfers_max),
+            ("pieces come from nobody", load.orphans, load.asks),
+            ("files are to be read", load.reads_waiting, 2 * limits.asks_max + 64),
+            ("paths may be forgotten", load.forgettable, node.stats().entries as usize),
+            ("directories may be forgotten", load.listed, 2 * limits.entries_max + 64),
+            ("versions are to be told", load.untold, 1 << 16),
+        ];
+        let exceeded = bounds.iter().find(|(_, count, max)| count > max);
+        ensure(exceeded.is_none(), || {
+            exceeded.map_or_else(String::new, |(what, count, max)| format!("{count} {what}, of {max}"))
+        })
+    }
+
+    /// Once nothing more arrives, a store holds what it may and no more.
+    pub(super) fn check_given_up(&self, site: &Site) -> Check {
+        let (bytes, bytes_max) = (site.node.stats().store_bytes, site.store_bytes_max);
+        let fits = self.options.evict_refusal > 0 || bytes <= bytes_max;
+        ensure(fits, || format!("{bytes} bytes stay in the store, of {bytes_max}"))
+    }
+}

@@ -94,6 +94,11 @@ impl Held {
         }
     }
 
+    /// Blocks are another name's.
+    pub(crate) fn forget_blocks(&mut self) {
+        (self.blocks, self.block_digests) = (Vec::new(), BTreeMap::new());
+    }
+
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }

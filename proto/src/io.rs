@@ -468,9 +468,9 @@ pub struct Load {
     pub orphans: usize,
     /// Files to be read, asked for or not any more: at most twice as many as questions, and 64.
     pub reads_waiting: usize,
-    /// Paths in the order in which they may be forgotten: at most as many as are known.
+    /// Paths in the order in which they may be forgotten: at most twice as many as may be known, and 64.
     pub forgettable: usize,
-    /// Directories that were listed, forgotten or not: at most twice as many as paths are known, and 64.
+    /// Directories that were listed, in that order: at most as many.
     pub listed: usize,
     /// Versions to be told of one tree, the most of all: at most 65,536.
     pub untold: usize,

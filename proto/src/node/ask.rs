@@ -53,10 +53,9 @@ impl Node {
         if tree != Some(home) || self.asks.tree(key).is_none_or(|asked| asked == home) {
             return;
         }
-        // Who is asked for what it holds alone answers at once.
-        let is_lender = |rank| self.parents.get(&rank).is_some_and(|parent| parent.is_lender);
         let may_wait = match self.asks.way(key) {
-            Some(Way::Asked(rank)) => !is_lender(rank),
+            // Who is asked for what it holds alone answers at once.
+            Some(Way::Asked(rank)) => !self.is_lent(&key.0, rank),
             way => way == Some(Way::Later),
         };
         if may_wait

@@ -434,7 +434,7 @@ impl Node {
     }
 
     /// Whatever is on its way of this path is of no use any more.
-    fn drop_pieces(&mut self, path: &Path) {
+    pub(super) fn drop_pieces(&mut self, path: &Path) {
         let arriving = self.entries.get(path).map(|entry| entry.pieces_arriving()).unwrap_or_default();
         for &block in &arriving {
             self.drop_arriving(path, block, true);

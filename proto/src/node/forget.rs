@@ -14,8 +14,8 @@ const STEPS: usize = 64;
 const STEPS_FOR_LEARNT: usize = 2;
 /// What was learnt last is kept, so that a walk along a path gets to its end.
 const RECENT: u32 = 64;
-/// Directories that were listed and are forgotten.
-const LISTED_GONE_MAX: usize = 64;
+/// Paths that wait to be forgotten and are so already, beside as many as are known.
+const GONE_MAX: usize = 64;
 
 impl Node {
     /// Something new is known about a path; before, nothing was, or only what kind of thing it is.
@@ -30,12 +30,18 @@ impl Node {
         if matches!(entry.fact, Fact::Listing(..)) {
             self.listed.push_back(path.clone());
         }
-        if self.listed.len() > 2 * self.entries.len() + LISTED_GONE_MAX {
+        if !was_known {
+            self.forgettable.push_back(path.clone());
+        }
+        // Paths that are known no more, or anew.
+        let queued_max = 2 * self.entries.len() + GONE_MAX;
+        if self.listed.len() > queued_max {
             let mut seen = BTreeSet::new();
             self.listed.retain(|path| self.entries.listing(path).is_some() && seen.insert(path.clone()));
         }
-        if !was_known {
-            self.forgettable.push_back(path.clone());
+        if self.forgettable.len() > queued_max {
+            let mut seen = BTreeSet::new();
+            self.forgettable.retain(|path| self.entries.get(path).is_some() && seen.insert(path.clone()));
         }
     }
 

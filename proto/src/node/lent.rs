@@ -57,6 +57,11 @@ impl Node {
         None
     }
 
+    /// Whether a rank had this when it was evicted here.
+    pub(super) fn is_lent(&self, path: &Path, rank: Rank) -> bool {
+        self.entries.get(path).is_some_and(|entry| entry.lent.contains(&rank))
+    }
+
     /// This rank has it no more.
     pub(super) fn not_lent(&mut self, path: &Path, rank: Rank) {
         if let Some(entry) = self.entries.get_mut(path) {
@@ -66,9 +71,8 @@ impl Node {
 
     /// A rank can't answer. True if it was one of those below: then the next is asked, or the reader.
     pub(super) fn lender_declines(&mut self, rank: Rank, key: &Key) -> bool {
-        if !self.parents.get(&rank).is_some_and(|parent| parent.is_lender)
-            || self.asks.way(key) != Some(Way::Asked(rank))
-        {
+        // It may be a parent beside that.
+        if !self.is_lent(&key.0, rank) || self.asks.way(key) != Some(Way::Asked(rank)) {
             return false;
         }
         self.not_lent(&key.0, rank);

@@ -411,8 +411,6 @@ impl Node {
         let gone = changed_paths.iter().filter(|path| !self.live.covers(path)).cloned().collect::<Vec<Path>>();
         let kept = gone.iter().map(|path| self.forget_version(path)).sum();
         self.sieve.take(kept);
-        self.forgettable.retain(|path| self.entries.get(path).is_some());
-        self.listed.retain(|path| self.entries.listing(path).is_some());
         self.refresh.kept_bytes.insert(before, kept);
         let live = self.live.iter().map(|(path, tree)| (path.clone(), tree)).collect();
         self.outputs.push_back(Output::Generation { generation, changes, live });

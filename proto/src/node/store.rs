@@ -118,12 +118,15 @@ impl Node {
     }
 
     /// Remembers complete content of a file that has several names, unless another name's content
-    /// stands for the file already.
+    /// stands for the file already, and is not less.
     pub(super) fn note_inode(&mut self, path: &Path) {
         let Some(entry) = self.entries.get(path).filter(|e| e.has_content(Aspect::Loadable)) else { return };
-        let Some(attr) = entry.attr() else { return };
-        if attr.nlink > 1 {
-            self.inodes.entry(inode_of(attr)).or_insert_with(|| alloc::vec![path.clone()]);
+        let Some(attr) = entry.attr().filter(|attr| attr.nlink > 1) else { return };
+        let is_whole = |path: &Path| self.entries.get(path).is_some_and(|e| e.has_content(Aspect::Whole));
+        let names = self.inodes.entry(inode_of(attr)).or_default();
+        let is_more = matches!(&names[..], [other] if is_whole(path) && !is_whole(other));
+        if names.is_empty() || is_more {
+            *names = alloc::vec![path.clone()];
         }
     }
 
@@ -166,11 +169,18 @@ impl Node {
     /// Makes `path` a further name of the complete content of `target`.
     pub(super) fn link(&mut self, path: &Path, target: &Path) {
         let Some(mut source) = self.entries.get(target).and_then(|e| e.held.clone()) else { return };
+        source.forget_blocks();
+        if source.is_whole() {
+            self.drop_pieces(path);
+        }
         let Some(entry) = self.entries.get_mut(path) else { return };
         (source.order, source.bytes) = match entry.held.take() {
             Some(held) => (held.order, held.bytes),
             None => (self.sieve.insert(path.clone()), 0),
         };
+        if source.is_whole() {
+            entry.blocks = None;
+        }
         entry.held = Some(source);
         entry.content_at = Audience::default();
         let Some(head) = entry.held_head(Aspect::Whole).or_else(|| entry.held_head(Aspect::Loadable)) else { return };

@@ -34,7 +34,7 @@ impl World {
             ("pieces come from one parent", load.incoming, limits.transfers_max),
             ("pieces come from nobody", load.orphans, load.asks),
             ("files are to be read", load.reads_waiting, 2 * limits.asks_max + 64),
-            ("paths may be forgotten", load.forgettable, node.stats().entries as usize),
+            ("paths may be forgotten", load.forgettable, 2 * limits.entries_max + 64),
             ("directories may be forgotten", load.listed, 2 * limits.entries_max + 64),
             ("versions are to be told", load.untold, 1 << 16),
         ];

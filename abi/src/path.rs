@@ -2,17 +2,24 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::hash;
 
 /// The longest path that the kernel takes, without its terminating NUL.
 pub const PATH_BYTES_MAX: usize = 4095;
 
 /// An absolute path without `//`, `/./`, a trailing slash or NUL; `..` stays, since only the
-/// directory tree can tell what it means.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Path(Arc<[u8]>);
+/// directory tree can tell what it means. Clones share the bytes, and their hash is computed once.
+#[derive(Clone)]
+pub struct Path {
+    hash: u64,
+    bytes: Arc<[u8]>,
+}
 
 impl Path {
     /// Cleans `raw`. `None` if it is not absolute, too long or holds a NUL.
@@ -28,58 +35,104 @@ impl Path {
         if clean.is_empty() {
             clean.push(b'/');
         }
-        Some(Path(clean.into()))
+        Some(Path::of(&clean))
+    }
+
+    /// The path with these bytes, which are clean.
+    fn of(clean: &[u8]) -> Path {
+        Path { hash: hash::bytes(clean), bytes: Arc::from(clean) }
     }
 
     /// The root directory.
     pub fn root() -> Path {
-        Path(Arc::from(&b"/"[..]))
+        Path::of(b"/")
     }
 
     /// The path's bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
+    }
+
+    /// [`hash::bytes`] of the path.
+    pub fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// The bytes of all but the last component; `None` for `/`.
+    pub fn parent_bytes(&self) -> Option<&[u8]> {
+        if self.bytes.len() == 1 {
+            return None;
+        }
+        let slash = self.bytes.iter().rposition(|&b| b == b'/')?;
+        Some(&self.bytes[..slash.max(1)])
     }
 
     /// All but the last component; `None` for `/`.
     pub fn parent(&self) -> Option<Path> {
-        if self.0.len() == 1 {
-            return None;
-        }
-        let slash = self.0.iter().rposition(|&b| b == b'/')?;
-        Some(Path(Arc::from(&self.0[..slash.max(1)])))
+        self.parent_bytes().map(Path::of)
     }
 
     /// The last component; empty for `/`.
     pub fn name(&self) -> &[u8] {
-        let slash = self.0.iter().rposition(|&b| b == b'/').unwrap_or(0);
-        &self.0[slash + 1..]
+        let slash = self.bytes.iter().rposition(|&b| b == b'/').unwrap_or(0);
+        &self.bytes[slash + 1..]
     }
 
     /// This path with one more component; `None` if it would be too long.
     pub fn join(&self, name: &[u8]) -> Option<Path> {
-        let mut joined = Vec::with_capacity(self.0.len() + 1 + name.len());
-        joined.extend_from_slice(if self.0.len() == 1 { b"" } else { &self.0 });
+        let mut joined = Vec::with_capacity(self.bytes.len() + 1 + name.len());
+        joined.extend_from_slice(if self.bytes.len() == 1 { b"" } else { &self.bytes });
         joined.push(b'/');
         joined.extend_from_slice(name);
-        (joined.len() <= PATH_BYTES_MAX).then(|| Path(joined.into()))
+        (joined.len() <= PATH_BYTES_MAX).then(|| Path::of(&joined))
     }
 
     /// The components from the top.
     pub fn components(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
-        self.0.split(|&b| b == b'/').filter(|c| !c.is_empty())
+        self.bytes.split(|&b| b == b'/').filter(|c| !c.is_empty())
     }
 
     /// True if this path is `ancestor` or lies below it.
     pub fn is_within(&self, ancestor: &Path) -> bool {
-        ancestor.0.len() == 1
-            || (self.0.starts_with(&ancestor.0) && matches!(self.0.get(ancestor.0.len()), None | Some(b'/')))
+        is_within(&self.bytes, &ancestor.bytes)
+    }
+}
+
+/// [`Path::is_within`] of the bytes of two paths.
+pub fn is_within(path: &[u8], ancestor: &[u8]) -> bool {
+    ancestor.len() == 1 || (path.starts_with(ancestor) && matches!(path.get(ancestor.len()), None | Some(b'/')))
+}
+
+impl PartialEq for Path {
+    fn eq(&self, other: &Path) -> bool {
+        self.hash == other.hash && (Arc::ptr_eq(&self.bytes, &other.bytes) || self.bytes == other.bytes)
+    }
+}
+
+impl Eq for Path {}
+
+impl Hash for Path {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl PartialOrd for Path {
+    fn partial_cmp(&self, other: &Path) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Path {
+    /// By their bytes.
+    fn cmp(&self, other: &Path) -> Ordering {
+        if Arc::ptr_eq(&self.bytes, &other.bytes) { Ordering::Equal } else { self.bytes.cmp(&other.bytes) }
     }
 }
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&alloc::string::String::from_utf8_lossy(&self.0), f)
+        fmt::Display::fmt(&alloc::string::String::from_utf8_lossy(&self.bytes), f)
     }
 }
 
@@ -91,7 +144,7 @@ impl fmt::Debug for Path {
 
 impl Serialize for Path {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
+        serializer.serialize_bytes(&self.bytes)
     }
 }
 
@@ -127,6 +180,16 @@ mod tests {
         assert!(path("/a/lib").is_within(&path("/a/lib")));
         assert!(!path("/a/library").is_within(&path("/a/lib")));
         assert!(path("/a").is_within(&path("/")));
+    }
+
+    #[test]
+    fn paths_are_equal_and_ordered_by_their_bytes() {
+        let path = |s: &str| Path::new(s.as_bytes()).unwrap();
+        let (one, other) = (path("/a/b"), path("/a//b/"));
+        assert_eq!((&one, one.hash(), one.cmp(&other)), (&other, hash::bytes(b"/a/b"), Ordering::Equal));
+        assert_eq!(path("/a/b/c").parent(), Some(one.clone()));
+        assert_ne!(one, path("/a/c"));
+        assert!(path("/a") < path("/a-b") && path("/a-b") < path("/a/b") && path("/b") > other);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The shared file system: queues at metadata servers, and data at a rate that all and each may have.
 
-use headwater_abi::{Path, hash};
+use headwater_abi::Path;
 
 use crate::parameters::{FileSystem, ns_at, us};
 
@@ -88,7 +88,7 @@ impl Storage {
 
 /// The metadata server of a path.
 pub(crate) fn server_of(path: &Path, system: &FileSystem) -> u32 {
-    (hash::bytes(path.as_bytes()) % u64::from(system.servers)) as u32
+    (path.hash() % u64::from(system.servers)) as u32
 }
 
 #[cfg(test)]

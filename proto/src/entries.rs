@@ -2,11 +2,13 @@
 //! of which the attributes are known gets its names, a file gets content. Content alone may go again.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::BTreeSet;
+use core::cell::OnceCell;
 
+use hashbrown::HashTable;
 use headwater_abi::listing::Name;
 use headwater_abi::wire::{Aspect, Fact};
-use headwater_abi::{Listing, Path};
+use headwater_abi::{Listing, Path, hash};
 
 use crate::entry::{Entry, Inode, Learned, inode_of};
 
@@ -27,10 +29,13 @@ pub(crate) enum Lookup<'a> {
     Found(Name<'a>),
 }
 
-/// All entries.
+/// All entries. They are found by the hash of their path; whatever goes through several of them does so in
+/// the order of paths.
 #[derive(Debug)]
 pub(crate) struct Entries {
-    by_path: BTreeMap<Path, Box<Entry>>,
+    by_path: HashTable<Box<Entry>>,
+    /// All paths, from when they are first needed in order.
+    ordered: OnceCell<BTreeSet<Path>>,
     entries_max: usize,
     /// Bytes of all listings.
     listing_bytes: u64,
@@ -39,7 +44,13 @@ pub(crate) struct Entries {
 
 impl Entries {
     pub(crate) fn new(entries_max: usize) -> Entries {
-        Entries { by_path: BTreeMap::new(), entries_max, listing_bytes: 0, listings_bytes_max: LISTINGS_BYTES_MAX }
+        Entries {
+            by_path: HashTable::new(),
+            ordered: OnceCell::new(),
+            entries_max,
+            listing_bytes: 0,
+            listings_bytes_max: LISTINGS_BYTES_MAX,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -52,11 +63,21 @@ impl Entries {
     }
 
     pub(crate) fn get(&self, path: &Path) -> Option<&Entry> {
-        self.by_path.get(path).map(Box::as_ref)
+        self.by_path.find(path.hash(), |entry| entry.path == *path).map(Box::as_ref)
+    }
+
+    /// The entry of the path with these bytes.
+    pub(crate) fn get_at(&self, path: &[u8]) -> Option<&Entry> {
+        self.by_path.find(hash::bytes(path), |entry| entry.path.as_bytes() == path).map(Box::as_ref)
+    }
+
+    /// The entry of the directory that holds this path.
+    pub(crate) fn parent_of(&self, path: &Path) -> Option<&Entry> {
+        self.get_at(path.parent_bytes()?)
     }
 
     pub(crate) fn get_mut(&mut self, path: &Path) -> Option<&mut Entry> {
-        self.by_path.get_mut(path).map(Box::as_mut)
+        self.by_path.find_mut(path.hash(), |entry| entry.path == *path).map(Box::as_mut)
     }
 
     pub(crate) fn fact(&self, path: &Path) -> Option<&Fact> {
@@ -81,12 +102,16 @@ impl Entries {
         let (bytes, is_full) = (listing_bytes(&fact), self.by_path.len() >= self.entries_max);
         let is_too_large =
             bytes > 0 && self.listing_bytes + bytes > self.listings_bytes_max && self.listing(path).is_none();
-        let learned = match self.by_path.get_mut(path) {
+        let learned = match self.get_mut(path) {
             _ if is_too_large => Learned::Full,
             Some(entry) => entry.learn(fact),
             None if is_full => Learned::Full,
             None => {
-                self.by_path.insert(path.clone(), Box::new(Entry::new(fact)));
+                let entry = Box::new(Entry::new(path.clone(), fact));
+                self.by_path.insert_unique(path.hash(), entry, |entry| entry.path.hash());
+                if let Some(ordered) = self.ordered.get_mut() {
+                    ordered.insert(path.clone());
+                }
                 Learned::New
             }
         };
@@ -98,14 +123,21 @@ impl Entries {
 
     /// Forgets all about a path.
     pub(crate) fn remove(&mut self, path: &Path) -> Option<Box<Entry>> {
-        let entry = self.by_path.remove(path)?;
+        let entry = self.by_path.find_entry(path.hash(), |entry| entry.path == *path).ok()?.remove().0;
+        if let Some(ordered) = self.ordered.get_mut() {
+            ordered.remove(path);
+        }
         self.listing_bytes -= listing_bytes(&entry.fact);
         Some(entry)
     }
 
     /// All known paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.by_path.keys()
+        self.ordered().iter()
+    }
+
+    fn ordered(&self) -> &BTreeSet<Path> {
+        self.ordered.get_or_init(|| self.by_path.iter().map(|entry| entry.path.clone()).collect())
     }
 
     /// Whether anything is known of what lies below this path.
@@ -115,7 +147,7 @@ impl Entries {
 
     /// What the directory that holds `path` says about its name.
     pub(crate) fn lookup(&self, path: &Path) -> Lookup<'_> {
-        let Some(directory) = path.parent().and_then(|p| self.get(&p)) else { return Lookup::Unknown };
+        let Some(directory) = self.parent_of(path) else { return Lookup::Unknown };
         match &directory.fact {
             Fact::Unlistable(_) => Lookup::Unlistable,
             Fact::Listing(_, listing) => {
@@ -131,7 +163,7 @@ impl Entries {
             return entry.attr().map(inode_of);
         }
         let Lookup::Found(name) = self.lookup(path) else { return None };
-        let directory = self.get(&path.parent()?)?.attr()?;
+        let directory = self.parent_of(path)?.attr()?;
         Some((directory.dev_major, directory.dev_minor, name.ino))
     }
 
@@ -146,15 +178,14 @@ impl Entries {
         let is_name = move |entry: &Entry| {
             entry.is_file() && entry.attr().is_some_and(|attr| attr.nlink > 1 && inode_of(attr) == inode)
         };
-        self.by_path.iter().filter(move |(_, entry)| is_name(entry)).map(|(path, _)| path)
+        self.paths().filter(move |path| self.get(path).is_some_and(is_name))
     }
 
     /// Known paths below `ancestor`.
     pub(crate) fn descendants<'a>(&'a self, ancestor: &'a Path) -> impl Iterator<Item = &'a Path> {
         let prefix = ancestor.as_bytes();
-        self.by_path
+        self.ordered()
             .range(ancestor.clone()..)
-            .map(|(path, _)| path)
             .take_while(move |path| path.as_bytes().starts_with(prefix))
             .filter(move |path| *path != ancestor && path.is_within(ancestor))
     }

@@ -25,6 +25,7 @@ pub(crate) type Piece = (Path, Option<u32>);
 /// What is known of one path.
 #[derive(Debug)]
 pub(crate) struct Entry {
+    pub(crate) path: Path,
     pub(crate) fact: Fact,
     /// Which of all that was learnt it was, wrapping.
     pub(crate) learnt: u32,
@@ -128,8 +129,9 @@ pub(crate) enum Learned {
 }
 
 impl Entry {
-    pub(crate) fn new(fact: Fact) -> Entry {
+    pub(crate) fn new(path: Path, fact: Fact) -> Entry {
         Entry {
+            path,
             fact,
             learnt: 0,
             held: None,
@@ -383,7 +385,7 @@ mod tests {
     #[test]
     fn an_entry_only_grows() {
         let check = |first: Fact, second: Fact, becomes: Learned| {
-            let mut entry = Entry::new(first.clone());
+            let mut entry = Entry::new(Path::root(), first.clone());
             assert_eq!(entry.learn(second.clone()), becomes, "{first:?} then {second:?}");
             assert_eq!(entry.fact == first, becomes != Learned::New);
         };

@@ -99,7 +99,7 @@ pub(crate) fn version_of(path: &Path, fact: &Fact) -> Version {
 }
 
 fn words(version: &Version) -> impl Iterator<Item = u64> {
-    let key = hash::bytes(version.path.as_bytes());
+    let key = version.path.hash();
     let names = version.names.map(|names| word(hash::inode(key), names));
     [word(key, version.fact)].into_iter().chain(names)
 }

@@ -78,7 +78,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         }
         let extents = self.record_extents(&record);
         self.unindex(at, |_| true);
-        self.vacate(self.paths(), hash::bytes(path.as_bytes()), at);
+        self.vacate(self.paths(), path.hash(), at);
         self.count_records(self.records - 1);
         for (at, bytes) in extents.into_iter().flatten() {
             self.free.add(at, bytes);
@@ -91,7 +91,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     pub fn retire(&mut self, path: &Path) -> bool {
         let Some(record) = self.find(path) else { return false };
         self.unindex(record, |_| true);
-        self.replace(self.paths(), hash::bytes(path.as_bytes()), record, retired(record));
+        self.replace(self.paths(), path.hash(), record, retired(record));
         self.count_records(self.records - 1);
         true
     }

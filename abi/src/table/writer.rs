@@ -186,7 +186,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     }
 
     fn record(&mut self, path: &Path) -> Result<usize, TableError> {
-        let hash = hash::bytes(path.as_bytes());
+        let hash = path.hash();
         if let Some(record) = self.find(path) {
             return Ok(record);
         }
@@ -211,7 +211,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     /// The record of a path that has one.
     pub(super) fn find(&self, path: &Path) -> Option<usize> {
         let is_it = |record| Record::at(self.words, record).is_some_and(|r| r.path_is(path.as_bytes()));
-        self.paths().find(self.words, hash::bytes(path.as_bytes()), is_it)
+        self.paths().find(self.words, path.hash(), is_it)
     }
 
     pub(super) fn paths(&self) -> Slots {

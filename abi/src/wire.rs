@@ -300,7 +300,7 @@ pub enum Message {
         /// The directory.
         path: Path,
         /// At most [`DETAILS_MAX`] names, in any order.
-        details: Vec<Detail>,
+        details: Arc<[Detail]>,
         /// True if nothing more comes. Names that were never told could not be examined.
         is_last: bool,
     },

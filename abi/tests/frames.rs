@@ -69,7 +69,7 @@ fn the_longest_messages_fit() {
     fits(&Message::Known { path: path(0), fact: largest_listing() }, 0);
     fits(&Message::Known { path: path(0), fact: Fact::Link(attr(), vec![b'x'; PATH_BYTES_MAX].into()) }, 0);
     let detail = Detail { name: vec![b'x'; 255].into(), fact: Fact::Link(attr(), vec![b'x'; PATH_BYTES_MAX].into()) };
-    let details = vec![detail; DETAILS_MAX];
+    let details = vec![detail; DETAILS_MAX].into();
     fits(&Message::Details { path: path(0), details, is_last: true }, 0);
     let changes = (0..CHANGES_MAX).map(|number| Change { path: path(number), is_same_directory: true }).collect();
     let askers = vec![(u32::MAX, u64::MAX); CHANGES_MAX];

@@ -55,7 +55,7 @@ impl Live {
 
     /// Whether the original serves this path.
     pub(crate) fn covers(&self, path: &Path) -> bool {
-        self.paths.contains_key(path) || (self.trees > 0 && self.is_in_tree(path))
+        !self.paths.is_empty() && (self.paths.contains_key(path) || (self.trees > 0 && self.is_in_tree(path)))
     }
 
     fn is_in_tree(&self, path: &Path) -> bool {
@@ -91,6 +91,10 @@ impl Live {
 
     pub(crate) fn len(&self) -> usize {
         self.paths.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.paths.is_empty()
     }
 
     /// Those that somebody here or below changes: (path, everything below too).

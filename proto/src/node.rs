@@ -44,7 +44,7 @@ use crate::live::Live;
 use crate::policy::{Spread, Thing};
 use crate::scope::Scope;
 use crate::topology::Up;
-use crate::transfer::Child;
+use crate::transfer::{Child, Children};
 use crate::traversal::Traversal;
 use crate::versions::Versions;
 use crate::walk::{Map, Step};
@@ -98,7 +98,9 @@ pub struct Node {
     /// Where this node turns in each tree; `None` in those that it is no member of.
     ups: Vec<Option<Up>>,
     parents: BTreeMap<Rank, Parent>,
-    children: BTreeMap<Rank, Child>,
+    /// Whether there may be a parent that is not wanted any more.
+    has_unwanted: bool,
+    children: Children,
     /// Files that are being gathered of which something has come.
     gathered: VecDeque<Path>,
     /// Content whose digest is being computed.
@@ -212,7 +214,8 @@ impl Node {
             now: 0,
             ups: Vec::new(),
             parents: BTreeMap::new(),
-            children: BTreeMap::new(),
+            has_unwanted: false,
+            children: Children::default(),
             gathered: VecDeque::new(),
             digesting: BTreeSet::new(),
             next_transfer: 1,
@@ -342,16 +345,15 @@ impl Node {
         self.forget_some();
         self.tell_versions();
         self.hang_up_idle();
-        for (&rank, child) in &mut self.children {
-            child.pump(rank, &self.entries, self.config.limits.chunks_in_flight_max, &mut self.outputs);
-        }
-        self.ask_digests();
+        let in_flight_max = self.config.limits.chunks_in_flight_max;
+        let undigested = self.children.pump(&self.entries, in_flight_max, &mut self.outputs);
+        self.ask_digests(undigested);
     }
 
     fn request(&mut self, client: ClientId, path: Path, want: Want) {
         assert!(!self.clients.contains_key(&client), "a client's number is used once");
         self.stats.requests += 1;
-        if self.scope.start(&path).is_none() {
+        if self.scope.start(path.as_bytes()).is_none() {
             return self.reply(client, Reply::Fallback);
         }
         if want.contains(Want::LIVE) {

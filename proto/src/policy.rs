@@ -29,31 +29,46 @@ pub(crate) enum Thing {
 }
 
 /// Which children have a thing, have it on its way, or asked for it.
-#[derive(Debug, Default)]
-pub(crate) struct Audience {
-    everybody: bool,
-    ranks: Vec<Rank>,
+#[derive(Debug)]
+pub(crate) enum Audience {
+    Everybody,
+    /// Ascending.
+    Some(Vec<Rank>),
+}
+
+impl Default for Audience {
+    fn default() -> Audience {
+        Audience::Some(Vec::new())
+    }
 }
 
 impl Audience {
     pub(crate) fn contains(&self, rank: Rank) -> bool {
-        self.everybody || self.ranks.binary_search(&rank).is_ok()
+        match self {
+            Audience::Everybody => true,
+            Audience::Some(ranks) => ranks.binary_search(&rank).is_ok(),
+        }
     }
 
     pub(crate) fn insert(&mut self, rank: Rank) {
-        if let (false, Err(at)) = (self.everybody, self.ranks.binary_search(&rank)) {
-            self.ranks.insert(at, rank);
+        if let Audience::Some(ranks) = self
+            && let Err(at) = ranks.binary_search(&rank)
+        {
+            ranks.insert(at, rank);
         }
     }
 
     /// From now on it counts as everybody's.
     pub(crate) fn insert_everybody(&mut self) {
-        *self = Audience { everybody: true, ranks: Vec::new() };
+        *self = Audience::Everybody;
     }
 
     /// How many asked; `None` once everybody has it.
     pub(crate) fn count(&self) -> Option<usize> {
-        (!self.everybody).then_some(self.ranks.len())
+        match self {
+            Audience::Everybody => None,
+            Audience::Some(ranks) => Some(ranks.len()),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use headwater_abi::Path;
+use headwater_abi::path::is_within;
 
 /// Included and excluded directories; the longest match decides.
 #[derive(Debug)]
@@ -14,28 +15,35 @@ impl Scope {
     }
 
     pub(crate) fn contains(&self, path: &Path) -> bool {
+        self.holds(path.as_bytes())
+    }
+
+    /// The same of a path's bytes.
+    pub(crate) fn holds(&self, path: &[u8]) -> bool {
         self.0
             .iter()
-            .filter(|(_, directory)| path.is_within(directory))
+            .filter(|(_, directory)| is_within(path, directory.as_bytes()))
             .max_by_key(|(_, directory)| directory.as_bytes().len())
             .is_some_and(|&(included, _)| included)
     }
 
-    /// Where a walk to `path` starts: the top of the included region that holds it, and how many of
-    /// the path's components that takes. A `..` ends the search, since the tree alone can tell where
-    /// it leads. `None` if the path is not in the scope.
-    pub(crate) fn start(&self, path: &Path) -> Option<(Path, usize)> {
-        let mut prefix = Path::root();
-        let mut inside = self.contains(&prefix);
-        let mut start = inside.then(|| (prefix.clone(), 0));
-        for (number, component) in path.components().enumerate() {
-            if component == b".." {
+    /// Where a walk to `path` starts: the bytes of the top of the included region that holds it, and how
+    /// many of the path's components that takes. A `..` ends the search, since the tree alone can tell
+    /// where it leads. `None` if the path is not in the scope.
+    pub(crate) fn start<'a>(&self, path: &'a [u8]) -> Option<(&'a [u8], usize)> {
+        let mut inside = self.holds(b"/");
+        let mut start = inside.then_some((&path[..1], 0));
+        let (mut end, mut number) = (0, 0);
+        while end < path.len() && path.len() > 1 {
+            let name = &path[end + 1..];
+            let bytes = name.iter().position(|&b| b == b'/').unwrap_or(name.len());
+            if &name[..bytes] == b".." {
                 break;
             }
-            prefix = prefix.join(component)?;
-            let included = self.contains(&prefix);
+            (end, number) = (end + 1 + bytes, number + 1);
+            let included = self.holds(&path[..end]);
             if included && !inside {
-                start = Some((prefix.clone(), number + 1));
+                start = Some((&path[..end], number));
             }
             inside = included;
         }
@@ -56,7 +64,7 @@ mod tests {
     fn longest_match_decides_and_walks_start_at_the_top_of_their_region() {
         let scope = Scope::new(vec![(true, path("/sw")), (false, path("/sw/x")), (true, path("/sw/x/y"))]);
         let check = |raw: &str, start: Option<(&str, usize)>| {
-            assert_eq!(scope.start(&path(raw)), start.map(|(p, n)| (path(p), n)), "{raw}");
+            assert_eq!(scope.start(raw.as_bytes()), start.map(|(p, n)| (p.as_bytes(), n)), "{raw}");
         };
         check("/sw/lib/a", Some(("/sw", 1)));
         check("/sw", Some(("/sw", 1)));
@@ -65,5 +73,6 @@ mod tests {
         check("/sw/lib/../../etc", Some(("/sw", 1)));
         check("/swx", None);
         check("/x/../sw", None);
+        check("/", None);
     }
 }

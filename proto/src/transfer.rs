@@ -4,6 +4,8 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::mem;
+use core::ops::{Deref, DerefMut};
 
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, FileHead, Message, TransferId};
@@ -23,6 +25,54 @@ struct Cursor {
     is_announced: bool,
     /// Whether it stands in the queue; if not, it waits for more to arrive here.
     is_ready: bool,
+}
+
+/// All children, and whether more may flow to one of them than when that was last seen to.
+#[derive(Debug, Default)]
+pub(crate) struct Children {
+    by_rank: BTreeMap<Rank, Child>,
+    is_stirred: bool,
+}
+
+impl Deref for Children {
+    type Target = BTreeMap<Rank, Child>;
+
+    fn deref(&self) -> &BTreeMap<Rank, Child> {
+        &self.by_rank
+    }
+}
+
+impl DerefMut for Children {
+    fn deref_mut(&mut self) -> &mut BTreeMap<Rank, Child> {
+        self.is_stirred = true;
+        &mut self.by_rank
+    }
+}
+
+impl Children {
+    /// More of this has arrived here.
+    pub(crate) fn wake(&mut self, piece: &Piece) {
+        for child in self.by_rank.values_mut() {
+            self.is_stirred |= child.wake(piece);
+        }
+    }
+
+    /// Puts out as many chunks as the bound allows, and gives the content whose digest is to be computed.
+    pub(crate) fn pump(
+        &mut self,
+        entries: &Entries,
+        in_flight_max: usize,
+        out: &mut VecDeque<Output>,
+    ) -> Vec<(Path, Aspect, Arc<FileHead>)> {
+        let mut undigested = Vec::new();
+        if mem::take(&mut self.is_stirred) {
+            for (&rank, child) in &mut self.by_rank {
+                child.pump(rank, entries, in_flight_max, out);
+                undigested.append(&mut child.undigested);
+            }
+        }
+        undigested
+    }
 }
 
 /// A child and what flows to it.
@@ -96,20 +146,13 @@ impl Child {
         }
     }
 
-    /// More of this has arrived here.
-    pub(crate) fn wake(&mut self, piece: &Piece) {
-        if let Some(&id) = self.by_piece.get(piece)
-            && let Some(cursor) = self.cursors.get_mut(&id)
-            && !cursor.is_ready
-        {
-            cursor.is_ready = true;
-            self.ready.push_back(id);
-        }
-    }
-
-    /// Content whose digest is to be computed.
-    pub(crate) fn take_undigested(&mut self) -> Vec<(Path, Aspect, Arc<FileHead>)> {
-        core::mem::take(&mut self.undigested)
+    /// More of this has arrived here. True if it is sent to this child, and waited for that.
+    fn wake(&mut self, piece: &Piece) -> bool {
+        let cursor = self.by_piece.get(piece).and_then(|id| Some((*id, self.cursors.get_mut(id)?)));
+        let Some((id, cursor)) = cursor.filter(|(_, cursor)| !cursor.is_ready) else { return false };
+        cursor.is_ready = true;
+        self.ready.push_back(id);
+        true
     }
 
     pub(crate) fn chunk_sent(&mut self) {
@@ -117,7 +160,7 @@ impl Child {
     }
 
     /// Puts out as many chunks as the bound allows. What has been sent to its end waits for its digest.
-    pub(crate) fn pump(&mut self, to: Rank, entries: &Entries, in_flight_max: usize, out: &mut VecDeque<Output>) {
+    fn pump(&mut self, to: Rank, entries: &Entries, in_flight_max: usize, out: &mut VecDeque<Output>) {
         while self.in_flight.len() < in_flight_max {
             let Some(id) = self.ready.pop_front() else { return };
             let Some(cursor) = self.cursors.get_mut(&id) else { continue };

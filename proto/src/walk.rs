@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 
 use headwater_abi::listing::d_type;
+use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::wire::{Aspect, Fact};
 use headwater_abi::{Kind, Path, Want};
 
@@ -49,83 +50,77 @@ pub(crate) fn content_wanted(want: Want) -> Option<Aspect> {
 }
 
 /// A walk under way.
-struct Way {
+struct Way<'a> {
     /// What is looked at: a canonical path.
-    at: Path,
+    at: Vec<u8>,
     /// The components behind it, the next one last.
-    todo: Vec<Vec<u8>>,
+    todo: Vec<&'a [u8]>,
     links: usize,
 }
 
-impl Map<'_> {
+impl<'a> Map<'a> {
     /// Walks to `path`.
-    pub(crate) fn walk(&self, path: &Path, want: Want) -> Walked {
-        let Some((at, todo)) = self.enter(path) else {
+    pub(crate) fn walk(&self, path: &'a Path, want: Want) -> Walked {
+        let Some((at, depth)) = self.scope.start(path.as_bytes()) else {
             return Walked { step: Step::Done, path: path.clone() };
         };
-        let mut way = Way { at, todo, links: 0 };
+        let mut todo: Vec<&[u8]> = path.components().rev().collect();
+        todo.truncate(todo.len() - depth);
+        let mut way = Way { at: at.to_vec(), todo, links: 0 };
         loop {
-            if let Some(step) = self.advance(&mut way, want) {
-                return Walked { step, path: way.cleaned() };
+            if let Some(step) = self.advance(&mut way, path, want) {
+                return Walked { step, path: way.cleaned(path) };
             }
         }
     }
 
     /// One component further; a step if that is as far as it goes.
-    fn advance(&self, way: &mut Way, want: Want) -> Option<Step> {
+    fn advance(&self, way: &mut Way<'a>, given: &Path, want: Want) -> Option<Step> {
         let last = way.todo.is_empty();
-        if !self.scope.contains(&way.at) {
+        if !self.scope.holds(&way.at) {
             return self.jump(way);
         }
-        if self.live.covers(&way.at) {
+        if !self.live.is_empty() && self.live.covers(&way.path(given)) {
             return Some(Step::Done);
         }
-        match self.entries.fact(&way.at) {
-            None => Some(self.unknown(&way.at, last, want)),
+        match self.entries.get_at(&way.at).map(|entry| &entry.fact) {
+            None => Some(self.unknown(way.path(given), last, want)),
             Some(Fact::Link(_, target)) if !last || !want.contains(Want::NO_FOLLOW) => self.follow(way, target),
-            Some(fact) if last => Some(self.leaf(&way.at, fact, want)),
-            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => Some(Step::Missing(way.at.clone(), Aspect::Listing)),
-            Some(Fact::Listing(..) | Fact::Unlistable(_)) => way.next(way.at.clone()),
+            Some(fact) if last => Some(self.leaf(way.path(given), fact, want)),
+            Some(Fact::Attr(attr)) if attr.kind() == Kind::Dir => Some(Step::Missing(way.path(given), Aspect::Listing)),
+            Some(Fact::Listing(..) | Fact::Unlistable(_)) => way.next(),
             Some(_) => Some(Step::Done),
         }
     }
 
-    fn follow(&self, way: &mut Way, target: &[u8]) -> Option<Step> {
+    fn follow(&self, way: &mut Way<'a>, target: &'a [u8]) -> Option<Step> {
         way.links += 1;
         if way.links > self.links_followed_max {
             return Some(Step::Done);
         }
-        let base = way.at.parent().unwrap_or_else(Path::root);
-        way.todo.extend(components(target).rev().map(<[u8]>::to_vec));
+        way.todo.extend(components(target).rev());
         if target.first() == Some(&b'/') {
-            way.at = Path::root();
+            way.at.truncate(1);
             return self.jump(way);
         }
-        way.next(base)
+        way.up();
+        way.next()
     }
 
-    /// Starts again where the scope next holds what remains; done if it does not.
-    fn jump(&self, way: &mut Way) -> Option<Step> {
-        match way.literal().and_then(|path| self.enter(&path)) {
-            Some((at, todo)) => {
-                (way.at, way.todo) = (at, todo);
-                None
-            }
-            None => Some(Step::Done),
-        }
-    }
-
-    /// Where the walk to `path` starts, and the components that remain.
-    fn enter(&self, path: &Path) -> Option<(Path, Vec<Vec<u8>>)> {
-        let (start, depth) = self.scope.start(path)?;
-        let mut todo: Vec<_> = path.components().skip(depth).map(<[u8]>::to_vec).collect();
-        todo.reverse();
-        Some((start, todo))
+    /// Goes on where the scope next holds what remains; done if it does not.
+    fn jump(&self, way: &mut Way<'a>) -> Option<Step> {
+        let Some(literal) = way.literal() else { return Some(Step::Done) };
+        let Some((start, depth)) = self.scope.start(&literal) else { return Some(Step::Done) };
+        // It lies below what is looked at, which is outside of the scope or the root directory.
+        let passed = components(&way.at).count();
+        way.todo.truncate(way.todo.len() - (depth - passed));
+        way.at = start.to_vec();
+        None
     }
 
     /// What to ask about a path of which nothing is known.
-    fn unknown(&self, at: &Path, last: bool, want: Want) -> Step {
-        let aspect = match self.entries.lookup(at) {
+    fn unknown(&self, at: Path, last: bool, want: Want) -> Step {
+        let aspect = match self.entries.lookup(&at) {
             Lookup::Missing => return Step::Done,
             Lookup::Unlistable => Aspect::Entry,
             Lookup::Unknown => Aspect::Listing,
@@ -135,18 +130,18 @@ impl Map<'_> {
                 _ => Aspect::Entry,
             },
         };
-        Step::Missing(at.clone(), aspect)
+        Step::Missing(at, aspect)
     }
 
     /// What is missing about the path that the walk leads to.
-    fn leaf(&self, at: &Path, fact: &Fact, want: Want) -> Step {
+    fn leaf(&self, at: Path, fact: &Fact, want: Want) -> Step {
         let aspect = match fact {
             Fact::Attr(attr) if attr.kind() == Kind::Dir && want.contains(Want::LISTING) => Some(Aspect::Listing),
             Fact::Attr(attr) if attr.kind() == Kind::File => content_wanted(want),
             _ => None,
         };
         match aspect {
-            Some(aspect) if !self.entries.knows(at, aspect) => Step::Missing(at.clone(), aspect),
+            Some(aspect) if !self.entries.knows(&at, aspect) => Step::Missing(at, aspect),
             _ => Step::Done,
         }
     }
@@ -156,31 +151,59 @@ fn components(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     text.split(|&b| b == b'/').filter(|c| !c.is_empty() && *c != b".")
 }
 
-impl Way {
-    /// Takes the next component from the directory `base`. Done if the path gets too long.
-    fn next(&mut self, mut base: Path) -> Option<Step> {
+impl Way<'_> {
+    /// Takes the next component. Done if the path gets too long.
+    fn next(&mut self) -> Option<Step> {
         while let Some(name) = self.todo.pop() {
             if name == b".." {
-                base = base.parent().unwrap_or_else(Path::root);
+                self.up();
                 continue;
             }
-            let Some(at) = base.join(&name) else { return Some(Step::Done) };
-            self.at = at;
-            return None;
+            return if push(&mut self.at, name) { None } else { Some(Step::Done) };
         }
-        self.at = base;
         None
     }
 
-    /// The path with what remains, `..` kept; `None` if it is too long.
-    fn literal(&self) -> Option<Path> {
-        self.todo.iter().rev().try_fold(self.at.clone(), |path, name| path.join(name))
+    /// Back to the directory above; the root directory's is itself.
+    fn up(&mut self) {
+        let slash = self.at.iter().rposition(|&b| b == b'/').unwrap_or(0);
+        self.at.truncate(slash.max(1));
     }
 
-    /// The path with what remains, `..` taken as text.
-    fn cleaned(&self) -> Path {
-        self.todo.iter().rev().fold(self.at.clone(), |path, name| {
-            if name == b".." { path.parent() } else { path.join(name) }.unwrap_or_else(Path::root)
-        })
+    /// What is looked at; its bytes are shared with the path that was given, where they are the same.
+    fn path(&self, given: &Path) -> Path {
+        match self.at == given.as_bytes() {
+            true => given.clone(),
+            false => Path::new(&self.at).expect("a walk passes absolute paths"),
+        }
     }
+
+    /// The path with what remains, `..` kept; `None` if it is too long.
+    fn literal(&self) -> Option<Vec<u8>> {
+        let mut literal = self.at.clone();
+        self.todo.iter().rev().all(|name| push(&mut literal, name)).then_some(literal)
+    }
+
+    /// The path with what remains, `..` taken as text; the root directory where that is too long.
+    fn cleaned(mut self, given: &Path) -> Path {
+        while let Some(name) = self.todo.pop() {
+            match name {
+                b".." => self.up(),
+                _ if !push(&mut self.at, name) => self.at.truncate(1),
+                _ => {}
+            }
+        }
+        self.path(given)
+    }
+}
+
+/// Adds a component to a path's bytes. False, and nothing happens, if it would be too long.
+fn push(path: &mut Vec<u8>, name: &[u8]) -> bool {
+    let slash = usize::from(path.len() > 1);
+    if path.len() + slash + name.len() > PATH_BYTES_MAX {
+        return false;
+    }
+    path.extend_from_slice(&b"/"[..slash]);
+    path.extend_from_slice(name);
+    true
 }

@@ -146,7 +146,7 @@ fn message() -> impl Strategy<Value = Message> {
         1 => (transfer(), any::<u16>()).prop_map(|(transfer, errno)| Message::Failed { transfer, errno }),
         1 => (path(), aspect()).prop_map(|(path, aspect)| Message::Unavailable { path, aspect }),
         2 => (path(), details(), any::<bool>())
-            .prop_map(|(path, details, is_last)| Message::Details { path, details, is_last }),
+            .prop_map(|(path, details, is_last)| Message::Details { path, details: details.into(), is_last }),
         1 => (path(), any::<bool>()).prop_map(|(path, tree)| Message::Live { path, tree }),
         1 => (0..8u32, 0..4u64, paths()).prop_map(|(rank, request, paths)| Message::RefreshWanted { rank, request, paths }),
         1 => (0..9u64, prop::option::of(changes()), any::<bool>(), 0..8u32).prop_map(
@@ -304,7 +304,10 @@ impl Neighbours {
             }
             Due::Want(from, path, Aspect::Details) => {
                 let details = vec![Detail { name: b"a"[..].into(), fact }];
-                Input::Message { from, message: Message::Details { path, details, is_last: head.whole } }
+                Input::Message {
+                    from,
+                    message: Message::Details { path, details: details.into(), is_last: head.whole },
+                }
             }
             Due::Want(from, path, _) => Input::Message { from, message: Message::Known { path, fact } },
             Due::Chunk(from, transfer, head, position) => {

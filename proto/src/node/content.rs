@@ -286,9 +286,7 @@ impl Node {
             return self.complete(path, block, None);
         }
         let piece = (path.clone(), block);
-        for child in self.children.values_mut() {
-            child.wake(&piece);
-        }
+        self.children.wake(&piece);
     }
 
     /// All bytes are in the store.
@@ -303,7 +301,7 @@ impl Node {
             self.outputs.push_back(Output::Discard { path: path.clone(), block });
             self.link(path, &target);
             let piece = (path.clone(), block);
-            return self.children.values_mut().for_each(|child| child.wake(&piece));
+            return self.children.wake(&piece);
         }
         if aspect == Aspect::Whole {
             self.drop_pieces(path);
@@ -327,7 +325,7 @@ impl Node {
             self.note_block(&path);
         }
         let piece = (path, block);
-        self.children.values_mut().for_each(|child| child.wake(&piece));
+        self.children.wake(&piece);
     }
 
     /// Nothing more comes from there.
@@ -394,7 +392,7 @@ impl Node {
 
     /// Tells those below that what arrived does not come any more.
     pub(super) fn fail_children(&mut self, piece: Piece, arriving: &Arriving, errno: u16) {
-        for (&to, child) in &mut self.children {
+        for (&to, child) in self.children.iter_mut() {
             let Some((transfer, is_announced)) = child.stop_content(&piece, &arriving.head) else { continue };
             let message = if is_announced {
                 Message::Failed { transfer, errno }
@@ -410,7 +408,7 @@ impl Node {
     fn supersede(&mut self, path: &Path, block: Option<u32>) {
         let Some(arriving) = self.drop_arriving(path, block, true) else { return };
         let (aspect, piece, tree) = (arriving.aspect, (path.clone(), block), self.tree_of(path, arriving.aspect));
-        for (&rank, child) in &mut self.children {
+        for (&rank, child) in self.children.iter_mut() {
             let Some((transfer, is_announced)) = child.stop_content(&piece, &arriving.head) else { continue };
             if is_announced {
                 let message = Message::Again { transfer };
@@ -446,9 +444,7 @@ impl Node {
             self.outputs.push_back(Output::Discard { path: piece.0, block: piece.1 });
         }
         // What was sent on as it came may be here by another way.
-        for child in self.children.values_mut() {
-            arriving.iter().for_each(|&block| child.wake(&(path.clone(), block)));
-        }
+        arriving.iter().for_each(|&block| self.children.wake(&(path.clone(), block)));
     }
 
     pub(super) fn drop_arriving(&mut self, path: &Path, block: Option<u32>, tells_parent: bool) -> Option<Arriving> {

@@ -2,6 +2,7 @@
 //! other, answered in batches, each of which is published as it comes.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headwater_abi::listing::Listing;
@@ -113,7 +114,7 @@ impl Node {
         let names = numbers.filter_map(|number| listing.get(number)).map(|name| name.name);
         let names: Vec<Box<[u8]>> = names.filter(is_unknown).map(Box::from).collect();
         if names.is_empty() {
-            self.batch_done(now, &path, Vec::new());
+            self.batch_done(now, &path, Arc::from([]));
         } else {
             self.batches_reading += 1;
             self.outputs.push_back(Output::ReadDetails { path, names });
@@ -128,7 +129,7 @@ impl Node {
         self.batch_done(now, path, sound);
     }
 
-    fn batch_done(&mut self, now: Time, path: &Path, details: Vec<Detail>) {
+    fn batch_done(&mut self, now: Time, path: &Path, details: Arc<[Detail]>) {
         let batches = match self.directory_mut(path).map(|directory| &mut directory.details) {
             Some(Details::Asked { batches, .. }) => {
                 *batches = batches.saturating_sub(1);
@@ -144,7 +145,7 @@ impl Node {
         &mut self,
         now: Time,
         path: &Path,
-        details: Vec<Detail>,
+        details: Arc<[Detail]>,
         is_last: bool,
     ) -> Result<(), &'static str> {
         if !details.iter().all(is_sound_detail) {
@@ -155,15 +156,14 @@ impl Node {
     }
 
     /// Publishes what is new and passes it on.
-    fn take_details(&mut self, now: Time, path: &Path, details: Vec<Detail>, is_last: bool) {
+    fn take_details(&mut self, now: Time, path: &Path, details: Arc<[Detail]>, is_last: bool) {
         let key = (path.clone(), Aspect::Details);
         self.asks.note_progress(now, &key);
-        // What was known before is passed on as it was known.
-        let learn = |Detail { name, fact }: Detail| {
-            let at = path.join(&name)?;
-            self.learn(now, &at, fact, false).then(|| self.detail(path, &name)).flatten()
-        };
-        let details: Vec<Detail> = details.into_iter().filter_map(learn).collect();
+        let learnt = details.iter().filter_map(|Detail { name, fact }| {
+            let at = path.join(name)?;
+            self.learn(now, &at, fact.clone(), false).then_some(at)
+        });
+        let learnt: Vec<Path> = learnt.collect();
         let mut to: Vec<Rank> =
             self.asks.get_mut(&key).into_iter().flat_map(|ask| ask.children.iter().map(|c| c.rank)).collect();
         if let Some(Details::Asked { is_pushed: true, .. }) = self.directory_mut(path).map(|d| d.details) {
@@ -176,8 +176,11 @@ impl Node {
             }
             to.extend(others);
         }
-        for rank in to {
-            self.tell_details(rank, path, details.clone(), is_last);
+        if !to.is_empty() {
+            // What was known before is passed on as it was known.
+            let known: Vec<Detail> = learnt.iter().filter_map(|at| self.detail(at)).collect();
+            let details = if known[..] == details[..] { details } else { known.into() };
+            self.tell_details(&to, path, &details, is_last);
         }
         if is_last && let Some(directory) = self.directory_mut(path) {
             directory.details = Details::Known;
@@ -203,39 +206,41 @@ impl Node {
             return self.send(rank, Message::Unavailable { path: path.clone(), aspect });
         }
         self.stats.pulls += 1;
-        let details: Vec<Detail> = listing.iter().filter_map(|name| self.detail(path, name.name)).collect();
+        let paths = listing.iter().filter(|name| is_proper(name.name)).filter_map(|name| path.join(name.name));
+        let details: Vec<Detail> = paths.filter_map(|at| self.detail(&at)).collect();
         let mut batches = details.chunks(DETAILS_MAX).peekable();
         while let Some(batch) = batches.next() {
             let is_last = is_known && batches.peek().is_none();
-            self.tell_details(rank, path, batch.to_vec(), is_last);
+            self.tell_details(&[rank], path, &Arc::from(batch), is_last);
         }
         if !is_known {
             self.asks.join(&(path.clone(), aspect), Waiter::Child(want));
         } else if details.is_empty() {
-            self.tell_details(rank, path, Vec::new(), true);
+            self.tell_details(&[rank], path, &Arc::from([]), true);
         }
     }
 
-    fn tell_details(&mut self, rank: Rank, path: &Path, details: Vec<Detail>, is_last: bool) {
-        for detail in &details {
+    fn tell_details(&mut self, to: &[Rank], path: &Path, details: &Arc<[Detail]>, is_last: bool) {
+        for detail in details.iter() {
             if let Some(entry) = path.join(&detail.name).and_then(|at| self.entries.get_mut(&at)) {
-                entry.fact_at.insert(rank);
+                to.iter().for_each(|&rank| entry.fact_at.insert(rank));
             }
         }
         if is_last || !details.is_empty() {
-            self.send(rank, Message::Details { path: path.clone(), details, is_last });
+            for &rank in to {
+                self.send(rank, Message::Details { path: path.clone(), details: details.clone(), is_last });
+            }
         }
     }
 
-    /// What is known of a name, as far as it is told with its directory's others.
-    fn detail(&self, path: &Path, name: &[u8]) -> Option<Detail> {
-        let at = path.join(name).filter(|at| is_proper(name) && !self.live.covers(at))?;
-        let fact = match &self.entries.get(&at)?.fact {
+    /// What is known of a path, as far as it is told with its directory's others.
+    fn detail(&self, at: &Path) -> Option<Detail> {
+        let fact = match &self.entries.get(at).filter(|_| !self.live.covers(at))?.fact {
             Fact::Listing(attr, _) | Fact::Unlistable(attr) | Fact::Attr(attr) => Fact::Attr(*attr),
             link @ Fact::Link(..) => link.clone(),
             Fact::Absent | Fact::Error(_) => return None,
         };
-        Some(Detail { name: name.into(), fact })
+        Some(Detail { name: at.name().into(), fact })
     }
 
     /// The directory's details can't be had now: its names are asked for one by one.

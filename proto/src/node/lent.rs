@@ -48,6 +48,7 @@ impl Node {
                     let until = self.now.saturating_add(self.config.limits.probe_ms_max);
                     let joined = Joined::at_first(&self.config.forest, self.config.rank, rank);
                     self.parents.insert(rank, Parent { is_lender: true, ..Parent::starting(until, joined) });
+                    self.has_unwanted = true;
                     self.outputs.push_back(Output::Dial { rank });
                     return Some(Way::Later);
                 }

@@ -94,7 +94,7 @@ impl Node {
             Link::Dead => None,
             Link::Up => match parent.probed {
                 Some(probed) => Some(probed.saturating_add(limits.probe_ms_max)),
-                None if self.owes(rank) => Some(parent.heard.saturating_add(limits.quiet_ms_max)),
+                None if self.owes(rank, parent) => Some(parent.heard.saturating_add(limits.quiet_ms_max)),
                 None => None,
             },
         };
@@ -102,8 +102,8 @@ impl Node {
     }
 
     /// Whether answers of this parent are waited for.
-    fn owes(&self, rank: Rank) -> bool {
-        self.asks.is_asked(rank) || self.parents.get(&rank).is_some_and(|parent| !parent.incoming.is_empty())
+    fn owes(&self, rank: Rank, parent: &Parent) -> bool {
+        !parent.incoming.is_empty() || self.asks.is_asked(rank)
     }
 
     /// Probes parents that are silent, and gives those up that stay so.
@@ -111,7 +111,7 @@ impl Node {
         let limits = self.config.limits;
         let ranks: Vec<Rank> = self.parents.keys().copied().collect();
         for rank in ranks {
-            let owes = self.owes(rank);
+            let owes = self.parents.get(&rank).is_some_and(|parent| self.owes(rank, parent));
             let Some(parent) = self.parents.get_mut(&rank) else { continue };
             match (parent.link, parent.probed) {
                 (Link::Up, Some(probed)) if now >= probed.saturating_add(limits.probe_ms_max + limits.quiet_ms_max) => {
@@ -200,7 +200,7 @@ impl Node {
     pub(super) fn drop_unverified(&mut self, piece: Piece) -> Option<Aspect> {
         let (path, block) = &piece;
         let arriving = self.drop_arriving(path, *block, false)?;
-        for (&to, child) in &mut self.children {
+        for (&to, child) in self.children.iter_mut() {
             if let Some((transfer, is_announced)) = child.stop_content(&piece, &arriving.head) {
                 let message = match is_announced {
                     true => Message::Again { transfer },

@@ -269,7 +269,9 @@ impl Node {
 }
 
 fn is_canonical_path(path: &Path) -> bool {
-    path.components().all(|component| component != b"..")
+    let is_up = |path: &[u8]| path.starts_with(b"/..") && matches!(path.get(3), None | Some(b'/'));
+    let bytes = path.as_bytes();
+    !(0..bytes.len()).any(|at| bytes[at] == b'/' && is_up(&bytes[at..]))
 }
 
 fn is_canonical(message: &Message) -> bool {

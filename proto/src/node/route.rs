@@ -178,13 +178,14 @@ impl Node {
         for (rank, parent) in &mut self.parents {
             parent.is_wanted = wanted.contains(rank);
         }
+        self.has_unwanted = true;
         self.hang_up_idle();
         self.join_all();
     }
 
     /// Ends the links to those who need not be asked any more, once they owe nothing.
     pub(super) fn hang_up_idle(&mut self) {
-        if self.parents.values().all(|parent| parent.is_wanted) {
+        if !self.has_unwanted {
             return;
         }
         let is_idle = |rank: &Rank, parent: &Parent| {
@@ -197,6 +198,7 @@ impl Node {
             self.parents.remove(&rank);
             self.outputs.push_back(Output::HangUp { rank });
         }
+        self.has_unwanted = self.parents.values().any(|parent| !parent.is_wanted);
     }
 
     /// Tells each parent in which trees it is one.
@@ -236,7 +238,7 @@ impl Node {
 /// Facts about a directory's names are spread with the directory, content by its own name.
 fn hash_of(path: &Path, aspect: Aspect) -> u64 {
     match aspect {
-        Aspect::Entry => path.parent().map_or_else(|| hash::bytes(path.as_bytes()), |at| hash::bytes(at.as_bytes())),
-        _ => hash::bytes(path.as_bytes()),
+        Aspect::Entry => path.parent_bytes().map_or_else(|| path.hash(), hash::bytes),
+        _ => path.hash(),
     }
 }

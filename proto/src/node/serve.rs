@@ -1,9 +1,10 @@
 //! What children get: answers to what they ask, and what the policy adds.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headwater_abi::Path;
-use headwater_abi::wire::{Aspect, Digest, Fact, Message, TransferId};
+use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
 
 use super::Node;
 use super::ask::is_content;
@@ -245,8 +246,7 @@ impl Node {
     }
 
     /// Has digests computed that children wait for.
-    pub(super) fn ask_digests(&mut self) {
-        let wanted: Vec<_> = self.children.values_mut().flat_map(Child::take_undigested).collect();
+    pub(super) fn ask_digests(&mut self, wanted: Vec<(Path, Aspect, Arc<FileHead>)>) {
         for (path, aspect, head) in wanted {
             if self.digesting.insert((path.clone(), aspect)) {
                 self.outputs.push_back(Output::Digest { path, aspect, head: (*head).clone() });
@@ -264,6 +264,6 @@ impl Node {
             _ => return drop(self.drop_held(path)),
         }
         let piece = (path.clone(), block_of(aspect));
-        self.children.values_mut().for_each(|child| child.wake(&piece));
+        self.children.wake(&piece);
     }
 }

@@ -93,7 +93,7 @@ impl Node {
         }
         let inode = entry.attr().map(inode_of);
         self.sieve.remove(held.order);
-        for (&to, child) in &mut self.children {
+        for (&to, child) in self.children.iter_mut() {
             let announced = child.stop_all(path).into_iter().filter(|(_, is_announced)| *is_announced);
             let messages = announced.map(|(transfer, _)| Message::Failed { transfer, errno: EIO });
             self.outputs.extend(messages.map(|message| Output::Send { to: Peer::Child(to), message }));

@@ -152,7 +152,7 @@ fn message(w: &mut Words<'_>) -> Message {
         "details" => {
             let path = path_in(w);
             let (details, is_last) = details(w);
-            Message::Details { path, details, is_last }
+            Message::Details { path, details: details.into(), is_last }
         }
         "chunk" => Message::Chunk { transfer: TransferId(number(w)), position: number(w), bytes: number(w) as u32 },
         "failed" => Message::Failed { transfer: TransferId(number(w)), errno: number(w) as u16 },

@@ -2,11 +2,12 @@
 //! what a reader finds.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use headwater_abi::attr::mode;
 use headwater_abi::listing::{Builder, Name, d_type};
-use headwater_abi::wire::{Fact, FileHead};
+use headwater_abi::wire::{Fact, FileHead, Message};
 use headwater_abi::{Attr, Listing, Path, Want};
 
 use crate::trace::{Kind, Trace, TraceError};
@@ -52,7 +53,25 @@ pub(crate) struct Program {
     /// Where Headwater serves.
     pub(crate) scope: Vec<Path>,
     pub(crate) objects: Vec<Object>,
-    by_path: HashMap<Path, ObjectId>,
+    by_path: HashMap<Path, ObjectId, BuildHasherDefault<PathHasher>>,
+}
+
+/// Takes a path's hash as it is.
+#[derive(Debug, Default)]
+struct PathHasher(u64);
+
+impl Hasher for PathHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a path writes its hash");
+    }
 }
 
 /// What the trace says of one path.
@@ -68,7 +87,7 @@ impl Program {
     pub(crate) fn new(trace: &Trace) -> Result<Program, TraceError> {
         let scope = scope(trace);
         let mentions = mentions(trace, &scope)?;
-        let by_path: HashMap<Path, ObjectId> = mentions.keys().cloned().zip(0..).collect();
+        let by_path: HashMap<Path, ObjectId, _> = mentions.keys().cloned().zip(0..).collect();
         let objects = mentions.iter().map(|(path, mention)| object(mention, &mentions, by_path[path])).collect();
         let mut program = Program { steps: Vec::new(), after_ns: trace.after_ns, scope, objects, by_path };
         let mut seen = std::collections::HashSet::new();
@@ -95,6 +114,53 @@ impl Program {
             });
         }
         Ok(program)
+    }
+
+    /// The same, sharing no memory with this one.
+    pub(crate) fn copied(&self) -> Program {
+        let path = |path: &Path| Path::new(path.as_bytes()).expect("a path is one");
+        let by_path: HashMap<Path, ObjectId, _> = self.by_path.iter().map(|(at, &object)| (path(at), object)).collect();
+        let object = |object: &Object| Object {
+            fact: match &object.fact {
+                Fact::Listing(attr, listing) => Fact::Listing(*attr, listing.iter().collect()),
+                fact => fact.clone(),
+            },
+            head: object.head.clone().map(|head| FileHead { ranges: Arc::from(&head.ranges[..]), ..head }),
+        };
+        let step = |step: &Step| {
+            let known = by_path.get_key_value(&step.path).map(|(path, _)| path.clone());
+            Step { path: known.unwrap_or_else(|| path(&step.path)), ..step.clone() }
+        };
+        Program {
+            steps: self.steps.iter().map(step).collect(),
+            after_ns: self.after_ns,
+            scope: self.scope.iter().map(path).collect(),
+            objects: self.objects.iter().map(object).collect(),
+            by_path,
+        }
+    }
+
+    /// Replaces what a message of a copy shares with that by what this program has of it.
+    pub(crate) fn make_own(&self, message: &mut Message) {
+        let (path, fact, head) = match message {
+            Message::Want { path, .. } | Message::Unavailable { path, .. } | Message::Details { path, .. } => {
+                (path, None, None)
+            }
+            Message::Known { path, fact } => (path, Some(fact), None),
+            Message::File { path, head, .. } | Message::Large { path, head, .. } => (path, None, Some(head)),
+            _ => return,
+        };
+        let Some((own, &object)) = self.by_path.get_key_value(path) else { return };
+        *path = own.clone();
+        let object = &self.objects[object as usize];
+        if let Some(fact) = fact.filter(|fact| **fact == object.fact) {
+            *fact = object.fact.clone();
+        }
+        if let (Some(head), Some(own)) = (head, &object.head)
+            && head.ranges == own.ranges
+        {
+            head.ranges = own.ranges.clone();
+        }
     }
 
     /// The object at a path.

@@ -30,28 +30,37 @@ pub(crate) struct Moment {
 /// The queue.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    heap: BinaryHeap<Reverse<(Moment, Event)>>,
+    /// Events that make a node send at once, and all others.
+    prompt: Heap,
+    others: Heap,
     pub(crate) planned: u64,
 }
+
+type Heap = BinaryHeap<Reverse<(Moment, Event)>>;
 
 impl Queue {
     /// Plans an event.
     pub(crate) fn plan(&mut self, moment: Moment, event: Event) {
         self.planned += 1;
-        self.heap.push(Reverse((moment, event)));
+        let is_prompt = matches!(event, Event::Card(_) | Event::Timer(_));
+        let heap = if is_prompt { &mut self.prompt } else { &mut self.others };
+        heap.push(Reverse((moment, event)));
     }
 
-    /// When the next event happens.
-    pub(crate) fn next_ns(&self) -> Option<u64> {
-        self.heap.peek().map(|Reverse((moment, _))| moment.at_ns)
+    /// When the next event happens that makes a node send at once, and the next other one.
+    pub(crate) fn next_ns(&self) -> [Option<u64>; 2] {
+        [&self.prompt, &self.others].map(|heap| heap.peek().map(|Reverse((moment, _))| moment.at_ns))
     }
 
     /// Takes the next event out, if it happens before this time.
     pub(crate) fn next(&mut self, before_ns: u64) -> Option<(u64, Event)> {
-        if self.next_ns()? >= before_ns {
-            return None;
-        }
-        self.heap.pop().map(|Reverse((moment, event))| (moment.at_ns, event))
+        let heap = match (self.prompt.peek(), self.others.peek()) {
+            (Some(Reverse(prompt)), Some(Reverse(other))) if prompt > other => &mut self.others,
+            (Some(_), _) => &mut self.prompt,
+            (None, _) => &mut self.others,
+        };
+        heap.peek().filter(|Reverse((moment, _))| moment.at_ns < before_ns)?;
+        heap.pop().map(|Reverse((moment, event))| (moment.at_ns, event))
     }
 }
 
@@ -107,7 +116,12 @@ mod tests {
         }
         let found: Vec<(u64, Event)> = std::iter::from_fn(|| queue.next(9)).collect();
         assert_eq!(found, [(3, 0), (3, 1), (5, 7), (5, 0)].map(|(at, count)| (at, Event::Step(count))));
-        assert_eq!(queue.next_ns(), Some(9));
+        assert_eq!(queue.next_ns(), [None, Some(9)]);
+        for (at_ns, count) in [(9, 5), (8, 0)] {
+            queue.plan(Moment { at_ns, planner: 0, count }, Event::Timer(count));
+        }
+        let found: Vec<u64> = std::iter::from_fn(|| queue.next(10)).map(|(at, _)| at).collect();
+        assert_eq!((found, queue.planned), (vec![8, 9, 9], 7));
     }
 
     #[test]

@@ -5,8 +5,10 @@
 //! moments at which something is free again.
 //!
 //! Where all nodes are simulated and share nothing but the readers, two threads have a half of them each.
-//! They go from window to window of the network's latency: what one half sends in a window reaches the
-//! other in a later one. The order of events is the same for any number of threads.
+//! They go from window to window. Each says before when the first of its packets can reach the other, as
+//! follows from its next events, the work that they make and the network's latency; nobody goes further
+//! than that. The order of events is the same for any number of threads. Each thread has the program's
+//! paths for itself: counting references to what both use would cost more than all else.
 
 mod drive;
 mod process;
@@ -27,8 +29,10 @@ use shard::{Packet, Shard};
 
 /// Nodes below which one thread does it.
 const HALVED_MIN: u32 = 512;
-/// The shortest window where nobody has to be met.
-const WINDOW_NS_MIN: u64 = 1000;
+/// The shortest latency with which two halves are worth their meetings.
+const LATENCY_NS_MIN: u64 = 1000;
+/// Turns of a loop after which who waits for another lets others run.
+const SPINS_MAX: u32 = 1 << 8;
 /// Windows between two reports of progress.
 const PROGRESS_WINDOWS: u64 = 1 << 10;
 
@@ -48,13 +52,21 @@ pub(crate) type Mail = Vec<(Moment, Packet)>;
 
 /// Where shards meet.
 struct Meeting {
-    shards: u32,
     arrived: AtomicU32,
     round: AtomicU32,
-    /// By shard: the time of its next event, processes that have started, and what comes in.
-    next_ns: Vec<AtomicU64>,
-    ended: Vec<AtomicU32>,
-    mail: Vec<Mutex<Mail>>,
+    /// What each shard says, in even rounds and in odd ones: who is quick may say the next already.
+    said: [Vec<Said>; 2],
+}
+
+/// What a shard says.
+#[derive(Default)]
+struct Said {
+    /// The time before which nothing that it does reaches another.
+    reaches_ns: AtomicU64,
+    /// Processes that have started.
+    ended: AtomicU32,
+    /// What comes in from others.
+    mail: Mutex<Mail>,
 }
 
 impl<'a> World<'a> {
@@ -63,7 +75,7 @@ impl<'a> World<'a> {
         let reads_early = forest.tree_ids().all(|tree| forest.root(tree).0 < half);
         let network = &machine.network;
         let shares_nothing =
-            network.tiers.is_empty() && !network.node.one_machine && us(network.latency_us) >= WINDOW_NS_MIN;
+            network.tiers.is_empty() && !network.node.one_machine && us(network.latency_us) >= LATENCY_NS_MIN;
         let is_halved = crowd.is_all() && crowd.len() >= HALVED_MIN && reads_early && shares_nothing;
         let firsts = if is_halved { vec![0, half] } else { vec![0] };
         World { program, machine, forest, crowd, firsts }
@@ -79,17 +91,17 @@ impl<'a> World<'a> {
     pub(crate) fn run(&self, progress: &mut Progress<'_>) -> Outcome {
         let ends = self.firsts[1..].iter().copied().chain([self.crowd.len()]);
         let ranges: Vec<(u32, u32)> = self.firsts.iter().copied().zip(ends).collect();
-        let meeting = Meeting::new(ranges.len() as u32);
+        let meeting = Meeting::new(ranges.len());
+        let copies: Vec<Program> = ranges[1..].iter().map(|_| self.program.copied()).collect();
         let mut outcomes = std::thread::scope(|scope| {
-            let mut rest = ranges.iter().zip(0..);
-            let (&first, _) = rest.next().expect("there is a shard");
-            let others: Vec<_> = rest
-                .map(|(&range, number)| {
-                    let meeting = &meeting;
-                    scope.spawn(move || self.run_shard(number, range, meeting, &mut |_| {}))
+            let meeting = &meeting;
+            let others: Vec<_> = (1..)
+                .zip(ranges[1..].iter().zip(&copies))
+                .map(|(number, (&range, program))| {
+                    scope.spawn(move || self.run_shard(Shard::new(self, program, number, range), meeting, &mut |_| {}))
                 })
                 .collect();
-            let mut outcomes = vec![self.run_shard(0, first, &meeting, progress)];
+            let mut outcomes = vec![self.run_shard(Shard::new(self, self.program, 0, ranges[0]), meeting, progress)];
             outcomes.extend(others.into_iter().map(|thread| thread.join().expect("a shard does not panic")));
             outcomes
         });
@@ -102,65 +114,56 @@ impl<'a> World<'a> {
         self.firsts.partition_point(|&first| first <= site) as u32 - 1
     }
 
-    fn run_shard(&self, number: u32, range: (u32, u32), meeting: &Meeting, progress: &mut Progress<'_>) -> Part {
-        let mut shard = Shard::new(self, number, range);
-        let latency_ns = us(self.machine.network.latency_us);
-        let window_ns = if meeting.shards == 1 { latency_ns.max(WINDOW_NS_MIN) } else { latency_ns };
+    fn run_shard(&self, mut shard: Shard<'_>, meeting: &Meeting, progress: &mut Progress<'_>) -> Part {
+        let number = shard.number as usize;
         shard.begin();
-        let mut windows = 0u64;
-        loop {
+        for round in 0u64.. {
+            let said = &meeting.said[round as usize % 2];
+            let mut reaches_ns = shard.reaches_ns();
             for (to, mail) in shard.outgoing.iter_mut().enumerate().filter(|(_, mail)| !mail.is_empty()) {
-                meeting.mail[to].lock().expect("nobody panics with it").append(mail);
+                // What comes of it reaches others no sooner than itself.
+                let arrival = mail.iter().map(|(moment, _)| moment.at_ns).min().unwrap_or(u64::MAX);
+                reaches_ns = reaches_ns.min(arrival.saturating_add(shard.costs.reaction));
+                said[to].mail.lock().expect("nobody panics with it").append(mail);
             }
+            said[number].reaches_ns.store(reaches_ns, Ordering::Relaxed);
+            said[number].ended.store(shard.ended, Ordering::Relaxed);
             meeting.wait();
-            for (moment, packet) in meeting.mail[number as usize].lock().expect("nobody panics with it").drain(..) {
-                shard.take(moment, packet);
+            for (moment, packet) in said[number].mail.lock().expect("nobody panics with it").drain(..) {
+                shard.take_from_afar(moment, packet);
             }
-            meeting.next_ns[number as usize].store(shard.next_ns(), Ordering::Relaxed);
-            meeting.ended[number as usize].store(shard.ended, Ordering::Relaxed);
-            meeting.wait();
-            let ended: u32 = meeting.ended.iter().map(|ended| ended.load(Ordering::Relaxed)).sum();
-            if ended == self.crowd.len() {
-                return shard.finish();
+            if said.iter().map(|said| said.ended.load(Ordering::Relaxed)).sum::<u32>() == self.crowd.len() {
+                break;
             }
-            let next_ns = meeting.next_ns.iter().map(|next| next.load(Ordering::Relaxed)).min();
-            let next_ns = next_ns.filter(|&next| next < u64::MAX).expect("processes that wait are answered");
-            shard.run_until(next_ns + window_ns);
-            windows += 1;
-            if windows.is_multiple_of(PROGRESS_WINDOWS) {
+            let before_ns = said.iter().map(|said| said.reaches_ns.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
+            assert!(before_ns < u64::MAX, "processes that wait are answered");
+            shard.run_until(before_ns);
+            if round.is_multiple_of(PROGRESS_WINDOWS) {
                 progress(shard.done());
             }
         }
+        shard.finish()
     }
 }
 
 impl Meeting {
-    fn new(shards: u32) -> Meeting {
-        Meeting {
-            shards,
-            arrived: AtomicU32::new(0),
-            round: AtomicU32::new(0),
-            next_ns: (0..shards).map(|_| AtomicU64::new(0)).collect(),
-            ended: (0..shards).map(|_| AtomicU32::new(0)).collect(),
-            mail: (0..shards).map(|_| Mutex::new(Vec::new())).collect(),
-        }
+    fn new(shards: usize) -> Meeting {
+        let said = || (0..shards).map(|_| Said::default()).collect();
+        Meeting { arrived: AtomicU32::new(0), round: AtomicU32::new(0), said: [said(), said()] }
     }
 
     /// Waits until all shards are here. Windows are short: sleeping would take longer than they do.
     fn wait(&self) {
-        if self.shards == 1 {
-            return;
-        }
         let round = self.round.load(Ordering::Acquire);
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.shards {
+        if self.arrived.fetch_add(1, Ordering::AcqRel) as usize + 1 == self.said[0].len() {
             self.arrived.store(0, Ordering::Relaxed);
             self.round.store(round.wrapping_add(1), Ordering::Release);
             return;
         }
-        let mut spins = 0u32;
+        let mut spins = 0;
         while self.round.load(Ordering::Acquire) == round {
             spins += 1;
-            if spins.is_multiple_of(1 << 12) { std::thread::yield_now() } else { std::hint::spin_loop() }
+            if spins > SPINS_MAX { std::thread::yield_now() } else { std::hint::spin_loop() }
         }
     }
 }

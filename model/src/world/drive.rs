@@ -318,7 +318,7 @@ impl Shard<'_> {
             Publication::Content { path, .. } => (path, &[Part::Content]),
             Publication::Block { .. } | Publication::HardLink { .. } | Publication::Live { .. } => return at_ns,
         };
-        let Some(object) = self.world.program.find(path) else { return at_ns };
+        let Some(object) = self.program.find(path) else { return at_ns };
         let known = &mut self.at(site).known;
         for &part in parts {
             let bit = bit(object, part);

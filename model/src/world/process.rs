@@ -10,7 +10,7 @@ use crate::trace::Kind;
 impl Shard<'_> {
     /// Computes up to the look-up that is next, and past those that the table answers.
     pub(super) fn set_out(&mut self, site: u32, at_ns: u64) {
-        let (program, lookup_ns) = (self.world.program, self.costs.lookup);
+        let (program, lookup_ns) = (self.program, self.costs.lookup);
         let mut at_ns = at_ns;
         loop {
             let Some(step) = program.steps.get(self.at(site).step) else {
@@ -29,7 +29,7 @@ impl Shard<'_> {
 
     /// Processes have come to a look-up that was not known when they set out.
     pub(super) fn come_to_step(&mut self, site: u32) {
-        let (program, at_ns) = (self.world.program, self.now_ns + self.costs.lookup);
+        let (program, at_ns) = (self.program, self.now_ns + self.costs.lookup);
         let it = self.at(site);
         let Some(step) = program.steps.get(it.step) else { return };
         if is_known(&it.known, step.bit) {
@@ -53,7 +53,7 @@ impl Shard<'_> {
             return at_ns;
         }
         self.fallbacks += 1;
-        let step = &self.world.program.steps[number];
+        let step = &self.program.steps[number];
         let operation = match step.kind {
             Kind::Stat | Kind::Absent => Operation::Stat,
             Kind::List => Operation::List(step.size),

@@ -44,7 +44,7 @@ impl Shard<'_> {
     }
 
     fn begin_reading(&mut self, site: u32, at_ns: u64, number: u32) {
-        let program = self.world.program;
+        let program = self.program;
         let it = &mut self.sites[(site - self.first) as usize];
         it.reading += 1;
         let storage = &mut self.storage;
@@ -78,7 +78,7 @@ impl Shard<'_> {
 
     /// A thread has come so far.
     pub(super) fn go_on_reading(&mut self, site: u32, number: u32) {
-        let (program, now_ns) = (self.world.program, self.now_ns);
+        let (program, now_ns) = (self.program, self.now_ns);
         let it = self.at(site);
         let Some(read) = it.reads.get_mut(number) else { return };
         let mut left = 0;

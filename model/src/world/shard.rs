@@ -11,7 +11,7 @@ use super::{Mail, Part, World};
 use crate::Outcome;
 use crate::crowd::Ghosts;
 use crate::parameters::{Network, us};
-use crate::program::ObjectId;
+use crate::program::{ObjectId, Program};
 use crate::queue::{Event, Moment, Queue, Slab};
 use crate::storage::Storage;
 use crate::wires::{Card, Wires};
@@ -87,12 +87,15 @@ pub(super) struct Costs {
     pub(super) lookup: u64,
     pub(super) socket_bytes: u64,
     pub(super) reader_threads: u32,
+    /// From what comes to a node to the first of its packets that another gets, at least.
+    pub(super) reaction: u64,
 }
 
 /// A part of the nodes.
 #[derive(Debug)]
 pub(crate) struct Shard<'a> {
     pub(super) world: &'a World<'a>,
+    pub(super) program: &'a Program,
     pub(super) number: u32,
     pub(super) first: u32,
     pub(super) costs: Costs,
@@ -114,7 +117,9 @@ pub(crate) struct Shard<'a> {
 impl Costs {
     fn new(network: &Network, processes: u32) -> Costs {
         let daemon = &network.daemon;
+        let begins = us(daemon.receive_us).min(us(network.node.lookup_us));
         Costs {
+            reaction: begins + us(daemon.send_us) + us(network.latency_us),
             receive: us(daemon.receive_us),
             send: us(daemon.send_us),
             receive_per_kb: us(daemon.receive_us_per_mb / 1e3),
@@ -129,16 +134,17 @@ impl Costs {
 }
 
 impl<'a> Shard<'a> {
-    pub(super) fn new(world: &'a World<'a>, number: u32, (first, end): (u32, u32)) -> Shard<'a> {
+    pub(super) fn new(world: &'a World<'a>, program: &'a Program, number: u32, (first, end): (u32, u32)) -> Shard<'a> {
         let network = &world.machine.network;
         let members = &world.crowd.members;
         let node = &network.node;
         Shard {
             world,
+            program,
             number,
             first,
             costs: Costs::new(network, world.machine.processes),
-            sites: members[first as usize..end as usize].iter().map(|&rank| Site::new(world, rank)).collect(),
+            sites: members[first as usize..end as usize].iter().map(|&rank| Site::new(world, program, rank)).collect(),
             wires: Wires::new(network, world.forest.ranks(), members),
             storage: Storage::new(&world.machine.file_system),
             queue: Queue::default(),
@@ -176,15 +182,17 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// When the next event happens.
-    pub(super) fn next_ns(&self) -> u64 {
-        self.queue.next_ns().unwrap_or(u64::MAX)
+    /// The time before which nothing that happens here reaches another shard.
+    pub(super) fn reaches_ns(&self) -> u64 {
+        let latency = us(self.world.machine.network.latency_us);
+        let reaches = self.queue.next_ns().into_iter().zip([latency, self.costs.reaction]);
+        reaches.filter_map(|(next, after)| Some(next? + after.max(1))).min().unwrap_or(u64::MAX)
     }
 
     /// How much of the processes' way is done.
     pub(super) fn done(&self) -> f64 {
         let steps: usize = self.sites.iter().map(|site| site.step).sum();
-        steps as f64 / (self.sites.len() * self.world.program.steps.len()).max(1) as f64
+        steps as f64 / (self.sites.len() * self.program.steps.len()).max(1) as f64
     }
 
     pub(super) fn finish(self) -> Part {
@@ -201,7 +209,14 @@ impl<'a> Shard<'a> {
         Part { ends_ns, outcome }
     }
 
-    /// A packet of another shard, or of this one, is on its way.
+    /// A packet of another shard is on its way.
+    pub(super) fn take_from_afar(&mut self, moment: Moment, mut packet: Packet) {
+        assert!(moment.at_ns >= self.now_ns, "what comes from afar has not been passed by");
+        packet.messages.iter_mut().for_each(|message| self.program.make_own(message));
+        self.take(moment, packet);
+    }
+
+    /// A packet is on its way.
     pub(super) fn take(&mut self, moment: Moment, packet: Packet) {
         let packet = self.packets.insert(packet);
         self.queue.plan(moment, Event::Arrival(packet));
@@ -269,17 +284,15 @@ impl<'a> Shard<'a> {
 }
 
 impl Site {
-    fn new(world: &World<'_>, rank: u32) -> Site {
+    fn new(world: &World<'_>, program: &Program, rank: u32) -> Site {
         let limits = Limits { store_bytes_max: u64::MAX >> 1, ..Limits::default() };
-        // Who stands in for another does not gather blocks of a large file as that one would.
-        let piece_bytes_max = if world.crowd.is_all() { limits.piece_bytes_max } else { u64::MAX };
         let config = Config {
             rank: Rank(rank),
             forest: world.forest,
             session: 1,
             policy: Policy::Adaptive,
-            limits: Limits { piece_bytes_max, ..limits },
-            scope: world.program.scope.iter().map(|path| (true, path.clone())).collect(),
+            limits,
+            scope: program.scope.iter().map(|path| (true, path.clone())).collect(),
         };
         Site {
             rank,
@@ -293,7 +306,7 @@ impl Site {
             ghosts: world.crowd.ghosts(&world.forest, rank),
             asked: HashSet::new(),
             ghosts_ask: Vec::new(),
-            known: vec![0; world.program.words()].into(),
+            known: vec![0; program.words()].into(),
             step: 0,
             is_asking: false,
             is_answered: false,

@@ -29,7 +29,7 @@ pub use plan::{Plan, Trial, plan, readers};
 pub use storage::Counts;
 pub use trace::{Kind, Lookup, Trace, TraceError};
 
-use headwater_topology::{Branching, Forest, Shape};
+use headwater_topology::Forest;
 
 use crowd::Crowd;
 use program::Program;
@@ -103,13 +103,6 @@ pub fn with_headwater(
     progress: &mut Progress<'_>,
 ) -> Result<Outcome, TraceError> {
     let program = Program::new(trace)?;
-    // A sample has no standing in for parents in many trees: one tree of the same fan-out stands for them.
-    let forest = match forest.is_striped() && detail == Detail::Sample {
-        true => {
-            Forest::new(forest.ranks(), forest.servers(), Shape::Single(Branching::KAry(forest.trees().clamp(2, 8))))
-        }
-        false => forest,
-    };
     let crowd = match detail {
         Detail::Exact => Crowd::all(forest.ranks()),
         Detail::Sample => Crowd::sample(&forest, machine.seed),

@@ -38,7 +38,7 @@ pub struct Plan {
     pub best: Trial,
 }
 
-/// Tries shapes on so many nodes.
+/// Tries shapes on so many nodes; where these are many, on a sample that stands for all.
 ///
 /// # Errors
 /// The trace contradicts itself.
@@ -61,7 +61,7 @@ pub fn plan(trace: &Trace, machine: &Machine, nodes: u32, progress: &mut Progres
         for shape in shapes.into_iter().filter(|&shape| fits(shape, nodes)) {
             let forest = Forest::new(nodes, 0, shape);
             let mut part = |part: f64| progress((done + part) / count);
-            let outcome = with_headwater(trace, machine, forest, Detail::Exact, &mut part)?;
+            let outcome = with_headwater(trace, machine, forest, Detail::for_nodes(nodes), &mut part)?;
             trials.push(Trial { shape, servers: 0, outcome });
             done += 1.0;
         }

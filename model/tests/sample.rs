@@ -33,6 +33,9 @@ fn small_files() {
     for (nodes, shape) in [
         (300, Shape::Single(Branching::KAry(8))),
         (300, Shape::Partitioned { groups: 4, branching: Branching::KAry(4) }),
+        (1000, Shape::Single(Branching::KAry(8))),
+        (500, Shape::Striped { trees: 8, readers: 2 }),
+        (1000, Shape::Striped { trees: 8, readers: 5 }),
     ] {
         check(&trace, nodes, shape);
     }
@@ -42,6 +45,7 @@ fn small_files() {
 fn libraries() {
     let trace = Trace::generate("pynamic:6:6:2:10").unwrap().unwrap();
     check(&trace, 300, Shape::Single(Branching::KAry(8)));
+    check(&trace, 300, Shape::Striped { trees: 8, readers: 2 });
 }
 
 #[test]

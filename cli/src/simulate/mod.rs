@@ -36,7 +36,11 @@ pub fn simulate(options: &SimulateOptions) -> Result<u8> {
         let ranks = nodes.saturating_add(options.servers);
         let shape = shape(options, ranks)?;
         let forest = Forest::new(ranks, options.servers, shape);
-        let detail = if options.exact { Detail::Exact } else { Detail::for_nodes(ranks) };
+        let detail = match (options.exact, options.sample) {
+            (true, _) => Detail::Exact,
+            (_, true) => Detail::Sample,
+            _ => Detail::for_nodes(ranks),
+        };
         let mut progress =
             |part: f64| shown.show(format_args!("{nodes} nodes, {number} of {}", options.nodes.0.len()), part);
         let with = headwater_model::with_headwater(&trace, &machine, forest, detail, &mut progress)?;

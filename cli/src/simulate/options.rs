@@ -101,6 +101,10 @@ pub struct SimulateOptions {
     /// Simulate every node, however many there are [default: up to 512; beyond, a sample stands for all]
     #[arg(long)]
     pub exact: bool,
+
+    /// Simulate a sample, however few nodes there are
+    #[arg(long, conflicts_with = "exact")]
+    pub sample: bool,
 }
 
 /// Options of `headwater plan`.

@@ -9,6 +9,7 @@ mod mount;
 mod overlay;
 mod plot;
 mod scale;
+mod simulate;
 mod startup;
 mod statistics;
 mod table;
@@ -20,8 +21,9 @@ pub use table::Table;
 
 type Measure = fn(&mut Report);
 
-/// What can be measured, by name; `mount` names all that begin with it, and so does `overlay`.
-const ALL: [(&str, Measure); 17] = [
+/// What can be measured, by name; `mount` names all that begin with it, and so do `overlay` and
+/// `simulate`.
+const ALL: [(&str, Measure); 19] = [
     ("startup", startup::run),
     ("operations", counts::run),
     ("scale", scale::run),
@@ -39,6 +41,8 @@ const ALL: [(&str, Measure); 17] = [
     ("overlay-kills", overlay::kills),
     ("overlay-start", overlay::start),
     ("overlay-encryption", overlay::encryption),
+    ("simulate-exact", simulate::exact),
+    ("simulate-sample", simulate::sample),
 ];
 
 /// Where the results go.

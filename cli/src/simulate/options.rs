@@ -28,8 +28,8 @@ Examples:
   headwater plan --nodes 8300 --ppn 12 --trace import-scipy-stats --fs lustre
   headwater plan --nodes 8944 --ppn 16 --trace pynamic:280:215 --fs nfs -o readers.svg
 
-Shapes whose starts differ by less than 2 % count as equal; of these the one that asks the shared file \
-system for least is recommended, then the default.";
+Beyond 512 nodes a sample of them is simulated. Shapes whose starts differ by less than 2 % count as \
+equal; of these the one that asks the shared file system for least is recommended, then the default.";
 
 /// What is started where.
 #[derive(Clone, Debug, Args)]

@@ -13,7 +13,7 @@ const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
 /// Exit status with which a C test says that it was skipped, as in Automake.
 const SKIPPED: i32 = 77;
 
-const CARGO_TEST_SECONDS_MAX: u64 = 1200;
+const CARGO_TEST_SECONDS_MAX: u64 = 2400;
 const C_TEST_SECONDS_MAX: u64 = 120;
 
 const SANITIZER_FLAGS: &[&str] = &[

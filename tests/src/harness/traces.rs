@@ -71,10 +71,11 @@ pub fn kill(pid: i32) {
     let _ = kill_process(Pid::from_raw(pid).expect("a process ID is positive"), Signal::KILL);
 }
 
-/// Whether a process has neither ended nor waits only to be collected.
+/// Whether a process has neither ended, with all of its threads, nor waits only to be collected.
 pub fn is_running(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, after)| !after.starts_with('Z'))
+    let threads = || fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    stat.rsplit_once(") ").is_some_and(|(_, after)| !after.starts_with('Z') || threads() > 1)
 }
 
 /// Clock ticks, hundredths of a second, that a process has used; 0 if it has ended.

@@ -5,7 +5,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use headwater_tests::harness::{Fixture, Program, Starting, has_program, processes_using, skipped, wait_until};
+use headwater_tests::harness::{
+    Fixture, Program, Starting, has_program, is_running, processes_using, skipped, wait_until,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn kill(pid: i32, signal: Signal) {
@@ -164,10 +166,15 @@ fn what_a_killed_session_left_is_swept_by_the_next() {
     let pause = format!("pause={}", fixture.outside("reached").display());
     let started = headwater.start(&Program::new(&app).args(["open=libx.so", &pause]));
     assert!(wait_until(Duration::from_secs(20), || fixture.outside("reached").exists()), "the program starts");
-    started.daemons().iter().for_each(|&pid| kill(pid, Signal::KILL));
+    let daemons = started.daemons();
+    daemons.iter().for_each(|&pid| kill(pid, Signal::KILL));
     started.running.signal_group(Signal::KILL);
-    programs(&fixture).iter().for_each(|&pid| kill(pid, Signal::KILL));
+    let programs = programs(&fixture);
+    programs.iter().for_each(|&pid| kill(pid, Signal::KILL));
     drop(started);
+    // While the dead still let go of what they had, their session is in use.
+    let dying = || daemons.iter().chain(&programs).any(|&pid| is_running(pid));
+    assert!(wait_until(Duration::from_secs(20), || !dying()), "they end");
     let entries = || {
         std::fs::read_dir(store.path())
             .into_iter()

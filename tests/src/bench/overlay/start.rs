@@ -16,7 +16,7 @@ const ROUNDS: usize = 11;
 pub(in crate::bench) fn run(report: &mut Report) {
     report.heading("The overlay: until all daemons are ready");
     let fixture = fixture("start");
-    let mut table = Table::new(["nodes", "all ready, s (10 to 90 %)", "target", "of that, `sh` alone on each node, s"]);
+    let mut table = Table::new(["nodes", "all ready, s (10 to 90 %)", "target", "`sh` by nsenter on each node, s"]);
     for count in NODES {
         let Some(cluster) = cluster(report, count, None) else { return };
         let (mut ready, mut launched) = (Vec::new(), Vec::new());
@@ -34,7 +34,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     report.line(format!(
         "A session's daemons are started on all nodes, one after the other, without waiting; the time is until the last \
          of them is ready: linked with its peers. Medians of {ROUNDS}. Beside it is what entering each node's \
-         namespaces and starting a shell there takes, which the harness does for each daemon.\n"
+         namespaces and starting a shell there by `nsenter` takes.\n"
     ));
     report.table(&table);
 }

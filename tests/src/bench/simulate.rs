@@ -2,14 +2,13 @@
 //! sample of the nodes is from all of them.
 
 use std::fmt::Write;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::{Report, Table};
-use crate::harness::headwater_binary;
+use crate::harness::{headwater_binary, processor_ticks};
 
 const FILES: usize = 1000;
 const DIRECTORIES: usize = 40;
@@ -86,12 +85,12 @@ fn simulate(nodes: u32, options: &[&str]) -> Result<Run, String> {
     command.args(["--trace".as_ref(), file.as_os_str()]).args(options).stdout(Stdio::piped());
     let started = Instant::now();
     let mut child = command.spawn().map_err(|e| format!("{command:?}: {e}"))?;
-    let process = format!("/proc/{}", child.id());
-    let (mut processor_seconds, mut memory_gb) = (0.0f64, 0.0f64);
+    let process = child.id();
+    let (mut processor_ticks_used, mut memory_gb) = (0, 0.0f64);
     // The output is one line: it fits in the pipe.
     while child.try_wait().map_err(|e| e.to_string())?.is_none() {
-        processor_seconds = processor_seconds.max(processor_of(Path::new(&process)));
-        memory_gb = memory_gb.max(memory_of(Path::new(&process)));
+        processor_ticks_used = processor_ticks(process as i32).max(processor_ticks_used);
+        memory_gb = memory_gb.max(memory_of(process));
         std::thread::sleep(LOOKED_EVERY);
     }
     let wall_seconds = started.elapsed().as_secs_f64();
@@ -100,24 +99,16 @@ fn simulate(nodes: u32, options: &[&str]) -> Result<Run, String> {
     let number = |name: &str| said["runs"][0][name].as_f64().unwrap_or(f64::NAN);
     Ok(Run {
         wall_seconds,
-        processor_seconds,
+        processor_seconds: processor_ticks_used as f64 / 100.0,
         memory_gb,
         simulated_seconds: number("seconds"),
         messages: number("messages"),
     })
 }
 
-/// Seconds of processor time that a process has used.
-fn processor_of(process: &Path) -> f64 {
-    let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
-    let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: f64 = after_name.split_whitespace().skip(11).take(2).filter_map(|word| word.parse::<f64>().ok()).sum();
-    ticks / rustix::param::clock_ticks_per_second() as f64
-}
-
-/// The most memory that it has had.
-fn memory_of(process: &Path) -> f64 {
-    let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
+/// The most memory that a process has had, in gigabytes.
+fn memory_of(process: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
     line.split_whitespace().next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0) * 1024.0 / 1e9
 }

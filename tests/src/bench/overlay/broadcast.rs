@@ -31,7 +31,10 @@ pub(in crate::bench) fn run(report: &mut Report) {
         "binary to link rate",
     ]);
     let bytes_max = CASES.iter().map(|(nodes, bytes, _)| nodes * bytes).max().unwrap_or(0);
-    let _reserve = Reserve::of(bytes_max as u64);
+    let reserve = Reserve::of(bytes_max as u64);
+    if let Err(error) = &reserve {
+        report.line(format!("no memory at hand: {error}"));
+    }
     for (nodes, bytes, rate) in CASES {
         let Some(cluster) = cluster(report, nodes, Some(rate)) else { return };
         let fixture = fixture("broadcast");
@@ -60,7 +63,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     report.line(format!(
         "All nodes ask for the file at once; the time is until the last has it, in a new session each time, {ROUNDS} \
          times in turn with one plain transfer over one link and with the same in one binary tree. Every node's copy \
-         is compared with the original afterwards. \"To link rate\": the time that the file's bytes take at the \
+         is compared with the original afterwards. The memory for the copies has been touched before. \"To link rate\": the time that the file's bytes take at the \
          link's rate, Ethernet's and TCP's headers not counted, over the time measured.\n"
     ));
     report.table(&table);

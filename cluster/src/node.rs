@@ -32,6 +32,12 @@ impl Node {
         Ipv4Addr::new(10, 77, 0, u8::try_from(number).expect("a cluster has at most 250 nodes"))
     }
 
+    /// The hardware address that goes with its address.
+    pub(crate) fn hardware_address(&self) -> String {
+        let [a, b, c, d] = self.address.octets();
+        format!("02:00:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
+    }
+
     /// True until it was killed.
     pub fn is_alive(&self) -> bool {
         self.holder.is_alive()

@@ -7,6 +7,8 @@ set -eu
 exec 2>&1
 read -r pid _ </proc/self/stat
 echo "$1" >/proc/sys/kernel/hostname
+# What nearly all machines use. Others misjudge what a bucket of tokens lets through, and lose a tenth of it.
+echo cubic 2>/dev/null >/proc/sys/net/ipv4/tcp_congestion_control || :
 
 # The RAM disks are made aside, because a shared directory is found only as long as they don't hide it.
 # Without -n, `mount` would write into /run, which is the host's at first.

@@ -39,6 +39,8 @@ impl ClientIds {
 #[derive(Debug)]
 pub(crate) struct Clients {
     listener: UnixListener,
+    /// Whose processes are answered.
+    user: rustix::process::Uid,
     clients: HashMap<Token, Client>,
     waiting: BTreeMap<ClientId, Token>,
     clients_max: usize,
@@ -81,6 +83,7 @@ impl Clients {
         registry.register(&mut listener, token, Interest::READABLE)?;
         Ok(Clients {
             listener,
+            user: rustix::process::geteuid(),
             clients: HashMap::new(),
             waiting: BTreeMap::new(),
             clients_max,
@@ -204,8 +207,7 @@ impl Clients {
     }
 
     fn take_in(&mut self, now: Time, mut stream: UnixStream, registry: &Registry, token: Token) {
-        let user = rustix::process::geteuid();
-        if !socket_peercred(&stream).is_ok_and(|peer| peer.uid == user) {
+        if !socket_peercred(&stream).is_ok_and(|peer| peer.uid == self.user) {
             tracing::warn!("another user's process was turned away from the session's socket");
             return;
         }

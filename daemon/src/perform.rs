@@ -11,7 +11,7 @@ use headwater_proto::{Input, Output, Peer, Publication, Rank, Reply};
 
 use crate::digest::digest_of;
 use crate::event_loop::Daemon;
-use crate::overlay::{Arrival, ArrivalError, ChunkOut, LinkEvent, Next, Outgoing, Verdict};
+use crate::overlay::{Arrival, ArrivalError, ChunkOut, LinkEvent, Next, Verdict};
 use crate::reader::{DigestOrder, FileError, FileNews, FileOrder, News, Order};
 use crate::store::Incoming;
 
@@ -159,10 +159,10 @@ impl Daemon {
                     self.clients.reply(client, status);
                 }
             }
-            Output::Send { to, message } => self.links.send(now, to, Outgoing::Message(message)),
+            Output::Send { to, message } => self.links.send(now, to, message),
             Output::SendChunk { to, transfer, path, block, position, offset, bytes } => {
                 let chunk = ChunkOut { transfer, path, block, position, offset, bytes };
-                self.links.send(now, Peer::Child(to), Outgoing::Chunk(chunk));
+                self.links.send_chunk(now, Peer::Child(to), chunk);
             }
             Output::ReadEntry { path } => self.readers.order(Order::Entry(path)),
             Output::ReadListing { path } => self.readers.order(Order::Listing(path)),

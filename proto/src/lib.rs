@@ -18,6 +18,7 @@ mod held;
 mod io;
 mod live;
 mod node;
+mod patience;
 mod policy;
 mod scope;
 pub mod topology;

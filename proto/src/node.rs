@@ -41,6 +41,7 @@ use crate::entry::{Entry, Inode, Piece};
 use crate::evict::Sieve;
 use crate::held::Held;
 use crate::live::Live;
+use crate::patience::Patience;
 use crate::policy::{Spread, Thing};
 use crate::scope::Scope;
 use crate::topology::Up;
@@ -98,6 +99,7 @@ pub struct Node {
     /// Where this node turns in each tree; `None` in those that it is no member of.
     ups: Vec<Option<Up>>,
     parents: BTreeMap<Rank, Parent>,
+    patience: Patience,
     /// Whether there may be a parent that is not wanted any more.
     has_unwanted: bool,
     children: Children,
@@ -153,6 +155,8 @@ struct Parent {
     heard: Time,
     /// When it was probed since then.
     probed: Option<Time>,
+    /// It was given up for its silence: how often the time-outs were doubled then.
+    given_up: Option<u32>,
     /// The generation of what it says.
     generation: u64,
     /// It stands below, and is asked only for what this node has evicted.
@@ -171,6 +175,7 @@ impl Parent {
             newest: None,
             heard: 0,
             probed: None,
+            given_up: None,
             generation: 1,
             is_lender: false,
             is_wanted: false,
@@ -214,6 +219,7 @@ impl Node {
             now: 0,
             ups: Vec::new(),
             parents: BTreeMap::new(),
+            patience: Patience::default(),
             has_unwanted: false,
             children: Children::default(),
             gathered: VecDeque::new(),

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::ops::Range;
+use std::rc::Rc;
 
 use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION, WireError};
 use headwater_proto::{Forest, Peer, Rank, Time};
@@ -14,6 +15,7 @@ use thiserror::Error;
 
 use super::buffer::Buffer;
 use super::noise::{Noise, NoiseError};
+use super::shared::Shared;
 use crate::config::{SessionId, SessionKey};
 
 /// Messages and chunks that wait for one peer.
@@ -41,11 +43,12 @@ pub(crate) struct Identity {
 
 /// Something to be sent.
 #[derive(Clone, Debug)]
-pub(crate) enum Outgoing {
+pub(super) enum Outgoing {
     /// A message.
     Message(Message),
-    /// Content, to be read from the store when its turn comes.
-    Chunk(ChunkOut),
+    /// Content, to be read from the store when its turn comes, if others that share it have not been sent
+    /// it before.
+    Chunk(ChunkOut, Rc<Shared>),
     /// What was content and is not to be sent any more.
     Nothing,
 }
@@ -59,6 +62,14 @@ pub(crate) struct ChunkOut {
     pub(crate) position: u64,
     pub(crate) offset: u64,
     pub(crate) bytes: u32,
+}
+
+impl ChunkOut {
+    /// Whether these are the same bytes, for whomever.
+    pub(super) fn is_same_content(&self, other: &ChunkOut) -> bool {
+        let place = |chunk: &ChunkOut| (chunk.block, chunk.offset, chunk.bytes);
+        place(self) == place(other) && self.path == other.path
+    }
 }
 
 /// Why a link ends.
@@ -186,19 +197,25 @@ impl Link {
         }
     }
 
-    /// Has something sent; in order, when its turn comes.
-    pub(crate) fn send(&mut self, outgoing: Outgoing) -> Result<(), LinkError> {
+    /// Has something sent; in order, when its turn comes. A sign of life goes before all else but
+    /// the greeting.
+    pub(super) fn send(&mut self, outgoing: Outgoing) -> Result<(), LinkError> {
         if self.queue.len() >= QUEUE_MAX {
             return Err(LinkError::QueueFull);
         }
-        self.queue.push_back(outgoing);
+        if matches!(outgoing, Outgoing::Message(Message::Alive)) {
+            let is_greeting = matches!(self.queue.front(), Some(Outgoing::Message(Message::Hello { .. })));
+            self.queue.insert(usize::from(is_greeting), outgoing);
+        } else {
+            self.queue.push_back(outgoing);
+        }
         Ok(())
     }
 
     /// Sends no content of paths that are `left_out`, though that was to be sent. It counts as sent.
     pub(crate) fn drop_content(&mut self, left_out: &dyn Fn(&headwater_abi::Path) -> bool) {
         for outgoing in &mut self.queue {
-            if matches!(outgoing, Outgoing::Chunk(chunk) if left_out(&chunk.path)) {
+            if matches!(outgoing, Outgoing::Chunk(chunk, _) if left_out(&chunk.path)) {
                 *outgoing = Outgoing::Nothing;
             }
         }
@@ -285,7 +302,7 @@ impl Link {
             if self.queue.is_empty() || !self.noise.is_ready() {
                 return Ok(chunks);
             }
-            traffic.messages += self.gather(scratch, read);
+            traffic.messages += self.gather(scratch, read)?;
             self.noise.send(scratch.data(), &mut self.sending)?;
             scratch.consume(scratch.len());
         }
@@ -309,10 +326,15 @@ impl Link {
         Ok(())
     }
 
-    /// Encodes what waits, up to about [`GATHER_BYTES`]; how many frames it is.
-    fn gather(&mut self, scratch: &mut Buffer, read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>) -> u64 {
+    /// Encodes what waits, up to about [`GATHER_BYTES`]; how many frames it is. Shared content is encrypted at
+    /// once, and what stands before it.
+    fn gather(
+        &mut self,
+        scratch: &mut Buffer,
+        read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>,
+    ) -> Result<u64, LinkError> {
         let mut frames = 0;
-        while scratch.len() < GATHER_BYTES
+        while scratch.len() + self.sending.len() < GATHER_BYTES
             && let Some(outgoing) = self.queue.pop_front()
         {
             match outgoing {
@@ -320,30 +342,42 @@ impl Link {
                     put_frame(scratch, &message, 0);
                     if matches!(message, Message::Hello { .. }) {
                         // It has a record of its own: longer ones are not taken from strangers.
-                        return frames + 1;
+                        return Ok(frames + 1);
                     }
                 }
                 Outgoing::Nothing => {
                     self.chunks_sending += 1;
                     continue;
                 }
-                Outgoing::Chunk(chunk) => {
+                Outgoing::Chunk(chunk, shared) => {
                     self.chunks_sending += 1;
                     let ChunkOut { transfer, position, .. } = chunk;
                     let bytes = chunk.bytes as usize;
                     let header = put_frame(scratch, &Message::Chunk { transfer, position, bytes: chunk.bytes }, bytes);
-                    if let Err(error) = read(&chunk, scratch.room(bytes)) {
-                        // Given up meanwhile; what the node sends next says so.
-                        tracing::debug!(path = %chunk.path, %error, "content to be sent has gone");
-                        scratch.take_back(header);
-                        continue;
+                    let content = shared.get(bytes, |room| read(&chunk, room));
+                    let added = content.and_then(|content| match content {
+                        Some(content) => Ok(Some(content)),
+                        None => read(&chunk, scratch.room(bytes)).map(|()| None),
+                    });
+                    match added {
+                        Ok(Some(content)) => {
+                            self.noise.send(scratch.data(), &mut self.sending)?;
+                            scratch.consume(scratch.len());
+                            self.noise.send(content, &mut self.sending)?;
+                        }
+                        Ok(None) => scratch.filled(bytes),
+                        Err(error) => {
+                            // Given up meanwhile; what the node sends next says so.
+                            tracing::debug!(path = %chunk.path, %error, "content to be sent has gone");
+                            scratch.take_back(header);
+                            continue;
+                        }
                     }
-                    scratch.filled(bytes);
                 }
             }
             frames += 1;
         }
-        frames
+        Ok(frames)
     }
 
     /// The length of the frame that starts what has not been taken, if that much has arrived.

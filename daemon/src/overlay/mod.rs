@@ -9,9 +9,11 @@ mod dialling;
 mod link;
 mod noise;
 mod refusals;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod transfers;
+mod unsent;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
@@ -26,10 +28,11 @@ use rustix::net::sockopt;
 
 use self::buffer::Buffer;
 use self::dialling::Dialling;
-pub(crate) use self::link::{ChunkOut, Identity, Outgoing, Traffic};
-use self::link::{Link, LinkError, Received};
+pub(crate) use self::link::{ChunkOut, Identity, Traffic};
+use self::link::{Link, LinkError, Outgoing, Received};
 pub use self::noise::has_aes;
 use self::refusals::Refusals;
+use self::shared::Sharing;
 pub(crate) use self::transfers::{Arrival, ArrivalError, Transfers, Verdict};
 
 /// How long a connection may take until its peer has greeted, in milliseconds.
@@ -50,6 +53,9 @@ const ACCEPT_RETRY_MS: Time = 100;
 const ALIVE_INTERVAL_MS: Time = 2000;
 /// How long a peer may be silent, in milliseconds.
 const SILENCE_MS_MAX: Time = 10_000;
+
+/// What a socket takes beyond what it has sent: what comes later, as a sign of life, waits for that.
+const UNSENT_BYTES_MAX: u32 = 256 << 10;
 
 /// All links of a rank.
 #[derive(Debug)]
@@ -74,6 +80,7 @@ pub(crate) struct Links {
     events: VecDeque<LinkEvent>,
     traffic: Traffic,
     scratch: Buffer,
+    sharing: Sharing,
     refusals: Refusals,
 }
 
@@ -133,6 +140,7 @@ impl Links {
             events: VecDeque::new(),
             traffic: Traffic::default(),
             scratch: Buffer::default(),
+            sharing: Sharing::default(),
             refusals: Refusals::default(),
         })
     }
@@ -251,8 +259,18 @@ impl Links {
         !self.readable.is_empty() || !self.readable_strangers.is_empty() || !self.events.is_empty()
     }
 
-    /// Has something sent to a peer; nothing if there is no link.
-    pub(crate) fn send(&mut self, now: Time, to: Peer, outgoing: Outgoing) {
+    /// Has a message sent to a peer; nothing if there is no link.
+    pub(crate) fn send(&mut self, now: Time, to: Peer, message: Message) {
+        self.put(now, to, Outgoing::Message(message));
+    }
+
+    /// The same with content.
+    pub(crate) fn send_chunk(&mut self, now: Time, to: Peer, chunk: ChunkOut) {
+        let shared = self.sharing.of(&chunk);
+        self.put(now, to, Outgoing::Chunk(chunk, shared));
+    }
+
+    fn put(&mut self, now: Time, to: Peer, outgoing: Outgoing) {
         let Some(&token) = self.by_peer.get(&to) else { return };
         let Some(link) = self.links.get_mut(&token) else { return };
         match link.send(outgoing) {
@@ -338,6 +356,7 @@ impl Links {
         sockopt::set_socket_keepalive(&link.stream, true).map_err(io::Error::from)?;
         let _ = sockopt::set_tcp_keepidle(&link.stream, Duration::from_millis(SILENCE_MS_MAX));
         let _ = sockopt::set_tcp_user_timeout(&link.stream, SILENCE_MS_MAX as u32);
+        let _ = unsent::limit(&link.stream, UNSENT_BYTES_MAX);
         registry.register(&mut link.stream, token, Interest::READABLE | Interest::WRITABLE)?;
         self.links.insert(token, link);
         Ok(())

@@ -11,6 +11,7 @@ use headwater_proto::{Forest, Peer, Rank, Shape};
 use super::buffer::Buffer;
 use super::link::{Link, LinkError, QUEUE_MAX, Received, Traffic};
 use super::noise::Noise;
+use super::shared::Sharing;
 use super::{ChunkOut, Identity, Outgoing};
 use crate::config::{SessionId, SessionKey};
 
@@ -181,7 +182,8 @@ fn a_slow_peer_costs_no_memory_and_its_chunks_are_not_reported_sent() {
         let path = headwater_abi::Path::root();
         let position = number * u64::from(bytes);
         let chunk = ChunkOut { transfer: TransferId(1), path, block: None, position, offset: position, bytes };
-        pair.link.send(Outgoing::Chunk(chunk)).unwrap();
+        let shared = Sharing::default().of(&chunk);
+        pair.link.send(Outgoing::Chunk(chunk, shared)).unwrap();
     }
     let sent = flush(&mut pair.link);
     assert!(sent < count as usize * 3 / 4, "the sockets' buffers can't hold it all");

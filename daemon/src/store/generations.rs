@@ -17,6 +17,7 @@ use headwater_abi::Path;
 use rustix::fs::Mode;
 
 use super::hidden::Hidden;
+use super::recent::OpenFiles;
 use super::{DIRECTORY, Store, lease};
 use crate::layout::NodeDir;
 
@@ -68,7 +69,7 @@ impl Store {
         // What is kept by its path may be another version by now.
         (self.recent, self.sent) = Default::default();
         self.older.push(std::mem::replace(&mut self.prefix, mirror.prefix));
-        (self.root, self.parent, self.hidden) = (mirror.root, None, Hidden::default());
+        (self.root, self.parents, self.hidden) = (mirror.root, OpenFiles::default(), Hidden::default());
     }
 
     /// Knows the mirror of an older generation, which a predecessor left.

@@ -21,7 +21,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{File, Metadata, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::PathBuf;
@@ -55,8 +55,8 @@ pub(crate) struct Store {
     older: Vec<PathBuf>,
     incoming_dir: PathBuf,
     root: Rc<OwnedFd>,
-    /// The directory that was used last; the mirror's directories stay.
-    parent: Option<(Path, Rc<OwnedFd>)>,
+    /// Directories that were used last; the mirror's directories stay.
+    parents: OpenFiles<Path>,
     scope: Vec<(bool, Path)>,
     incoming: HashMap<Piece, Arc<Incoming>>,
     blocks: Arc<Blocks>,
@@ -82,7 +82,7 @@ impl Store {
             older: Vec::new(),
             incoming_dir,
             root,
-            parent: None,
+            parents: OpenFiles::default(),
             scope,
             incoming: HashMap::new(),
             blocks: Arc::default(),
@@ -266,7 +266,7 @@ impl Store {
             return Ok(());
         }
         let parent = self.parent(path)?;
-        step(&parent, path.name())?;
+        step(&*parent, path.name())?;
         let mode = Mode::from(attr.mode & MODE_KEPT | 0o700);
         Ok(rustix::fs::chmodat(&*parent, path.name(), mode, AtFlags::empty())?)
     }
@@ -382,19 +382,16 @@ impl Store {
 
     /// The mirror's directory that holds `path`, made if need be. No link is followed on the way, so
     /// nothing can be written outside of the mirror.
-    fn parent(&mut self, path: &Path) -> io::Result<Rc<OwnedFd>> {
+    fn parent(&mut self, path: &Path) -> io::Result<Rc<File>> {
         let parent = path.parent().filter(|_| path.name() != b"..").ok_or(io::ErrorKind::InvalidInput)?;
-        if let Some((last, directory)) = &self.parent
-            && *last == parent
-        {
-            return Ok(Rc::clone(directory));
-        }
-        let mut directory = Rc::clone(&self.root);
-        for name in parent.components() {
-            directory = Rc::new(step(&directory, name)?);
-        }
-        self.parent = Some((parent, Rc::clone(&directory)));
-        Ok(directory)
+        let root = &self.root;
+        self.parents.get(parent.clone(), || {
+            let mut directory = root.try_clone()?;
+            for name in parent.components() {
+                directory = step(&directory, name)?;
+            }
+            Ok(directory.into())
+        })
     }
 
     fn mirrored_target(&self, path: &Path, target: &[u8]) -> Option<Vec<u8>> {
@@ -427,7 +424,7 @@ pub(crate) fn in_scope(scope: &[(bool, Path)], path: &Path) -> bool {
 }
 
 /// The directory called `name` in the mirror's `directory`, made if it is not there.
-fn step(directory: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
+fn step(directory: impl AsFd + Copy, name: &[u8]) -> io::Result<OwnedFd> {
     if name == b".." {
         return Err(io::ErrorKind::InvalidInput.into());
     }

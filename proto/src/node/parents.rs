@@ -21,6 +21,9 @@ impl Node {
         // It may have been hung up meanwhile.
         let Some(parent) = self.parents.get_mut(&rank) else { return };
         (parent.link, parent.heard, parent.probed) = (Link::Up, now, None);
+        if let Some(doublings) = parent.given_up.take() {
+            self.patience.was_too_short(now, doublings);
+        }
         (parent.newest, parent.generation, parent.joined) = (None, 1, joined);
         let is_lender = parent.is_lender;
         self.tell_generation(rank);
@@ -88,17 +91,23 @@ impl Node {
 
     /// When something is due about a parent.
     pub(super) fn parents_due(&self) -> Option<Time> {
-        let limits = &self.config.limits;
+        let [quiet_ms, probe_ms] = self.silence_ms_max();
         let due = |(&rank, parent): (&Rank, &Parent)| match parent.link {
             Link::Starting(until) | Link::Away(until) | Link::Banned(until) => Some(until),
             Link::Dead => None,
             Link::Up => match parent.probed {
-                Some(probed) => Some(probed.saturating_add(limits.probe_ms_max)),
-                None if self.owes(rank, parent) => Some(parent.heard.saturating_add(limits.quiet_ms_max)),
+                Some(probed) => Some(probed.saturating_add(probe_ms)),
+                None if self.owes(rank, parent) => Some(parent.heard.saturating_add(quiet_ms)),
                 None => None,
             },
         };
         self.parents.iter().filter_map(due).min()
+    }
+
+    /// How long a parent may be silent, and then silent though it was probed, in milliseconds.
+    fn silence_ms_max(&self) -> [Time; 2] {
+        let limits = &self.config.limits;
+        [limits.quiet_ms_max, limits.probe_ms_max].map(|ms| self.patience.stretch(self.now, ms))
     }
 
     /// Whether answers of this parent are waited for.
@@ -108,24 +117,25 @@ impl Node {
 
     /// Probes parents that are silent, and gives those up that stay so.
     pub(super) fn watch_parents(&mut self, now: Time) {
-        let limits = self.config.limits;
+        let [quiet_ms, probe_ms] = self.silence_ms_max();
+        let doublings = self.patience.doublings(now);
         let ranks: Vec<Rank> = self.parents.keys().copied().collect();
         for rank in ranks {
             let owes = self.parents.get(&rank).is_some_and(|parent| self.owes(rank, parent));
             let Some(parent) = self.parents.get_mut(&rank) else { continue };
             match (parent.link, parent.probed) {
-                (Link::Up, Some(probed)) if now >= probed.saturating_add(limits.probe_ms_max + limits.quiet_ms_max) => {
+                (Link::Up, Some(probed)) if now >= probed.saturating_add(probe_ms + quiet_ms) => {
                     // This node has been held up itself: its parent's answer may not have been taken in.
                     parent.probed = Some(now);
                     self.tell(Peer::Parent(rank), Message::Probe);
                 }
-                (Link::Up, Some(probed)) if now >= probed.saturating_add(limits.probe_ms_max) => {
+                (Link::Up, Some(probed)) if now >= probed.saturating_add(probe_ms) => {
                     // Whatever comes of it, it is tried again.
                     self.outputs.extend([Output::HangUp { rank }, Output::Dial { rank }]);
-                    parent.link = Link::Dead;
+                    (parent.link, parent.given_up) = (Link::Dead, Some(doublings));
                     self.parent_down(now, rank);
                 }
-                (Link::Up, None) if owes && now >= parent.heard.saturating_add(limits.quiet_ms_max) => {
+                (Link::Up, None) if owes && now >= parent.heard.saturating_add(quiet_ms) => {
                     parent.probed = Some(now);
                     self.tell(Peer::Parent(rank), Message::Probe);
                 }

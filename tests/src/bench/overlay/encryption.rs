@@ -45,7 +45,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     let mut seconds: [Vec<f64>; 4] = Default::default();
     for _ in 0..ROUNDS {
         let (from, to) = (pair.on(1), pair.on(2));
-        seconds[0].push(links::transfer(from, to, BYTES as u64));
+        seconds[0].push(links::transfers(&[(from, to)], BYTES as u64));
         seconds[1].push(sealed_transfer(from, to, BYTES));
         seconds[2].push(broadcast(&pair));
         seconds[3].push(broadcast(&four));

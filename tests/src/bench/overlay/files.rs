@@ -45,7 +45,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
         let measures: [&dyn Fn() -> Result<Seconds, String>; 5] = [
             &|| none(asked(&cluster, &scope, &list)),
             &|| none(read(&cluster, &scope)),
-            &|| none((1..NODES).map(|n| links::transfer(cluster.on(1), cluster.on(n + 1), tar_bytes)).sum()),
+            &|| none((1..NODES).map(|n| links::transfers(&[(cluster.on(1), cluster.on(n + 1))], tar_bytes)).sum()),
             &|| copies::scp(&cluster, &own, &tar),
             &|| copies::sbcast(&cluster, &own, &tar),
         ];

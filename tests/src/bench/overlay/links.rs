@@ -1,6 +1,7 @@
 //! What the cluster's links and this machine do with plain TCP: the measure of everything else.
 
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::Instant;
@@ -25,26 +26,44 @@ pub(super) fn connection(from: &Node, to: &Node) -> (TcpStream, TcpStream) {
     (near, far)
 }
 
-/// Seconds that one plain transfer of so many bytes takes, from the first byte sent to the last received.
-pub(super) fn transfer(from: &Node, to: &Node, bytes: u64) -> f64 {
-    let (mut near, mut far) = connection(from, to);
+/// Seconds that plain transfers of so many bytes take between each of these pairs of nodes at once, until the
+/// last byte of all is received.
+pub(super) fn transfers(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
+    transfers_into(pairs, bytes, |_| io::sink())
+}
+
+/// The same with what is received written to files in the receivers' RAM disks.
+pub(super) fn transfers_kept(pairs: &[(&Node, &Node)], bytes: u64) -> f64 {
+    let file = |node: &Node| format!("/proc/{}/root/dev/shm/received", node.holder.pid);
+    let seconds = transfers_into(pairs, bytes, |node| File::create(file(node)).expect("a RAM disk has room"));
+    pairs.iter().for_each(|(_, to)| drop(std::fs::remove_file(file(to))));
+    seconds
+}
+
+fn transfers_into<W: Write + Send>(pairs: &[(&Node, &Node)], bytes: u64, sink: impl Fn(&Node) -> W) -> f64 {
+    let ends: Vec<_> = pairs.iter().map(|(from, to)| (connection(from, to), sink(to))).collect();
     let started = Instant::now();
     thread::scope(|scope| {
-        scope.spawn(move || {
-            let piece = [0x5e; PIECE_BYTES];
-            let mut left = bytes;
-            while left > 0 {
-                let length = left.min(PIECE_BYTES as u64);
-                near.write_all(&piece[..length as usize]).expect("the peer reads");
-                left -= length;
-            }
-        });
-        let mut piece = vec![0; PIECE_BYTES];
-        let mut received = 0;
-        while received < bytes {
-            let length = far.read(&mut piece).expect("the peer writes");
-            assert!(length > 0, "the peer has ended");
-            received += length as u64;
+        for ((mut near, mut far), mut sink) in ends {
+            scope.spawn(move || {
+                let piece = [0x5e; PIECE_BYTES];
+                let mut left = bytes;
+                while left > 0 {
+                    let length = left.min(PIECE_BYTES as u64);
+                    near.write_all(&piece[..length as usize]).expect("the peer reads");
+                    left -= length;
+                }
+            });
+            scope.spawn(move || {
+                let mut piece = vec![0; PIECE_BYTES];
+                let mut received = 0;
+                while received < bytes {
+                    let length = far.read(&mut piece).expect("the peer writes");
+                    assert!(length > 0, "the peer has ended");
+                    sink.write_all(&piece[..length]).expect("there is room");
+                    received += length as u64;
+                }
+            });
         }
     });
     started.elapsed().as_secs_f64()

@@ -1,0 +1,123 @@
+//! Content that is sent to several peers: read from the store once, while they are not far from each other.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::io;
+use std::rc::{Rc, Weak};
+
+use super::link::ChunkOut;
+
+/// Bytes that are kept for those that have yet to be sent them.
+const KEPT_BYTES_MAX: usize = 2 << 20;
+/// Buffers that are kept for what comes next.
+const SPARE_MAX: usize = 4;
+
+/// Who shares what, as long as chunks are to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Sharing {
+    /// The chunk that was to be sent last, for whom it is to be sent to next.
+    last: Option<(ChunkOut, Weak<Shared>)>,
+    memory: Rc<Memory>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    kept_bytes: Cell<usize>,
+    spare: RefCell<Vec<Vec<u8>>>,
+}
+
+/// One chunk's bytes, once they have been read. They go with the last peer that they are to be sent to.
+#[derive(Debug)]
+pub(super) struct Shared {
+    bytes: OnceCell<Vec<u8>>,
+    memory: Rc<Memory>,
+}
+
+impl Sharing {
+    /// What a chunk shares with that which was to be sent before it, if it is the same content.
+    pub(super) fn of(&mut self, chunk: &ChunkOut) -> Rc<Shared> {
+        let known = self.last.as_ref().filter(|(last, _)| last.is_same_content(chunk));
+        if let Some(shared) = known.and_then(|(_, shared)| shared.upgrade()) {
+            return shared;
+        }
+        let shared = Rc::new(Shared { bytes: OnceCell::new(), memory: Rc::clone(&self.memory) });
+        self.last = Some((chunk.clone(), Rc::downgrade(&shared)));
+        shared
+    }
+}
+
+impl Shared {
+    /// The bytes, read by `read` into as much room unless that was done before; `None` if nobody else is to
+    /// be sent them, or so much is kept already: then nothing was read.
+    pub(super) fn get(
+        self: &Rc<Shared>,
+        bytes: usize,
+        read: impl FnOnce(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<Option<&[u8]>> {
+        if let Some(bytes) = self.bytes.get() {
+            return Ok(Some(bytes));
+        }
+        let kept = self.memory.kept_bytes.get() + bytes;
+        if Rc::strong_count(self) == 1 || kept > KEPT_BYTES_MAX {
+            return Ok(None);
+        }
+        let mut content = self.memory.spare.borrow_mut().pop().unwrap_or_default();
+        content.resize(bytes, 0);
+        read(&mut content)?;
+        self.memory.kept_bytes.set(kept);
+        Ok(Some(self.bytes.get_or_init(|| content)))
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let Some(bytes) = self.bytes.take() else { return };
+        let Memory { kept_bytes, spare } = &*self.memory;
+        kept_bytes.set(kept_bytes.get() - bytes.len());
+        let mut spare = spare.borrow_mut();
+        if spare.len() < SPARE_MAX {
+            spare.push(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use headwater_abi::Path;
+    use headwater_abi::wire::TransferId;
+
+    use super::*;
+
+    fn chunk(transfer: u64, position: u64) -> ChunkOut {
+        let (path, bytes) = (Path::root(), 1 << 20);
+        ChunkOut { transfer: TransferId(transfer), path, block: None, position, offset: position, bytes }
+    }
+
+    #[test]
+    fn content_is_read_once_for_all_and_kept_for_nobody() {
+        let mut sharing = Sharing::default();
+        let [first, second] = [1, 2].map(|transfer| sharing.of(&chunk(transfer, 0)));
+        let fill = |byte: u8| {
+            move |bytes: &mut [u8]| {
+                bytes.fill(byte);
+                Ok(())
+            }
+        };
+        assert!(first.get(3, |_| Err(io::ErrorKind::NotFound.into())).is_err());
+        assert_eq!(first.get(3, fill(7)).unwrap(), Some(&[7; 3][..]));
+        drop(first);
+        assert_eq!(second.get(3, fill(8)).unwrap(), Some(&[7; 3][..]));
+        let other = sharing.of(&chunk(2, 1 << 20));
+        assert_eq!(other.get(3, fill(8)).unwrap(), None, "nobody shares it");
+        drop(second);
+        assert_eq!(sharing.memory.kept_bytes.get(), 0);
+        assert_eq!(sharing.of(&chunk(3, 0)).get(3, fill(8)).unwrap(), None, "it has gone");
+    }
+
+    #[test]
+    fn little_is_kept() {
+        let mut sharing = Sharing::default();
+        let pairs: Vec<_> = (0..4).map(|n| [1, 2].map(|transfer| sharing.of(&chunk(transfer, n)))).collect();
+        let kept = pairs.iter().filter(|[one, _]| one.get(1 << 20, |_| Ok(())).unwrap().is_some()).count();
+        assert_eq!((kept, sharing.memory.kept_bytes.get()), (2, KEPT_BYTES_MAX));
+    }
+}

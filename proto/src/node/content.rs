@@ -405,7 +405,7 @@ impl Node {
 
     /// More of this path's content is offered than what arrives: that gives way. Children that were
     /// being sent it get the new content, too.
-    fn supersede(&mut self, path: &Path, block: Option<u32>) {
+    pub(super) fn supersede(&mut self, path: &Path, block: Option<u32>) {
         let Some(arriving) = self.drop_arriving(path, block, true) else { return };
         let (aspect, piece, tree) = (arriving.aspect, (path.clone(), block), self.tree_of(path, arriving.aspect));
         for (&rank, child) in self.children.iter_mut() {

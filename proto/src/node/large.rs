@@ -12,7 +12,7 @@ use super::Node;
 use super::ask::aspects_of;
 use super::content::is_content_head;
 use crate::asks::Way;
-use crate::entry::{aspect_of, covers};
+use crate::entry::{Source, aspect_of, covers};
 use crate::policy::Thing;
 use crate::{Peer, Publication, Rank, Time};
 
@@ -64,6 +64,11 @@ impl Node {
             return self.wake(path);
         }
         let head = Arc::new(head);
+        if entry.arriving(None).is_some_and(|arriving| arriving.source == Source::Nobody) {
+            // Nobody is asked for the rest any more.
+            self.supersede(path, None);
+        }
+        let Some(entry) = self.entries.get_mut(path) else { return };
         entry.blocks.get_or_insert_default().large = Some((aspect, head.clone()));
         let asked: alloc::vec::Vec<_> = aspects_of(None).filter(|&a| self.asks.contains(&(path.clone(), a))).collect();
         let mut is_wanted_here = asked.is_empty();

@@ -12,6 +12,9 @@ use crate::entries::{Entries, Lookup};
 use crate::live::Live;
 use crate::scope::Scope;
 
+/// Components of most paths.
+const COMPONENTS_USUAL: usize = 16;
+
 /// How far a walk came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -64,9 +67,12 @@ impl<'a> Map<'a> {
         let Some((at, depth)) = self.scope.start(path.as_bytes()) else {
             return Walked { step: Step::Done, path: path.clone() };
         };
-        let mut todo: Vec<&[u8]> = path.components().rev().collect();
+        let mut todo: Vec<&[u8]> = Vec::with_capacity(COMPONENTS_USUAL);
+        todo.extend(path.components().rev());
         todo.truncate(todo.len() - depth);
-        let mut way = Way { at: at.to_vec(), todo, links: 0 };
+        let mut bytes = Vec::with_capacity(path.as_bytes().len());
+        bytes.extend_from_slice(at);
+        let mut way = Way { at: bytes, todo, links: 0 };
         loop {
             if let Some(step) = self.advance(&mut way, path, want) {
                 return Walked { step, path: way.cleaned(path) };

@@ -28,7 +28,7 @@ impl Node {
 
     /// Whether the use of this content is to be told.
     pub(super) fn is_marked(&self, path: &Path) -> bool {
-        let Some(entry) = path.parent().and_then(|at| self.entries.get(&at)) else { return false };
+        let Some(entry) = self.entries.parent_of(path) else { return false };
         let (Fact::Listing(_, listing), Some(directory)) = (&entry.fact, &entry.directory) else { return false };
         directory.files.is_marking()
             && listing.find(path.name()).is_some_and(|(number, _)| directory.files.is_marked(number))

@@ -351,8 +351,8 @@ impl Node {
         self.forget_some();
         self.tell_versions();
         self.hang_up_idle();
-        let in_flight_max = self.config.limits.chunks_in_flight_max;
-        let undigested = self.children.pump(&self.entries, in_flight_max, &mut self.outputs);
+        let (in_flight_max, next) = (self.config.limits.chunks_in_flight_max, &mut self.next_transfer);
+        let undigested = self.children.pump(&self.entries, in_flight_max, next, &mut self.outputs);
         self.ask_digests(undigested);
     }
 

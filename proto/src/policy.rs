@@ -77,6 +77,8 @@ impl Audience {
 pub(crate) struct Spread {
     policy: Policy,
     decisions: VecDeque<bool>,
+    /// How many of them were for a majority.
+    agreed: usize,
     undecided: BTreeSet<Thing>,
     waiting: VecDeque<(Time, Thing)>,
     /// State of the generator that chooses the probes.
@@ -88,6 +90,7 @@ impl Spread {
         Spread {
             policy,
             decisions: VecDeque::new(),
+            agreed: 0,
             undecided: BTreeSet::new(),
             waiting: VecDeque::new(),
             random: seed,
@@ -101,13 +104,17 @@ impl Spread {
             Policy::Pull => false,
             Policy::Adaptive => {
                 self.expire(now);
-                let agreed = self.decisions.iter().filter(|&&d| d).count();
-                if self.decisions.len() < WINDOW || agreed < AGREED_MIN {
+                if self.decisions.len() < WINDOW || self.agreed < AGREED_MIN {
                     return false;
                 }
                 !self.random().is_multiple_of(PROBE_EVERY)
             }
         }
+    }
+
+    /// Whether it matters that so many have asked for a thing (`None`: everybody has it).
+    pub(crate) fn counts(&self, asked: Option<usize>) -> bool {
+        self.policy == Policy::Adaptive && asked.is_some()
     }
 
     /// A child has asked for `thing`, which `asked` of `children` now have done (`None`: everybody has
@@ -146,8 +153,9 @@ impl Spread {
 
     fn decide(&mut self, majority: bool) {
         if self.decisions.len() == WINDOW {
-            self.decisions.pop_front();
+            self.agreed -= usize::from(self.decisions.pop_front() == Some(true));
         }
+        self.agreed += usize::from(majority);
         self.decisions.push_back(majority);
     }
 }

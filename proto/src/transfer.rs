@@ -27,11 +27,13 @@ struct Cursor {
     is_ready: bool,
 }
 
-/// All children, and whether more may flow to one of them than when that was last seen to.
+/// All children; whether more may flow to one of them than when that was last seen to, and whether
+/// something that flows to one may wait for more to arrive here.
 #[derive(Debug, Default)]
 pub(crate) struct Children {
     by_rank: BTreeMap<Rank, Child>,
     is_stirred: bool,
+    may_wait: bool,
 }
 
 impl Deref for Children {
@@ -52,8 +54,11 @@ impl DerefMut for Children {
 impl Children {
     /// More of this has arrived here.
     pub(crate) fn wake(&mut self, piece: &Piece) {
-        for child in self.by_rank.values_mut() {
-            self.is_stirred |= child.wake(piece);
+        if mem::take(&mut self.may_wait) {
+            for child in self.by_rank.values_mut() {
+                self.is_stirred |= child.wake(piece);
+                self.may_wait |= child.ready.len() < child.cursors.len();
+            }
         }
     }
 
@@ -62,12 +67,14 @@ impl Children {
         &mut self,
         entries: &Entries,
         in_flight_max: usize,
+        next_transfer: &mut u64,
         out: &mut VecDeque<Output>,
     ) -> Vec<(Path, Aspect, Arc<FileHead>)> {
         let mut undigested = Vec::new();
         if mem::take(&mut self.is_stirred) {
             for (&rank, child) in &mut self.by_rank {
-                child.pump(rank, entries, in_flight_max, out);
+                child.pump(rank, entries, in_flight_max, next_transfer, out);
+                self.may_wait |= child.ready.len() < child.cursors.len();
                 undigested.append(&mut child.undigested);
             }
         }
@@ -83,6 +90,8 @@ pub(crate) struct Child {
     cursors: BTreeMap<TransferId, Cursor>,
     by_piece: BTreeMap<Piece, TransferId>,
     ready: VecDeque<TransferId>,
+    /// The last number that was announced: they ascend.
+    newest: Option<TransferId>,
     /// What has been sent to its end, and has no digest yet.
     undigested: Vec<(Path, Aspect, Arc<FileHead>)>,
     /// The files of the chunks that the network has not taken yet.
@@ -160,15 +169,34 @@ impl Child {
     }
 
     /// Puts out as many chunks as the bound allows. What has been sent to its end waits for its digest.
-    fn pump(&mut self, to: Rank, entries: &Entries, in_flight_max: usize, out: &mut VecDeque<Output>) {
+    fn pump(
+        &mut self,
+        to: Rank,
+        entries: &Entries,
+        in_flight_max: usize,
+        next_transfer: &mut u64,
+        out: &mut VecDeque<Output>,
+    ) {
         while self.in_flight.len() < in_flight_max {
-            let Some(id) = self.ready.pop_front() else { return };
+            let Some(mut id) = self.ready.pop_front() else { return };
             let Some(cursor) = self.cursors.get_mut(&id) else { continue };
             let entry = entries.get(&cursor.path);
             let available = entry.and_then(|e| e.available(cursor.aspect, &cursor.head));
             let available = available.expect("content that is being sent is kept");
+            let is_here = entry.is_some_and(|e| e.has_content(cursor.aspect));
+            let digest = entry.and_then(|e| e.digest(cursor.aspect)).filter(|_| is_here);
+            if cursor.is_held_back(available, is_here && digest.is_none()) {
+                cursor.is_ready = false;
+                if is_here {
+                    self.undigested.push((cursor.path.clone(), cursor.aspect, cursor.head.clone()));
+                }
+                continue;
+            }
             if !cursor.is_announced {
-                cursor.is_announced = true;
+                id = self.number(id, next_transfer);
+            }
+            let Some(cursor) = self.cursors.get_mut(&id) else { continue };
+            if !mem::replace(&mut cursor.is_announced, true) {
                 out.push_back(Output::Send { to: Peer::Child(to), message: cursor.announcement(id) });
             }
             if let Some(chunk) = cursor.next_chunk(to, id, available) {
@@ -177,8 +205,7 @@ impl Child {
             }
             if cursor.position == cursor.head.content_bytes() {
                 cursor.is_ready = false;
-                let is_here = entry.is_some_and(|e| e.has_content(cursor.aspect));
-                match entry.and_then(|e| e.digest(cursor.aspect)).filter(|_| is_here) {
+                match digest {
                     Some(digest) => {
                         out.push_back(Output::Send {
                             to: Peer::Child(to),
@@ -198,6 +225,21 @@ impl Child {
         }
     }
 
+    /// The number under which a piece is announced: its own, or a new one where what has begun later was
+    /// announced before.
+    fn number(&mut self, id: TransferId, next_transfer: &mut u64) -> TransferId {
+        let mut number = id;
+        if self.newest.is_some_and(|newest| newest >= id)
+            && let Some(cursor) = self.cursors.remove(&id)
+        {
+            number = new_transfer(next_transfer);
+            self.by_piece.insert(cursor.piece(), number);
+            self.cursors.insert(number, cursor);
+        }
+        self.newest = Some(number);
+        number
+    }
+
     fn cursor(&self, path: &Path, block: Option<u32>) -> Option<&Cursor> {
         self.cursors.get(self.by_piece.get(&(path.clone(), block))?)
     }
@@ -207,9 +249,23 @@ impl Child {
     }
 }
 
+/// A number that was not used yet.
+pub(crate) fn new_transfer(next_transfer: &mut u64) -> TransferId {
+    let id = TransferId(*next_transfer);
+    *next_transfer += 1;
+    id
+}
+
 impl Cursor {
     fn piece(&self) -> Piece {
         (self.path.clone(), block_of(self.aspect))
+    }
+
+    /// Content of one chunk gains nothing from an announcement ahead of it: it begins when all of it is
+    /// here, and with its digest where that is computed here, so that all goes out at once.
+    fn is_held_back(&self, available: u64, lacks_digest: bool) -> bool {
+        let total = self.head.content_bytes();
+        !self.is_announced && total <= CHUNK_BYTES_MAX as u64 && (available < total || lacks_digest)
     }
 
     fn announcement(&self, transfer: TransferId) -> Message {

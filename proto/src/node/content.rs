@@ -10,7 +10,7 @@ use headwater_abi::{Kind, Path};
 
 use super::Node;
 use super::ask::{EIO, aspects_of};
-use crate::asks::{ChildWant, Waiter, Way};
+use crate::asks::{Waiter, Way};
 use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers};
 use crate::held::{Held, whole_head};
 use crate::policy::{Audience, Thing};
@@ -394,12 +394,16 @@ impl Node {
     pub(super) fn fail_children(&mut self, piece: Piece, arriving: &Arriving, errno: u16) {
         for (&to, child) in self.children.iter_mut() {
             let Some((transfer, is_announced)) = child.stop_content(&piece, &arriving.head) else { continue };
-            let message = if is_announced {
-                Message::Failed { transfer, errno }
-            } else {
-                Message::Unavailable { path: piece.0.clone(), aspect: arriving.aspect }
-            };
-            self.outputs.push_back(Output::Send { to: Peer::Child(to), message });
+            let to = Peer::Child(to);
+            if is_announced {
+                self.outputs.push_back(Output::Send { to, message: Message::Failed { transfer, errno } });
+                continue;
+            }
+            // Whatever it asked for that this would have been enough for.
+            for aspect in aspects_of(piece.1).filter(|&aspect| covers(arriving.aspect, aspect)) {
+                let message = Message::Unavailable { path: piece.0.clone(), aspect };
+                self.outputs.push_back(Output::Send { to, message });
+            }
         }
     }
 
@@ -407,17 +411,7 @@ impl Node {
     /// being sent it get the new content, too.
     pub(super) fn supersede(&mut self, path: &Path, block: Option<u32>) {
         let Some(arriving) = self.drop_arriving(path, block, true) else { return };
-        let (aspect, piece, tree) = (arriving.aspect, (path.clone(), block), self.tree_of(path, arriving.aspect));
-        for (&rank, child) in self.children.iter_mut() {
-            let Some((transfer, is_announced)) = child.stop_content(&piece, &arriving.head) else { continue };
-            if is_announced {
-                let message = Message::Again { transfer };
-                self.outputs.push_back(Output::Send { to: Peer::Child(rank), message });
-            } else {
-                let want = ChildWant { rank, tree, path: path.clone(), aspect, position: 0, only_held: false };
-                self.woken.push_back(Waiter::Child(want));
-            }
-        }
+        self.stop_below(&(path.clone(), block), &arriving);
     }
 
     /// The path goes live: nothing more is sent or received of it.
@@ -437,8 +431,11 @@ impl Node {
         for &block in &arriving {
             self.drop_arriving(path, block, true);
         }
-        let reads = self.reads.range((path.clone(), None)..=(path.clone(), Some(u32::MAX)));
-        let reads: Vec<Piece> = reads.map(|(piece, _)| piece.clone()).collect();
+        let mut reads: Vec<Piece> = Vec::new();
+        if !self.reads.is_empty() {
+            let of_path = self.reads.range((path.clone(), None)..=(path.clone(), Some(u32::MAX)));
+            reads.extend(of_path.map(|(piece, _)| piece.clone()));
+        }
         for piece in reads {
             self.reads.remove(&piece);
             self.outputs.push_back(Output::Discard { path: piece.0, block: piece.1 });

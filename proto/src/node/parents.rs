@@ -8,8 +8,8 @@ use headwater_abi::wire::{Aspect, Message, TransferId};
 
 use super::ask::aspects_of;
 use super::{Joined, Link, Node, Parent};
-use crate::asks::{Key, Way};
-use crate::entry::{Piece, Source};
+use crate::asks::{ChildWant, Key, Waiter, Way};
+use crate::entry::{Arriving, Piece, Source};
 use crate::{Output, Peer, Rank, Time};
 
 impl Node {
@@ -206,19 +206,29 @@ impl Node {
         }
     }
 
-    /// Forgets what has arrived of a piece, here and below; as what it came, if anything did.
+    /// Forgets what has arrived of a piece, here and below; as what it came, if anything did. Children that
+    /// have not heard of it yet go on waiting.
     pub(super) fn drop_unverified(&mut self, piece: Piece) -> Option<Aspect> {
         let (path, block) = &piece;
         let arriving = self.drop_arriving(path, *block, false)?;
-        for (&to, child) in self.children.iter_mut() {
-            if let Some((transfer, is_announced)) = child.stop_content(&piece, &arriving.head) {
-                let message = match is_announced {
-                    true => Message::Again { transfer },
-                    false => Message::Unavailable { path: path.clone(), aspect: arriving.aspect },
-                };
-                self.outputs.push_back(Output::Send { to: Peer::Child(to), message });
+        self.stop_below(&piece, &arriving);
+        Some(arriving.aspect)
+    }
+
+    /// Sends children no more of what has arrived: who has heard of it begins again, who has not is served
+    /// as if it asked now.
+    pub(super) fn stop_below(&mut self, piece: &Piece, arriving: &Arriving) {
+        let (path, aspect) = (&piece.0, arriving.aspect);
+        let tree = self.tree_of(path, aspect);
+        for (&rank, child) in self.children.iter_mut() {
+            let Some((transfer, is_announced)) = child.stop_content(piece, &arriving.head) else { continue };
+            if is_announced {
+                let message = Message::Again { transfer };
+                self.outputs.push_back(Output::Send { to: Peer::Child(rank), message });
+            } else {
+                let want = ChildWant { rank, tree, path: path.clone(), aspect, position: 0, only_held: false };
+                self.woken.push_back(Waiter::Child(want));
             }
         }
-        Some(arriving.aspect)
     }
 }

@@ -4,15 +4,15 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headwater_abi::Path;
-use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
+use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message};
 
 use super::Node;
 use super::ask::is_content;
 use crate::asks::{ChildWant, Waiter};
-use crate::entry::block_of;
+use crate::entry::{Entry, block_of};
 use crate::policy::Thing;
 use crate::topology::TreeId;
-use crate::transfer::Child;
+use crate::transfer::{Child, new_transfer};
 use crate::{Output, Peer, Rank, Time};
 
 impl Node {
@@ -96,7 +96,7 @@ impl Node {
             }
             return;
         }
-        let id = self.new_transfer();
+        let id = new_transfer(&mut self.next_transfer);
         let transfers_max = self.config.limits.transfers_max;
         if let Some(child) = self.children.get_mut(&rank)
             && !child.receives(path, has)
@@ -125,23 +125,27 @@ impl Node {
     }
 
     /// The children that get a thing from this node, whether they ask or not.
-    fn receivers(&self, thing: &Thing) -> Vec<Rank> {
+    fn receivers(&self, thing: &Thing) -> impl Iterator<Item = Rank> {
         let forest = &self.config.forest;
         let tree = if forest.is_striped() { Some(self.tree_of_thing(thing)) } else { None };
         // Who has read a file needs not be sent it.
-        let reader = match thing {
-            Thing::Content(path, _) if forest.is_striped() => Some(forest.root(self.tree_of(path, Aspect::Whole))),
+        let reader = match (thing, tree) {
+            (Thing::Content(_, None), Some(tree)) => Some(forest.root(tree)),
+            (Thing::Content(path, _), Some(_)) => Some(forest.root(self.tree_of(path, Aspect::Whole))),
             _ => None,
         };
-        let gets = |(&rank, child): (&Rank, &Child)| {
+        let gets = move |(&rank, child): (&Rank, &Child)| {
             let is_in = tree.map_or(!child.joined.trees.is_empty(), |tree| child.joined.trees.contains(&tree));
             (is_in && Some(rank) != reader).then_some(rank)
         };
-        self.children.iter().filter_map(gets).collect()
+        self.children.iter().filter_map(gets)
     }
 
     fn note_asked(&mut self, now: Time, thing: Thing, asked: Option<usize>) {
-        let children = self.receivers(&thing).len();
+        if !self.spread.counts(asked) {
+            return;
+        }
+        let children = self.receivers(&thing).count();
         if self.spread.asked(now, thing.clone(), asked, children) {
             self.give_to_all(&thing);
         }
@@ -149,7 +153,7 @@ impl Node {
 
     /// Gives a thing to all children that do not have it and have not asked for it.
     pub(super) fn give_to_all(&mut self, thing: &Thing) {
-        let ranks = self.receivers(thing);
+        let ranks: Vec<Rank> = self.receivers(thing).collect();
         match thing {
             Thing::Fact(path) => {
                 for &rank in &ranks {
@@ -177,13 +181,24 @@ impl Node {
         self.push_fact(rank, path);
     }
 
-    /// What lies above a path goes before it.
+    /// What lies above a path goes before it, as far as the child hears of it from this node: in striped
+    /// trees each directory comes to it down one of them.
     fn push_ancestors(&mut self, rank: Rank, path: &Path) {
+        let has = |entry: &Entry| entry.fact_at.contains(rank);
+        if self.entries.parent_of(path).is_none_or(has) {
+            return;
+        }
         let above: Vec<Path> = core::iter::successors(path.parent(), Path::parent)
-            .take_while(|ancestor| self.entries.get(ancestor).is_some_and(|e| !e.fact_at.contains(rank)))
+            .take_while(|ancestor| self.entries.get(ancestor).is_some_and(|entry| !has(entry)))
             .collect();
+        let is_striped = self.config.forest.is_striped();
         for ancestor in above.iter().rev() {
-            self.push_fact(rank, ancestor);
+            let tree = self.tree_of(ancestor, Aspect::Listing);
+            if !is_striped || self.children.get(&rank).is_some_and(|child| child.joined.trees.contains(&tree)) {
+                self.push_fact(rank, ancestor);
+            } else if let Some(entry) = self.entries.get_mut(ancestor) {
+                entry.fact_at.insert(rank);
+            }
         }
     }
 
@@ -221,19 +236,13 @@ impl Node {
             self.stats.pushes += 1;
             return self.send(rank, Message::Large { path: path.clone(), aspect, head: (*head).clone() });
         }
-        let id = self.new_transfer();
+        let id = new_transfer(&mut self.next_transfer);
         if let Some(child) = self.children.get_mut(&rank)
             && !child.receives(path, aspect)
         {
             self.stats.pushes += 1;
             child.start(id, path, aspect, head, 0);
         }
-    }
-
-    fn new_transfer(&mut self) -> TransferId {
-        let id = TransferId(self.next_transfer);
-        self.next_transfer += 1;
-        id
     }
 
     /// Tells a child.

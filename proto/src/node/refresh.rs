@@ -253,6 +253,10 @@ impl Node {
             self.answer_unchanged(&demand.askers);
         } else {
             self.begin_generation(self.refresh.generation + 1, changes, demand.askers);
+            // Who looked because there was nobody to ask may have a parent by now.
+            if let Some(parent) = self.control_parent() {
+                self.tell_generation(parent);
+            }
         }
         if let Some(next) = self.refresh.next.take() {
             self.begin_checking(next, None);

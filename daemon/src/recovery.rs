@@ -4,6 +4,7 @@
 //! is asked for again. Content counts if the table says that all of it is there and the store has it;
 //! parts of files are taken back.
 
+use std::collections::HashSet;
 use std::io;
 use std::time::Instant;
 
@@ -85,7 +86,13 @@ impl Predecessor {
         let known = |record: Record<'static>| path_of(&record).map(|path| (path, record));
         let all: Vec<(Path, Record<'_>)> = reader.records().filter_map(known).collect();
         let facts = all.iter().filter_map(|(path, record)| Some((path, Memory::Fact(fact(record)?))));
-        let contents = all.iter().filter_map(|(path, record)| Some((path, Memory::Content(head(record)?))));
+        let mut files = HashSet::new();
+        let contents = all.iter().filter_map(|(path, record)| {
+            let head = head(record)?;
+            let file = (head.attr.nlink > 1).then(|| self.store.file_of(path)).flatten();
+            let is_linked = file.is_some_and(|file| !files.insert(file));
+            Some((path, Memory::Content { head, is_linked }))
+        });
         let live = all.iter().filter(|(_, record)| record.state.intersects(State::LIVE | State::TREE_LIVE));
         let live = live.map(|(path, record)| (path, Memory::Live { tree: record.state.contains(State::TREE_LIVE) }));
         for (path, memory) in facts.chain(contents).chain(live) {

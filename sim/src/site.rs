@@ -126,7 +126,11 @@ impl Site {
             table.blocks.clear();
             table.resident.retain(|_, head| head.whole);
             let facts = table.facts.iter().map(|(path, fact)| (path, Memory::Fact(fact.clone())));
-            let contents = table.resident.iter().map(|(path, head)| (path, Memory::Content(head.clone())));
+            let mut files = BTreeSet::new();
+            let contents = table.resident.iter().map(|(path, head)| {
+                let is_linked = store.file_of(path).is_some_and(|file| !files.insert(file));
+                (path, Memory::Content { head: head.clone(), is_linked })
+            });
             let live = table.live.iter().map(|(path, &tree)| (path, Memory::Live { tree }));
             for (path, memory) in facts.chain(contents).chain(live) {
                 node.restore(path, memory);

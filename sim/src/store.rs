@@ -164,6 +164,11 @@ impl Store {
         self.bytes += file.0.into_iter().map(|segment| all.insert(segment)).sum::<u64>();
     }
 
+    /// The number of the published file that a name stands for.
+    pub(crate) fn file_of(&self, path: &Path) -> Option<u64> {
+        self.names.get(path).copied()
+    }
+
     /// False if the target is not there, or the name stands for another file.
     pub(crate) fn link(&mut self, path: &Path, target: &Path) -> bool {
         let Some(&inode) = self.names.get(target) else { return false };

@@ -127,6 +127,11 @@ impl Store {
         std::fs::symlink_metadata(self.copy_of(path)).is_ok_and(|metadata| metadata.is_file())
     }
 
+    /// The inode number of the mirror's file at `path`.
+    pub(crate) fn file_of(&self, path: &Path) -> Option<u64> {
+        std::fs::symlink_metadata(self.copy_of(path)).ok().map(|metadata| metadata.ino())
+    }
+
     /// Which blocks are there of files that are there in part.
     pub(crate) fn blocks(&self) -> Arc<Blocks> {
         Arc::clone(&self.blocks)

@@ -16,7 +16,12 @@ pub enum Memory {
     /// What it is.
     Fact(Fact),
     /// All of its content is in the store. Its fact comes before.
-    Content(FileHead),
+    Content {
+        /// What it looks like.
+        head: FileHead,
+        /// Whether another path of which this was said before has the same file in the store.
+        is_linked: bool,
+    },
     /// The job changes it, and with `tree` everything below it. All facts come before.
     Live {
         /// Everything below it too.
@@ -34,7 +39,7 @@ impl Node {
         }
         match memory {
             Memory::Fact(fact) => is_sound(&fact) && self.entries.learn(path, fact) == Learned::New,
-            Memory::Content(head) => self.restore_content(path, head),
+            Memory::Content { head, is_linked } => self.restore_content(path, head, is_linked),
             Memory::Live { tree } => {
                 let inode = self.entries.shared_inode(path);
                 self.live.insert(path, tree, false);
@@ -44,16 +49,17 @@ impl Node {
         }
     }
 
-    fn restore_content(&mut self, path: &Path, head: FileHead) -> bool {
+    fn restore_content(&mut self, path: &Path, head: FileHead, is_linked: bool) -> bool {
         let is_whole = head.whole && head.is_valid();
         let Some(entry) = self.entries.get_mut(path).filter(|e| is_whole && e.is_file() && e.held.is_none()) else {
             return false;
         };
-        // Another name of the same file accounts for its bytes already.
+        // Another name of the same file may account for its bytes already, or have a copy of its own.
         let names = Some(inode_of(&head.attr)).filter(|_| head.attr.nlink > 1);
         let names = names.map(|inode| self.inodes.entry(inode).or_default());
-        let bytes = if names.as_ref().is_some_and(|names| !names.is_empty()) { 0 } else { head.content_bytes() };
-        if let Some(names) = names {
+        let has_others = names.as_ref().is_some_and(|names| !names.is_empty());
+        let bytes = if is_linked && has_others { 0 } else { head.content_bytes() };
+        if let Some(names) = names.filter(|_| is_linked || !has_others) {
             names.push(path.clone());
         }
         let mut held = Held::new(self.sieve.insert(path.clone()));
@@ -87,12 +93,14 @@ mod tests {
         Attr { mode: kind | 0o755, ino, nlink, size: 10, ..Attr::default() }
     }
 
-    fn head(ino: u64, nlink: u32) -> Memory {
+    fn head(ino: u64, nlink: u32, is_linked: bool) -> Memory {
         let ranges = [(0, 10)].into();
-        Memory::Content(FileHead { attr: attr(mode::FILE, ino, nlink), format: 0, ranges, whole: true })
+        let head = FileHead { attr: attr(mode::FILE, ino, nlink), format: 0, ranges, whole: true };
+        Memory::Content { head, is_linked }
     }
 
-    /// A root that remembers a directory with two names of one file, another file, and one that is live.
+    /// A root that remembers a directory with three names of one file, of which two have the same copy in the
+    /// store, another file, and one that is live.
     fn node() -> Node {
         let config = Config {
             rank: Rank(0),
@@ -103,15 +111,17 @@ mod tests {
             scope: vec![(true, path("/sw"))],
         };
         let mut node = Node::new(config, 0);
-        let names = ["a", "b", "c", "live"];
+        let names = ["a", "b", "b2", "c", "live"];
         let name = |name: &&'static str| Name { ino: 1, d_type: d_type::FILE, name: name.as_bytes() };
         let listing: Listing = names.iter().map(name).collect();
         assert!(node.restore(&path("/sw"), Memory::Fact(Fact::Listing(attr(mode::DIR, 9, 2), listing))));
-        for (name, ino, nlink) in [("/sw/a", 1, 2), ("/sw/b", 1, 2), ("/sw/c", 2, 1), ("/sw/live", 3, 1)] {
+        for (name, ino, nlink) in
+            [("/sw/a", 1, 3), ("/sw/b", 1, 3), ("/sw/b2", 1, 3), ("/sw/c", 2, 1), ("/sw/live", 3, 1)]
+        {
             assert!(node.restore(&path(name), Memory::Fact(Fact::Attr(attr(mode::FILE, ino, nlink)))));
         }
-        for (name, ino, nlink) in [("/sw/a", 1, 2), ("/sw/b", 1, 2)] {
-            assert!(node.restore(&path(name), head(ino, nlink)));
+        for (name, is_linked) in [("/sw/a", false), ("/sw/b", true), ("/sw/b2", false)] {
+            assert!(node.restore(&path(name), head(1, 3, is_linked)));
         }
         assert!(node.restore(&path("/sw/live"), Memory::Live { tree: false }));
         assert_eq!(node.poll_output(), None);
@@ -138,7 +148,7 @@ mod tests {
         }
         let asked = request(&mut node, 9, "/sw/c", Want::WHOLE);
         assert!(matches!(&asked[..], [Output::ReadFile { path: asked, .. }] if *asked == path("/sw/c")), "{asked:?}");
-        assert_eq!(node.stats().store_bytes, 10, "two names of one file");
+        assert_eq!(node.stats().store_bytes, 20, "three names of one file, and two copies");
     }
 
     #[test]
@@ -148,9 +158,9 @@ mod tests {
             ("/elsewhere", Memory::Fact(Fact::Absent)),
             ("/sw/a", Memory::Fact(Fact::Absent)),
             ("/sw/x", Memory::Fact(Fact::Error(0))),
-            ("/sw/unknown", head(5, 1)),
-            ("/sw/a", head(1, 2)),
-            ("/sw", head(9, 1)),
+            ("/sw/unknown", head(5, 1, false)),
+            ("/sw/a", head(1, 3, false)),
+            ("/sw", head(9, 1, false)),
         ] {
             assert!(!node.restore(&path(name), memory.clone()), "{name} {memory:?}");
         }

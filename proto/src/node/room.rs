@@ -53,7 +53,7 @@ mod tests {
         for number in 0..files {
             let attr = Attr { mode: mode::FILE, ino: number, nlink: 1, size: 10, ..Attr::default() };
             node.restore(&path(number), Memory::Fact(headwater_abi::wire::Fact::Attr(attr)));
-            node.restore(&path(number), Memory::Content(whole_head(attr, 0)));
+            node.restore(&path(number), Memory::Content { head: whole_head(attr, 0), is_linked: false });
         }
         node
     }

@@ -29,6 +29,7 @@ impl Drop for Services {
 }
 
 /// Seconds that copying a tar file to all nodes took, and then unpacking it there.
+#[derive(Debug)]
 pub(super) struct Seconds {
     pub(super) copying: f64,
     pub(super) unpacking: f64,

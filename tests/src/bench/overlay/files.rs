@@ -49,8 +49,10 @@ pub(in crate::bench) fn run(report: &mut Report) {
             &|| copies::scp(&cluster, &own, &tar),
             &|| copies::sbcast(&cluster, &own, &tar),
         ];
-        for ((_, seconds), measure) in rows.iter_mut().zip(measures) {
-            match (seconds, measure()) {
+        for ((name, seconds), measure) in rows.iter_mut().zip(measures) {
+            let measured = measure();
+            eprintln!("{name}: {measured:.2?} s");
+            match (seconds, measured) {
                 (Ok(seconds), Ok(measured)) => seconds.push(measured),
                 (seconds, Err(reason)) => *seconds = Err(reason),
                 (Err(_), Ok(_)) => {}

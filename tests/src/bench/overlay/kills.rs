@@ -49,7 +49,9 @@ pub(in crate::bench) fn run(report: &mut Report) {
         let measured: Vec<(f64, f64)> = (0..pairs)
             .map(|_| {
                 let without = session(cluster, &environment, None, victims);
-                (without, session(cluster, &environment, Some(without * WHEN), victims))
+                let with = session(cluster, &environment, Some(without * WHEN), victims);
+                eprintln!("{name}: {without:.2} s without, {with:.2} s with");
+                (without, with)
             })
             .collect();
         let later = Sample::new(measured.iter().map(|(without, with)| with - without).collect());

@@ -23,7 +23,7 @@ type Measure = fn(&mut Report);
 
 /// What can be measured, by name; `mount` names all that begin with it, and so do `overlay` and
 /// `simulate`.
-const ALL: [(&str, Measure); 19] = [
+const ALL: [(&str, Measure); 20] = [
     ("startup", startup::run),
     ("operations", counts::run),
     ("scale", scale::run),
@@ -41,6 +41,7 @@ const ALL: [(&str, Measure); 19] = [
     ("overlay-kills", overlay::kills),
     ("overlay-start", overlay::start),
     ("overlay-encryption", overlay::encryption),
+    ("overlay-simulated", overlay::simulated),
     ("simulate-exact", simulate::exact),
     ("simulate-sample", simulate::sample),
 ];

@@ -6,9 +6,9 @@ use headwater_tests::harness::nodes::Nodes;
 
 use crate::site::{NODES, Site, finish, start};
 
-const KILLS: usize = 50;
+const KILLS: usize = 200;
 /// What happens while a program runs on each node: a daemon is killed, or one returns that was killed.
-const EVENTS_A_ROUND: usize = 25;
+const EVENTS_A_ROUND: usize = 100;
 
 /// Numbers from a seed (splitmix64).
 struct Random(u64);

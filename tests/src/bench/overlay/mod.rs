@@ -8,6 +8,7 @@ mod kills;
 mod latency;
 mod links;
 mod reserve;
+mod simulated;
 mod start;
 
 use std::path::Path;
@@ -26,6 +27,7 @@ pub(super) use encryption::run as encryption;
 pub(super) use files::run as files;
 pub(super) use kills::run as kills;
 pub(super) use latency::run as latency;
+pub(super) use simulated::run as simulated;
 pub(super) use start::run as start;
 
 /// What the default is compared with.

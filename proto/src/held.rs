@@ -1,5 +1,6 @@
 //! Content of one file in the store: what a loader maps, blocks, or all of it.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -16,63 +17,67 @@ pub(crate) struct Held {
     /// See [`FileHead::format`].
     pub(crate) format: u64,
     is_whole: bool,
-    /// What a loader maps, if all of that is there.
-    loadable: Option<Arc<[Range]>>,
-    /// One bit for each block that is there.
-    blocks: Vec<u64>,
     /// Of all of it.
     digest: Option<Digest>,
-    /// Of what a loader maps: children that are sent that need it even when all of it is there.
-    loadable_digest: Option<Digest>,
-    block_digests: BTreeMap<u32, Digest>,
+    /// What else there is of a file that is not there as a whole, or was not at first. Most are, and have none.
+    parts: Option<Box<Parts>>,
     /// Bytes of the store that it accounts for; another name of the same inode may account for them.
     pub(crate) bytes: u64,
     /// Its place in the eviction order.
     pub(crate) order: u64,
 }
 
+/// Parts of a file that are in the store.
+#[derive(Clone, Debug, Default)]
+struct Parts {
+    /// What a loader maps, if all of that is there.
+    loadable: Option<Arc<[Range]>>,
+    /// Of what a loader maps: children that are sent that need it even when all of it is there.
+    loadable_digest: Option<Digest>,
+    /// One bit for each block that is there.
+    blocks: Vec<u64>,
+    block_digests: BTreeMap<u32, Digest>,
+}
+
 impl Held {
     /// Nothing yet, at this place in the eviction order.
     pub(crate) fn new(order: u64) -> Held {
-        Held {
-            format: 0,
-            is_whole: false,
-            loadable: None,
-            blocks: Vec::new(),
-            digest: None,
-            loadable_digest: None,
-            block_digests: BTreeMap::new(),
-            bytes: 0,
-            order,
-        }
+        Held { format: 0, is_whole: false, digest: None, parts: None, bytes: 0, order }
     }
 
     /// All bytes that `head` describes are there now.
     pub(crate) fn add(&mut self, aspect: Aspect, head: &FileHead) {
         match aspect {
             Aspect::Block(number) => {
-                let at = number as usize / 64;
-                if self.blocks.len() <= at {
-                    self.blocks.resize(at + 1, 0);
+                let (blocks, at) = (&mut self.parts.get_or_insert_default().blocks, number as usize / 64);
+                if blocks.len() <= at {
+                    blocks.resize(at + 1, 0);
                 }
-                self.blocks[at] |= 1 << (number % 64);
+                blocks[at] |= 1 << (number % 64);
                 if number == 0 {
                     self.format = head.format;
                 }
             }
             _ if head.whole => {
                 (self.is_whole, self.format, self.digest) = (true, head.format, None);
-                (self.loadable, self.blocks) = (None, Vec::new());
+                if let Some(parts) = &mut self.parts {
+                    (parts.loadable, parts.blocks) = (None, Vec::new());
+                }
             }
-            _ => (self.loadable, self.format) = (Some(head.ranges.clone()), head.format),
+            _ => {
+                self.parts.get_or_insert_default().loadable = Some(head.ranges.clone());
+                self.format = head.format;
+            }
         }
     }
 
     /// Remembers the digest of content that is there.
     pub(crate) fn set_digest(&mut self, aspect: Aspect, digest: Digest) {
         match aspect {
-            Aspect::Block(number) => drop(self.block_digests.insert(number, digest)),
-            Aspect::Loadable => self.loadable_digest = Some(digest),
+            Aspect::Block(number) => {
+                self.parts.get_or_insert_default().block_digests.insert(number, digest);
+            }
+            Aspect::Loadable => self.parts.get_or_insert_default().loadable_digest = Some(digest),
             _ => self.digest = Some(digest),
         }
     }
@@ -80,23 +85,26 @@ impl Held {
     /// The digest of content that is there, if it is known.
     pub(crate) fn digest(&self, aspect: Aspect) -> Option<Digest> {
         match aspect {
-            Aspect::Block(number) => self.block_digests.get(&number).copied(),
-            Aspect::Loadable => self.loadable_digest,
+            Aspect::Block(number) => self.parts.as_ref()?.block_digests.get(&number).copied(),
+            Aspect::Loadable => self.parts.as_ref()?.loadable_digest,
             _ => self.digest,
         }
     }
 
     /// A block turned out not to be there.
     pub(crate) fn remove_block(&mut self, number: u32) {
-        self.block_digests.remove(&number);
-        if let Some(word) = self.blocks.get_mut(number as usize / 64) {
+        let Some(parts) = &mut self.parts else { return };
+        parts.block_digests.remove(&number);
+        if let Some(word) = parts.blocks.get_mut(number as usize / 64) {
             *word &= !(1 << (number % 64));
         }
     }
 
     /// Blocks are another name's.
     pub(crate) fn forget_blocks(&mut self) {
-        (self.blocks, self.block_digests) = (Vec::new(), BTreeMap::new());
+        if let Some(parts) = &mut self.parts {
+            (parts.blocks, parts.block_digests) = (Vec::new(), BTreeMap::new());
+        }
     }
 
     pub(crate) fn is_whole(&self) -> bool {
@@ -105,14 +113,14 @@ impl Held {
 
     /// Whether this is nothing at all.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.is_whole && self.loadable.is_none() && self.blocks.iter().all(|&word| word == 0)
+        !self.is_whole && self.loadable().is_none() && self.blocks().iter().all(|&word| word == 0)
     }
 
     /// Whether there is enough for `aspect`.
     pub(crate) fn covers(&self, aspect: Aspect) -> bool {
         self.is_whole
             || match aspect {
-                Aspect::Loadable => self.loadable.is_some(),
+                Aspect::Loadable => self.loadable().is_some(),
                 Aspect::Block(number) => self.has_block(number),
                 _ => false,
             }
@@ -121,7 +129,7 @@ impl Held {
     /// Whether all blocks of a file of `size` bytes are there.
     pub(crate) fn has_all_blocks(&self, size: u64) -> bool {
         let count = block_count(size);
-        count > 0 && self.blocks.iter().map(|word| word.count_ones()).sum::<u32>() == count
+        count > 0 && self.blocks().iter().map(|word| word.count_ones()).sum::<u32>() == count
     }
 
     /// The head of what there is for `aspect`.
@@ -133,7 +141,7 @@ impl Held {
         match aspect {
             Aspect::Block(number) => head(Arc::from([]), false).block(number),
             _ if self.is_whole => Some(whole_head(attr, self.format)),
-            _ => self.loadable.clone().map(|ranges| head(ranges, false)),
+            _ => self.loadable().cloned().map(|ranges| head(ranges, false)),
         }
     }
 
@@ -155,16 +163,24 @@ impl Held {
         head.content_bytes() - head.ranges.iter().map(overlap).sum::<u64>()
     }
 
+    fn loadable(&self) -> Option<&Arc<[Range]>> {
+        self.parts.as_ref()?.loadable.as_ref()
+    }
+
+    fn blocks(&self) -> &[u64] {
+        self.parts.as_ref().map_or(&[], |parts| &parts.blocks)
+    }
+
     fn has_block(&self, number: u32) -> bool {
-        self.blocks.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
+        self.blocks().get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
     /// The bytes that are there, ascending, disjoint and not adjacent.
     fn ranges(&self, size: u64) -> Vec<Range> {
-        let numbers = (0..self.blocks.len() as u32 * 64).filter(|&number| self.has_block(number));
+        let numbers = (0..self.blocks().len() as u32 * 64).filter(|&number| self.has_block(number));
         let blocks = numbers.filter_map(|number| block_range(size, number));
         let mut all: Vec<Range> =
-            self.loadable.iter().flat_map(|ranges| ranges.iter().copied()).chain(blocks).collect();
+            self.loadable().into_iter().flat_map(|ranges| ranges.iter().copied()).chain(blocks).collect();
         all.sort_unstable();
         let mut merged: Vec<Range> = Vec::with_capacity(all.len());
         for (offset, bytes) in all {

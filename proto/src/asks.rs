@@ -1,6 +1,7 @@
 //! Questions under way: any number of processes and children that wait for the same knowledge ask
 //! for it once.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -78,7 +79,8 @@ pub(crate) enum Way {
 /// All questions, by what they ask for.
 #[derive(Debug, Default)]
 pub(crate) struct Asks {
-    by_key: BTreeMap<Key, Ask>,
+    /// Boxed, since there are few at a time, and a tree's node has room for eleven.
+    by_key: BTreeMap<Key, Box<Ask>>,
     /// How many questions each rank owes an answer to.
     owed: BTreeMap<Rank, usize>,
     /// No question times out before this.
@@ -107,13 +109,13 @@ impl Asks {
     }
 
     pub(crate) fn get_mut(&mut self, key: &Key) -> Option<&mut Ask> {
-        self.by_key.get_mut(key)
+        self.by_key.get_mut(key).map(Box::as_mut)
     }
 
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Ask> {
         let ask = self.by_key.remove(key)?;
         self.count(ask.way, None);
-        Some(ask)
+        Some(*ask)
     }
 
     /// Keeps count of what is owed, as a question's way changes.
@@ -133,7 +135,7 @@ impl Asks {
 
     /// Adds a question without waiters.
     pub(crate) fn insert(&mut self, now: Time, key: Key, way: Way, tree: TreeId, timeout_ms: u64) {
-        let ask = Ask { clients: BTreeSet::new(), children: Vec::new(), progress: now, way, tree };
+        let ask = Box::new(Ask { clients: BTreeSet::new(), children: Vec::new(), progress: now, way, tree });
         let before = self.by_key.insert(key, ask).map_or(Way::Later, |ask| ask.way);
         self.count(before, Some(way));
         self.deadline.get_or_insert(now.saturating_add(timeout_ms));
@@ -232,7 +234,7 @@ impl Asks {
             return Vec::new();
         }
         let due = |ask: &Ask| ask.progress.saturating_add(timeout_ms);
-        self.deadline = self.by_key.values().map(due).filter(|&due| due > now).min();
+        self.deadline = self.by_key.values().map(|ask| due(ask)).filter(|&due| due > now).min();
         self.keys(|_, ask| due(ask) <= now)
     }
 }

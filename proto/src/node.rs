@@ -91,7 +91,7 @@ pub struct Node {
     entries: Entries,
     live: Live,
     asks: Asks,
-    clients: BTreeMap<ClientId, Client>,
+    clients: BTreeMap<ClientId, Box<Client>>,
     /// What could lately not be had, and when that was. Content fails as a whole.
     failed: BTreeMap<Key, Time>,
     /// The time of the input that is being handled.
@@ -374,7 +374,8 @@ impl Node {
 
     /// Lets a client wait for what it wants.
     fn admit(&mut self, id: ClientId, path: Path, want: Want, block: Option<u32>) {
-        self.clients.insert(id, Client { path, want, block, counted: None, waits_for: None, rounds: 0 });
+        let client = Client { path, want, block, counted: None, waits_for: None, rounds: 0 };
+        self.clients.insert(id, Box::new(client));
         self.woken.push_back(Waiter::Client(id));
     }
 

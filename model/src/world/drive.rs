@@ -14,6 +14,9 @@ const PACKET_BYTES: u64 = 64 << 10;
 /// Bytes that a card has taken and not sent, beyond which links take turns.
 const CARD_BYTES: u64 = 256 << 10;
 
+/// Messages that most packets have at most: a file's head, its only chunk, its digest.
+const MESSAGES_USUAL: usize = 3;
+
 /// What is to be done behind all outputs that a node has put out.
 #[derive(Default)]
 struct Later {
@@ -198,7 +201,8 @@ impl Shard<'_> {
             }
             _ => {
                 let from = self.at(site).rank;
-                let messages = vec![message];
+                let mut messages = Vec::with_capacity(MESSAGES_USUAL);
+                messages.push(message);
                 later.packets.push(Packet { from, to, site, is_down, messages, bytes, content_bytes, chunks });
             }
         }

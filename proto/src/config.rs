@@ -1,5 +1,6 @@
 //! What a node is told when it is made.
 
+use crate::patience::DOUBLINGS_MAX;
 use crate::topology::{Forest, Rank};
 
 /// Who gets what a child asks for.
@@ -67,6 +68,14 @@ pub struct Limits {
     pub piece_bytes_max: u64,
     /// Blocks that are fetched at once of such a file.
     pub blocks_gathered_max: usize,
+}
+
+impl Limits {
+    /// How long a parent that owes answers may be silent at most until it is given up, in milliseconds, however
+    /// often others were given up too early.
+    pub fn silence_ms_max(&self) -> u64 {
+        (self.quiet_ms_max + self.probe_ms_max) << DOUBLINGS_MAX
+    }
 }
 
 impl Default for Limits {

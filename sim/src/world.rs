@@ -181,10 +181,8 @@ impl World {
     fn settling_ms(&self) -> u64 {
         let dead = self.sites.iter().filter(|site| !site.is_alive).count() as u64;
         let Limits { request_timeout_ms_max, parent_absence_ms_max, starting_ms_max, .. } = self.limits;
-        let Limits { quiet_ms_max, probe_ms_max, ban_ms, .. } = self.limits;
-        // Patience makes them up to eight times as long.
-        let lost_ms = parent_absence_ms_max + starting_ms_max + 8 * (quiet_ms_max + probe_ms_max);
-        (dead + 2) * lost_ms + ban_ms + 2 * request_timeout_ms_max + 20_000
+        let lost_ms = parent_absence_ms_max + starting_ms_max + self.limits.silence_ms_max();
+        (dead + 2) * lost_ms + self.limits.ban_ms + 2 * request_timeout_ms_max + 20_000
     }
 
     /// Lets everything happen that is planned for the next time.

@@ -333,6 +333,8 @@ impl Link {
         scratch: &mut Buffer,
         read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>,
     ) -> Result<u64, LinkError> {
+        // What a link that broke may have left is not for this peer.
+        scratch.consume(scratch.len());
         let mut frames = 0;
         while scratch.len() + self.sending.len() < GATHER_BYTES
             && let Some(outgoing) = self.queue.pop_front()

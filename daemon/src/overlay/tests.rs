@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
+use headwater_abi::Path;
 use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION};
 use headwater_proto::topology::Branching;
 use headwater_proto::{Forest, Peer, Rank, Shape};
@@ -179,7 +180,7 @@ fn a_slow_peer_costs_no_memory_and_its_chunks_are_not_reported_sent() {
     let bytes = 128 << 10;
     let count = 160;
     for number in 0..count {
-        let path = headwater_abi::Path::root();
+        let path = Path::root();
         let position = number * u64::from(bytes);
         let chunk = ChunkOut { transfer: TransferId(1), path, block: None, position, offset: position, bytes };
         let shared = Sharing::default().of(&chunk);
@@ -193,6 +194,25 @@ fn a_slow_peer_costs_no_memory_and_its_chunks_are_not_reported_sent() {
         read_record(&mut pair.peer, &mut pair.noise, &mut plain);
         more = flush(&mut pair.link);
     }
+}
+
+#[test]
+fn signs_of_life_go_before_what_waits() {
+    let mut pair = Pair::greeted();
+    let chunk = ChunkOut { transfer: TransferId(1), path: Path::root(), block: None, position: 0, offset: 0, bytes: 9 };
+    let shared = Sharing::default().of(&chunk);
+    pair.link.send(Outgoing::Chunk(chunk, shared)).unwrap();
+    pair.link.send(Outgoing::Message(Message::Alive)).unwrap();
+    let mut scratch = Buffer::default();
+    scratch.put(b"what another link has left");
+    let read = |_: &ChunkOut, _: &mut [u8]| Ok(());
+    assert_eq!(pair.link.flush(0, &mut Traffic::default(), &mut scratch, &read).unwrap(), 1);
+    let (mut greeting, mut plain) = (Buffer::default(), Buffer::default());
+    read_record(&mut pair.peer, &mut pair.noise, &mut greeting);
+    let (message, _) = Message::decode(&greeting.data()[4..]).unwrap();
+    assert!(matches!(message, Message::Hello { .. }));
+    read_record(&mut pair.peer, &mut pair.noise, &mut plain);
+    assert!(plain.data().starts_with(&frame(&Message::Alive, b"")));
 }
 
 #[test]

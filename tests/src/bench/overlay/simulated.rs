@@ -23,8 +23,8 @@ const LARGE: (usize, usize, usize) = (8, 1, 1 << 20);
 const RATE: &str = "50mbit";
 /// What the shared file system does in a second, of whatever kind.
 const OPERATIONS_PER_SECOND: u64 = 1000;
-/// What the machine does with this, as profiles of `overlay-files` and `overlay-broadcast` say: processor time
-/// of daemons and of the kernel's network, which all nodes share here.
+/// What the machine does with this, estimated from profiles of `overlay-files` and `overlay-broadcast`: processor
+/// time of daemons and of the kernel's network, which all nodes share here.
 const NETWORK: &str = "
 rate_gbit = 0.05
 latency_us = 60
@@ -92,8 +92,8 @@ pub(in crate::bench) fn run(report: &mut Report) {
     report.line(format!(
         "On each node one process asks for {} files of {} bytes in {} directories and then for {} of {} MiB, one \
          after the other. Links of {RATE}; the shared file system does {OPERATIONS_PER_SECOND} operations a second, \
-         {:.0} in all, as it counted on {} nodes; that is what an open costs in the simulation. Processor time is as \
-         profiles say, and the same for all sizes:\n\n```toml{NETWORK}```\n",
+         {:.0} in all, as it counted on {} nodes; that is what an open costs in the simulation. Processor time is \
+         estimated from profiles, and the same for all sizes:\n\n```toml{NETWORK}```\n",
         SMALL.0,
         SMALL.2,
         SMALL.1,

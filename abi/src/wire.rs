@@ -2,7 +2,8 @@
 //!
 //! Below them lies a Noise transport, which gives an ordered, authenticated stream of bytes. On it
 //! stand frames: a length (`u32`, little-endian, at most [`FRAME_BYTES_MAX`]) and a body, which is a
-//! postcard-encoded [`Message`]; after [`Message::Chunk`] the rest of the body is the chunk's bytes.
+//! postcard-encoded [`Message`]; after [`Message::Chunk`] and [`Message::Content`] the rest of the body is
+//! their bytes.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -16,10 +17,10 @@ use crate::listing::Listing;
 use crate::path::Path;
 
 /// The protocol's version; peers of another are refused.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The largest body of a frame.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
-/// The most bytes of content in one chunk.
+/// The most bytes of content in one message.
 pub const CHUNK_BYTES_MAX: usize = 256 << 10;
 /// The most ranges that a file's content is cut into.
 pub const RANGES_MAX: usize = 64;
@@ -227,6 +228,18 @@ pub enum Message {
         /// The fact.
         fact: Fact,
     },
+    /// Parent to child: all of this content, which is short; its bytes, in the order of its ranges, are behind
+    /// the message.
+    Content {
+        /// The path.
+        path: Path,
+        /// [`Aspect::Loadable`] or [`Aspect::Whole`].
+        aspect: Aspect,
+        /// What it looks like.
+        head: FileHead,
+        /// What the bytes are to be checked against.
+        digest: Digest,
+    },
     /// Parent to child: the chunks of this file follow.
     File {
         /// The sender's number for it.
@@ -362,7 +375,7 @@ pub enum WireError {
     /// The body is no message of this version.
     #[error("not a message of this version")]
     Malformed,
-    /// A chunk's bytes are not as many as it says, or something follows another message.
+    /// The bytes of content are not as many as is said, or something follows another message.
     #[error("a message's length and its bytes disagree")]
     Length,
     /// A number is beyond its bound.
@@ -371,43 +384,54 @@ pub enum WireError {
 }
 
 impl Message {
-    /// The frame's body; a chunk's bytes are to be appended by the caller.
+    /// The frame's body; [`Message::content_bytes`] are to be appended by the caller.
     pub fn encode(&self) -> Vec<u8> {
         postcard::to_allocvec(self).expect("a message is always encodable")
     }
 
-    /// Decodes a frame's body into a message and, for a chunk, its bytes.
+    /// Decodes a frame's body into a message and the bytes of content behind it.
     pub fn decode(body: &[u8]) -> Result<(Message, &[u8]), WireError> {
         let (message, rest): (Message, &[u8]) = postcard::take_from_bytes(body).map_err(|_| WireError::Malformed)?;
-        let expected = match &message {
-            Message::Chunk { bytes, .. } if *bytes as usize > CHUNK_BYTES_MAX || *bytes == 0 => {
-                return Err(WireError::Bounds);
-            }
-            Message::Chunk { bytes, .. } => *bytes as usize,
-            Message::Join { trees, .. } if trees.len() > TREES_MAX => return Err(WireError::Bounds),
-            Message::Large { head, .. } if !head.is_valid() => return Err(WireError::Bounds),
-            Message::File { head, position, .. } if !head.is_valid() || *position > head.content_bytes() => {
-                return Err(WireError::Bounds);
-            }
-            Message::Details { details, .. } if details.len() > DETAILS_MAX => return Err(WireError::Bounds),
-            Message::RefreshWanted { paths, .. } if paths.len() > CHANGES_MAX => return Err(WireError::Bounds),
-            Message::Read { versions, .. } if versions.len() > CHANGES_MAX => return Err(WireError::Bounds),
-            Message::Look { paths, .. } if paths.len() > CHANGES_MAX => return Err(WireError::Bounds),
-            Message::Looked { changes: Some(changes), .. } if changes.len() > CHANGES_MAX => {
-                return Err(WireError::Bounds);
-            }
-            Message::Refresh { changes: Some(changes), .. } if changes.len() > CHANGES_MAX => {
-                return Err(WireError::Bounds);
-            }
+        if !message.is_within_bounds() {
+            return Err(WireError::Bounds);
+        }
+        if rest.len() as u64 == message.content_bytes() { Ok((message, rest)) } else { Err(WireError::Length) }
+    }
+
+    /// How many bytes of content stand behind the message.
+    pub fn content_bytes(&self) -> u64 {
+        match self {
+            Message::Chunk { bytes, .. } => u64::from(*bytes),
+            Message::Content { head, .. } => head.content_bytes(),
             _ => 0,
-        };
-        if rest.len() == expected { Ok((message, rest)) } else { Err(WireError::Length) }
+        }
+    }
+
+    fn is_within_bounds(&self) -> bool {
+        match self {
+            Message::Chunk { bytes, .. } => (1..=CHUNK_BYTES_MAX).contains(&(*bytes as usize)),
+            Message::Content { aspect, head, .. } => {
+                let is_in_one_piece = matches!(aspect, Aspect::Loadable | Aspect::Whole);
+                is_in_one_piece && head.is_valid() && head.content_bytes() <= CHUNK_BYTES_MAX as u64
+            }
+            Message::Join { trees, .. } => trees.len() <= TREES_MAX,
+            Message::Large { head, .. } => head.is_valid(),
+            Message::File { head, position, .. } => head.is_valid() && *position <= head.content_bytes(),
+            Message::Details { details, .. } => details.len() <= DETAILS_MAX,
+            Message::RefreshWanted { paths, .. } | Message::Look { paths, .. } => paths.len() <= CHANGES_MAX,
+            Message::Read { versions, .. } => versions.len() <= CHANGES_MAX,
+            Message::Looked { changes, .. } | Message::Refresh { changes, .. } => {
+                changes.as_ref().is_none_or(|changes| changes.len() <= CHANGES_MAX)
+            }
+            _ => true,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use proptest::prelude::*;
 
     fn head(size: u64, ranges: &[(u64, u64)], whole: bool) -> FileHead {
@@ -423,6 +447,25 @@ mod tests {
         assert_eq!(Message::decode(&body), Ok((message, &b"abc"[..])));
         body.push(0);
         assert_eq!(Message::decode(&body), Err(WireError::Length));
+    }
+
+    #[test]
+    fn content_carries_its_bytes() {
+        let content = |aspect, head| Message::Content { path: Path::root(), aspect, head, digest: Digest([7; 32]) };
+        let decoded = |message: &Message, content: &[u8]| {
+            let body = [message.encode(), content.to_vec()].concat();
+            Message::decode(&body).map(|(decoded, rest)| (decoded == *message, rest.len()))
+        };
+        let two = content(Aspect::Loadable, head(10, &[(0, 2), (6, 4)], false));
+        assert_eq!(decoded(&two, b"abcdef"), Ok((true, 6)));
+        assert_eq!(decoded(&two, b"abcde"), Err(WireError::Length));
+        assert_eq!(decoded(&content(Aspect::Whole, head(0, &[], true)), b""), Ok((true, 0)));
+        let most = CHUNK_BYTES_MAX as u64;
+        let [at_most, more] = [most, most + 1].map(|bytes| content(Aspect::Whole, head(bytes, &[(0, bytes)], true)));
+        assert_eq!(decoded(&at_most, &vec![0; CHUNK_BYTES_MAX]), Ok((true, CHUNK_BYTES_MAX)));
+        assert_eq!(decoded(&more, &vec![0; CHUNK_BYTES_MAX + 1]), Err(WireError::Bounds));
+        let block = content(Aspect::Block(0), head(10, &[(0, 10)], false));
+        assert_eq!(decoded(&block, &[0; 10]), Err(WireError::Bounds));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use headwater_abi::attr::mode;
 use headwater_abi::listing::{Builder, LISTING_BYTES_MAX, LISTING_NAMES_MAX, Name};
 use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::wire::{
-    Aspect, CHANGES_MAX, CHUNK_BYTES_MAX, Change, DETAILS_MAX, Detail, FRAME_BYTES_MAX, Fact, FileHead, Message,
-    RANGES_MAX, TransferId,
+    Aspect, CHANGES_MAX, CHUNK_BYTES_MAX, Change, DETAILS_MAX, Detail, Digest, FRAME_BYTES_MAX, Fact, FileHead,
+    Message, RANGES_MAX, TransferId,
 };
 use headwater_abi::{Attr, Path};
 
@@ -79,6 +79,9 @@ fn the_longest_messages_fit() {
     let ranges: Arc<[(u64, u64)]> = vec![(u64::MAX, u64::MAX); RANGES_MAX].into();
     let head = FileHead { attr: attr(), format: u64::MAX, ranges, whole: true };
     let transfer = TransferId(u64::MAX);
+    let content =
+        Message::Content { path: path(0), aspect: Aspect::Loadable, head: head.clone(), digest: Digest([7; 32]) };
+    fits(&content, CHUNK_BYTES_MAX);
     fits(&Message::File { transfer, path: path(0), aspect: Aspect::Block(u32::MAX), head, position: u64::MAX }, 0);
     fits(&Message::Chunk { transfer, position: u64::MAX, bytes: CHUNK_BYTES_MAX as u32 }, CHUNK_BYTES_MAX);
 }

@@ -53,6 +53,11 @@ impl Digester {
     }
 }
 
+/// The digest of content that is at hand.
+pub(crate) fn digest(content: &[u8]) -> Digest {
+    Digest(*blake3::hash(content).as_bytes())
+}
+
 /// The digest of content that stands in a store. `read` fills bytes from an offset of the file.
 pub(crate) fn digest_of(head: &FileHead, read: impl FnMut(&mut [u8], u64) -> io::Result<()>) -> io::Result<Digest> {
     let mut digester = Digester::default();
@@ -61,14 +66,9 @@ pub(crate) fn digest_of(head: &FileHead, read: impl FnMut(&mut [u8], u64) -> io:
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
     use headwater_abi::Attr;
-
-    /// The digest of these bytes in one piece.
-    pub(crate) fn digest(content: &[u8]) -> Digest {
-        Digest(*blake3::hash(content).as_bytes())
-    }
 
     #[test]
     fn pieces_and_holes_make_no_difference() {

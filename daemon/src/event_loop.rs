@@ -98,6 +98,8 @@ pub(crate) struct Daemon {
     pub(crate) pressure: Pressure,
     /// What the node has yet to hear of its outputs.
     pub(crate) inbox: VecDeque<Input>,
+    /// The content that came with the message that is being handled.
+    pub(crate) brought: Vec<u8>,
     /// Outputs that wait until others have been sent what they wait for.
     pub(crate) put_off: VecDeque<Output>,
     pub(crate) depth: u32,
@@ -212,6 +214,7 @@ impl Daemon {
             timeline: Timeline::default(),
             pressure,
             inbox: VecDeque::new(),
+            brought: Vec::new(),
             put_off: VecDeque::new(),
             depth: forest.depth_max(),
             ready_by: config.parent_wait_ms_max(),
@@ -334,7 +337,8 @@ impl Daemon {
         self.hand_out_orders();
         let now = self.now();
         let store = &self.store;
-        self.links.flush(now, &|chunk, bytes| store.read(&chunk.path, chunk.block, bytes, chunk.offset));
+        self.links
+            .flush(now, &|content, bytes| store.read_ranges(&content.path, content.block, &content.ranges, bytes));
         self.catch_up();
     }
 

@@ -9,9 +9,9 @@ use headwater_abi::client::Status;
 use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
 use headwater_proto::{Input, Output, Peer, Publication, Rank, Reply};
 
-use crate::digest::digest_of;
+use crate::digest::{digest as digest_of_bytes, digest_of};
 use crate::event_loop::Daemon;
-use crate::overlay::{Arrival, ArrivalError, ChunkOut, LinkEvent, Next, Verdict};
+use crate::overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, Verdict, store_all};
 use crate::reader::{DigestOrder, FileError, FileNews, FileOrder, News, Order};
 use crate::store::Incoming;
 
@@ -26,7 +26,16 @@ impl Daemon {
         while let Some(output) = self.node.poll_output() {
             match output {
                 Output::Publish(Publication::Content { .. }) | Output::Reply { .. } => self.put_off.push_back(output),
-                Output::Send { .. } | Output::SendChunk { .. } => self.perform(output),
+                Output::Publish(Publication::Arrived { path, aspect, head, have, is_marked }) => {
+                    match self.store_brought(&path, &head, have.as_ref()) {
+                        Ok(()) => {
+                            let publication = Publication::Content { path, aspect, head, is_marked };
+                            self.put_off.push_back(Output::Publish(publication));
+                        }
+                        Err(error) => self.store_failed(path, None, &error),
+                    }
+                }
+                Output::Send { .. } | Output::SendChunk { .. } | Output::SendContent { .. } => self.perform(output),
                 // Behind content goes its digest.
                 Output::Digest { ref head, .. } if head.content_bytes() <= DIGEST_AT_ONCE_BYTES_MAX => {
                     self.perform(output);
@@ -60,6 +69,17 @@ impl Daemon {
             }
             Next::Event(LinkEvent::ChunkSent(to)) => self.feed(Input::ChunkSent { to: to.rank() }),
             Next::Message(from @ Peer::Child(_), message, _) => self.feed(Input::Message { from, message }),
+            Next::Message(Peer::Parent(from), Message::Content { path, digest, .. }, bytes)
+                if digest_of_bytes(bytes) != digest =>
+            {
+                self.feed(Input::CorruptContent { from, path });
+            }
+            Next::Message(from, message @ Message::Content { .. }, bytes) => {
+                self.brought.clear();
+                self.brought.extend_from_slice(bytes);
+                self.timeline.something_came();
+                self.feed(Input::Message { from, message });
+            }
             Next::Message(Peer::Parent(from), message, bytes) => {
                 let arrival = self.transfers.arrived(&self.store, from, &message, bytes);
                 self.arrived(from, message, arrival);
@@ -161,8 +181,14 @@ impl Daemon {
             }
             Output::Send { to, message } => self.links.send(now, to, message),
             Output::SendChunk { to, transfer, path, block, position, offset, bytes } => {
-                let chunk = ChunkOut { transfer, path, block, position, offset, bytes };
-                self.links.send_chunk(now, Peer::Child(to), chunk);
+                let message = Message::Chunk { transfer, position, bytes };
+                let ranges = [(offset, u64::from(bytes))].into();
+                self.links.send_content(now, Peer::Child(to), ContentOut { message, path, block, ranges });
+            }
+            Output::SendContent { to, path, aspect, head, digest } => {
+                let (ranges, head) = (head.ranges.clone(), FileHead::clone(&head));
+                let message = Message::Content { path: path.clone(), aspect, head, digest };
+                self.links.send_content(now, Peer::Child(to), ContentOut { message, path, block: None, ranges });
             }
             Output::ReadEntry { path } => self.readers.order(Order::Entry(path)),
             Output::ReadListing { path } => self.readers.order(Order::Listing(path)),
@@ -254,6 +280,15 @@ impl Daemon {
         }
     }
 
+    /// Stores the content that came with the message that is being handled.
+    fn store_brought(&mut self, path: &Path, head: &FileHead, have: Option<&FileHead>) -> io::Result<()> {
+        self.timeline.from_parent += 1;
+        if self.is_crowded() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        store_all(&mut self.store, path, head, have, &self.brought)
+    }
+
     /// Has content in the store hashed; what is short at once.
     fn digest(&mut self, path: Path, aspect: Aspect, head: &FileHead) {
         let block = block_of(aspect);
@@ -314,6 +349,8 @@ impl Daemon {
                 }
                 Err(error) => self.store_failed(path, None, &error),
             },
+            // It was stored when it was put out, and is published as other content.
+            Publication::Arrived { .. } => {}
             Publication::Block { path, block, is_marked, .. } => {
                 if let Err(error) = self.store.complete_block(&path, block, is_marked) {
                     self.store_failed(path, Some(block), &error);

@@ -14,6 +14,10 @@ fuzz_target!(|body: &[u8]| {
         Message::Chunk { bytes, .. } => {
             assert!(content.len() == *bytes as usize && content.len() <= CHUNK_BYTES_MAX);
         }
+        Message::Content { head, .. } => {
+            assert!(head.is_valid() && content.len() as u64 == head.content_bytes());
+            assert!(content.len() <= CHUNK_BYTES_MAX);
+        }
         Message::File { head, position, .. } => {
             assert!(head.is_valid());
             let located = head.locate(*position);

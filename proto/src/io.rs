@@ -1,6 +1,7 @@
 //! What goes into a node and what comes out.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use headwater_abi::wire::{Aspect, Change, Detail, Digest, Fact, FileHead, Message, TransferId};
@@ -86,8 +87,8 @@ pub enum Input {
         /// The peer.
         peer: Peer,
     },
-    /// A message from a peer; a chunk's bytes are already in the store, and before
-    /// [`Message::End`] they have been checked against its digest.
+    /// A message from a peer. A chunk's bytes are already in the store, and before [`Message::End`] they have
+    /// been checked against its digest, as have those of [`Message::Content`].
     Message {
         /// The peer.
         from: Peer,
@@ -101,6 +102,13 @@ pub enum Input {
         /// Its number for the transfer.
         transfer: TransferId,
     },
+    /// The bytes of [`Message::Content`] are not what it says.
+    CorruptContent {
+        /// The parent that sent it.
+        from: Rank,
+        /// The path.
+        path: Path,
+    },
     /// Answer to [`Output::Digest`].
     Digested {
         /// The path.
@@ -110,7 +118,7 @@ pub enum Input {
         /// The digest; `None` if the content can't be read.
         digest: Option<Digest>,
     },
-    /// One [`Output::SendChunk`] has been handed to the network.
+    /// One [`Output::SendChunk`] or [`Output::SendContent`] has been handed to the network.
     ChunkSent {
         /// The child it went to.
         to: Rank,
@@ -233,8 +241,22 @@ pub enum Output {
     Send {
         /// The peer.
         to: Peer,
-        /// The message; never a chunk.
+        /// The message; never one with bytes of content.
         message: Message,
+    },
+    /// Send [`Message::Content`] with its bytes from the store; answered by [`Input::ChunkSent`]. If they have
+    /// gone, [`Message::Unavailable`] is sent.
+    SendContent {
+        /// The child.
+        to: Rank,
+        /// The path.
+        path: Path,
+        /// [`Aspect::Loadable`] or [`Aspect::Whole`].
+        aspect: Aspect,
+        /// What it looks like.
+        head: Arc<FileHead>,
+        /// Of its bytes.
+        digest: Digest,
     },
     /// Send bytes of content from the store; answered by [`Input::ChunkSent`].
     SendChunk {
@@ -416,6 +438,19 @@ pub enum Publication {
         aspect: Aspect,
         /// What it looks like.
         head: FileHead,
+        /// True if its use is to be told by [`Input::Used`].
+        is_marked: bool,
+    },
+    /// The same, of content that came with the message that is being handled, and that is to be stored first.
+    Arrived {
+        /// The path.
+        path: Path,
+        /// [`Aspect::Loadable`] or [`Aspect::Whole`].
+        aspect: Aspect,
+        /// What it looks like.
+        head: FileHead,
+        /// What is published of it already: see [`Output::Receive`].
+        have: Option<FileHead>,
         /// True if its use is to be told by [`Input::Used`].
         is_marked: bool,
     },

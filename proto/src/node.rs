@@ -71,7 +71,7 @@ const ROUNDS_MAX: u32 = 10_000;
 /// - [`Output::Discard`] takes away what has arrived since the last publication of the path's content, or
 ///   of one block; what was published stays. The whole of a file that is partly in the store (`have`, or
 ///   a [`Output::Receive`] of a path whose content is published) is written in place, and so is a block.
-/// - An [`Output::SendChunk`] is answered by one [`Input::ChunkSent`], even if the file has gone from
+/// - An [`Output::SendChunk`] or [`Output::SendContent`] is answered by one [`Input::ChunkSent`], even if the file has gone from
 ///   the store meanwhile and nothing was sent, unless the link goes down first.
 /// - After [`Input::PeerDown`] nothing more comes from that link. An [`Output::Disconnect`] counts as
 ///   the link's end; the `PeerDown` that follows from it may be given or not.
@@ -264,6 +264,7 @@ impl Node {
             Input::PeerUp { peer } => self.peer_up(now, peer),
             Input::PeerDown { peer } => self.peer_down(now, peer),
             Input::Corrupt { from, transfer } => self.corrupt(now, from, transfer),
+            Input::CorruptContent { from, path } => self.corrupt_content(now, from, path),
             Input::Digested { path, aspect, digest } => self.digested(&path, aspect, digest),
             Input::Message { from, message } => self.message(now, from, message),
             Input::ChunkSent { to } => self.chunk_sent(to),

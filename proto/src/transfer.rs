@@ -192,6 +192,16 @@ impl Child {
                 }
                 continue;
             }
+            if let Some(digest) = digest
+                && cursor.goes_at_once()
+            {
+                let piece = cursor.piece();
+                let Some(Cursor { path, aspect, head, .. }) = self.cursors.remove(&id) else { continue };
+                self.by_piece.remove(&piece);
+                self.in_flight.push_back(path.clone());
+                out.push_back(Output::SendContent { to, path, aspect, head, digest });
+                continue;
+            }
             if !cursor.is_announced {
                 id = self.number(id, next_transfer);
             }
@@ -264,8 +274,16 @@ impl Cursor {
     /// Content of one chunk gains nothing from an announcement ahead of it: it begins when all of it is
     /// here, and with its digest where that is computed here, so that all goes out at once.
     fn is_held_back(&self, available: u64, lacks_digest: bool) -> bool {
-        let total = self.head.content_bytes();
-        !self.is_announced && total <= CHUNK_BYTES_MAX as u64 && (available < total || lacks_digest)
+        !self.is_announced && self.is_short() && (available < self.head.content_bytes() || lacks_digest)
+    }
+
+    /// Whether it goes in one message, once it is here with its digest.
+    fn goes_at_once(&self) -> bool {
+        !self.is_announced && self.position == 0 && self.is_short() && block_of(self.aspect).is_none()
+    }
+
+    fn is_short(&self) -> bool {
+        self.head.content_bytes() <= CHUNK_BYTES_MAX as u64
     }
 
     fn announcement(&self, transfer: TransferId) -> Message {

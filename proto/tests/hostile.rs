@@ -141,6 +141,11 @@ fn message() -> impl Strategy<Value = Message> {
                 Message::File { transfer, path, aspect, head, position }
             }
         ),
+        4 => (path(), aspect(), head(), any::<bool>()).prop_map(|(path, aspect, head, is_sane)| {
+            let right = if head.whole { Aspect::Whole } else { Aspect::Loadable };
+            let aspect = if is_sane { right } else { aspect };
+            Message::Content { path, aspect, head, digest: Digest([7; 32]) }
+        }),
         6 => (transfer(), position(), bytes())
             .prop_map(|(transfer, position, bytes)| Message::Chunk { transfer, position, bytes }),
         1 => (transfer(), any::<u16>()).prop_map(|(transfer, errno)| Message::Failed { transfer, errno }),
@@ -182,6 +187,7 @@ fn input() -> impl Strategy<Value = Input> {
         10 => (peer(), message()).prop_map(|(from, message)| Input::Message { from, message }),
         1 => (rank(), 0..6u64)
             .prop_map(|(from, transfer)| Input::Corrupt { from, transfer: TransferId(transfer) }),
+        1 => (rank(), path()).prop_map(|(from, path)| Input::CorruptContent { from, path }),
         1 => (path(), aspect(), prop::option::of(any::<u8>())).prop_map(|(path, aspect, byte)| {
             Input::Digested { path, aspect, digest: byte.map(|byte| Digest([byte; 32])) }
         }),
@@ -260,7 +266,7 @@ impl Neighbours {
             Output::Receive { from, transfer, head, position, .. } => {
                 Some(Due::Chunk(*from, *transfer, head.clone(), *position))
             }
-            Output::SendChunk { to, .. } => Some(Due::Sent(*to)),
+            Output::SendChunk { to, .. } | Output::SendContent { to, .. } => Some(Due::Sent(*to)),
             Output::Evict { path } => Some(Due::Refuse(path.clone())),
             Output::Dial { rank } => Some(Due::Up(*rank)),
             Output::Digest { path, aspect, .. } => Some(Due::Digest(path.clone(), *aspect)),
@@ -294,6 +300,10 @@ impl Neighbours {
             Due::Want(from, path, Aspect::Loadable | Aspect::Whole) => {
                 self.transfer += 1;
                 let aspect = if head.whole { Aspect::Whole } else { Aspect::Loadable };
+                if head.content_bytes() <= CHUNK_BYTES_MAX as u64 && self.transfer.is_multiple_of(2) {
+                    let message = Message::Content { path, aspect, head, digest: Digest([7; 32]) };
+                    return Some(Input::Message { from, message });
+                }
                 let transfer = TransferId(self.transfer);
                 Input::Message { from, message: Message::File { transfer, path, aspect, head, position: 0 } }
             }
@@ -372,6 +382,23 @@ impl Watch {
         }
     }
 
+    fn chunk(&mut self, config: &Config, to: Rank) {
+        let chunks = self.chunks.entry(to).or_default();
+        *chunks += 1;
+        assert!(self.up.contains(&Peer::Child(to)));
+        assert!(*chunks <= config.limits.chunks_in_flight_max, "{chunks} chunks to rank {}", to.0);
+    }
+
+    fn generation(&mut self, generation: u64, changes: Option<Vec<Change>>, live: Vec<(Path, bool)>) {
+        assert!(generation > self.generation);
+        self.generation = generation;
+        self.live = live.into_iter().map(|(path, _)| path).collect();
+        match changes {
+            Some(changes) => changes.iter().for_each(|change| drop(self.facts.remove(&change.path))),
+            None => self.facts.clear(),
+        }
+    }
+
     fn output(&mut self, config: &Config, output: Output) {
         match output {
             Output::Reply { client, .. } => {
@@ -384,10 +411,13 @@ impl Watch {
                 assert!(self.dialled.remove(&rank), "rank {} was not dialled", rank.0);
             }
             Output::SendChunk { to, bytes, .. } => {
-                let chunks = self.chunks.entry(to).or_default();
-                *chunks += 1;
-                assert!(self.up.contains(&Peer::Child(to)) && bytes > 0 && bytes as usize <= CHUNK_BYTES_MAX);
-                assert!(*chunks <= config.limits.chunks_in_flight_max, "{chunks} chunks to rank {}", to.0);
+                assert!(bytes > 0 && bytes as usize <= CHUNK_BYTES_MAX);
+                self.chunk(config, to);
+            }
+            Output::SendContent { to, aspect, head, .. } => {
+                assert!(head.is_valid() && head.content_bytes() <= CHUNK_BYTES_MAX as u64);
+                assert!(matches!(aspect, Aspect::Loadable | Aspect::Whole));
+                self.chunk(config, to);
             }
             Output::ReadEntry { path }
             | Output::ReadListing { path }
@@ -405,7 +435,11 @@ impl Watch {
                 };
                 assert!(grows, "{path} changes from {before:?} to {fact:?}");
             }
-            Output::Publish(Publication::Content { path, head, .. } | Publication::HardLink { path, head, .. }) => {
+            Output::Publish(
+                Publication::Content { path, head, .. }
+                | Publication::Arrived { path, head, .. }
+                | Publication::HardLink { path, head, .. },
+            ) => {
                 assert!(head.is_valid());
                 assert!(matches!(self.facts.get(&path), Some(Fact::Attr(attr)) if *attr == head.attr));
             }
@@ -423,15 +457,7 @@ impl Watch {
                 self.up.remove(&peer);
             }
             Output::Receive { head, .. } => assert!(head.is_valid()),
-            Output::Generation { generation, changes, live } => {
-                assert!(generation > self.generation);
-                self.generation = generation;
-                self.live = live.into_iter().map(|(path, _)| path).collect();
-                match changes {
-                    Some(changes) => changes.iter().for_each(|change| drop(self.facts.remove(&change.path))),
-                    None => self.facts.clear(),
-                }
-            }
+            Output::Generation { generation, changes, live } => self.generation(generation, changes, live),
             Output::Refreshed { generation, .. } => assert_eq!(generation, self.generation.max(1)),
             Output::RefreshFailed { .. }
             | Output::LookAnew

@@ -34,6 +34,7 @@ impl World {
                 })?;
                 self.check_content_head(rank, path, *aspect, head)
             }
+            Publication::Arrived { path, .. } => Err(format!("{path} is published and not stored")),
             Publication::Live { path, .. } => ensure(self.in_scope(path), || format!("{path} is live out of scope")),
         }
     }
@@ -119,14 +120,17 @@ impl World {
         if published == Outcome::Live {
             return Ok(());
         }
+        // A process that finds nothing where it was told to look uses the original.
         if let (true, Some(block)) = (wants_block, block) {
-            ensure(self.site(rank).has_block(path, *block), || format!("block {block} of {path} is not there"))?;
+            let is_there = self.site(rank).has_block(path, *block) || self.site(rank).unstored.contains(path);
+            ensure(is_there, || format!("block {block} of {path} is not there"))?;
         }
         ensure(published == outcome, || format!("{path} leads to {published:?}, in truth to {outcome:?}"))?;
         if let (Outcome::Found(at), true, true) = (&outcome, is_file, wants_content(*want)) {
             let head = self.site(rank).table.resident.get(at);
             let needs_all = want.intersects(Want::WHOLE | Want::EXECUTE);
-            ensure(head.is_some_and(|head| head.whole || !needs_all), || format!("{at} is not there as {want:?}"))?;
+            let is_there = head.is_some_and(|head| head.whole || !needs_all) || self.site(rank).unstored.contains(at);
+            ensure(is_there, || format!("{at} is not there as {want:?}"))?;
         }
         if let (Outcome::Found(at), true) = (&outcome, want.contains(Want::LISTING)) {
             let is_bare =

@@ -7,7 +7,7 @@ use headwater_abi::{Kind, Path, Want};
 use headwater_proto::{ClientId, Memory, Node, Peer, Rank};
 
 use crate::reader::{Piece, Reads};
-use crate::store::Store;
+use crate::store::{Segment, Store};
 use crate::tree::{Look, Outcome, resolve};
 
 /// A process that waits.
@@ -71,6 +71,10 @@ pub(crate) struct Site {
     pub(crate) inodes_in_blocks: BTreeSet<u64>,
     /// Content whose eviction is refused, which the node has yet to hear.
     pub(crate) refused: VecDeque<Path>,
+    /// The bytes of the message that is being handled, if the store can take them.
+    pub(crate) brought: Option<Vec<Segment>>,
+    /// Content that the store could not take, which the node has yet to hear.
+    pub(crate) unstored: VecDeque<Path>,
     pub(crate) store: Store,
     /// How many bytes the store may hold.
     pub(crate) store_bytes_max: u64,
@@ -103,6 +107,8 @@ impl Site {
             table: Table { generation: 1, ..Table::default() },
             inodes_in_blocks: BTreeSet::new(),
             refused: VecDeque::new(),
+            brought: None,
+            unstored: VecDeque::new(),
             store: Store::default(),
             store_bytes_max: 0,
             store_bytes: 0,

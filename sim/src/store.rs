@@ -17,6 +17,21 @@ pub(crate) fn stamp_of(attr: &Attr) -> u64 {
     hash::words(words.into_iter(), size_of_val(&words))
 }
 
+/// The digest of bytes, however they came in pieces.
+pub(crate) fn digest_of(segments: impl IntoIterator<Item = Segment>) -> Digest {
+    let mut runs: Vec<Segment> = Vec::new();
+    for segment in segments {
+        match runs.last_mut() {
+            Some(last) if last.1 == segment.0 && last.2 == segment.2 => last.1 = segment.1,
+            _ => runs.push(segment),
+        }
+    }
+    let words: Vec<u64> = runs.iter().flat_map(|&(s, e, stamp)| [s, e, stamp]).collect();
+    let mut digest = [0; 32];
+    digest[..8].copy_from_slice(&hash::words(words.iter().copied(), words.len() * 8).to_le_bytes());
+    Digest(digest)
+}
+
 /// Disjoint, ascending bytes.
 #[derive(Clone, Debug, Default)]
 struct Bytes(Vec<Segment>);
@@ -108,33 +123,22 @@ impl Store {
 
     /// Whether everything that `head` describes is there, right or wrong.
     pub(crate) fn contains_all(&self, piece: &Piece, head: &FileHead) -> bool {
-        self.segments(piece, head).is_some()
+        self.read_all(piece, head).is_some()
     }
 
     /// Whether everything that `head` describes is there and is what it should be.
     pub(crate) fn is_right(&self, piece: &Piece, head: &FileHead) -> bool {
         let stamp = stamp_of(&head.attr);
-        self.segments(piece, head).is_some_and(|segments| segments.iter().all(|segment| segment.2 == stamp))
+        self.read_all(piece, head).is_some_and(|segments| segments.iter().all(|segment| segment.2 == stamp))
     }
 
     /// The digest of what `head` describes, if it is there.
     pub(crate) fn digest(&self, piece: &Piece, head: &FileHead) -> Option<Digest> {
-        let segments = self.segments(piece, head)?;
-        // However it came in pieces.
-        let mut runs: Vec<Segment> = Vec::new();
-        for segment in segments {
-            match runs.last_mut() {
-                Some(last) if last.1 == segment.0 && last.2 == segment.2 => last.1 = segment.1,
-                _ => runs.push(segment),
-            }
-        }
-        let words: Vec<u64> = runs.iter().flat_map(|&(s, e, stamp)| [s, e, stamp]).collect();
-        let mut digest = [0; 32];
-        digest[..8].copy_from_slice(&hash::words(words.iter().copied(), words.len() * 8).to_le_bytes());
-        Some(Digest(digest))
+        Some(digest_of(self.read_all(piece, head)?))
     }
 
-    fn segments(&self, piece: &Piece, head: &FileHead) -> Option<Vec<Segment>> {
+    /// What stands where `head` says, if all of it does.
+    pub(crate) fn read_all(&self, piece: &Piece, head: &FileHead) -> Option<Vec<Segment>> {
         let read = |file: &Bytes| {
             let mut all = Vec::new();
             for &(offset, bytes) in head.ranges.iter() {

@@ -294,6 +294,10 @@ impl World {
         while let Some(path) = self.site_mut(rank).refused.pop_front() {
             self.give(rank, Input::EvictRefused { path })?;
         }
+        self.site_mut(rank).brought = None;
+        while let Some(path) = self.site_mut(rank).unstored.pop_front() {
+            self.give(rank, Input::StoreFailed { path, block: None })?;
+        }
         let now = self.now;
         let site = self.site_mut(rank);
         if let Some(due) = site.node.poll_timeout().map(|due| due + site.started)

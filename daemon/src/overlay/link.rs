@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION, WireError};
+use headwater_abi::wire::{FRAME_BYTES_MAX, Message, VERSION, WireError};
 use headwater_proto::{Forest, Peer, Rank, Time};
 use mio::net::TcpStream;
 use thiserror::Error;
@@ -48,27 +49,39 @@ pub(super) enum Outgoing {
     Message(Message),
     /// Content, to be read from the store when its turn comes, if others that share it have not been sent
     /// it before.
-    Chunk(ChunkOut, Rc<Shared>),
+    Content(ContentOut, Rc<Shared>),
     /// What was content and is not to be sent any more.
     Nothing,
 }
 
-/// A piece of content to be sent.
+/// Content to be sent.
 #[derive(Clone, Debug)]
-pub(crate) struct ChunkOut {
-    pub(crate) transfer: TransferId,
+pub(crate) struct ContentOut {
+    /// What stands before its bytes: [`Message::Chunk`] or [`Message::Content`].
+    pub(crate) message: Message,
     pub(crate) path: headwater_abi::Path,
     pub(crate) block: Option<u32>,
-    pub(crate) position: u64,
-    pub(crate) offset: u64,
-    pub(crate) bytes: u32,
+    /// Where in the file its bytes stand: (offset, length).
+    pub(crate) ranges: Arc<[(u64, u64)]>,
 }
 
-impl ChunkOut {
+impl ContentOut {
+    /// How many bytes they are.
+    pub(super) fn bytes(&self) -> usize {
+        self.message.content_bytes() as usize
+    }
+
     /// Whether these are the same bytes, for whomever.
-    pub(super) fn is_same_content(&self, other: &ChunkOut) -> bool {
-        let place = |chunk: &ChunkOut| (chunk.block, chunk.offset, chunk.bytes);
-        place(self) == place(other) && self.path == other.path
+    pub(super) fn is_same_content(&self, other: &ContentOut) -> bool {
+        (self.block, &self.ranges) == (other.block, &other.ranges) && self.path == other.path
+    }
+
+    /// What is to be sent if its bytes have gone from the store. Of a chunk the node sends more.
+    fn instead(&self) -> Option<Message> {
+        match &self.message {
+            Message::Content { path, aspect, .. } => Some(Message::Unavailable { path: path.clone(), aspect: *aspect }),
+            _ => None,
+        }
     }
 }
 
@@ -122,7 +135,7 @@ impl LinkError {
 pub(crate) enum Received {
     /// The peer has greeted; the link stands.
     Up(Peer),
-    /// A message and, for a chunk, where its bytes are: see [`Link::content`].
+    /// A message and where the bytes of its content are: see [`Link::content`].
     Message(Peer, Message, Range<usize>),
 }
 
@@ -215,7 +228,7 @@ impl Link {
     /// Sends no content of paths that are `left_out`, though that was to be sent. It counts as sent.
     pub(crate) fn drop_content(&mut self, left_out: &dyn Fn(&headwater_abi::Path) -> bool) {
         for outgoing in &mut self.queue {
-            if matches!(outgoing, Outgoing::Chunk(chunk, _) if left_out(&chunk.path)) {
+            if matches!(outgoing, Outgoing::Content(content, _) if left_out(&content.path)) {
                 *outgoing = Outgoing::Nothing;
             }
         }
@@ -260,7 +273,7 @@ impl Link {
         self.noise.is_ready()
     }
 
-    /// The bytes of the chunk that was received last.
+    /// The bytes of the content that was received last.
     pub(crate) fn content(&self, range: Range<usize>) -> &[u8] {
         &self.plain.data()[range]
     }
@@ -271,14 +284,14 @@ impl Link {
         self.sending.capacity() + self.ciphertext.capacity() + self.plain.capacity()
     }
 
-    /// Sends until the socket takes no more. `read` fills a buffer with a chunk's bytes. Returns how
+    /// Sends until the socket takes no more. `read` fills a buffer with the bytes of content. Returns how
     /// many chunks the socket has taken.
     pub(crate) fn flush(
         &mut self,
         now: Time,
         traffic: &mut Traffic,
         scratch: &mut Buffer,
-        read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>,
+        read: &dyn Fn(&ContentOut, &mut [u8]) -> io::Result<()>,
     ) -> Result<usize, LinkError> {
         let mut chunks = 0;
         if self.is_connecting {
@@ -331,7 +344,7 @@ impl Link {
     fn gather(
         &mut self,
         scratch: &mut Buffer,
-        read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>,
+        read: &dyn Fn(&ContentOut, &mut [u8]) -> io::Result<()>,
     ) -> Result<u64, LinkError> {
         // What a link that broke may have left is not for this peer.
         scratch.consume(scratch.len());
@@ -351,15 +364,14 @@ impl Link {
                     self.chunks_sending += 1;
                     continue;
                 }
-                Outgoing::Chunk(chunk, shared) => {
+                Outgoing::Content(out, shared) => {
                     self.chunks_sending += 1;
-                    let ChunkOut { transfer, position, .. } = chunk;
-                    let bytes = chunk.bytes as usize;
-                    let header = put_frame(scratch, &Message::Chunk { transfer, position, bytes: chunk.bytes }, bytes);
-                    let content = shared.get(bytes, |room| read(&chunk, room));
+                    let bytes = out.bytes();
+                    let header = put_frame(scratch, &out.message, bytes);
+                    let content = shared.get(bytes, |room| read(&out, room));
                     let added = content.and_then(|content| match content {
                         Some(content) => Ok(Some(content)),
-                        None => read(&chunk, scratch.room(bytes)).map(|()| None),
+                        None => read(&out, scratch.room(bytes)).map(|()| None),
                     });
                     match added {
                         Ok(Some(content)) => {
@@ -370,9 +382,10 @@ impl Link {
                         Ok(None) => scratch.filled(bytes),
                         Err(error) => {
                             // Given up meanwhile; what the node sends next says so.
-                            tracing::debug!(path = %chunk.path, %error, "content to be sent has gone");
+                            tracing::debug!(path = %out.path, %error, "content to be sent has gone");
                             scratch.take_back(header);
-                            continue;
+                            let Some(message) = out.instead() else { continue };
+                            put_frame(scratch, &message, 0);
                         }
                     }
                 }

@@ -28,12 +28,12 @@ use rustix::net::sockopt;
 
 use self::buffer::Buffer;
 use self::dialling::Dialling;
-pub(crate) use self::link::{ChunkOut, Identity, Traffic};
+pub(crate) use self::link::{ContentOut, Identity, Traffic};
 use self::link::{Link, LinkError, Outgoing, Received};
 pub use self::noise::has_aes;
 use self::refusals::Refusals;
 use self::shared::Sharing;
-pub(crate) use self::transfers::{Arrival, ArrivalError, Transfers, Verdict};
+pub(crate) use self::transfers::{Arrival, ArrivalError, Transfers, Verdict, store_all};
 
 /// How long a connection may take until its peer has greeted, in milliseconds.
 const GREETING_TIMEOUT_MS: Time = 5000;
@@ -91,7 +91,7 @@ pub(crate) enum LinkEvent {
     Up(Peer),
     /// A link has ended.
     Down(Peer),
-    /// A chunk has been taken by the network.
+    /// A chunk, or short content, has been taken by the network.
     ChunkSent(Peer),
 }
 
@@ -109,7 +109,7 @@ impl LinkEvent {
 pub(crate) enum Next<'a> {
     /// Something happened.
     Event(LinkEvent),
-    /// A peer's message and, for a chunk, its bytes.
+    /// A peer's message and the bytes of its content.
     Message(Peer, Message, &'a [u8]),
 }
 
@@ -265,9 +265,9 @@ impl Links {
     }
 
     /// The same with content.
-    pub(crate) fn send_chunk(&mut self, now: Time, to: Peer, chunk: ChunkOut) {
-        let shared = self.sharing.of(&chunk);
-        self.put(now, to, Outgoing::Chunk(chunk, shared));
+    pub(crate) fn send_content(&mut self, now: Time, to: Peer, content: ContentOut) {
+        let shared = self.sharing.of(&content);
+        self.put(now, to, Outgoing::Content(content, shared));
     }
 
     fn put(&mut self, now: Time, to: Peer, outgoing: Outgoing) {
@@ -287,8 +287,8 @@ impl Links {
         }
     }
 
-    /// Hands what waits to the sockets. `read` fills a buffer with a chunk's bytes.
-    pub(crate) fn flush(&mut self, now: Time, read: &dyn Fn(&ChunkOut, &mut [u8]) -> io::Result<()>) {
+    /// Hands what waits to the sockets. `read` fills a buffer with the bytes of content.
+    pub(crate) fn flush(&mut self, now: Time, read: &dyn Fn(&ContentOut, &mut [u8]) -> io::Result<()>) {
         for token in std::mem::take(&mut self.writable) {
             let Some(link) = self.links.get_mut(&token) else { continue };
             match link.flush(now, &mut self.traffic, &mut self.scratch, read) {

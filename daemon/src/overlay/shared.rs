@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::{Rc, Weak};
 
-use super::link::ChunkOut;
+use super::link::ContentOut;
 
 /// Bytes that are kept for those that have yet to be sent them.
 const KEPT_BYTES_MAX: usize = 2 << 20;
@@ -15,7 +15,7 @@ const SPARE_MAX: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Sharing {
     /// The chunk that was to be sent last, for whom it is to be sent to next.
-    last: Option<(ChunkOut, Weak<Shared>)>,
+    last: Option<(ContentOut, Weak<Shared>)>,
     memory: Rc<Memory>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Shared {
 
 impl Sharing {
     /// What a chunk shares with that which was to be sent before it, if it is the same content.
-    pub(super) fn of(&mut self, chunk: &ChunkOut) -> Rc<Shared> {
+    pub(super) fn of(&mut self, chunk: &ContentOut) -> Rc<Shared> {
         let known = self.last.as_ref().filter(|(last, _)| last.is_same_content(chunk));
         if let Some(shared) = known.and_then(|(_, shared)| shared.upgrade()) {
             return shared;
@@ -83,13 +83,14 @@ impl Drop for Shared {
 #[cfg(test)]
 mod tests {
     use headwater_abi::Path;
-    use headwater_abi::wire::TransferId;
+    use headwater_abi::wire::{Message, TransferId};
 
     use super::*;
 
-    fn chunk(transfer: u64, position: u64) -> ChunkOut {
+    fn chunk(transfer: u64, position: u64) -> ContentOut {
         let (path, bytes) = (Path::root(), 1 << 20);
-        ChunkOut { transfer: TransferId(transfer), path, block: None, position, offset: position, bytes }
+        let message = Message::Chunk { transfer: TransferId(transfer), position, bytes };
+        ContentOut { message, path, block: None, ranges: [(position, bytes.into())].into() }
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! One link against a peer that knows the key and still misbehaves.
 
-use std::io::{Read, Write};
+use std::cell::Cell;
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::Duration;
 
-use headwater_abi::Path;
-use headwater_abi::wire::{FRAME_BYTES_MAX, Message, TransferId, VERSION};
+use headwater_abi::wire::{Aspect, Digest, FRAME_BYTES_MAX, FileHead, Message, TransferId, VERSION};
+use headwater_abi::{Attr, Path};
 use headwater_proto::topology::Branching;
 use headwater_proto::{Forest, Peer, Rank, Shape};
 
@@ -13,7 +14,7 @@ use super::buffer::Buffer;
 use super::link::{Link, LinkError, QUEUE_MAX, Received, Traffic};
 use super::noise::Noise;
 use super::shared::Sharing;
-use super::{ChunkOut, Identity, Outgoing};
+use super::{ContentOut, Identity, Outgoing};
 use crate::config::{SessionId, SessionKey};
 
 fn forest(ranks: u32) -> Forest {
@@ -95,8 +96,13 @@ impl Pair {
     }
 }
 
+fn chunk_out(position: u64, bytes: u32) -> ContentOut {
+    let message = Message::Chunk { transfer: TransferId(1), position, bytes };
+    ContentOut { message, path: Path::root(), block: None, ranges: [(position, bytes.into())].into() }
+}
+
 fn flush(link: &mut Link) -> usize {
-    let read = |_: &ChunkOut, bytes: &mut [u8]| {
+    let read = |_: &ContentOut, bytes: &mut [u8]| {
         bytes.fill(b'c');
         Ok(())
     };
@@ -180,11 +186,9 @@ fn a_slow_peer_costs_no_memory_and_its_chunks_are_not_reported_sent() {
     let bytes = 128 << 10;
     let count = 160;
     for number in 0..count {
-        let path = Path::root();
-        let position = number * u64::from(bytes);
-        let chunk = ChunkOut { transfer: TransferId(1), path, block: None, position, offset: position, bytes };
+        let chunk = chunk_out(number * u64::from(bytes), bytes);
         let shared = Sharing::default().of(&chunk);
-        pair.link.send(Outgoing::Chunk(chunk, shared)).unwrap();
+        pair.link.send(Outgoing::Content(chunk, shared)).unwrap();
     }
     let sent = flush(&mut pair.link);
     assert!(sent < count as usize * 3 / 4, "the sockets' buffers can't hold it all");
@@ -197,15 +201,40 @@ fn a_slow_peer_costs_no_memory_and_its_chunks_are_not_reported_sent() {
 }
 
 #[test]
+fn short_content_that_has_gone_is_declined() {
+    let mut pair = Pair::greeted();
+    let path = Path::new(b"/f").unwrap();
+    let head = FileHead { attr: Attr { size: 9, ..Attr::default() }, format: 0, ranges: [(0, 9)].into(), whole: true };
+    let (aspect, digest) = (Aspect::Whole, Digest([7; 32]));
+    let message = Message::Content { path: path.clone(), aspect, head: head.clone(), digest };
+    let content = ContentOut { message: message.clone(), path: path.clone(), block: None, ranges: head.ranges };
+    for content in [content.clone(), content] {
+        let shared = Sharing::default().of(&content);
+        pair.link.send(Outgoing::Content(content, shared)).unwrap();
+    }
+    let reads = Cell::new(0);
+    let read = |_: &ContentOut, bytes: &mut [u8]| {
+        bytes.fill(b'c');
+        if reads.replace(1) == 0 { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+    };
+    assert_eq!(pair.link.flush(0, &mut Traffic::default(), &mut Buffer::default(), &read).unwrap(), 2);
+    let (mut greeting, mut plain) = (Buffer::default(), Buffer::default());
+    read_record(&mut pair.peer, &mut pair.noise, &mut greeting);
+    read_record(&mut pair.peer, &mut pair.noise, &mut plain);
+    let declined = frame(&Message::Unavailable { path, aspect }, b"");
+    assert_eq!(plain.data(), [frame(&message, &[b'c'; 9]), declined].concat());
+}
+
+#[test]
 fn signs_of_life_go_before_what_waits() {
     let mut pair = Pair::greeted();
-    let chunk = ChunkOut { transfer: TransferId(1), path: Path::root(), block: None, position: 0, offset: 0, bytes: 9 };
+    let chunk = chunk_out(0, 9);
     let shared = Sharing::default().of(&chunk);
-    pair.link.send(Outgoing::Chunk(chunk, shared)).unwrap();
+    pair.link.send(Outgoing::Content(chunk, shared)).unwrap();
     pair.link.send(Outgoing::Message(Message::Alive)).unwrap();
     let mut scratch = Buffer::default();
     scratch.put(b"what another link has left");
-    let read = |_: &ChunkOut, _: &mut [u8]| Ok(());
+    let read = |_: &ContentOut, _: &mut [u8]| Ok(());
     assert_eq!(pair.link.flush(0, &mut Traffic::default(), &mut scratch, &read).unwrap(), 1);
     let (mut greeting, mut plain) = (Buffer::default(), Buffer::default());
     read_record(&mut pair.peer, &mut pair.noise, &mut greeting);

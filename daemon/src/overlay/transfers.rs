@@ -166,6 +166,28 @@ impl Transfers {
     }
 }
 
+/// Stores all of a file's content; what processes `have` is not written again.
+pub(crate) fn store_all(
+    store: &mut Store,
+    path: &Path,
+    head: &FileHead,
+    have: Option<&FileHead>,
+    content: &[u8],
+) -> io::Result<()> {
+    let incoming = store.incoming(path);
+    incoming.create(head)?;
+    let have = have.filter(|_| incoming.is_in_place());
+    let mut rest = content;
+    for &(offset, bytes) in head.ranges.iter() {
+        let (part, behind) = rest.split_at_checked(bytes as usize).ok_or(io::ErrorKind::UnexpectedEof)?;
+        for range in missing(have, offset, part.len()) {
+            store.write(path, None, &part[range.clone()], offset + range.start as u64)?;
+        }
+        rest = behind;
+    }
+    Ok(())
+}
+
 /// The parts of so many bytes from `offset` on that are not published.
 fn missing(have: Option<&FileHead>, offset: u64, bytes: usize) -> Vec<Range<usize>> {
     let (mut at, end) = (offset, offset + bytes as u64);
@@ -185,7 +207,7 @@ fn missing(have: Option<&FileHead>, offset: u64, bytes: usize) -> Vec<Range<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::tests::digest;
+    use crate::digest::digest;
     use crate::layout::NodeDir;
     use headwater_abi::Attr;
     use proptest::prelude::*;
@@ -333,6 +355,23 @@ mod tests {
         f.transfers.forget(&f.path.clone(), None);
         assert!(matches!(f.verify(0, 2, CONTENT), Ok(Verdict::Unwanted)));
         f.assert_empty();
+    }
+
+    #[test]
+    fn all_of_a_file_is_stored_at_once() {
+        let mut f = Fixture::new();
+        let read = |f: &Fixture| {
+            let mut content = [0; 20];
+            f.store.read_ranges(&f.path, None, &f.head.ranges, &mut content).unwrap();
+            content
+        };
+        assert!(store_all(&mut f.store, &f.path, &f.head, None, &CONTENT[..19]).is_err());
+        store_all(&mut f.store, &f.path, &f.head, None, CONTENT).unwrap();
+        assert_eq!(&read(&f), CONTENT);
+        f.store.complete(&f.path, &f.head).unwrap();
+        store_all(&mut f.store, &f.path, &f.head, Some(&f.head), &[b'x'; 20]).unwrap();
+        f.store.complete(&f.path, &f.head).unwrap();
+        assert_eq!(&read(&f), CONTENT, "what processes have stays");
     }
 
     #[test]

@@ -188,6 +188,22 @@ impl Store {
         file.read_exact_at(bytes, offset)
     }
 
+    /// The same of several ranges, one behind the other: (offset, length).
+    pub(crate) fn read_ranges(
+        &self,
+        path: &Path,
+        block: Option<u32>,
+        ranges: &[(u64, u64)],
+        mut bytes: &mut [u8],
+    ) -> io::Result<()> {
+        for &(offset, length) in ranges {
+            let (part, behind) = bytes.split_at_mut_checked(length as usize).ok_or(io::ErrorKind::InvalidInput)?;
+            self.read(path, block, part, offset)?;
+            bytes = behind;
+        }
+        Ok(())
+    }
+
     /// The copy of content that is complete, as a whole or in blocks.
     pub(crate) fn open_copy(&self, path: &Path) -> io::Result<File> {
         match self.blocks.partial(path) {

@@ -44,13 +44,13 @@ impl Liar {
         self.listener.local_addr().unwrap()
     }
 
-    /// How many chunks it has changed.
+    /// How many contents and chunks of them it has changed.
     pub fn lies(&self) -> u64 {
         self.lies.load(Ordering::SeqCst)
     }
 }
 
-/// Passes frames on, but for greetings; with `lies`, the content of each chunk with one bit changed.
+/// Passes frames on, but for greetings; with `lies`, each piece of content with one bit changed.
 fn pass_on(mut stream: TcpStream, from: &Mutex<Peer>, to: &Mutex<Peer>, lies: Option<&AtomicU64>) {
     let mut plain = Vec::new();
     while let Some(record) = crate::stranger::read_record(&mut stream) {
@@ -64,7 +64,7 @@ fn pass_on(mut stream: TcpStream, from: &Mutex<Peer>, to: &Mutex<Peer>, lies: Op
             let mut frame: Vec<u8> = plain.drain(..end).collect();
             match (Message::decode(&frame[4..]), lies) {
                 (Ok((Message::Hello { .. }, _)), _) => continue,
-                (Ok((Message::Chunk { .. }, _)), Some(lies)) => {
+                (Ok((Message::Chunk { .. } | Message::Content { .. }, _)), Some(lies)) => {
                     lies.fetch_add(1, Ordering::SeqCst);
                     *frame.last_mut().unwrap() ^= 1;
                 }

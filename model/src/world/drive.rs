@@ -1,6 +1,6 @@
 //! Drivers: what each output of a node does, and how messages travel.
 
-use headwater_abi::wire::{Digest, Fact, Message};
+use headwater_abi::wire::{Digest, Fact, FileHead, Message};
 use headwater_proto::{Input, Output, Peer, Publication, Rank};
 
 use super::shard::{Link, Packet, Shard};
@@ -13,9 +13,6 @@ const FRAME_BYTES: u64 = 100;
 const PACKET_BYTES: u64 = 64 << 10;
 /// Bytes that a card has taken and not sent, beyond which links take turns.
 const CARD_BYTES: u64 = 256 << 10;
-
-/// Messages that most packets have at most: a file's head, its only chunk, its digest.
-const MESSAGES_USUAL: usize = 3;
 
 /// What is to be done behind all outputs that a node has put out.
 #[derive(Default)]
@@ -122,12 +119,14 @@ impl Shard<'_> {
                 self.send_up(site, to, message, later);
             }
             Output::Send { to: Peer::Child(to), message } => {
-                let bytes = message_bytes(&message);
-                self.pack(site, (to.0, true), message, bytes, 0, later);
+                self.pack(site, (to.0, true), message, later);
             }
             Output::SendChunk { to, transfer, position, bytes, .. } => {
-                let message = Message::Chunk { transfer, position, bytes };
-                self.pack(site, (to.0, true), message, u64::from(bytes), u64::from(bytes), later);
+                self.pack(site, (to.0, true), Message::Chunk { transfer, position, bytes }, later);
+            }
+            Output::SendContent { to, path, aspect, head, digest } => {
+                let message = Message::Content { path, aspect, head: FileHead::clone(&head), digest };
+                self.pack(site, (to.0, true), message, later);
             }
             Output::Digest { path, aspect, .. } => {
                 later.inputs.push(Input::Digested { path, aspect, digest: Some(Digest([0; 32])) });
@@ -175,22 +174,14 @@ impl Shard<'_> {
                 _ => return,
             }
         }
-        let bytes = message_bytes(&message);
-        self.pack(site, (to.0, false), message, bytes, 0, later);
+        self.pack(site, (to.0, false), message, later);
     }
 
     /// Puts a message behind the others for the same peer.
-    fn pack(
-        &mut self,
-        site: u32,
-        (to, is_down): (u32, bool),
-        message: Message,
-        bytes: u64,
-        content_bytes: u64,
-        later: &mut Later,
-    ) {
-        let bytes = bytes + FRAME_BYTES;
-        let chunks = u32::from(content_bytes > 0);
+    fn pack(&mut self, site: u32, (to, is_down): (u32, bool), message: Message, later: &mut Later) {
+        let content_bytes = message.content_bytes();
+        let bytes = message_bytes(&message) + content_bytes + FRAME_BYTES;
+        let chunks = u32::from(matches!(message, Message::Chunk { .. } | Message::Content { .. }));
         let last = later.packets.iter_mut().rev().find(|packet| packet.to == to && packet.is_down == is_down);
         match last {
             Some(packet) if packet.bytes < PACKET_BYTES => {
@@ -201,8 +192,7 @@ impl Shard<'_> {
             }
             _ => {
                 let from = self.at(site).rank;
-                let mut messages = Vec::with_capacity(MESSAGES_USUAL);
-                messages.push(message);
+                let messages = vec![message];
                 later.packets.push(Packet { from, to, site, is_down, messages, bytes, content_bytes, chunks });
             }
         }
@@ -319,7 +309,7 @@ impl Shard<'_> {
         let (path, parts): (_, &[Part]) = match &publication {
             Publication::Fact { path, fact: Fact::Listing(..) } => (path, &[Part::Fact, Part::Names]),
             Publication::Fact { path, .. } => (path, &[Part::Fact]),
-            Publication::Content { path, .. } => (path, &[Part::Content]),
+            Publication::Content { path, .. } | Publication::Arrived { path, .. } => (path, &[Part::Content]),
             Publication::Block { .. } | Publication::HardLink { .. } | Publication::Live { .. } => return at_ns,
         };
         let Some(object) = self.program.find(path) else { return at_ns };
@@ -332,15 +322,15 @@ impl Shard<'_> {
     }
 }
 
-/// About how long a message is on the wire.
+/// About how long a message is on the wire, without content.
 fn message_bytes(message: &Message) -> u64 {
     let path = |path: &headwater_abi::Path| path.as_bytes().len() as u64;
     match message {
         Message::Want { path: at, .. } | Message::Unavailable { path: at, .. } => path(at),
         Message::Known { path: at, fact } => path(at) + fact_bytes(fact),
-        Message::File { path: at, head, .. } | Message::Large { path: at, head, .. } => {
-            path(at) + 80 + 8 * head.ranges.len() as u64
-        }
+        Message::File { path: at, head, .. }
+        | Message::Content { path: at, head, .. }
+        | Message::Large { path: at, head, .. } => path(at) + 80 + 8 * head.ranges.len() as u64,
         Message::Details { path: at, details, .. } => {
             path(at) + details.iter().map(|detail| detail.name.len() as u64 + fact_bytes(&detail.fact)).sum::<u64>()
         }

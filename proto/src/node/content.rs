@@ -10,7 +10,7 @@ use headwater_abi::{Kind, Path};
 
 use super::Node;
 use super::ask::{EIO, aspects_of};
-use crate::asks::{Waiter, Way};
+use crate::asks::{Key, Waiter, Way};
 use crate::entry::{Arriving, Piece, Source, aspect_of, block_of, covers};
 use crate::held::{Held, whole_head};
 use crate::policy::{Audience, Thing};
@@ -119,6 +119,44 @@ impl Node {
         if position != 0 || self.is_to_be_continued(path, aspect, &head) {
             return self.file_continued(from, Offer { transfer, path: path.clone(), aspect, head, position });
         }
+        self.admit_content(now, path, aspect, &head)?;
+        if !self.begin(now, path, aspect, head, Source::Parent(from, transfer)) {
+            return Err(Refusal::Impossible);
+        }
+        Ok(())
+    }
+
+    /// A parent sends all of a file's content at once.
+    pub(super) fn content_told(
+        &mut self,
+        now: Time,
+        from: Rank,
+        (path, aspect): Key,
+        head: FileHead,
+        digest: Digest,
+    ) -> Result<(), Refusal> {
+        if !is_content_head(&head, aspect) || aspect != aspect_of(&head) {
+            return Err(Refusal::Breach("a file's head is not that of such a file"));
+        }
+        self.admit_content(now, &path, aspect, &head)?;
+        let Some((head, reserved)) = self.reserve(&path, head) else { return Err(Refusal::Impossible) };
+        self.receive_instead_of_reading(from, &path, None);
+        let have = self.published(&path);
+        if let Some(entry) = self.entries.get_mut(&path) {
+            entry.content_at = Audience::default();
+        }
+        self.take_in(&path, aspect, &head, reserved, Some(digest));
+        let is_marked = self.is_content_marked(&path, None);
+        self.publish(Publication::Arrived { path: path.clone(), aspect, head, have, is_marked });
+        self.note_inode(&path);
+        self.wake(&path);
+        self.fresh.push_back(Thing::Content(path, None));
+        Ok(())
+    }
+
+    /// Whether content that a parent sends from its beginning is wanted; what it takes the place of is given up.
+    fn admit_content(&mut self, now: Time, path: &Path, aspect: Aspect, head: &FileHead) -> Result<(), Refusal> {
+        let block = block_of(aspect);
         if !self.scope.contains(path) || self.live.covers(path) {
             return Err(Refusal::Unwanted);
         }
@@ -135,13 +173,7 @@ impl Node {
         }
         // Of content that comes anew nothing that came before is kept.
         self.supersede(path, block);
-        if self.adopt_hard_link(path, aspect) {
-            return Err(Refusal::Unwanted);
-        }
-        if !self.begin(now, path, aspect, head, Source::Parent(from, transfer)) {
-            return Err(Refusal::Impossible);
-        }
-        Ok(())
+        if self.adopt_hard_link(path, aspect) { Err(Refusal::Unwanted) } else { Ok(()) }
     }
 
     /// Whether this has been announced by a parent that is lost, and nothing of it has come yet.
@@ -225,15 +257,8 @@ impl Node {
     }
 
     /// Makes room for content and lets those have it who wait for it. False if there is no room.
-    fn begin(&mut self, now: Time, path: &Path, aspect: Aspect, mut head: FileHead, source: Source) -> bool {
-        let Some(entry) = self.entries.get(path) else { return false };
-        // Attributes are those that were seen first, so that all nodes say the same.
-        head.attr = *entry.attr().expect("a file has attributes");
-        let reserved = entry.held.as_ref().map_or_else(|| head.content_bytes(), |held| held.missing_bytes(&head));
-        if !self.make_room(path, reserved) {
-            return false;
-        }
-        self.sieve.take(reserved);
+    fn begin(&mut self, now: Time, path: &Path, aspect: Aspect, head: FileHead, source: Source) -> bool {
+        let Some((head, reserved)) = self.reserve(path, head) else { return false };
         let (head, block) = (Arc::new(head), block_of(aspect));
         let Some(entry) = self.entries.get_mut(path) else { return false };
         let unevictable = Vec::new();
@@ -256,6 +281,19 @@ impl Node {
         self.fresh.push_back(Thing::Content(path.clone(), block));
         self.advance(now, path, block, 0);
         true
+    }
+
+    /// Makes room for content. Its head with the attributes that were seen first, so that all nodes say the
+    /// same, and the bytes that it will take; `None` if there is no room.
+    fn reserve(&mut self, path: &Path, mut head: FileHead) -> Option<(FileHead, u64)> {
+        let entry = self.entries.get(path)?;
+        head.attr = *entry.attr().expect("a file has attributes");
+        let reserved = entry.held.as_ref().map_or_else(|| head.content_bytes(), |held| held.missing_bytes(&head));
+        if !self.make_room(path, reserved) {
+            return None;
+        }
+        self.sieve.take(reserved);
+        Some((head, reserved))
     }
 
     /// A rank sends what was to be read here, because nobody could be asked: now somebody has come back.
@@ -303,13 +341,7 @@ impl Node {
             let piece = (path.clone(), block);
             return self.children.wake(&piece);
         }
-        if aspect == Aspect::Whole {
-            self.drop_pieces(path);
-        }
-        self.hold(path, aspect, &head, reserved);
-        if let (Some(digest), Some(held)) = (digest, self.entries.get_mut(path).and_then(|e| e.held.as_mut())) {
-            held.set_digest(aspect, digest);
-        }
+        self.take_in(path, aspect, &head, reserved, digest);
         let is_marked = self.is_content_marked(path, block);
         let (path, head) = (path.clone(), (*head).clone());
         match block {
@@ -326,6 +358,18 @@ impl Node {
         }
         let piece = (path, block);
         self.children.wake(&piece);
+    }
+
+    /// Content is as good as in the store, of which it takes `bytes`; what else is on its way of it is of no
+    /// use any more.
+    fn take_in(&mut self, path: &Path, aspect: Aspect, head: &FileHead, bytes: u64, digest: Option<Digest>) {
+        if aspect == Aspect::Whole {
+            self.drop_pieces(path);
+        }
+        self.hold(path, aspect, head, bytes);
+        if let (Some(digest), Some(held)) = (digest, self.entries.get_mut(path).and_then(|e| e.held.as_mut())) {
+            held.set_digest(aspect, digest);
+        }
     }
 
     /// Nothing more comes from there.
@@ -467,7 +511,12 @@ impl Node {
             self.fail_content(now, path, block);
         }
         match block {
-            None => drop(self.drop_held(path)),
+            None => {
+                if self.drop_held(path).is_some() {
+                    // Whatever stood there before.
+                    self.outputs.push_back(Output::Evict { path: path.clone() });
+                }
+            }
             Some(number) => self.lose_block(path, number),
         }
     }

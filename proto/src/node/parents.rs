@@ -163,11 +163,26 @@ impl Node {
     pub(super) fn corrupt(&mut self, now: Time, rank: Rank, transfer: TransferId) {
         let Some(parent) = self.parents.get_mut(&rank).filter(|parent| parent.link == Link::Up) else { return };
         let Some(piece) = parent.incoming.remove(&transfer) else { return };
-        parent.link = Link::Banned(now.saturating_add(self.config.limits.ban_ms));
-        self.outputs.push_back(Output::Mismatch { path: piece.0.clone(), from: rank });
-        self.outputs.push_back(Output::HangUp { rank });
+        self.ban(now, rank, piece.0.clone());
         self.begin_again(piece, Some(rank));
         self.parent_down(now, rank);
+    }
+
+    /// The same of content that came in one message: nothing of it is here.
+    pub(super) fn corrupt_content(&mut self, now: Time, rank: Rank, path: Path) {
+        if self.is_up(rank) {
+            self.ban(now, rank, path);
+            self.parent_down(now, rank);
+        }
+    }
+
+    /// Asks nothing more of a parent for a while, which has sent what was not read at this path.
+    fn ban(&mut self, now: Time, rank: Rank, path: Path) {
+        if let Some(parent) = self.parents.get_mut(&rank) {
+            parent.link = Link::Banned(now.saturating_add(self.config.limits.ban_ms));
+        }
+        self.outputs.push_back(Output::Mismatch { path, from: rank });
+        self.outputs.push_back(Output::HangUp { rank });
     }
 
     /// What has arrived of a piece is worth nothing, here and below; it is asked for anew. It was not sent by

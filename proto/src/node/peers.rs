@@ -167,7 +167,11 @@ impl Node {
         if self.is_behind(from)
             && matches!(
                 message,
-                Message::Known { .. } | Message::Details { .. } | Message::Large { .. } | Message::Unavailable { .. }
+                Message::Known { .. }
+                    | Message::Details { .. }
+                    | Message::Content { .. }
+                    | Message::Large { .. }
+                    | Message::Unavailable { .. }
             )
         {
             // What it says is of an older generation. It is asked again when it has come to this one.
@@ -185,6 +189,10 @@ impl Node {
             }
             Message::File { transfer, path, aspect, head, position } => {
                 self.file(now, from, Offer { transfer, path, aspect, head, position })
+            }
+            Message::Content { path, aspect, head, digest } => {
+                let result = self.content_told(now, from, (path.clone(), aspect), head, digest);
+                self.content_refused(now, from, &path, result)
             }
             Message::Large { path, aspect, head } => self.large_told(now, path, aspect, head),
             Message::Chunk { transfer, position, bytes } => self.chunk(now, from, transfer, position, bytes),
@@ -223,6 +231,22 @@ impl Node {
             }
             _ => Err("a parent sends what only a child may"),
         }
+    }
+
+    fn content_refused(
+        &mut self,
+        now: Time,
+        from: Rank,
+        path: &Path,
+        result: Result<(), Refusal>,
+    ) -> Result<(), &'static str> {
+        match result {
+            Ok(()) => {}
+            Err(Refusal::Breach(reason)) => return Err(reason),
+            Err(Refusal::Unwanted) => self.refused(from, path, None),
+            Err(Refusal::Impossible) => self.fail_content(now, path, None),
+        }
+        Ok(())
     }
 
     fn take_incoming(&mut self, from: Rank, transfer: headwater_abi::wire::TransferId) -> Option<Piece> {
@@ -278,6 +302,7 @@ fn is_canonical(message: &Message) -> bool {
     match message {
         Message::Want { path, .. }
         | Message::Known { path, .. }
+        | Message::Content { path, .. }
         | Message::File { path, .. }
         | Message::Large { path, .. }
         | Message::Unavailable { path, .. }

@@ -87,6 +87,7 @@ pub fn input(line: &str) -> Input {
         "down" => Input::PeerDown { peer: peer(w) },
         "from" => Input::Message { from: peer(w), message: message(w) },
         "corrupt" => Input::Corrupt { from: rank(w), transfer: TransferId(number(w)) },
+        "corrupt-content" => Input::CorruptContent { from: rank(w), path: path_in(w) },
         "digested" => {
             let (path, aspect) = (path_in(w), aspect(w));
             let digest = w.next().map(|byte| digest(parse(byte)));
@@ -136,6 +137,11 @@ fn message(w: &mut Words<'_>) -> Message {
         }
         "cancel" => Message::Cancel { transfer: TransferId(number(w)) },
         "known" => Message::Known { path: path_in(w), fact: fact(w) },
+        "content" => {
+            let (path, head) = (path_in(w), head(w));
+            let aspect = if head.whole { Aspect::Whole } else { Aspect::Loadable };
+            Message::Content { path, aspect, head, digest: digest(number(w)) }
+        }
         "file" => {
             let (transfer, path) = (TransferId(number(w)), path_in(w));
             let head = head(w);
@@ -331,6 +337,9 @@ pub fn show(output: &Output) -> String {
             let to = show_peer(Peer::Child(*to));
             format!("to {to} chunk {} {path} position {position} offset {offset} bytes {bytes}", transfer.0)
         }
+        Output::SendContent { to, path, head, digest, .. } => {
+            format!("to {} content {path} {} {}", show_peer(Peer::Child(*to)), show_head(head), digest.0[0])
+        }
         Output::ReadEntry { path } => format!("read-entry {path}"),
         Output::ReadListing { path } => format!("read-listing {path}"),
         Output::ReadDetails { path, names } => {
@@ -360,6 +369,11 @@ fn show_publication(publication: &Publication) -> String {
         Publication::Fact { path, fact } => format!("{path} {}", show_fact(fact)),
         Publication::Content { path, aspect, head, is_marked } => {
             format!("{path} {} {}{}", show_aspect(*aspect), show_head(head), if *is_marked { " marked" } else { "" })
+        }
+        Publication::Arrived { path, aspect, head, have, is_marked } => {
+            let have = have.as_ref().map_or(String::new(), |head| format!(" have {}", show_head(head)));
+            let marked = if *is_marked { " marked" } else { "" };
+            format!("{path} {} {} arrived{have}{marked}", show_aspect(*aspect), show_head(head))
         }
         Publication::Block { path, block, head, is_marked } => {
             format!("{path} block-{block} {}{}", show_head(head), if *is_marked { " marked" } else { "" })

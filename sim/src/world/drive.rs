@@ -4,7 +4,7 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Change};
 use headwater_proto::{Input, Output, Peer, Publication, Rank};
 
-use super::links::ChunkOut;
+use super::links::{ChunkOut, ContentOut};
 use super::reading::ReadFile;
 use super::{Event, World};
 use crate::check::{Check, ensure};
@@ -34,6 +34,9 @@ impl World {
             Output::SendChunk { to, transfer, path, block, position, offset, bytes } => {
                 let piece = (path, block);
                 self.send_chunk(rank, to, ChunkOut { transfer, piece, position, offset, bytes })
+            }
+            Output::SendContent { to, path, aspect, head, digest } => {
+                self.send_content(rank, to, ContentOut { path, aspect, head: (*head).clone(), digest })
             }
             Output::Digest { path, aspect, head } => {
                 let (after, life) = (self.random.below(10), self.site(rank).life);
@@ -100,18 +103,25 @@ impl World {
 
     fn evict(&mut self, rank: Rank, path: &Path) -> Check {
         let site = self.site_mut(rank);
+        if site.unstored.contains(path) {
+            return Ok(());
+        }
         let was_there = site.table.resident.remove(path).is_some() | site.table.blocks.remove(path).is_some();
-        ensure(was_there, || format!("{path} is evicted and was not there"))?;
+        let may_lack = self.options.store_failure > 0;
+        ensure(was_there || may_lack, || format!("{path} is evicted and was not there"))?;
+        let site = self.site_mut(rank);
         let is_needed = site.links.values().any(|link| link.chunks.contains(path));
         site.store.remove(path);
         site.reads.excuse(path);
-        ensure(!is_needed, || format!("{path} is evicted while it is sent"))
+        ensure(!is_needed || may_lack, || format!("{path} is evicted while it is sent"))
     }
 
     fn publish(&mut self, rank: Rank, publication: Publication) -> Check {
+        let Some(publication) = self.store_arrived(rank, publication)? else { return Ok(()) };
         self.check_publication(rank, &publication)?;
         let site = self.site_mut(rank);
         match publication {
+            Publication::Arrived { .. } => {}
             Publication::Fact { path, fact } => {
                 site.table.facts.insert(path, fact);
             }
@@ -145,6 +155,29 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// What came with the message that is being handled is stored first. `None` if the store can't take it, or
+    /// could not take what is to be linked to.
+    fn store_arrived(&mut self, rank: Rank, publication: Publication) -> Result<Option<Publication>, String> {
+        let site = self.site_mut(rank);
+        match publication {
+            Publication::Arrived { path, aspect, head, is_marked, .. } => {
+                let Some(content) = site.brought.take() else {
+                    site.unstored.push_back(path);
+                    return Ok(None);
+                };
+                let piece = (path, None);
+                site.store.open(&piece);
+                site.store.write(&piece, content);
+                Ok(Some(Publication::Content { path: piece.0, aspect, head, is_marked }))
+            }
+            Publication::HardLink { path, target, .. } if site.unstored.contains(&target) => {
+                site.unstored.push_back(path);
+                Ok(None)
+            }
+            publication => Ok(Some(publication)),
+        }
     }
 
     /// What is marked may be used some time, which the node is told.

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use headwater_abi::Path;
-use headwater_abi::wire::{CHUNK_BYTES_MAX, Message, TransferId};
+use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, Digest, FileHead, Message, TransferId};
 use headwater_proto::{Input, Peer, Rank};
 
 use super::{Event, World};
 use crate::check::{Check, ensure};
 use crate::reader::{Piece, block_of};
 use crate::site::Link;
-use crate::store::Segment;
+use crate::store::{Segment, digest_of};
 
 /// Who dials, and who is dialled.
 pub(crate) type Ends = (Rank, Rank);
@@ -29,6 +29,7 @@ enum Packet {
     Hello,
     Message(Box<Message>),
     Chunk { transfer: TransferId, position: u64, bytes: u32, content: Vec<Segment> },
+    Content { message: Box<Message>, content: Vec<Segment> },
 }
 
 /// What is on its way in one direction.
@@ -190,22 +191,50 @@ impl World {
         let ChunkOut { transfer, piece, position, offset, bytes } = chunk;
         let content = self.site(from).store.read(&piece, offset, bytes.into());
         let mut content = content.ok_or_else(|| format!("bytes of {piece:?} are sent before they are there"))?;
+        self.falsify(from, &mut content);
+        ensure(bytes as usize <= CHUNK_BYTES_MAX && bytes > 0, || format!("a chunk of {bytes} bytes"))?;
+        self.transmit_content(from, to, piece.0, Packet::Chunk { transfer, position, bytes, content })
+    }
+
+    pub(super) fn send_content(&mut self, from: Rank, to: Rank, content: ContentOut) -> Check {
+        let ContentOut { path, aspect, head, digest } = content;
+        let piece = (path.clone(), None);
+        let site = self.site(from);
+        let packet = match site.store.read_all(&piece, &head) {
+            Some(mut content) => {
+                self.falsify(from, &mut content);
+                let message = Box::new(Message::Content { path: path.clone(), aspect, head, digest });
+                Packet::Content { message, content }
+            }
+            None => {
+                let was_lost = site.unstored.contains(&path);
+                ensure(was_lost, || format!("{path} is sent before it is there"))?;
+                Packet::Message(Box::new(Message::Unavailable { path: path.clone(), aspect }))
+            }
+        };
+        self.transmit_content(from, to, path, packet)
+    }
+
+    /// A rank may lie, and memory may be faulty.
+    fn falsify(&mut self, from: Rank, content: &mut [Segment]) {
         let is_lying = self.site(from).lies_until > self.now && self.random.chance(500);
-        if is_lying || self.random.chance(self.options.corruption) {
+        if (is_lying || self.random.chance(self.options.corruption)) && !content.is_empty() {
             self.summary.faults += 1;
             let at = self.random.below(content.len() as u64) as usize;
             content[at].2 ^= 1 + self.random.below(1 << 40);
         }
+    }
+
+    /// Sends what counts against the bound of chunks in flight.
+    fn transmit_content(&mut self, from: Rank, to: Rank, path: Path, packet: Packet) -> Check {
         let max = self.limits.chunks_in_flight_max;
         let link = self.site_mut(from).links.get_mut(&Peer::Child(to));
         let link = link.ok_or_else(|| format!("a chunk to rank {}, whose link is down", to.0))?;
-        link.chunks.push_back(piece.0);
+        link.chunks.push_back(path);
         let count = link.chunks.len();
-        ensure(count <= max && bytes as usize <= CHUNK_BYTES_MAX && bytes > 0, || {
-            format!("{count} chunks of {bytes} bytes are in flight")
-        })?;
+        ensure(count <= max, || format!("{count} chunks are in flight"))?;
         let ends = (to, from);
-        self.transmit(ends, 1, Packet::Chunk { transfer, position, bytes, content });
+        self.transmit(ends, 1, packet);
         if let Some(wire) = self.wires.get(&ends).filter(|wire| wire.is_up && !wire.lanes[1].is_silent) {
             let (number, at) = (wire.number, wire.lanes[1].last);
             self.schedule(at.saturating_sub(self.now) / 2, Event::ChunkSent { ends, number });
@@ -259,7 +288,8 @@ impl World {
         if let Packet::Hello = packet {
             return self.greeted(ends, 1 - direction, number);
         }
-        let is_full = matches!(packet, Packet::Chunk { .. }) && self.random.chance(self.options.store_failure);
+        let has_content = matches!(packet, Packet::Chunk { .. } | Packet::Content { .. });
+        let is_full = has_content && self.random.chance(self.options.store_failure);
         let site = self.site_mut(to);
         let Some(end) = site.links.get_mut(&from).filter(|link| link.number == number) else { return Ok(()) };
         let message = match packet {
@@ -276,6 +306,10 @@ impl World {
                 }
                 Message::Chunk { transfer, position, bytes }
             }
+            Packet::Content { message, content } => {
+                note_answer(end, &message);
+                return self.content_came(to, from, *message, content, is_full);
+            }
         };
         note_answer(end, &message);
         if let (Message::End { transfer, digest }, Peer::Parent(parent)) = (&message, from)
@@ -285,6 +319,19 @@ impl World {
             site.suspects.insert(parent);
             return self.give(to, Input::Corrupt { from: parent, transfer: *transfer });
         }
+        self.give(to, Input::Message { from, message })
+    }
+
+    /// Content has come in one message.
+    fn content_came(&mut self, to: Rank, from: Peer, message: Message, content: Vec<Segment>, is_full: bool) -> Check {
+        let Message::Content { path, digest, .. } = &message else { return Ok(()) };
+        let site = self.site_mut(to);
+        if digest_of(content.iter().copied()) != *digest {
+            site.suspects.insert(from.rank());
+            return self.give(to, Input::CorruptContent { from: from.rank(), path: path.clone() });
+        }
+        site.brought = if is_full { None } else { Some(content) };
+        self.summary.faults += u64::from(is_full);
         self.give(to, Input::Message { from, message })
     }
 
@@ -317,6 +364,14 @@ impl World {
     }
 }
 
+/// Short content to be sent.
+pub(super) struct ContentOut {
+    pub(super) path: Path,
+    pub(super) aspect: Aspect,
+    pub(super) head: FileHead,
+    pub(super) digest: Digest,
+}
+
 /// A chunk to be sent.
 pub(super) struct ChunkOut {
     pub(super) transfer: TransferId,
@@ -331,6 +386,7 @@ fn note_answer(link: &mut Link, message: &Message) {
     let answered = |link: &Link, transfer| link.incoming.get(transfer).map(|((path, _), _)| path.clone());
     let path: Option<Path> = match message {
         Message::Known { path, .. }
+        | Message::Content { path, .. }
         | Message::File { path, .. }
         | Message::Large { path, .. }
         | Message::Unavailable { path, .. }

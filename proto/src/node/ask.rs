@@ -335,6 +335,10 @@ impl Node {
         for aspect in aspects_of(block) {
             self.fail_for_now(now, &(path.clone(), aspect));
         }
+        if block.is_some() {
+            // Whoever counts on a block need not have asked for it: it may have been pushed.
+            self.note_block(path);
+        }
     }
 
     /// A question has seen no progress for too long.

@@ -513,7 +513,8 @@ impl Node {
         match block {
             None => {
                 if self.drop_held(path).is_some() {
-                    // Whatever stood there before.
+                    // Whatever stood there before. If that stays, nothing is known of it.
+                    self.evicted.retain(|evicted| evicted.path != *path);
                     self.outputs.push_back(Output::Evict { path: path.clone() });
                 }
             }

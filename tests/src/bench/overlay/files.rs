@@ -1,8 +1,9 @@
 //! Many small files to all nodes.
 
 use std::fmt::Write as _;
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use headwater_cluster::Cluster;
 
@@ -15,9 +16,12 @@ use crate::harness::{Fixture, Program, Running};
 
 const NODES: usize = 16;
 const FILES: usize = 5000;
+const DIRECTORIES: usize = 10;
 const FILE_BYTES: usize = 4096;
 const RATE: &str = "200mbit";
 const ROUNDS: usize = 3;
+/// How long it may take until what one node asks for is everywhere.
+const PUSHED_MAX: Duration = Duration::from_secs(120);
 /// Files that a node asks for at once.
 const AT_ONCE: usize = 32;
 
@@ -33,6 +37,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     let scope = fixture.shared();
     let mut rows: Vec<(&str, Result<Vec<Seconds>, String>)> = vec![
         ("Headwater, 32 files at once on each node", Ok(Vec::new())),
+        ("Headwater, pushed: one node asks", Ok(Vec::new())),
         ("Headwater, `cat` of one file after the other on each node", Ok(Vec::new())),
         ("tar, plain TCP to each in turn", Ok(Vec::new())),
         ("tar, `scp` to each in turn", Ok(Vec::new())),
@@ -42,8 +47,9 @@ pub(in crate::bench) fn run(report: &mut Report) {
         let own = fixture.outside(&round.to_string());
         std::fs::create_dir(&own).expect("an own directory");
         let none = |copying| Ok(Seconds { copying, unpacking: 0.0 });
-        let measures: [&dyn Fn() -> Result<Seconds, String>; 5] = [
+        let measures: [&dyn Fn() -> Result<Seconds, String>; 6] = [
             &|| none(asked(&cluster, &scope, &list)),
+            &|| none(pushed(&cluster, &scope, &list)),
             &|| none(read(&cluster, &scope)),
             &|| none((1..NODES).map(|n| links::transfers(&[(cluster.on(1), cluster.on(n + 1))], tar_bytes)).sum()),
             &|| copies::scp(&cluster, &own, &tar),
@@ -98,12 +104,12 @@ fn show(report: &mut Report, rows: Vec<(&str, Result<Vec<Seconds>, String>)>, ta
     reasons.into_iter().for_each(|reason| report.line(reason));
 }
 
-/// Makes the files, in ten directories; a list of them.
+/// Makes the files, in some directories; a list of them.
 fn fill(fixture: &Fixture) -> std::path::PathBuf {
     let mut text = String::new();
     for number in 0..FILES {
-        let name = format!("data/{}/file{number}", number / 500);
-        let path = fixture.file(&name, noise(FILE_BYTES, number as u64), 0o644);
+        let path = directory(Path::new(""), number * DIRECTORIES / FILES).join(format!("file{number}"));
+        let path = fixture.file(&path.display().to_string(), noise(FILE_BYTES, number as u64), 0o644);
         let _ = writeln!(text, "{}", path.display());
     }
     let list = fixture.outside("list");
@@ -122,6 +128,35 @@ fn asked(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
     drop(askers);
     nodes.stop();
     seconds
+}
+
+/// Seconds until each node has all files, for which one node asks.
+fn pushed(cluster: &Cluster, scope: &Path, list: &Path) -> f64 {
+    let nodes = Nodes::start(cluster, &Plan::of(&[scope]).policy("push"));
+    let mut askers = nodes.askers();
+    let started = Instant::now();
+    askers[0].ask_all(AT_ONCE, list);
+    nodes.await_asked(&mut askers[..1]);
+    for rank in 0..NODES {
+        let has = || (0..DIRECTORIES).map(|number| names(&nodes.copy(rank, &directory(scope, number)))).sum::<usize>();
+        while has() < FILES {
+            assert!(started.elapsed() < PUSHED_MAX, "{} files come to rank {rank}", has());
+            sleep(Duration::from_millis(20));
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    drop(askers);
+    nodes.stop();
+    seconds
+}
+
+fn directory(scope: &Path, number: usize) -> PathBuf {
+    scope.join(format!("data/{number}"))
+}
+
+/// How many names a directory has, if it is there.
+fn names(directory: &Path) -> usize {
+    std::fs::read_dir(directory).map_or(0, Iterator::count)
 }
 
 /// Seconds until a program on each node has read all files.

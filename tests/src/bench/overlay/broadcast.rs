@@ -12,8 +12,9 @@ use crate::bench::{Report, Table};
 use crate::harness::nodes::{Nodes, Plan};
 
 /// Nodes, bytes, and what a link carries.
-const CASES: [(usize, usize, &str); 1] = [(64, 64 << 20, "50mbit")];
-const ROUNDS: usize = 1;
+const CASES: [(usize, usize, &str); 3] =
+    [(4, 256 << 20, "200mbit"), (16, 256 << 20, "200mbit"), (64, 64 << 20, "50mbit")];
+const ROUNDS: usize = 3;
 
 pub(in crate::bench) fn run(report: &mut Report) {
     report.heading("The overlay: one large file to all nodes");

@@ -213,10 +213,12 @@ impl Node {
             self.redispatch();
             return true;
         }
-        let is_unsized = piece.1.is_some() && self.entries.get(path).is_none();
-        if self.is_linked_by_hint(path) || is_unsized {
-            // The file was completed under another name while this one waited, or this node has come to be
-            // its reader only now: ask anew.
+        let is_unknown = self.entries.get(path).is_none();
+        let is_unsized = is_unknown && piece.1.is_some();
+        let is_absent = is_unknown && self.listed_absent_in(path).is_some();
+        if self.is_linked_by_hint(path) || is_unsized || is_absent {
+            // The file was completed under another name while this one waited, or is known not to be there by
+            // now, or this node has come to be its reader only now: ask anew.
             self.release(&key);
             return true;
         }

@@ -43,11 +43,11 @@ impl Node {
         self.telling.untold.values().map(BTreeMap::len).max().unwrap_or_default()
     }
 
-    /// This node has read something by itself.
-    pub(super) fn note_read(&mut self, path: &Path, aspect: Aspect) {
+    /// This node has read something by itself: in another tree than the one in which others ask what the path is, or
+    /// while it had nobody to ask there, and somebody has come back since.
+    pub(super) fn note_read(&mut self, path: &Path) {
         let facts = self.home(path, Aspect::Entry, None);
-        if self.home(path, aspect, None) != facts
-            && self.up_in(facts) != Up::Reader
+        if self.up_in(facts) != Up::Reader
             && let Some(fact) = self.entries.fact(path)
         {
             let version = version_of(path, fact);

@@ -62,7 +62,7 @@ impl Node {
         if !is_content_head(&head, aspect) || !self.learn(now, &path, Fact::Attr(head.attr), false) {
             return self.stop_reading(now, &path, block);
         }
-        self.note_read(&path, aspect);
+        self.note_read(&path);
         if self.linked_content(&path, aspect).is_some() {
             self.reads.remove(&(path.clone(), block));
             self.outputs.push_back(Output::Discard { path: path.clone(), block });

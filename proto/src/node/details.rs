@@ -12,6 +12,7 @@ use headwater_abi::{Kind, Path};
 use super::Node;
 use crate::asks::{ChildWant, Key, Waiter, Way};
 use crate::entry::{Details, Directory, is_name, is_sound};
+use crate::topology::Up;
 use crate::transfer::Child;
 use crate::{ClientId, Output, Rank, Time};
 
@@ -127,6 +128,11 @@ impl Node {
         self.batches_reading = self.batches_reading.saturating_sub(1);
         let sound = details.into_iter().filter(is_sound_detail).collect();
         self.batch_done(now, path, sound);
+        let tree = self.tree_of(path, Aspect::Details);
+        if self.up_in(tree) != Up::Reader {
+            // Somebody who is to be told has come back since these were read.
+            self.unsettle([tree]);
+        }
     }
 
     fn batch_done(&mut self, now: Time, path: &Path, details: Arc<[Detail]>) {

@@ -25,7 +25,7 @@ impl Node {
                 return;
             }
             if self.learn(now, &path, fact, true) {
-                self.note_read(&path, aspect);
+                self.note_read(&path);
             }
         }
         if self.asks.way(&key) == Some(Way::Read) {

@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "headwater-daemon",
         &["headwater-abi", "headwater-topology", "headwater-proto", "headwater-closure", "headwater-fuse"],
     ),
+    ("headwater-launch", &[]),
     ("headwater-cluster", &[]),
     ("xtask", &["headwater-cluster"]),
     (
@@ -28,6 +29,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "headwater-proto",
             "headwater-closure",
             "headwater-fuse",
+            "headwater-launch",
             "headwater-model",
             "headwater-daemon",
         ],
@@ -79,6 +81,8 @@ mod tests {
         check("headwater-proto", "headwater-abi", false);
         check("headwater-proto", "headwater-topology", false);
         check("headwater-topology", "headwater-proto", true);
+        check("headwater", "headwater-launch", false);
+        check("headwater-launch", "headwater-daemon", true);
         check("headwater-abi", "headwater-proto", true);
         check("headwater-proto", "headwater-daemon", true);
         check("headwater-sim", "headwater-daemon", true);

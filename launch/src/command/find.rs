@@ -1,0 +1,265 @@
+//! Finding the programs of a command.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use super::error::Error;
+use super::family::{Kind, identify, is_launcher_name};
+use super::files::{Format, rewrite};
+use super::grammar::{Grammar, Scan, Span};
+use super::line::Line;
+use super::table::{self, WRAPPERS, Wrapper};
+use super::world::World;
+use super::{NESTED_MAX, Prepared, Replacement, list};
+use crate::Launcher;
+
+/// As [`super::prepare`] without a marker.
+pub fn find(words: &[OsString], prefix: &[OsString], world: &dyn World) -> Result<Prepared, Error> {
+    let mut finder = Finder { prefix, ..Finder::default() };
+    let line = Line { words, start: 0, end: words.len(), world };
+    if !finder.command(line, 0)? {
+        finder.programs.push(0);
+    }
+    Ok(finder.prepared(words))
+}
+
+/// What has been found.
+#[derive(Default)]
+struct Finder<'a> {
+    prefix: &'a [OsString],
+    /// The programs' numbers among the words, in order.
+    programs: Vec<usize>,
+    files: Vec<Replacement>,
+    /// The innermost launcher, and the word that calls it.
+    launcher: Option<(Launcher, usize)>,
+}
+
+impl Finder<'_> {
+    /// Looks at a command. Says whether it is a launcher; else it is a program.
+    fn command(&mut self, line: Line<'_>, depth: usize) -> Result<bool, Error> {
+        let Some(start) = look_through(line)? else { return Ok(false) };
+        let line = Line { start, ..line };
+        let Some(kind) = identify(&line, start)? else { return Ok(false) };
+        if depth > NESTED_MAX {
+            return Err(Error::Nested);
+        }
+        match kind {
+            Kind::Srun => self.components(line, &table::SRUN, Launcher::Slurm, depth)?,
+            Kind::OpenMpi => self.components(line, &table::OPEN_MPI, Launcher::OpenMpi, depth)?,
+            Kind::Prrte => self.components(line, &table::PRRTE, Launcher::Prrte, depth)?,
+            Kind::Hydra => self.components(line, &table::HYDRA, Launcher::Hydra, depth)?,
+            Kind::Pals => self.components(line, &table::PALS, Launcher::Pals, depth)?,
+            Kind::Aprun => self.components(line, &table::APRUN, Launcher::Pals, depth)?,
+            Kind::Salloc => self.salloc(line, depth)?,
+            Kind::Flux => self.flux(line, depth)?,
+            Kind::Jsrun => self.jsrun(line, depth)?,
+            Kind::Script => return Err(Error::Script { launcher: line.launcher() }),
+            Kind::Unsupported | Kind::Several => return Err(Error::Unsupported { launcher: line.launcher() }),
+        }
+        Ok(true)
+    }
+
+    /// A launcher whose programs stand between colons, each behind options.
+    fn components(
+        &mut self,
+        line: Line<'_>,
+        grammar: &'static Grammar,
+        launcher: Launcher,
+        depth: usize,
+    ) -> Result<(), Error> {
+        let mut at = line.start + 1;
+        let (programs, files) = (self.programs.len(), self.files.len());
+        while at < line.end {
+            let component = line.component(at);
+            let scan = grammar.scan(&component, at)?;
+            let is_file = self.files_of(&component, &scan, grammar, launcher)?;
+            if let Some(program) = scan.program.filter(|_| !is_file) {
+                self.started(component, program, launcher, depth)?;
+            }
+            at = component.end + 1;
+        }
+        if self.programs.len() == programs && self.files.len() == files {
+            return Err(Error::NoProgram { launcher: line.launcher() });
+        }
+        Ok(())
+    }
+
+    /// A program that `launcher` starts, unless it is itself a launcher.
+    fn started(&mut self, line: Line<'_>, program: usize, launcher: Launcher, depth: usize) -> Result<(), Error> {
+        if !self.command(Line { start: program, ..line }, depth + 1)? {
+            self.launcher = Some((launcher, line.start));
+            self.programs.push(program);
+        }
+        Ok(())
+    }
+
+    /// Files in which a launcher finds programs. Says whether one stands where the program would.
+    fn files_of(
+        &mut self,
+        line: &Line<'_>,
+        scan: &Scan,
+        grammar: &'static Grammar,
+        launcher: Launcher,
+    ) -> Result<bool, Error> {
+        let named = scan.option("app").or(scan.option("configfile"));
+        let ranks = scan.option("multi-prog").is_some();
+        if let Some(span) = named.and_then(|option| option.value) {
+            self.replace(line, span, Format::Options(grammar))?;
+            self.launcher = Some((launcher, line.start));
+        }
+        if let Some(word) = scan.program.filter(|_| ranks) {
+            self.replace(line, Span { word, start: 0 }, Format::Ranks)?;
+            self.launcher = Some((launcher, line.start));
+        }
+        Ok(ranks)
+    }
+
+    fn replace(&mut self, line: &Line<'_>, span: Span, format: Format) -> Result<(), Error> {
+        let original = PathBuf::from(OsStr::from_bytes(&line.bytes(span.word)[span.start..]));
+        let failed = |cause| Error::File { launcher: line.launcher(), file: original.clone(), cause };
+        let text = line.world.read(&original).map_err(failed)?;
+        let text = rewrite(&text, format, self.prefix, &original, line.world)?;
+        self.files.push(Replacement { original, text, word: span.word, start: span.start });
+        Ok(())
+    }
+
+    /// `salloc OPTIONS [: OPTIONS]… COMMAND`. A colon in the command is the command's.
+    fn salloc(&mut self, line: Line<'_>, depth: usize) -> Result<(), Error> {
+        let mut at = line.start + 1;
+        let command = loop {
+            match table::SALLOC.scan(&line, at)?.program {
+                Some(colon) if line.bytes(colon) == b":" => at = colon + 1,
+                command => break command,
+            }
+        };
+        self.launchers_command(line, command, depth)
+    }
+
+    /// The command of a launcher that makes an allocation: it must be a launcher.
+    fn launchers_command(&mut self, line: Line<'_>, command: Option<usize>, depth: usize) -> Result<(), Error> {
+        let command = command.ok_or_else(|| Error::NoProgram { launcher: line.launcher() })?;
+        if self.command(Line { start: command, ..line }, depth + 1)? {
+            return Ok(());
+        }
+        Err(Error::NoLauncher { launcher: line.launcher(), program: line.text(command) })
+    }
+
+    /// `flux OPTIONS SUBCOMMAND …`.
+    fn flux(&mut self, line: Line<'_>, depth: usize) -> Result<(), Error> {
+        let nothing = || Error::NoProgram { launcher: line.launcher() };
+        let mut at = table::FLUX.scan(&line, line.start + 1)?.program.ok_or_else(nothing)?;
+        if line.bytes(at) == b"mini" {
+            at += 1;
+        }
+        let subcommand = if at < line.end { line.bytes(at) } else { return Err(nothing()) };
+        let behind = |grammar: &Grammar| grammar.scan(&line, at + 1).map(|scan| scan.program);
+        match subcommand {
+            b"run" | b"submit" | b"bulksubmit" => {
+                let program = behind(&table::FLUX_RUN)?.ok_or_else(nothing)?;
+                self.started(line, program, Launcher::Flux, depth)
+            }
+            b"alloc" => self.launchers_command(line, behind(&table::FLUX_ALLOC)?, depth),
+            b"start" => self.launchers_command(line, behind(&table::FLUX_START)?, depth),
+            b"proxy" => {
+                let command = behind(&table::FLUX_PROXY)?.map(|job| job + 1).filter(|&command| command < line.end);
+                self.launchers_command(line, command, depth)
+            }
+            b"batch" => Err(Error::Script { launcher: format!("{} batch", line.launcher()) }),
+            _ => Err(Error::Unsupported { launcher: format!("{} {}", line.launcher(), line.text(at)) }),
+        }
+    }
+
+    fn jsrun(&mut self, line: Line<'_>, depth: usize) -> Result<(), Error> {
+        let scan = table::JSRUN.scan(&line, line.start + 1)?;
+        let refuse = |option, why| Err(Error::Refused { launcher: line.launcher(), option, why });
+        if scan.option("appfile").is_some() {
+            return refuse("--appfile", "names a file with programs, which is not looked into: start each by itself");
+        }
+        match scan.program {
+            Some(program) => self.started(line, program, Launcher::Jsm, depth),
+            None if scan.option("erf_input").is_some() => refuse(
+                "--erf_input",
+                "names a file with programs, which is not looked into: leave them out of it, and give the program \
+                 behind the options",
+            ),
+            None if scan.option("allocate_only").is_some() => {
+                refuse("--allocate_only", "starts nothing: put `headwater run --` before the jsrun that does")
+            }
+            None => Err(Error::NoProgram { launcher: line.launcher() }),
+        }
+    }
+
+    fn prepared(self, words: &[OsString]) -> Prepared {
+        let explanation = self.explanation(words);
+        let mut prepared = Vec::with_capacity(words.len() + self.programs.len() * self.prefix.len());
+        for (number, word) in words.iter().enumerate() {
+            if self.programs.binary_search(&number).is_ok() {
+                prepared.extend_from_slice(self.prefix);
+            }
+            prepared.push(word.clone());
+        }
+        let mut files = self.files;
+        for file in &mut files {
+            let before = self.programs.partition_point(|&program| program <= file.word);
+            file.word += before * self.prefix.len();
+        }
+        Prepared { words: prepared, files, launcher: self.launcher.map(|(launcher, _)| launcher), explanation }
+    }
+
+    fn explanation(&self, words: &[OsString]) -> String {
+        let Some((launcher, word)) = self.launcher else {
+            return format!("{} is no launcher that is known here, so it is the program", words[0].display());
+        };
+        let mut named: Vec<&OsStr> = self.programs.iter().map(|&program| words[program].as_os_str()).collect();
+        let files: Vec<OsString> = self.files.iter().map(|file| in_file(&file.original)).collect();
+        named.extend(files.iter().map(OsString::as_os_str));
+        format!("{} ({launcher}) starts {}", words[word].display(), list(&named))
+    }
+}
+
+fn in_file(file: &Path) -> OsString {
+    format!("the programs in {}", file.display()).into()
+}
+
+/// Where the command behind wrappers begins; `None` if there is none.
+///
+/// # Errors
+/// [`Error::Wrapper`] if that isn't clear and a launcher seems to stand there.
+fn look_through(line: Line<'_>) -> Result<Option<usize>, Error> {
+    let mut at = line.start;
+    while let Some(wrapper) = wrapper(&line, at) {
+        let here = Line { start: at, ..line };
+        match behind(&here, wrapper) {
+            Some(command) => at = command,
+            None if (at + 1..line.end).any(|word| mentions_launcher(line.bytes(word))) => {
+                return Err(Error::Wrapper { wrapper: here.launcher() });
+            }
+            None => return Ok(None),
+        }
+    }
+    Ok((at < line.end).then_some(at))
+}
+
+fn wrapper(line: &Line<'_>, at: usize) -> Option<&'static Wrapper> {
+    let name = line.words.get(at).filter(|_| at < line.end).map(Path::new)?.file_name()?;
+    WRAPPERS.iter().find(|wrapper| OsStr::new(wrapper.name) == name)
+}
+
+/// The command of a wrapper, if its options are known.
+fn behind(line: &Line<'_>, wrapper: &Wrapper) -> Option<usize> {
+    let mut at = wrapper.grammar.scan_known(line, line.start + 1)? + wrapper.operands;
+    if wrapper.assigns {
+        // `env -` is `env -i`.
+        let is_passed = |word: &[u8]| word == b"-" || word.contains(&b'=');
+        while at < line.end && is_passed(line.bytes(at)) {
+            at += 1;
+        }
+    }
+    (at < line.end).then_some(at)
+}
+
+/// Whether a launcher's name stands in a word, or in a command that is one word.
+fn mentions_launcher(word: &[u8]) -> bool {
+    word.split(u8::is_ascii_whitespace).any(|part| is_launcher_name(OsStr::from_bytes(part)))
+}

@@ -1,0 +1,316 @@
+//! How options are written, and a walk over them to the first word that is none.
+//!
+//! The walk finds places alone: values are not checked, and what a launcher itself would refuse is
+//! passed on to it. An option that isn't known is a flag or takes the next word. Both are tried, and
+//! one of them holds if the program that it leads to is an executable file and the other's isn't;
+//! else nobody knows.
+
+use super::error::Error;
+use super::line::Line;
+
+/// How many options of one command may be unknown.
+const UNKNOWN_MAX: usize = 16;
+
+/// How a family of launchers writes options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// `getopt_long` that stops at the first word that is no option: `-n4`, `-n 4`, `--ntasks=4`,
+    /// `--ntasks 4`, `--nta 4`; `--` ends the options.
+    Getopt,
+    /// Names with one dash or two, whole: `-np 4`, `--np 4`; single letters may stand together. `--`
+    /// ends the options.
+    Dashes,
+    /// As `Getopt`, but a name of several letters may have one dash too.
+    Either,
+    /// Names with any number of dashes, in capitals or not: `-np 4`, `-np=4`. Nothing ends the options.
+    Hydra,
+}
+
+/// What an option takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    /// Nothing.
+    Nothing,
+    /// A value, joined or in the next word.
+    Value,
+    /// A value, if it is joined.
+    Joined,
+    /// Two values.
+    Two,
+    /// `NAME=VALUE`, or a name and a value in two words.
+    Pair,
+    /// A value or none, and if it is the next word, nothing tells.
+    Perhaps,
+}
+
+/// The options of one launcher. An option's names stand in one string, with blanks between; those of
+/// one letter are short.
+#[derive(Clone, Copy, Debug)]
+pub struct Grammar {
+    /// How options are written.
+    pub style: Style,
+    /// Those that take nothing.
+    pub flags: &'static [&'static str],
+    /// Those that take a value.
+    pub values: &'static [&'static str],
+    /// Those whose value is optional and must be joined.
+    pub joined: &'static [&'static str],
+    /// Those that take two values.
+    pub twos: &'static [&'static str],
+    /// Those that take `NAME=VALUE`, or `NAME VALUE` in two words.
+    pub pairs: &'static [&'static str],
+    /// Those that take a value or none, by no rule.
+    pub perhaps: &'static [&'static str],
+}
+
+impl Grammar {
+    /// No options.
+    pub const NONE: Grammar =
+        Grammar { style: Style::Getopt, flags: &[], values: &[], joined: &[], twos: &[], pairs: &[], perhaps: &[] };
+}
+
+/// A value: the bytes of a word from `start` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The word's number.
+    pub word: usize,
+    /// Its first byte in the word.
+    pub start: usize,
+}
+
+/// An option that is known and was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its names, as in the grammar.
+    names: &'static str,
+    /// Its value, if it has one.
+    pub value: Option<Span>,
+}
+
+impl Seen {
+    /// Whether this is one of its names.
+    pub fn is(&self, name: &str) -> bool {
+        self.names.split(' ').any(|n| n == name)
+    }
+}
+
+/// What a walk has found.
+#[derive(Clone, Debug, Default)]
+pub struct Scan {
+    /// The first word that is neither an option nor a value; `None` if there is none.
+    pub program: Option<usize>,
+    /// The options before it that are known.
+    pub seen: Vec<Seen>,
+    /// `--` stands before it.
+    certain: bool,
+}
+
+impl Scan {
+    /// The option of this name that was met last.
+    pub fn option(&self, name: &str) -> Option<Seen> {
+        self.seen.iter().rev().find(|seen| seen.is(name)).copied()
+    }
+}
+
+/// What one word is.
+enum Step {
+    /// Options that are known; the walk goes on at the word `next`.
+    Known { seen: Vec<Seen>, next: usize },
+    /// An option of which it isn't known whether it takes the next word.
+    Unclear { seen: Vec<Seen> },
+}
+
+/// What is known of an option's name.
+enum Named {
+    Known(Takes, &'static str),
+    Unknown,
+}
+
+impl Grammar {
+    /// Walks from the word `at` to the first that is no option.
+    ///
+    /// # Errors
+    /// [`Error::Unsure`] if that depends on an option that isn't known.
+    pub fn scan(&self, line: &Line<'_>, at: usize) -> Result<Scan, Error> {
+        self.scan_on(line, at, 0)
+    }
+
+    /// The first word that is no option, if all before it are known.
+    pub fn scan_known(&self, line: &Line<'_>, mut at: usize) -> Option<usize> {
+        while at < line.end && is_option(line.bytes(at)) {
+            if line.bytes(at) == b"--" {
+                return Some(at + 1);
+            }
+            match self.step(line, at) {
+                Step::Known { next, .. } => at = next,
+                Step::Unclear { .. } => return None,
+            }
+        }
+        Some(at)
+    }
+
+    fn scan_on(&self, line: &Line<'_>, mut at: usize, mut unknown: usize) -> Result<Scan, Error> {
+        let mut scan = Scan::default();
+        while at < line.end {
+            let word = line.bytes(at);
+            if word == b"--" && self.style != Style::Hydra {
+                scan.certain = true;
+                scan.program = Some(at + 1).filter(|&p| p < line.end);
+                return Ok(scan);
+            }
+            if !is_option(word) {
+                scan.program = Some(at);
+                return Ok(scan);
+            }
+            match self.step(line, at) {
+                Step::Known { seen, next } => {
+                    scan.seen.extend(seen);
+                    at = next;
+                }
+                Step::Unclear { seen } => {
+                    scan.seen.extend(seen);
+                    unknown += 1;
+                    if at + 1 < line.end && !is_option(line.bytes(at + 1)) {
+                        return self.choose(line, at, scan, unknown);
+                    }
+                    at += 1;
+                }
+            }
+        }
+        Ok(scan)
+    }
+
+    /// Goes on behind an option that isn't known: the next word is its value or the program.
+    fn choose(&self, line: &Line<'_>, at: usize, mut before: Scan, unknown: usize) -> Result<Scan, Error> {
+        let unsure = || Error::Unsure { launcher: line.launcher(), option: line.text(at), word: line.text(at + 1) };
+        if unknown > UNKNOWN_MAX {
+            return Err(unsure());
+        }
+        let is_program = line.is_executable(at + 1);
+        let behind = self.scan_on(line, at + 2, unknown);
+        let fits = |scan: &Scan| scan.program.is_some_and(|p| scan.certain || line.is_executable(p));
+        match (is_program, behind) {
+            (true, Ok(behind)) if !fits(&behind) => before.program = Some(at + 1),
+            (false, Ok(behind)) if fits(&behind) => {
+                before.seen.extend(behind.seen);
+                before.program = behind.program;
+                before.certain = behind.certain;
+            }
+            // What stands behind is arguments, unless a program is among them.
+            (true, Err(_)) if !(at + 2..line.end).any(|word| line.is_executable(word)) => {
+                before.program = Some(at + 1);
+            }
+            (false, Err(e)) => return Err(e),
+            _ => return Err(unsure()),
+        }
+        Ok(before)
+    }
+
+    fn step(&self, line: &Line<'_>, at: usize) -> Step {
+        let word = line.bytes(at);
+        let dashes = word.iter().take_while(|&&b| b == b'-').count();
+        let name = &word[dashes.min(if self.style == Style::Hydra { dashes } else { 2 })..];
+        let equals = name.iter().position(|&b| b == b'=');
+        let whole = &name[..equals.unwrap_or(name.len())];
+        let joined = equals.map(|e| word.len() - name.len() + e + 1);
+        if self.style == Style::Getopt && dashes == 1 || self.style == Style::Either && word.len() == 2 {
+            return self.cluster(line, at);
+        }
+        match self.named(whole) {
+            Named::Known(takes, names) => take(line, at, takes, names, joined, Vec::new()),
+            // Letters together, if they are all known.
+            Named::Unknown if dashes == 1 && self.style != Style::Hydra => match self.cluster(line, at) {
+                Step::Unclear { .. } if joined.is_some() => Step::Known { seen: Vec::new(), next: at + 1 },
+                step => step,
+            },
+            Named::Unknown if joined.is_some() => Step::Known { seen: Vec::new(), next: at + 1 },
+            Named::Unknown => Step::Unclear { seen: Vec::new() },
+        }
+    }
+
+    /// Short options together, the last perhaps with its value.
+    fn cluster(&self, line: &Line<'_>, at: usize) -> Step {
+        let word = line.bytes(at);
+        let mut seen = Vec::new();
+        for (position, &letter) in word.iter().enumerate().skip(1) {
+            let Some((takes, names)) = self.short(letter) else { return Step::Unclear { seen } };
+            if takes != Takes::Nothing {
+                let joined = Some(position + 1).filter(|&start| start < word.len());
+                return take(line, at, takes, names, joined, seen);
+            }
+            seen.push(Seen { names, value: None });
+        }
+        Step::Known { seen, next: at + 1 }
+    }
+
+    fn options(&self) -> impl Iterator<Item = (Takes, &'static str)> {
+        let lists = [
+            (Takes::Nothing, self.flags),
+            (Takes::Value, self.values),
+            (Takes::Joined, self.joined),
+            (Takes::Two, self.twos),
+            (Takes::Pair, self.pairs),
+            (Takes::Perhaps, self.perhaps),
+        ];
+        lists.into_iter().flat_map(|(takes, list)| list.iter().map(move |names| (takes, *names)))
+    }
+
+    fn short(&self, letter: u8) -> Option<(Takes, &'static str)> {
+        self.options().find(|(_, names)| names.split(' ').any(|n| n.as_bytes() == [letter]))
+    }
+
+    /// The option with this name; in styles that allow it, the only one whose name begins so.
+    fn named(&self, name: &[u8]) -> Named {
+        let equal = |n: &str| match self.style {
+            Style::Hydra => n.as_bytes().eq_ignore_ascii_case(name),
+            Style::Getopt => n.len() > 1 && n.as_bytes() == name,
+            _ => n.as_bytes() == name,
+        };
+        if let Some((takes, names)) = self.options().find(|(_, names)| names.split(' ').any(equal)) {
+            return Named::Known(takes, names);
+        }
+        if !matches!(self.style, Style::Getopt | Style::Either) || name.is_empty() {
+            return Named::Unknown;
+        }
+        let begins = |n: &str| n.len() > 1 && n.as_bytes().starts_with(name);
+        let mut found = self.options().filter(|(_, names)| names.split(' ').any(begins));
+        match (found.next(), found.next()) {
+            (Some((takes, names)), None) => Named::Known(takes, names),
+            _ => Named::Unknown,
+        }
+    }
+}
+
+/// An option with what it takes. `joined` is where a joined value begins in the word.
+fn take(
+    line: &Line<'_>,
+    at: usize,
+    takes: Takes,
+    names: &'static str,
+    joined: Option<usize>,
+    mut seen: Vec<Seen>,
+) -> Step {
+    let here = joined.map(|start| Span { word: at, start });
+    let first = here.or(Some(Span { word: at + 1, start: 0 }).filter(|span| span.word < line.end));
+    // The first word behind the first value.
+    let behind = at + if here.is_some() { 1 } else { 2 };
+    let has_equals = |span: Span| line.bytes(span.word)[span.start..].contains(&b'=');
+    let (value, next) = match takes {
+        Takes::Nothing => (None, at + 1),
+        Takes::Joined => (here, at + 1),
+        Takes::Value => (first, behind),
+        Takes::Two => (first, behind + 1),
+        Takes::Pair => (first, behind + usize::from(!first.is_some_and(has_equals))),
+        Takes::Perhaps if here.is_some() => (here, at + 1),
+        Takes::Perhaps => {
+            seen.push(Seen { names, value: None });
+            return Step::Unclear { seen };
+        }
+    };
+    seen.push(Seen { names, value });
+    Step::Known { seen, next }
+}
+
+fn is_option(word: &[u8]) -> bool {
+    word.len() > 1 && word[0] == b'-'
+}

@@ -1,0 +1,136 @@
+//! What holds for any command line.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use headwater_launch::command::{World, prepare};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// A world in which a word's bytes decide on everything.
+struct Whim(u8);
+
+impl World for Whim {
+    fn executable(&self, word: &OsStr) -> Option<PathBuf> {
+        let sum = word.as_bytes().iter().fold(self.0, |sum, &b| sum.wrapping_mul(31).wrapping_add(b));
+        sum.is_multiple_of(2).then(|| Path::new("/bin").join(word))
+    }
+
+    fn version(&self, _: &Path) -> Option<String> {
+        let said = ["(Open MPI) 4.1", "(Open MPI) 5.0", "HYDRA", "mpiexec version 1", "what"];
+        Some(said[usize::from(self.0) % said.len()].into())
+    }
+
+    fn read(&self, file: &Path) -> io::Result<Vec<u8>> {
+        Ok([b"0 ./a %t\n# x\n-n 2 ./b : ./c\n", file.as_os_str().as_bytes()].concat())
+    }
+}
+
+/// Words of which command lines are made.
+const WORDS: &[&str] = &[
+    "srun",
+    "salloc",
+    "mpirun",
+    "mpiexec",
+    "mpiexec.hydra",
+    "orterun",
+    "prterun",
+    "aprun",
+    "flux",
+    "run",
+    "alloc",
+    "jsrun",
+    "env",
+    "time",
+    "timeout",
+    "numactl",
+    "--",
+    ":",
+    "-",
+    "",
+    "-n",
+    "-n4",
+    "-np",
+    "--ntasks=4",
+    "--nta",
+    "4",
+    "-x",
+    "A=1",
+    "--mca",
+    "-genv",
+    "-env",
+    "--app",
+    "--app=f",
+    "-configfile",
+    "--multi-prog",
+    "f",
+    "./a",
+    "./b",
+    "x",
+    "--unknown",
+    "--unknown=1",
+    "-K",
+    "-lv",
+    "--exclusive",
+    "-h",
+    "--oversubscribe",
+    "-trace",
+    "-i",
+    "mini",
+    "proxy",
+];
+
+fn words() -> impl Strategy<Value = Vec<OsString>> {
+    vec(prop::sample::select(WORDS).prop_map(OsString::from), 1..16)
+}
+
+fn bytes() -> impl Strategy<Value = OsString> {
+    vec(any::<u8>(), 0..12).prop_map(OsString::from_vec)
+}
+
+proptest! {
+    #[test]
+    fn all_other_words_stay(words in words(), whim in any::<u8>()) {
+        let prefix = ["<1>", "<2>"].map(OsString::from);
+        if let Ok(prepared) = prepare(&words, &prefix, None, &Whim(whim)) {
+            let kept: Vec<_> = prepared.words.iter().filter(|word| !prefix.contains(word)).collect();
+            prop_assert_eq!(kept, words.iter().collect::<Vec<_>>());
+            let places: Vec<_> = (0..prepared.words.len()).filter(|&n| prepared.words[n] == prefix[0]).collect();
+            prop_assert!(!places.is_empty() || !prepared.files.is_empty());
+            for place in places {
+                // A program stands behind each.
+                prop_assert_eq!(prepared.words.get(place + 1), Some(&prefix[1]));
+                let behind = prepared.words.get(place + 2);
+                prop_assert!(behind.is_some_and(|word| !prefix.contains(word)));
+            }
+            for file in &prepared.files {
+                let named = &prepared.words[file.word].as_bytes()[file.start..];
+                prop_assert_eq!(named, file.original.as_os_str().as_bytes());
+                let text = String::from_utf8(file.text.clone()).unwrap().replace("<1> <2> ", "");
+                prop_assert_eq!(text.into_bytes(), Whim(whim).read(&file.original).unwrap());
+            }
+            prop_assert!(!prepared.explanation.contains('\n'));
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_command(first in words(), rest in vec(bytes(), 0..8), prefix in vec(bytes(), 0..3), whim in any::<u8>()) {
+        let words: Vec<OsString> = first.into_iter().chain(rest).collect();
+        let marker = words.last().cloned();
+        let _ = prepare(&words, &prefix, None, &Whim(whim));
+        let _ = prepare(&words, &prefix, marker.as_deref(), &Whim(whim)).map_err(|e| e.to_string());
+    }
+}
+
+#[test]
+fn a_very_long_command() {
+    let prefix = ["<1>"].map(OsString::from);
+    for word in ["srun", "env", "--unknown", ":", "-n", "x"] {
+        let words: Vec<OsString> =
+            ["srun"].into_iter().chain(std::iter::repeat_n(word, 20_000)).map(Into::into).collect();
+        let _ = prepare(&words, &prefix, None, &Whim(0));
+        let _ = prepare(&words[1..], &prefix, None, &Whim(1));
+    }
+}

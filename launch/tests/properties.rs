@@ -1,11 +1,13 @@
-//! What holds for any command line.
+//! What holds for any command line and any environment.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use headwater_launch::command::{World, prepare};
+use headwater_launch::place::Place;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -90,6 +92,66 @@ fn bytes() -> impl Strategy<Value = OsString> {
     vec(any::<u8>(), 0..12).prop_map(OsString::from_vec)
 }
 
+const VARIABLES: &[&str] = &[
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_NNODES",
+    "SLURM_STEP_NUM_NODES",
+    "SLURM_STEP_NODELIST",
+    "SLURM_JOB_NODELIST",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "SLURM_TOPOLOGY_ADDR",
+    "SLURM_TOPOLOGY_ADDR_PATTERN",
+    "SLURM_EXTERNAL_LAUNCHER",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "OMPI_MCA_orte_hnp_uri",
+    "OMPI_MCA_orte_num_nodes",
+    "PMIX_NAMESPACE",
+    "PMIX_RANK",
+    "PRTE_LAUNCHED",
+    "PMI_RANK",
+    "PMI_ID",
+    "PMI_SIZE",
+    "PMI_JOBID",
+    "MPI_LOCALRANKID",
+    "MPI_LOCALNRANKS",
+    "HYDI_CONTROL_FD",
+    "PALS_RANKID",
+    "PALS_NODEID",
+    "PALS_LOCAL_RANKID",
+    "PALS_APID",
+    "FLUX_TASK_RANK",
+    "FLUX_JOB_SIZE",
+    "FLUX_JOB_ID",
+    "FLUX_URI",
+    "JSM_NAMESPACE_RANK",
+    "JSM_NAMESPACE_SIZE",
+    "LSB_JOBID",
+    "LSB_MCPU_HOSTS",
+    "PBS_NODEFILE",
+    "PBS_NODENUM",
+    "PBS_TASKNUM",
+];
+
+const ODD: &[&str] =
+    &["", "-1", "0", "1", "3", "4294967295", "4294967296", "1e3", "x", "n[1-4]", "n[4-1]", "2(x2),1", "a 1 b 2"];
+
+fn value() -> impl Strategy<Value = OsString> {
+    prop_oneof![
+        prop::sample::select(ODD).prop_map(OsString::from),
+        (0_u32..6).prop_map(|n| n.to_string().into()),
+        bytes()
+    ]
+}
+
 proptest! {
     #[test]
     fn all_other_words_stay(words in words(), whim in any::<u8>()) {
@@ -121,6 +183,18 @@ proptest! {
         let marker = words.last().cloned();
         let _ = prepare(&words, &prefix, None, &Whim(whim));
         let _ = prepare(&words, &prefix, marker.as_deref(), &Whim(whim)).map_err(|e| e.to_string());
+    }
+
+    #[test]
+    fn any_environment_is_a_place(variables in prop::collection::btree_map(prop::sample::select(VARIABLES), value(), 0..24)) {
+        let variables: BTreeMap<&str, OsString> = variables;
+        if let Some(place) = Place::of(&|name| variables.get(name).cloned()) {
+            let below = |number: Option<u32>, bound: Option<u32>| number.zip(bound).is_none_or(|(n, b)| n < b);
+            prop_assert!(below(place.rank, place.size));
+            prop_assert!(below(place.local_rank, place.local_size));
+            prop_assert!(below(place.node, place.nodes));
+            prop_assert!(place.local_size.zip(place.size).is_none_or(|(local, all)| local <= all));
+        }
     }
 }
 

@@ -18,7 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "headwater-daemon",
         &["headwater-abi", "headwater-topology", "headwater-proto", "headwater-closure", "headwater-fuse"],
     ),
-    ("headwater-launch", &[]),
+    ("headwater-launch", &["headwater-topology"]),
     ("headwater-cluster", &[]),
     ("xtask", &["headwater-cluster"]),
     (
@@ -82,6 +82,7 @@ mod tests {
         check("headwater-proto", "headwater-topology", false);
         check("headwater-topology", "headwater-proto", true);
         check("headwater", "headwater-launch", false);
+        check("headwater-launch", "headwater-topology", false);
         check("headwater-launch", "headwater-daemon", true);
         check("headwater-abi", "headwater-proto", true);
         check("headwater-proto", "headwater-daemon", true);

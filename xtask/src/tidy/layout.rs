@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const FOLDER_FILES_MAX: usize = 20;
 /// Folders whose files are data: their number says nothing.
-const DATA_FOLDERS: &[&str] = &["fuzz/seeds", "proto/tests/transcripts"];
+const DATA_FOLDERS: &[&str] = &["fuzz/seeds", "launch/tests/environments", "proto/tests/transcripts"];
 /// Crates that have no I/O, no clock and no `unsafe`, which the compiler proves.
 const PURE_CRATES: &[&str] = &["abi", "proto", "topology"];
 

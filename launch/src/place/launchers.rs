@@ -1,0 +1,166 @@
+//! What each launcher tells its processes.
+
+use super::detect::slurm_step;
+use super::variables::Variables;
+use super::{Hosts, Names, Place};
+use crate::Launcher;
+
+/// What this launcher's own variables say.
+pub fn place(launcher: Launcher, variables: &Variables<'_>) -> Place {
+    let unknown = Place::unknown(launcher);
+    match launcher {
+        Launcher::Slurm => slurm(variables, unknown),
+        Launcher::OpenMpi => open_mpi(variables, unknown),
+        Launcher::Prrte | Launcher::Pmix => pmix(variables, unknown),
+        Launcher::Hydra => hydra(variables, unknown),
+        Launcher::Pals => pals(variables, unknown),
+        Launcher::Flux => flux(variables, unknown),
+        Launcher::Jsm => jsm(variables, unknown),
+        Launcher::Pbs => Place { node: variables.number("PBS_NODENUM"), ..unknown },
+        Launcher::Marked => unknown,
+    }
+}
+
+/// From srun(1), "Output environment variables". In a heterogeneous step the numbers and the nodes are
+/// those of all components.
+fn slurm(variables: &Variables<'_>, unknown: Place) -> Place {
+    let node = variables.number("SLURM_NODEID");
+    let per_node = variables.first_text(&["SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"]);
+    let hosts = variables.hostlist("SLURM_STEP_NODELIST").map(|list| Hosts { names: Names::List(list), exact: true });
+    let has_switches = |pattern: String| pattern.split('.').any(|part| part == "switch");
+    let tree = variables.text("SLURM_TOPOLOGY_ADDR_PATTERN").is_some_and(has_switches);
+    Place {
+        rank: variables.number("SLURM_PROCID"),
+        size: variables.first_number(&["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"]),
+        local_rank: variables.number("SLURM_LOCALID"),
+        local_size: node.zip(per_node).and_then(|(node, counts)| tasks_on(&counts, node)),
+        node,
+        nodes: variables.first_number(&["SLURM_STEP_NUM_NODES", "SLURM_NNODES"]),
+        hosts,
+        switches: variables.text("SLURM_TOPOLOGY_ADDR").filter(|_| tree),
+        identity: slurm_step(variables).map(|step| format!("slurm-{step}")),
+        ..unknown
+    }
+}
+
+/// How many tasks a node has, by counts as `2(x3),1`.
+fn tasks_on(counts: &str, mut node: u32) -> Option<u32> {
+    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<u32>().ok())?;
+    for part in counts.split(',') {
+        let (count, times) = match part.strip_suffix(')').and_then(|part| part.split_once("(x")) {
+            Some((count, times)) => (count, number(times)?),
+            None => (part, 1),
+        };
+        if node < times {
+            return number(count);
+        }
+        node -= times;
+    }
+    None
+}
+
+/// From mpirun(1) of Open MPI 4, "Exported environment variables", and what `orted` sets.
+fn open_mpi(variables: &Variables<'_>, unknown: Place) -> Place {
+    let identity = variables.first_text(&["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"]);
+    Place {
+        rank: variables.number("OMPI_COMM_WORLD_RANK"),
+        size: variables.number("OMPI_COMM_WORLD_SIZE"),
+        local_rank: variables.number("OMPI_COMM_WORLD_LOCAL_RANK"),
+        local_size: variables.number("OMPI_COMM_WORLD_LOCAL_SIZE"),
+        nodes: variables.number("OMPI_MCA_orte_num_nodes"),
+        identity: identity.map(|id| format!("openmpi-{id}")),
+        ..unknown
+    }
+}
+
+/// PMIx tells the rest to who asks its server; Open MPI 5 adds its variables.
+fn pmix(variables: &Variables<'_>, unknown: Place) -> Place {
+    Place {
+        rank: variables.first_number(&["PMIX_RANK", "OMPI_COMM_WORLD_RANK"]),
+        size: variables.first_number(&["OMPI_COMM_WORLD_SIZE", "OMPI_WORLD_SIZE"]),
+        local_rank: variables.number("OMPI_COMM_WORLD_LOCAL_RANK"),
+        local_size: variables.first_number(&["OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_WORLD_LOCAL_SIZE"]),
+        identity: variables.text("PMIX_NAMESPACE").map(|id| format!("pmix-{id}")),
+        ..unknown
+    }
+}
+
+/// From MPICH's `src/pm/hydra/proxy`. Hydra names no launch; but where it starts its proxies as a step
+/// of Slurm's it says so, and then that step is the launch's.
+fn hydra(variables: &Variables<'_>, unknown: Place) -> Place {
+    let place = Place {
+        rank: variables.first_number(&["PMI_RANK", "PMI_ID"]),
+        size: variables.number("PMI_SIZE"),
+        local_rank: variables.number("MPI_LOCALRANKID"),
+        local_size: variables.number("MPI_LOCALNRANKS"),
+        identity: variables.text("PMI_JOBID").map(|id| format!("pmi-{id}")),
+        ..unknown.clone()
+    };
+    if !variables.has("SLURM_EXTERNAL_LAUNCHER") || slurm_step(variables).is_none() {
+        return place;
+    }
+    let Place { node, nodes, hosts, switches, identity, .. } = slurm(variables, unknown);
+    Place { node, nodes, hosts, switches, identity, ..place }
+}
+
+/// PALS's variables, and those of the PMI that it serves. Slurm sets both as PALS does
+/// (`src/plugins/mpi/cray_shasta`).
+fn pals(variables: &Variables<'_>, unknown: Place) -> Place {
+    Place {
+        rank: variables.number("PALS_RANKID"),
+        size: variables.first_number(&["PALS_SIZE", "PMI_SIZE"]),
+        local_rank: variables.first_number(&["PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"]),
+        local_size: variables.first_number(&["PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE"]),
+        node: variables.number("PALS_NODEID"),
+        identity: variables.text("PALS_APID").map(|id| format!("pals-{id}")),
+        ..unknown
+    }
+}
+
+/// From flux-environment(7). A job's number is its instance's own, so the identity names both.
+fn flux(variables: &Variables<'_>, unknown: Place) -> Place {
+    let instance = variables.text("FLUX_URI").unwrap_or_default();
+    Place {
+        rank: variables.number("FLUX_TASK_RANK"),
+        size: variables.number("FLUX_JOB_SIZE"),
+        local_rank: variables.number("FLUX_TASK_LOCAL_ID"),
+        nodes: variables.number("FLUX_JOB_NNODES"),
+        hosts: variables.has("FLUX_URI").then_some(Hosts { names: Names::FluxAttribute, exact: false }),
+        identity: variables.text("FLUX_JOB_ID").map(|id| format!("flux-{id}@{instance}")),
+        ..unknown
+    }
+}
+
+/// JSM's variables. A launch is a namespace of PMIx's in a job.
+fn jsm(variables: &Variables<'_>, unknown: Place) -> Place {
+    let job = variables.text("LSB_JOBID").unwrap_or_default();
+    Place {
+        rank: variables.number("JSM_NAMESPACE_RANK"),
+        size: variables.number("JSM_NAMESPACE_SIZE"),
+        local_rank: variables.number("JSM_NAMESPACE_LOCAL_RANK"),
+        local_size: variables.number("JSM_NAMESPACE_LOCAL_SIZE"),
+        identity: variables.text("PMIX_NAMESPACE").map(|id| format!("jsm-{job}.{id}")),
+        ..unknown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_of_a_node() {
+        let check = |counts, node, expected| assert_eq!(tasks_on(counts, node), expected, "{counts} {node}");
+        for (node, tasks) in [2, 2, 2, 1].into_iter().enumerate() {
+            check("2(x3),1", node as u32, Some(tasks));
+        }
+        check("2(x3),1", 4, None);
+        check("16(x4000000000),3", 4_000_000_000, Some(3));
+        check("", 0, None);
+        check("-1", 0, None);
+        check("2(x", 0, None);
+        check("2(x-1),1", 0, None);
+        check("2(x99999999999)", 0, None);
+        check("a,b", 1, None);
+    }
+}

@@ -1,0 +1,106 @@
+//! Which of several launchers counts, and values that are nonsense.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
+use super::{Names, Place};
+use crate::Launcher;
+
+fn place(variables: &str) -> Option<Place> {
+    let pairs: Vec<(&str, &str)> = variables.split_whitespace().filter_map(|word| word.split_once('=')).collect();
+    Place::of(&|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, value)| value.replace('_', " ").into()))
+}
+
+const STEP: &str = "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_NTASKS=2";
+const ORTE: &str =
+    "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_MCA_orte_hnp_uri=x PMIX_NAMESPACE=77 PMIX_RANK=3";
+const PRRTE: &str = "OMPI_COMM_WORLD_RANK=3 PRTE_LAUNCHED=1 PMIX_NAMESPACE=prterun-n-1@1 PMIX_RANK=3";
+const HYDRA: &str = "PMI_RANK=3 PMI_SIZE=4 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2";
+const FLUX: &str = "FLUX_TASK_RANK=1 FLUX_JOB_SIZE=2 FLUX_JOB_ID=f2 FLUX_URI=local:///x";
+const PALS: &str = "PALS_RANKID=1 PALS_APID=a PALS_NODEID=0";
+const JSM: &str = "JSM_NAMESPACE_RANK=1 JSM_NAMESPACE_SIZE=2 OMPI_COMM_WORLD_RANK=1";
+
+#[test]
+fn the_innermost_counts() {
+    let check = |parts: &[&str], launcher: Option<Launcher>| {
+        assert_eq!(place(&parts.join(" ")).map(|place| place.launcher), launcher, "{parts:?}");
+    };
+    check(&[], None);
+    check(&[STEP], Some(Launcher::Slurm));
+    check(&[STEP, "PMI_RANK=1 PMI_SIZE=2 PMI_JOBID=7.0"], Some(Launcher::Slurm));
+    check(&[STEP, PALS, "PMI_RANK=1 PMI_SIZE=2"], Some(Launcher::Slurm));
+    check(&[STEP, ORTE], Some(Launcher::OpenMpi));
+    check(&[STEP, PRRTE], Some(Launcher::Prrte));
+    check(&[STEP, HYDRA], Some(Launcher::Hydra));
+    check(&[STEP, FLUX], Some(Launcher::Flux));
+    check(&[STEP, "PMIX_NAMESPACE=prte-n-1@1 PMIX_RANK=0"], Some(Launcher::Prrte));
+    check(&["PMIX_NAMESPACE=slurm.pmix.7.0 PMIX_RANK=1", STEP, "PRTE_LAUNCHED=1"], Some(Launcher::Slurm));
+    check(&["PMIX_NAMESPACE=slurm.pmix.6.0 PMIX_RANK=1", STEP, "PRTE_LAUNCHED=1"], Some(Launcher::Prrte));
+    check(&[FLUX, "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=0"], Some(Launcher::Flux));
+    check(&[FLUX, HYDRA], Some(Launcher::Hydra));
+    check(&[FLUX, "PMI_RANK=1 PMI_SIZE=2", ORTE], Some(Launcher::OpenMpi));
+    check(&[PALS, "PMI_RANK=1 PMI_SIZE=2 MPI_LOCALRANKID=1"], Some(Launcher::Pals));
+    check(&[PALS, HYDRA], Some(Launcher::Hydra));
+    check(&[JSM, "PMIX_NAMESPACE=1 PMIX_RANK=1"], Some(Launcher::Jsm));
+    check(&[JSM, PRRTE], Some(Launcher::Prrte));
+    check(&["OMPI_COMM_WORLD_RANK=0"], Some(Launcher::OpenMpi));
+    check(&["PMIX_RANK=0 PMIX_NAMESPACE=x"], Some(Launcher::Pmix));
+    check(&["PMI_RANK=0 PMI_SIZE=1"], Some(Launcher::Hydra));
+    check(&["PBS_NODENUM=1 PBS_TASKNUM=2"], Some(Launcher::Pbs));
+    check(&["PBS_NODENUM=0 PBS_TASKNUM=1"], None);
+    check(&["SLURM_JOB_ID=7 SLURM_PROCID=0"], None);
+    check(&["SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_STEP_ID=4294967290"], None);
+    check(&["SLURM_JOB_ID=x SLURM_PROCID=0 SLURM_STEP_ID=1"], None);
+}
+
+#[test]
+fn nonsense_is_unknown() {
+    let check = |variables: &str, fact: fn(Place) -> Option<u32>, expected| {
+        assert_eq!(
+            place(&format!("SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 {variables}")).and_then(fact),
+            expected
+        );
+    };
+    let rank = |rank: &str, size: &str| {
+        place(&format!("SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID={rank} SLURM_NTASKS={size}")).unwrap()
+    };
+    assert_eq!((rank("3", "4").rank, rank("3", "4").size), (Some(3), Some(4)));
+    assert_eq!((rank("4", "4").rank, rank("4", "4").size), (None, Some(4)));
+    for nonsense in ["-1", "+1", "x", "1.0", "4294967296", "0x1", "1_"] {
+        assert_eq!((rank(nonsense, "4").rank, rank("1", nonsense).size), (None, None), "{nonsense}");
+    }
+    check("SLURM_NTASKS=0", |place| place.size, None);
+    check("SLURM_NNODES=2 SLURM_NODEID=2", |place| place.node, None);
+    check("SLURM_NNODES=0 SLURM_NODEID=2", |place| place.nodes, None);
+    check("SLURM_NTASKS=2 SLURM_LOCALID=5", |place| place.local_rank, None);
+    check("SLURM_NODEID=1 SLURM_TASKS_PER_NODE=2,3", |place| place.local_size, Some(3));
+    check("SLURM_NODEID=1 SLURM_TASKS_PER_NODE=2,3 SLURM_LOCALID=3", |place| place.local_rank, None);
+    check("SLURM_NODEID=1 SLURM_TASKS_PER_NODE=2,3 SLURM_NTASKS=2", |place| place.local_size, None);
+    check("SLURM_NODEID=2 SLURM_TASKS_PER_NODE=2,3", |place| place.local_size, None);
+    assert_eq!(place(&format!("{STEP} SLURM_STEP_NODELIST=n[3-1]")).unwrap().hosts, None);
+    let bytes = |name: &str| match name {
+        "PMI_RANK" | "PMI_SIZE" => Some(OsString::from_vec(vec![0xff, b'1'])),
+        _ => None,
+    };
+    assert_eq!(Place::of(&bytes).map(|place| (place.rank, place.size)), Some((None, None)));
+}
+
+#[test]
+fn hosts_of_the_allocation() {
+    let check = |variables: &str, expected: Option<(Names, bool)>| {
+        let hosts = place(variables).unwrap().hosts.map(|hosts| (hosts.names, hosts.exact));
+        assert_eq!(hosts, expected, "{variables}");
+    };
+    let list = |names: &str| Names::List(names.parse().unwrap());
+    check(&format!("{STEP} SLURM_STEP_NODELIST=n1 SLURM_JOB_NODELIST=n[1-2]"), Some((list("n1"), true)));
+    check(&format!("{STEP} SLURM_JOB_NODELIST=n[1-2]"), Some((list("n[1-2]"), false)));
+    check(&format!("{ORTE} SLURM_STEP_NODELIST=n1 SLURM_JOB_NODELIST=n[1-2]"), Some((list("n[1-2]"), false)));
+    check(&format!("{HYDRA} PBS_NODEFILE=/x"), Some((Names::File("/x".into()), false)));
+    check(&format!("{JSM} LSB_MCPU_HOSTS=b1_1_n1_42_n2_42"), Some((list("n1,n2"), false)));
+    check(&format!("{JSM} LSB_MCPU_HOSTS=n1_1_n2_1"), Some((list("n1,n2"), false)));
+    check(&format!("{JSM} LSB_MCPU_HOSTS=n1_4"), Some((list("n1"), false)));
+    check(&format!("{ORTE} LSB_MCPU_HOSTS=n1_4_n2"), None);
+    check(&format!("{ORTE} LSB_DJOB_HOSTFILE=/h"), Some((Names::File("/h".into()), false)));
+    check(FLUX, Some((Names::FluxAttribute, false)));
+    check(HYDRA, None);
+}

@@ -1,0 +1,48 @@
+//! Variables as text and as numbers.
+
+use std::ffi::OsString;
+
+use headwater_topology::hosts::Hostlist;
+
+/// The variables of a process.
+pub struct Variables<'a> {
+    variable: &'a dyn Fn(&str) -> Option<OsString>,
+}
+
+impl<'a> Variables<'a> {
+    /// Variables whose values this function gives.
+    pub fn new(variable: &'a dyn Fn(&str) -> Option<OsString>) -> Variables<'a> {
+        Variables { variable }
+    }
+
+    /// A variable's value; `None` if it is empty or no text.
+    pub fn text(&self, name: &str) -> Option<String> {
+        (self.variable)(name)?.into_string().ok().filter(|value| !value.is_empty())
+    }
+
+    /// Whether a variable has a value.
+    pub fn has(&self, name: &str) -> bool {
+        (self.variable)(name).is_some_and(|value| !value.is_empty())
+    }
+
+    /// A variable that is a number, without sign.
+    pub fn number(&self, name: &str) -> Option<u32> {
+        let text = self.text(name)?;
+        text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
+    }
+
+    /// The first of these variables that is a number.
+    pub fn first_number(&self, names: &[&str]) -> Option<u32> {
+        names.iter().find_map(|name| self.number(name))
+    }
+
+    /// The first of these variables that has a value.
+    pub fn first_text(&self, names: &[&str]) -> Option<String> {
+        names.iter().find_map(|name| self.text(name))
+    }
+
+    /// A variable that is a list of nodes in Slurm's syntax, at least one.
+    pub fn hostlist(&self, name: &str) -> Option<Hostlist> {
+        Hostlist::parse(&self.text(name)?).ok().filter(|list| !list.is_empty())
+    }
+}

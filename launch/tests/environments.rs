@@ -1,0 +1,53 @@
+//! Environments of real launchers: `environments/*.txt`.
+//!
+//! A file begins with a comment that says what was run, and whether the variables were recorded or
+//! written from documentation. What the process can tell stands above the line `--`, the variables
+//! below.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use headwater_launch::place::{Hosts, Names, Place};
+
+/// The place as lines `FACT VALUE`, without the facts that are unknown.
+fn show(place: Option<&Place>) -> String {
+    let Some(place) = place else { return "no place\n".into() };
+    let Place { launcher, rank, size, local_rank, local_size, node, nodes, hosts, switches, identity } = place;
+    let mut facts = vec![("launcher", Some(launcher.to_string()))];
+    let numbers = [("rank", rank), ("size", size), ("local rank", local_rank), ("local size", local_size)];
+    facts.extend(numbers.map(|(name, number)| (name, number.map(|n| n.to_string()))));
+    facts.extend([("node", node), ("nodes", nodes)].map(|(name, number)| (name, number.map(|n| n.to_string()))));
+    let show_hosts = |Hosts { names, exact }: &Hosts| {
+        let names = match names {
+            Names::List(list) => list.to_string(),
+            Names::File(file) => format!("in {}", file.display()),
+            Names::FluxAttribute => "by flux getattr hostlist".into(),
+        };
+        format!("{names}{}", if *exact { "" } else { ", or some of them" })
+    };
+    facts.push(("hosts", hosts.as_ref().map(show_hosts)));
+    facts.push(("switches", switches.clone()));
+    facts.push(("identity", identity.clone()));
+    facts.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name}: {value}\n"))).collect()
+}
+
+fn check(file: &Path) {
+    let text = fs::read_to_string(file).unwrap();
+    let (head, variables) = text.split_once("--\n").unwrap_or_else(|| panic!("{}: no line `--`", file.display()));
+    let expected: String = head.split_inclusive('\n').filter(|line| !line.starts_with('#')).collect();
+    let comment = head.starts_with("# ") && (head.contains("Recorded") || head.contains("Written from"));
+    assert!(comment, "{}: says neither `Recorded` nor `Written from`", file.display());
+    let variables: BTreeMap<&str, &str> = variables.lines().filter_map(|line| line.split_once('=')).collect();
+    let place = Place::of(&|name| variables.get(name).map(OsString::from));
+    assert_eq!(show(place.as_ref()), expected, "{}", file.display());
+}
+
+#[test]
+fn environments() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/environments");
+    let files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 15, "{files:?}");
+    files.iter().for_each(|file| check(file));
+}

@@ -19,7 +19,20 @@ pub enum Format {
     /// Slurm's: ranks, program and arguments on each line (srun(1), "Multiple program configuration").
     Ranks,
     /// Open MPI's, PRRTE's, hydra's and PALS's: options, program and arguments on each line.
-    Options(&'static Grammar),
+    Options {
+        /// The options.
+        grammar: &'static Grammar,
+        /// Whether a colon ends a program's arguments, as it does on the command line.
+        colons: bool,
+        /// Whether a line goes on behind a backslash at its end.
+        continues: bool,
+    },
+}
+
+impl Format {
+    fn continues(self) -> bool {
+        !matches!(self, Format::Options { continues: false, .. })
+    }
 }
 
 /// The text of `file` with `prefix` before each program.
@@ -42,37 +55,41 @@ pub fn rewrite(
         inserted.extend_from_slice(word.as_bytes());
         inserted.push(b' ');
     }
-    let mut out = Vec::with_capacity(text.len());
-    let mut continues = false;
-    for line in text.split_inclusive(|&b| b == b'\n') {
-        let places = if continues { Vec::new() } else { programs(line, format, world)? };
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
+    while !rest.is_empty() {
+        let (line, behind) = rest.split_at(line_length(rest, format.continues()));
         let mut written = 0;
-        for place in places {
-            out.extend_from_slice(&line[written..place]);
+        for program in programs(line, format, world)? {
+            out.extend_from_slice(&line[written..program]);
             out.extend_from_slice(&inserted);
-            written = place;
+            written = program;
         }
         out.extend_from_slice(&line[written..]);
-        continues = line.strip_suffix(b"\n").unwrap_or(line).ends_with(b"\\");
+        rest = behind;
     }
     Ok(out)
 }
 
+/// How long the first line is, with those that continue it.
+fn line_length(text: &[u8], continues: bool) -> usize {
+    let ends = |at: usize| text[at] == b'\n' && !(continues && text[..at].ends_with(b"\\"));
+    (0..text.len()).find(|&at| ends(at)).map_or(text.len(), |end| end + 1)
+}
+
 /// The bytes of a line at which its programs begin.
 fn programs(line: &[u8], format: Format, world: &dyn World) -> Result<Vec<usize>, Error> {
-    let ranges = words(line);
+    let ranges = words(line, format.continues());
     if ranges.first().is_none_or(|first| line[first.start] == b'#') {
         return Ok(Vec::new());
     }
-    let grammar = match format {
-        Format::Ranks => return Ok(ranges.get(1).map(|range| range.start).into_iter().collect()),
-        Format::Options(grammar) => grammar,
+    let Format::Options { grammar, colons, .. } = format else {
+        return Ok(ranges.get(1).map(|range| range.start).into_iter().collect());
     };
     let words: Vec<OsString> = ranges.iter().map(|range| OsString::from_vec(line[range.clone()].to_vec())).collect();
     let line = Line { words: &words, start: 0, end: words.len(), world };
     let (mut found, mut at) = (Vec::new(), 0);
     while at < words.len() {
-        let component = line.component(at);
+        let component = if colons { line.component(at) } else { line };
         let program = grammar.scan(&component, at)?.program;
         found.extend(program.map(|program| ranges[program].start));
         at = component.end + 1;
@@ -80,11 +97,12 @@ fn programs(line: &[u8], format: Format, world: &dyn World) -> Result<Vec<usize>
     Ok(found)
 }
 
-/// Where the words of a line are. What stands behind a `#` between words is a comment.
-fn words(line: &[u8]) -> Vec<Range<usize>> {
+/// Where the words of a line are. A backslash that continues it is none.
+fn words(line: &[u8], continues: bool) -> Vec<Range<usize>> {
     let (mut found, mut start) = (Vec::new(), None);
     for (at, byte) in line.iter().chain(b"\n").enumerate() {
-        match (byte.is_ascii_whitespace(), start) {
+        let goes_on = continues && *byte == b'\\' && matches!(line.get(at + 1), None | Some(b'\n'));
+        match (byte.is_ascii_whitespace() || goes_on, start) {
             (true, Some(first)) => {
                 found.push(first..at);
                 start = None;
@@ -123,21 +141,33 @@ mod tests {
             "###\n# srun -n8 --multi-prog silly.conf\n4-6       @ hostname\n1,7 @ echo  task:%t\n0,2-3\t@ echo offset:%o\n",
         );
         check("* @ ./a 'two words' \\\nb c\n\n   \n  # comment\n  5 @ ./b");
+        check("0 \\\n @ ./a \\\n b\n1 @ ./c\n");
         check("0\n");
         check("");
     }
 
+    const OPEN_MPI: Format = Format::Options { grammar: &table::OPEN_MPI, colons: false, continues: false };
+    const PRRTE: Format = Format::Options { grammar: &table::PRRTE, colons: true, continues: false };
+    const HYDRA: Format = Format::Options { grammar: &table::HYDRA, colons: true, continues: true };
+
     #[test]
     fn open_mpis_contexts() {
-        let check = |text| check(Format::Options(&table::OPEN_MPI), text);
+        let check = |text| check(OPEN_MPI, text);
         check("# comment\n-np 1 -host a @ ./ocean -np 3\n\n  --np 2 @ ./air # x\n");
-        check("-np 1 @ ./a : -np 1 @ ./b\n");
+        check("-np 1 @ ./a : -np 1 ./b\n");
+        check("-np 1 @ ./a \\\n-np 1 @ ./b\n");
         check("-np 1\n");
     }
 
     #[test]
+    fn prrtes_contexts() {
+        check(PRRTE, "--np 1 @ ./a : -n 1 @ ./b\n-n 2 @ ./c x");
+    }
+
+    #[test]
     fn hydras_configuration() {
-        check(Format::Options(&table::HYDRA), "-n 1 -env A 1 @ ./a -n 2\n-n=2 @ ./b\n-genvall\n");
+        check(HYDRA, "-n 1 \\\n -env A 1 \\\n  @ ./a \\\n -n 2\n-n 1 @ ./b\\\n c");
+        check(HYDRA, "-n 1 -env A 1 @ ./a -n 2\n-n=2 @ ./b\n-genvall\n");
     }
 
     #[test]

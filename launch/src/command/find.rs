@@ -105,7 +105,9 @@ impl Finder<'_> {
         let named = scan.option("app").or(scan.option("configfile"));
         let ranks = scan.option("multi-prog").is_some();
         if let Some(span) = named.and_then(|option| option.value) {
-            self.replace(line, span, Format::Options(grammar))?;
+            let colons = matches!(launcher, Launcher::Prrte | Launcher::Hydra);
+            let continues = launcher == Launcher::Hydra;
+            self.replace(line, span, Format::Options { grammar, colons, continues })?;
             self.launcher = Some((launcher, line.start));
         }
         if let Some(word) = scan.program.filter(|_| ranks) {

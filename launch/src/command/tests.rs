@@ -29,7 +29,7 @@ fn srun() {
     check("srun -K @ 0 ./a");
     check("srun --exclusive --mpi pmi2 @ ./a");
     check("srun --exclusive=user --pty --x11 --overlap @ bash -l");
-    check("srun --nta 4 --exclu --lab @ ./a");
+    check("srun --part debug --exclus --lab --overc @ ./a");
     check("srun --cpu-bind=map_cpu:0,1 --cpu_bind v,rank -c 4 --hint nomultithread @ ./a");
     check("srun --mem=0 -t 10 -p debug -A me -J job --export ALL,A=1 -w n[1-4] @ ./a");
     check("srun --propagate --kill-on-bad-exit=1 --wait 0 --label --unbuffered @ ./a b");
@@ -44,7 +44,7 @@ fn srun_with_components() {
     check("srun -n1 @ ./a x : -n2 @ ./b y");
     check("srun --het-group=0,1 @ ./a");
     check("srun -n1 : -n2 @ ./b");
-    check("srun -n1 -- @ ./a : -n 2 -- @ ./b : -n3 @ ./c :");
+    check("srun -n1 -- @ ./a : -n 2 -- @ ./b : -n3 @ ./c");
     check("srun @ ./a : @ ./a");
 }
 

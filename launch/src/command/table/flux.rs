@@ -20,9 +20,8 @@ pub const FLUX_RUN: Grammar = Grammar {
     values: &[
         "B bank", "N nodes", "add-file", "bcc", "begin-time", "c cores-per-task", "cc", "cores", "cwd", "define",
         "dependency", "env", "env-file", "env-remove", "error", "flags", "g gpus-per-task", "gpus-per-node", "input",
-        "job-name", "log", "log-stderr", "n ntasks", "o setopt", "output", "q queue", "requires", "rlimit",
-        "S setattr", "sep", "signal", "t time-limit", "taskmap", "tasks-per-core", "tasks-per-node", "urgency",
-        "wait-event",
+        "job-name", "log", "log-stderr", "n ntasks", "o setopt", "output", "q queue", "requires", "rlimit", "S setattr",
+        "sep", "signal", "t time-limit", "taskmap", "tasks-per-core", "tasks-per-node", "urgency", "wait-event",
     ],
     ..Grammar::NONE
 };
@@ -34,10 +33,9 @@ pub const FLUX_ALLOC: Grammar = Grammar {
         "bg", "debug-emulate", "dry-run", "h help", "l label-io", "quiet", "u unbuffered", "v verbose", "x exclusive",
     ],
     values: &[
-        "B bank", "N nodes", "S setattr", "add-file", "begin-time", "broker-opts", "c cores-per-slot", "conf",
-        "cwd", "dependency", "env", "env-file", "env-remove", "error", "flags", "g gpus-per-slot", "input", "job-name",
-        "n nslots", "o setopt", "output", "q queue", "requires", "rlimit", "signal", "t time-limit",
-        "urgency",
+        "B bank", "N nodes", "S setattr", "add-file", "begin-time", "broker-opts", "c cores-per-slot", "conf", "cwd",
+        "dependency", "env", "env-file", "env-remove", "error", "flags", "g gpus-per-slot", "input", "job-name",
+        "n nslots", "o setopt", "output", "q queue", "requires", "rlimit", "signal", "t time-limit", "urgency",
     ],
     perhaps: &["dump"],
     ..Grammar::NONE

@@ -12,8 +12,8 @@ pub const JSRUN: Grammar = Grammar {
         "J use_reservation", "K rs_per_socket", "L use_spindle", "M smpiargs", "P pre_post_exec", "S save_resources",
         "U use_resources", "X exit_on_error", "Z progress", "a tasks_per_rs", "b bind", "c cpu_per_rs",
         "d launch_distribution", "e stdio_mode", "erf_input", "erf_output", "erf_output_pidx", "f appfile",
-        "g gpu_per_rs", "h chdir", "k stdio_stderr", "l latency_priority", "m memory_per_rs", "n nrs",
-        "o stdio_stdout", "p np", "print_placement", "r rs_per_host", "t stdio_input", "x exclude_hosts",
+        "g gpu_per_rs", "h chdir", "k stdio_stderr", "l latency_priority", "m memory_per_rs", "n nrs", "o stdio_stdout",
+        "p np", "print_placement", "r rs_per_host", "t stdio_input", "x exclude_hosts",
     ],
     perhaps: &["i immediate", "u debug"],
     ..Grammar::NONE

@@ -12,9 +12,9 @@ pub const PALS: Grammar = Grammar {
         "sstartup", "transfer",
     ],
     values: &[
-        "arch", "configfile", "cpu-bind", "d depth", "envlist", "exclude-hosts", "exclude-tasks", "f hostfile",
-        "file", "genvlist", "gpu-bind", "host hosts hostlist", "include-tasks", "mem-bind", "n np", "path", "pmi",
-        "ppn", "procinfo-file", "rlimits", "soft", "umask", "wdir",
+        "arch", "configfile", "cpu-bind", "d depth", "envlist", "exclude-hosts", "exclude-tasks", "f hostfile", "file",
+        "genvlist", "gpu-bind", "host hosts hostlist", "include-tasks", "mem-bind", "n np", "path", "pmi", "ppn",
+        "procinfo-file", "rlimits", "soft", "umask", "wdir",
     ],
     pairs: &["env", "genv"],
     ..Grammar::NONE

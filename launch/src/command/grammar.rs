@@ -190,7 +190,7 @@ impl Grammar {
         let behind = self.scan_on(line, at + 2, unknown);
         let fits = |scan: &Scan| scan.program.is_some_and(|p| scan.certain || line.is_executable(p));
         match (is_program, behind) {
-            (true, Ok(behind)) if !fits(&behind) => before.program = Some(at + 1),
+            (true, Ok(behind)) if !fits(&behind) && !self.seems_value(line, at + 1) => before.program = Some(at + 1),
             (false, Ok(behind)) if fits(&behind) => {
                 before.seen.extend(behind.seen);
                 before.program = behind.program;
@@ -204,6 +204,13 @@ impl Grammar {
             _ => return Err(unsure()),
         }
         Ok(before)
+    }
+
+    /// Whether an executable file's name may well be a value: a name without a directory, as `test` is,
+    /// and an option of the launcher's behind it.
+    fn seems_value(&self, line: &Line<'_>, at: usize) -> bool {
+        let goes_on = at + 1 < line.end && is_option(line.bytes(at + 1));
+        !line.bytes(at).contains(&b'/') && goes_on && matches!(self.step(line, at + 1), Step::Known { .. })
     }
 
     fn step(&self, line: &Line<'_>, at: usize) -> Step {

@@ -59,11 +59,13 @@ fn srun_with_options_of_plugins() {
     fake.check("srun --container-writable -- @ ./tool");
     fake.check("srun --container-name x -- @ ./tool");
     fake.check("srun --container-writable @ ./a --input data");
+    fake.check("srun --container-writable @ A data");
     let check = |line, part| fake.check_error(line, part);
     check("srun --container-writable ./tool data", "--container-writable of srun is not known");
     check("srun --plugin ./a ./b", "`./a` may be its value or the program");
     check("srun --plugin ./a --other ./b", "--plugin");
     check("srun --con 1 -n2 x", "--con");
+    check("srun --plugin A -n2 x", "`A` may be its value or the program");
     check("srun --plugin x", "@ right before the program");
 }
 

@@ -8,16 +8,18 @@
 //!
 //! A rank in the sample may have a parent in some tree that is not. It then stands in for a child of
 //! another node that is, at the same depth of that tree: its *foster parent*. Each of the two sees the
-//! ranks that it would see among all.
+//! ranks that it would see among all. The child is one that has the foster parent above it in the very
+//! trees in which the rank has its own: what went down others would come round in circles. Where there is
+//! no such child, the parent is simulated.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use headwater_topology::{Forest, Rank, TreeId};
 
-/// Ranks of a sample that are chosen in each tree, beside those on their way up.
-const CHOSEN: u64 = 2;
+/// Ranks of a sample that are chosen for each layout of the trees, beside those on their way up.
+const CHOSEN: u64 = 1;
 /// Ranks of a sample that are chosen in all.
-const CHOSEN_MIN: u64 = 16;
+const CHOSEN_MIN: u64 = 8;
 
 /// The simulated ranks, by site.
 #[derive(Debug)]
@@ -62,15 +64,25 @@ impl Crowd {
 
     /// A sample: spread over all ranks, with the first and the last.
     pub(crate) fn sample(forest: &Forest, seed: u64) -> Crowd {
-        let members: Vec<u32> = sampled(forest, seed).into_iter().collect();
-        if members.len() == forest.ranks() as usize {
-            return Crowd::all(forest.ranks());
+        let mut members = sampled(forest, seed);
+        while members.len() < forest.ranks() as usize {
+            let sites = members.iter().copied().zip(0..).collect();
+            let (fosters, stand_ins) = (HashMap::new(), HashMap::new());
+            let listed = members.iter().copied().collect();
+            let mut crowd = Crowd { members: listed, sites, is_all: false, fosters, stand_ins };
+            let missing = crowd.find_fosters(forest);
+            if missing.is_empty() {
+                return crowd;
+            }
+            // For whom nobody can stand takes part itself, and who is above it.
+            for parent in missing {
+                let trees = forest.tree_ids().filter(|&tree| forest.contains(tree, parent));
+                let trees = trees.filter(|&tree| !forest.children(tree, parent).is_empty());
+                members
+                    .extend(trees.flat_map(|tree| forest.ancestors(tree, parent)).chain([parent]).map(|rank| rank.0));
+            }
         }
-        let sites = members.iter().copied().zip(0..).collect();
-        let (fosters, stand_ins) = (HashMap::new(), HashMap::new());
-        let mut crowd = Crowd { members, sites, is_all: false, fosters, stand_ins };
-        crowd.find_fosters(forest);
-        crowd
+        Crowd::all(forest.ranks())
     }
 
     /// The site of a rank that is simulated.
@@ -108,8 +120,10 @@ impl Crowd {
         forest.tree_ids().filter(|&tree| forest.contains(tree, Rank(rank))).filter_map(of_tree).collect()
     }
 
-    /// Gives each rank whose parent is not in the sample another one, of the same depth.
-    fn find_fosters(&mut self, forest: &Forest) {
+    /// Gives each rank whose parent is not in the sample another one, of the same depth, with a child that
+    /// has it for its parent in the same trees. Gives the parents that have no such.
+    fn find_fosters(&mut self, forest: &Forest) -> BTreeSet<Rank> {
+        let mut missing = BTreeSet::new();
         for tree in forest.tree_ids() {
             let depth = |rank: u32| forest.ancestors(tree, Rank(rank)).count();
             let mut by_depth: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
@@ -126,20 +140,61 @@ impl Crowd {
                 // The deepest level may have none that forwards: then the one above.
                 let Some((_, candidates)) = by_depth.range(..=depth(parent)).next_back() else { continue };
                 let at = candidates.partition_point(|&candidate| candidate < parent) % candidates.len();
-                let foster = candidates[at];
-                let children = forest.children(tree, Rank(foster));
                 let place = forest.children(tree, Rank(parent)).iter().position(|child| child.0 == rank).unwrap_or(0);
-                let child = children[place % children.len()].0;
+                let pairs = (0..candidates.len()).flat_map(|number| {
+                    let foster = candidates[(at + number) % candidates.len()];
+                    let children = forest.children(tree, Rank(foster));
+                    (0..children.len()).map(move |number| (foster, children[(place + number) % children.len()].0))
+                });
+                // Else it would hear of other trees, in which it may itself be above its foster.
+                let joined = joined(forest, rank, parent);
+                // One for whom nobody stands yet, if there is: then nobody gets what another asked for.
+                let fitting = pairs.filter(|&(foster, child)| joins(forest, child, foster, &joined));
+                let found = first_least(fitting, |&(foster, child)| self.downward(foster, child).count());
+                let Some((foster, child)) = found else {
+                    missing.insert(Rank(parent));
+                    continue;
+                };
                 self.fosters.insert((rank, parent), (foster, child));
                 self.stand_ins.entry((foster, child)).or_default().push((rank, parent));
             }
         }
+        missing
     }
+}
+
+/// The first for which nobody is counted; if there is none, the first of those for which fewest are.
+fn first_least<T>(things: impl Iterator<Item = T>, count: impl Fn(&T) -> usize) -> Option<T> {
+    let mut least: Option<(usize, T)> = None;
+    for thing in things {
+        let counted = count(&thing);
+        if least.as_ref().is_none_or(|(fewest, _)| counted < *fewest) {
+            least = Some((counted, thing));
+        }
+        if counted == 0 {
+            break;
+        }
+    }
+    least.map(|(_, thing)| thing)
+}
+
+/// The trees in which a rank has another for its parent.
+fn joined(forest: &Forest, rank: u32, parent: u32) -> Vec<TreeId> {
+    forest.tree_ids().filter(|&tree| is_below(forest, tree, rank, parent)).collect()
+}
+
+/// Whether these are the trees in which it has.
+fn joins(forest: &Forest, rank: u32, parent: u32, trees: &[TreeId]) -> bool {
+    forest.tree_ids().all(|tree| is_below(forest, tree, rank, parent) == trees.contains(&tree))
+}
+
+fn is_below(forest: &Forest, tree: TreeId, rank: u32, parent: u32) -> bool {
+    forest.contains(tree, Rank(rank)) && forest.parent(tree, Rank(rank)) == Some(Rank(parent))
 }
 
 fn sampled(forest: &Forest, seed: u64) -> BTreeSet<u32> {
     let ranks = u64::from(forest.ranks());
-    let chosen = (CHOSEN * u64::from(forest.trees())).max(CHOSEN_MIN).min(ranks);
+    let chosen = (CHOSEN * u64::from(forest.layouts())).max(CHOSEN_MIN).min(ranks);
     let mut random = seed;
     let mut next = || {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -147,6 +202,12 @@ fn sampled(forest: &Forest, seed: u64) -> BTreeSet<u32> {
     };
     let mut members: BTreeSet<u32> = forest.tree_ids().map(|tree| forest.root(tree).0).collect();
     members.extend(0..forest.servers());
+    if forest.is_striped() {
+        // No two readers have the same places in all trees: nobody could stand for their parents.
+        let up = |rank: u32| forest.tree_ids().flat_map(move |tree| forest.ancestors(tree, Rank(rank)));
+        let above: Vec<Rank> = members.iter().flat_map(|&reader| up(reader)).collect();
+        members.extend(above.into_iter().map(|rank| rank.0));
+    }
     for number in 0..chosen {
         for rank in [number * (ranks - 1) / (chosen - 1).max(1), next()] {
             let rank = Rank(rank as u32);

@@ -46,6 +46,10 @@ fn libraries() {
     let trace = Trace::generate("pynamic:6:6:2:10").unwrap().unwrap();
     check(&trace, 300, Shape::Single(Branching::KAry(8)));
     check(&trace, 300, Shape::Striped { trees: 8, readers: 2 });
+    // Nodes that forward in two trees, more readers than layouts of the trees, fewer trees.
+    for (trees, readers) in [(8, 2), (8, 50), (2, 8)] {
+        check(&trace, 1000, Shape::Striped { trees, readers });
+    }
 }
 
 #[test]

@@ -144,6 +144,14 @@ impl Forest {
         }
     }
 
+    /// How many trees differ below their roots: with more readers than layouts, the layouts repeat.
+    pub fn layouts(&self) -> u32 {
+        match self.plan {
+            Plan::Branched { groups, .. } => groups,
+            Plan::Striped { stripes, .. } => stripes.trees(),
+        }
+    }
+
     /// Every tree.
     pub fn tree_ids(&self) -> impl Iterator<Item = TreeId> + use<> {
         (0..self.trees()).map(TreeId)

@@ -19,8 +19,9 @@ use crate::message::show;
 use options::{PlanOptions, SimulateOptions};
 use report::{Report, Row};
 
-/// How often progress is shown.
+/// How often progress is shown on a terminal, and how often in a log.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
+const LOGGED_EVERY: Duration = Duration::from_secs(10);
 /// Children of a node in one tree if nothing is said.
 const BRANCHING_DEFAULT: Branching = Branching::KAry(8);
 
@@ -109,24 +110,32 @@ fn write(
     Ok(())
 }
 
-/// Progress on a terminal.
+/// Progress: a line that changes on a terminal, lines now and then elsewhere.
 struct Shown {
     is_terminal: bool,
+    begun: Instant,
     last: Instant,
     is_shown: bool,
 }
 
 impl Shown {
     fn new() -> Shown {
-        Shown { is_terminal: stderr().is_terminal(), last: Instant::now(), is_shown: false }
+        let now = Instant::now();
+        Shown { is_terminal: stderr().is_terminal(), begun: now, last: now, is_shown: false }
     }
 
     fn show(&mut self, what: std::fmt::Arguments<'_>, part: f64) {
-        if self.is_terminal && self.last.elapsed() >= SHOWN_EVERY {
-            self.last = Instant::now();
-            self.is_shown = true;
-            let _ = write!(stderr(), "\r\x1b[Kheadwater: {what}: {:.0} %", part * 100.0);
+        let every = if self.is_terminal { SHOWN_EVERY } else { LOGGED_EVERY };
+        if self.last.elapsed() < every {
+            return;
         }
+        self.last = Instant::now();
+        let (done, elapsed) = (part * 100.0, self.begun.elapsed().as_secs());
+        let _ = match self.is_terminal {
+            true => write!(stderr(), "\r\x1b[Kheadwater: {what}: {done:.0} %, {elapsed} s"),
+            false => writeln!(stderr(), "headwater: {what}: {done:.0} %, {elapsed} s"),
+        };
+        self.is_shown = self.is_terminal;
     }
 
     fn clear(&mut self) {

@@ -28,8 +28,10 @@ Examples:
   headwater plan --nodes 8300 --ppn 12 --trace import-scipy-stats --fs lustre
   headwater plan --nodes 8944 --ppn 16 --trace pynamic:280:215 --fs nfs -o readers.svg
 
-Beyond 512 nodes a sample of them is simulated. Shapes whose starts differ by less than 2 % count as \
-equal; of these the one that asks the shared file system for least is recommended, then the default.";
+SERVERS are further nodes that run no program and read instead of the others. Beyond 512 nodes a sample of \
+them is simulated, each time with the whole trace. More than 50 readers, servers or groups and more than 8 \
+trees are tried only if it was still getting better there. Shapes whose starts differ by less than 2 % count as \
+equal; of these one without servers is recommended that asks the shared file system for least, then the default.";
 
 /// What is started where.
 #[derive(Clone, Debug, Args)]

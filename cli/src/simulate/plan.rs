@@ -24,9 +24,10 @@ pub struct Report {
 }
 
 impl Report {
-    fn parts(&self) -> [(&'static str, &[Trial]); 4] {
+    fn parts(&self) -> [(&'static str, &[Trial]); 5] {
         [
             ("readers", &self.plan.by_readers),
+            ("servers", &self.plan.by_servers),
             ("trees", &self.plan.by_trees),
             ("groups", &self.plan.by_groups),
             ("one tree", &self.plan.by_fan_out),
@@ -59,8 +60,7 @@ impl Report {
             let _ = write!(text, "\n{}", columns(&rows, 0));
         }
         let best = self.plan.best;
-        let _ =
-            writeln!(text, "\nRecommended: {} ({} s)", options(best.shape, self.nodes), digits(best.outcome.seconds));
+        let _ = writeln!(text, "\nRecommended: {} ({} s)", options(best, self.nodes), digits(best.outcome.seconds));
         text
     }
 
@@ -91,12 +91,12 @@ impl Report {
             "ppn": self.ppn,
             "without_seconds": self.without.seconds,
             "tried": self.parts().into_iter().map(trials).collect::<serde_json::Map<_, _>>(),
-            "recommended": {"options": options(self.plan.best.shape, self.nodes), "seconds": self.plan.best.outcome.seconds},
+            "recommended": {"options": options(self.plan.best, self.nodes), "seconds": self.plan.best.outcome.seconds},
         });
         Ok(serde_json::to_string(&all)? + "\n")
     }
 
-    /// Seconds by the number of readers, trees and groups.
+    /// Seconds by the number of readers, servers, trees and groups.
     pub fn plot(&self, trace: &str) -> Plot {
         let curve = |(name, trials): (&str, &[Trial])| {
             let points = trials.iter().map(|trial| (count(trial.shape, name), trial.outcome.seconds)).collect();
@@ -105,7 +105,7 @@ impl Report {
         let numbered = self.parts().into_iter().filter(|(name, trials)| *name != "one tree" && !trials.is_empty());
         Plot {
             title: format!("{trace}, {} nodes, {} processes a node", self.nodes, self.ppn),
-            x: "readers, trees or groups".into(),
+            x: "readers, servers, trees or groups".into(),
             y: "seconds until the last process has started".into(),
             curves: numbered.map(curve).collect(),
         }
@@ -134,8 +134,9 @@ fn branching_name(branching: Branching) -> String {
 }
 
 /// What to write on the command line for a shape.
-fn options(shape: Shape, nodes: u32) -> String {
+fn options(Trial { shape, servers, .. }: Trial, nodes: u32) -> String {
     match shape {
+        Shape::Striped { trees, .. } if servers > 0 => format!("--servers {servers} --trees {trees}"),
         _ if shape == Shape::default_of(nodes) => "the default".into(),
         Shape::Single(branching) => format!("--fan-out {}", branching_name(branching)),
         Shape::Striped { trees, readers } => format!("--trees {trees} --readers {readers}"),
@@ -159,20 +160,27 @@ mod tests {
         let plan = Plan {
             by_trees: vec![striped(2, 2, 3.0), striped(8, 2, 2.0)],
             by_readers: vec![striped(8, 1, 2.5), striped(8, 4, 1.5)],
+            by_servers: vec![Trial { servers: 3, ..striped(8, 3, 1.6) }],
             by_groups: vec![trial(Shape::Partitioned { groups: 4, branching: Branching::KAry(8) }, 1.75)],
             by_fan_out: vec![trial(Shape::Single(Branching::Binomial), 4.0)],
             best: striped(8, 4, 1.5),
         };
         let report = Report { nodes: 100, ppn: 2, without: Outcome::default(), plan };
         let text = report.text(&Trace::parse("0 open 1 /sw/a").unwrap());
-        for part in
-            ["READERS", "TREES", "GROUPS", "ONE TREE", "binomial", "Recommended: --trees 8 --readers 4 (1.50 s)"]
-        {
+        for part in [
+            "READERS",
+            "SERVERS",
+            "TREES",
+            "GROUPS",
+            "ONE TREE",
+            "binomial",
+            "Recommended: --trees 8 --readers 4 (1.50 s)",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert_eq!(report.csv().lines().count(), 7);
+        assert_eq!(report.csv().lines().count(), 8);
         let json: Value = serde_json::from_str(&report.json().unwrap()).unwrap();
         assert_eq!(json["tried"]["trees"][1]["value"], "8");
-        assert_eq!(report.plot("x").curves.len(), 3);
+        assert_eq!(report.plot("x").curves.len(), 4);
     }
 }

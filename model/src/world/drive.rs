@@ -174,6 +174,10 @@ impl Shard<'_> {
                 _ => return,
             }
         }
+        // What one of several has no use for goes on for the others.
+        if matches!(message, Message::Cancel { .. }) && self.world.crowd.downward(to.0, rank).nth(1).is_some() {
+            return;
+        }
         self.pack(site, (to.0, false), message, later);
     }
 

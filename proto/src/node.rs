@@ -71,8 +71,10 @@ const ROUNDS_MAX: u32 = 10_000;
 /// - [`Output::Discard`] takes away what has arrived since the last publication of the path's content, or
 ///   of one block; what was published stays. The whole of a file that is partly in the store (`have`, or
 ///   a [`Output::Receive`] of a path whose content is published) is written in place, and so is a block.
-/// - An [`Output::SendChunk`] or [`Output::SendContent`] is answered by one [`Input::ChunkSent`], even if the file has gone from
-///   the store meanwhile and nothing was sent, unless the link goes down first.
+/// - An [`Output::SendChunk`] or [`Output::SendContent`] is answered by one [`Input::ChunkSent`], even if
+///   the file has gone from the store meanwhile and its bytes were not sent, unless the link goes down first.
+/// - A [`Publication::Arrived`] whose bytes can't be stored is answered by [`Input::StoreFailed`], and not
+///   published; nor is a further name of it.
 /// - After [`Input::PeerDown`] nothing more comes from that link. An [`Output::Disconnect`] counts as
 ///   the link's end; the `PeerDown` that follows from it may be given or not.
 /// - A [`ClientId`] is never used twice. The `Hello` of a link is checked before `PeerUp`.

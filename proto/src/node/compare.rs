@@ -43,8 +43,8 @@ impl Node {
         self.telling.untold.values().map(BTreeMap::len).max().unwrap_or_default()
     }
 
-    /// This node has read something by itself: in another tree than the one in which others ask what the path is, or
-    /// while it had nobody to ask there, and somebody has come back since.
+    /// This node has read something by itself: in another tree than the one in which others ask what the path
+    /// is, or while it had nobody to ask there, and somebody has come back since.
     pub(super) fn note_read(&mut self, path: &Path) {
         let facts = self.home(path, Aspect::Entry, None);
         if self.up_in(facts) != Up::Reader

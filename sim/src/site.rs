@@ -75,6 +75,8 @@ pub(crate) struct Site {
     pub(crate) brought: Option<Vec<Segment>>,
     /// Content that the store could not take, which the node has yet to hear.
     pub(crate) unstored: VecDeque<Path>,
+    /// Paths of which that was ever so.
+    pub(crate) lost: BTreeSet<Path>,
     pub(crate) store: Store,
     /// How many bytes the store may hold.
     pub(crate) store_bytes_max: u64,
@@ -109,6 +111,7 @@ impl Site {
             refused: VecDeque::new(),
             brought: None,
             unstored: VecDeque::new(),
+            lost: BTreeSet::new(),
             store: Store::default(),
             store_bytes_max: 0,
             store_bytes: 0,

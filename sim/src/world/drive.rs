@@ -107,7 +107,7 @@ impl World {
             return Ok(());
         }
         let was_there = site.table.resident.remove(path).is_some() | site.table.blocks.remove(path).is_some();
-        let may_lack = self.options.store_failure > 0;
+        let may_lack = site.lost.contains(path);
         ensure(was_there || may_lack, || format!("{path} is evicted and was not there"))?;
         let site = self.site_mut(rank);
         let is_needed = site.links.values().any(|link| link.chunks.contains(path));
@@ -164,6 +164,7 @@ impl World {
         match publication {
             Publication::Arrived { path, aspect, head, is_marked, .. } => {
                 let Some(content) = site.brought.take() else {
+                    site.lost.insert(path.clone());
                     site.unstored.push_back(path);
                     return Ok(None);
                 };
@@ -173,6 +174,7 @@ impl World {
                 Ok(Some(Publication::Content { path: piece.0, aspect, head, is_marked }))
             }
             Publication::HardLink { path, target, .. } if site.unstored.contains(&target) => {
+                site.lost.insert(path.clone());
                 site.unstored.push_back(path);
                 Ok(None)
             }

@@ -181,6 +181,7 @@ impl Supervisor {
     /// # Errors
     /// It never got ready.
     fn hear(&mut self) -> Result<(), String> {
+        self.dying.retain_mut(|daemon| daemon.status().is_none());
         while let Server::Daemon(daemon) = &mut self.server
             && let Some(line) = daemon.line()
         {
@@ -234,7 +235,6 @@ impl Supervisor {
         if let Server::Daemon(daemon) = std::mem::replace(&mut self.server, server) {
             self.dying.push(daemon);
         }
-        self.dying.retain_mut(|daemon| daemon.status().is_none());
     }
 
     fn serve_originals(&mut self) {

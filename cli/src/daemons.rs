@@ -76,6 +76,17 @@ pub struct Daemons {
     session: SessionId,
     /// What is started has the other end: it closes with this process, whoever else has died.
     owner: Option<OwnedFd>,
+    /// This is that one.
+    lifeline: Option<OwnedFd>,
+}
+
+/// Which node it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Its number in the session's directory.
+    pub node: u32,
+    /// Its rank in the overlay.
+    pub rank: Rank,
 }
 
 #[derive(Debug)]
@@ -139,37 +150,66 @@ impl Daemons {
         let listeners = listeners.context("no port of 127.0.0.1 can be listened on")?;
         let by_rank = settings.arrangement.nodes.iter().map(|&node| listeners[node as usize].local_addr());
         let peers = by_rank.collect::<Result<Vec<_>, _>>()?;
-        let forest = settings.arrangement.forest();
+        let mut started = Daemons::none(session, settings)?;
+        for ((node, &rank), listener) in (0..).zip(&ranks).zip(&listeners) {
+            started.add(session, settings, Place { node, rank }, (&peers, listener), events)?;
+        }
+        Ok(started)
+    }
+
+    /// Starts the daemon of one node alone, whose peers are elsewhere. `listener` is where they find it.
+    pub fn start_one(
+        session: &Session,
+        settings: &Settings,
+        place: Place,
+        (peers, listener): (&[SocketAddr], &TcpListener),
+        events: &Sender<Event>,
+    ) -> Result<Daemons> {
+        let mut started = Daemons::none(session, settings)?;
+        started.add(session, settings, place, (peers, listener), events)?;
+        Ok(started)
+    }
+
+    fn none(session: &Session, settings: &Settings) -> Result<Daemons> {
         let needs_lifeline = settings.via.is_some() && !settings.is_detached;
         let lifeline = needs_lifeline.then(|| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
         let (lifeline, owner) = lifeline.unzip();
-        let mut started = Daemons { daemons: Vec::new(), session: session.id, owner };
-        for ((node, &rank), listener) in (0..).zip(&ranks).zip(&listeners) {
-            let mut config = settings.config(session, node, rank, &peers);
-            config.listener_fd = listener.as_raw_fd();
-            config.lifeline_fd = lifeline.as_ref().map(AsRawFd::as_raw_fd);
-            let reads = forest.tree_ids().any(|tree| forest.root(tree) == rank);
-            let daemon = settings.opened.with(|files| {
-                let mut inherited: Vec<_> =
-                    [listener.as_fd()].into_iter().chain(lifeline.as_ref().map(AsFd::as_fd)).collect();
-                if reads {
-                    let named =
-                        |(path, file): &(PathBuf, BorrowedFd<'_>)| Some((path.to_str()?.to_owned(), file.as_raw_fd()));
-                    config.opened = files.iter().filter_map(named).collect();
-                    inherited.extend(files.iter().map(|(_, file)| *file));
-                }
-                let (subcommand, line) = settings.command(node, config)?;
-                let mut command = command(subcommand, settings.verbose);
-                if settings.is_detached {
-                    command.stderr(new_log(&session.node(node))?);
-                }
-                let (session, node) = (session.id, node as usize);
-                let said = move |line| Event::Daemon(Said { session, node, line });
-                Daemon::start(command, &line, &inherited, events, said)
-            });
-            started.daemons.push(daemon.with_context(|| format!("the daemon of node {node} can't be started"))?);
-        }
-        Ok(started)
+        Ok(Daemons { daemons: Vec::new(), session: session.id, owner, lifeline })
+    }
+
+    fn add(
+        &mut self,
+        session: &Session,
+        settings: &Settings,
+        Place { node, rank }: Place,
+        (peers, listener): (&[SocketAddr], &TcpListener),
+        events: &Sender<Event>,
+    ) -> Result<()> {
+        let mut config = settings.config(session, node, rank, peers);
+        config.listener_fd = listener.as_raw_fd();
+        config.lifeline_fd = self.lifeline.as_ref().map(AsRawFd::as_raw_fd);
+        let forest = settings.arrangement.forest();
+        let reads = forest.tree_ids().any(|tree| forest.root(tree) == rank);
+        let daemon = settings.opened.with(|files| {
+            let mut inherited: Vec<_> =
+                [listener.as_fd()].into_iter().chain(self.lifeline.as_ref().map(AsFd::as_fd)).collect();
+            if reads {
+                let named =
+                    |(path, file): &(PathBuf, BorrowedFd<'_>)| Some((path.to_str()?.to_owned(), file.as_raw_fd()));
+                config.opened = files.iter().filter_map(named).collect();
+                inherited.extend(files.iter().map(|(_, file)| *file));
+            }
+            let (subcommand, line) = settings.command(node, config)?;
+            let mut command = command(subcommand, settings.verbose);
+            if settings.is_detached {
+                command.stderr(new_log(&session.node(node))?);
+            }
+            let (session, number) = (session.id, self.daemons.len());
+            let said = move |line| Event::Daemon(Said { session, node: number, line });
+            Daemon::start(command, &line, &inherited, events, said)
+        });
+        self.daemons.push(daemon.with_context(|| format!("the daemon of node {node} can't be started"))?);
+        Ok(())
     }
 
     /// Waits until every daemon is ready.
@@ -235,7 +275,7 @@ impl Daemons {
         while !self.have_ended() {
             match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Event::Daemon(said)) => self.heard(&said),
-                Ok(Event::Signal(_)) => {}
+                Ok(Event::Signal(_) | Event::Node(_)) => {}
                 Err(_) => break,
             }
         }

@@ -5,15 +5,17 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use headwater_closure::program;
 use headwater_daemon::layout::NodeDir;
+use headwater_launch::place::Place;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::launch::{CARRIED, TABLE};
+use crate::job::{self, ToProcess};
+use crate::launch::{Attachment, CARRIED, SESSION, TABLE};
 use crate::message::say;
 use crate::namespace;
 use crate::options::ExecOptions;
@@ -27,19 +29,26 @@ const NOT_EXECUTABLE: u8 = 126;
 
 /// Executes the program, or says why it can't and gives the exit status that a shell would.
 pub fn exec(options: &ExecOptions) -> u8 {
-    if let Some(supervisor) = &options.enter {
+    let attached = options.job.as_ref().map(|job| come_to(job, options.store.as_deref())).unwrap_or_default();
+    if let Some(supervisor) = options.enter.as_ref().or(attached.enter.as_ref()) {
         enter(supervisor);
     }
     // After entering, which takes this wish back with the rights that it changes.
     if let Some(parent) = options.parent {
         // Without it only the death of the parent goes unnoticed.
-        let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
+        let _ = rustix::process::set_parent_process_death_signal(Some(if options.gently {
+            Signal::TERM
+        } else {
+            Signal::KILL
+        }));
         if rustix::process::getppid().map(|p| p.as_raw_nonzero().get() as u32) != Some(parent) {
             return crate::FAILURE;
         }
     }
-    let environment = environment(env::vars_os(), options.audit.as_deref());
-    if let Some(table) = env::var_os(TABLE) {
+    let own = env::vars_os().filter(|(name, _)| attached.variables.iter().all(|(new, _)| new != name));
+    let own = own.chain(attached.variables.iter().cloned());
+    let environment = environment(own, options.audit.as_deref().or(attached.audit.as_deref()));
+    if let Some((_, table)) = environment.iter().find(|(name, _)| name == TABLE) {
         shim::attach(table.as_ref());
     }
     let (name, arguments) = options.program.split_first().expect("the program is required");
@@ -47,6 +56,47 @@ pub fn exec(options: &ExecOptions) -> u8 {
     let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
     say(message);
     status
+}
+
+/// How a process of a job finds its node's daemon.
+#[derive(Debug, Default)]
+struct Attached {
+    audit: Option<PathBuf>,
+    enter: Option<PathBuf>,
+    variables: Vec<(OsString, OsString)>,
+}
+
+/// Comes to the node's part of the job. Where that fails, the program runs without it.
+fn come_to(job: &Path, store: Option<&Path>) -> Attached {
+    let place = Place::of(&|name| env::var_os(name));
+    let is_first = place.as_ref().and_then(|place| place.local_rank).is_none_or(|rank| rank == 0);
+    let (attachment, session, node, nodes) = match job::attend(job, store, is_first) {
+        Ok(ToProcess::Served { attachment, session, node, nodes }) => (attachment, session, node, nodes),
+        Ok(ToProcess::Alone(why)) | Err(why) => {
+            if is_first {
+                say(format_args!("warning: {why}. The program runs without Headwater on this node"));
+            }
+            return Attached::default();
+        }
+    };
+    let mut attached = Attached::default();
+    let mut tell = |name: &str, value: OsString| attached.variables.push((name.into(), value));
+    tell(SESSION, session.into());
+    tell("HEADWATER_NODE", node.to_string().into());
+    tell("HEADWATER_NODES", nodes.to_string().into());
+    if let Some((rank, size)) = place.and_then(|place| place.rank.zip(place.size)) {
+        tell("HEADWATER_RANK", rank.to_string().into());
+        tell("HEADWATER_RANKS", size.to_string().into());
+    }
+    match attachment {
+        Attachment::Audit { table, library } => {
+            tell(TABLE, table.into());
+            attached.audit = Some(library);
+        }
+        Attachment::Namespace { supervisor } => attached.enter = Some(supervisor),
+        Attachment::Mount { .. } => {}
+    }
+    attached
 }
 
 /// Goes into the node's namespaces. Where that fails, the program finds its files where they are.

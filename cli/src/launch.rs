@@ -15,6 +15,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 
 use crate::daemons::own_executable;
 
@@ -28,7 +29,8 @@ pub const MOUNT: &str = "HEADWATER_MOUNT";
 pub const CARRIED: &str = "HEADWATER_CARRIED_";
 
 /// What a node's processes need to find its daemon.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Attachment {
     /// They are audited.
     Audit {
@@ -149,6 +151,11 @@ impl Attachment {
 }
 
 impl Processes {
+    /// One, which others may come of.
+    pub fn of(child: Child) -> Processes {
+        Processes { running: vec![child], ended: Vec::new() }
+    }
+
     /// Notes which processes have ended. True once all have.
     pub fn reap(&mut self) -> bool {
         self.running.retain_mut(|child| match child.try_wait() {

@@ -9,6 +9,8 @@ mod daemons;
 mod doctor;
 mod exec;
 mod generate;
+mod inherit;
+mod job;
 mod launch;
 mod message;
 mod mount;
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::Stats(options) => control::stats(&options),
         Command::Clear(options) => control::clear(&options),
         Command::Refresh(options) => control::refresh(&options),
+        Command::Node(options) => job::node(&options),
         Command::Topology(mut options) => {
             options.shape.settle(matches.subcommand_matches("topology").expect("topology was parsed"), false);
             topology::topology(&options)

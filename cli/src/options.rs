@@ -18,6 +18,8 @@ use crate::via::Via;
 const EXAMPLES: &str = "\
 Examples:
   headwater run -- ./app input.dat
+  headwater run -- srun -N 2048 python train.py
+  headwater run --marker @ -- mylauncher -x 4 @ ./app
   headwater run --nodes 4 --ppn 4 -- python3 -c 'import scipy.stats'
   headwater run --shared /lustre/sw --exclude /lustre/sw/results -- ./app
   headwater run --nodes 6 --readers n[0-1] -- ./app
@@ -27,8 +29,9 @@ Examples:
 Exit status: the program's (of several processes the highest); 128+n if signal n ended it; 127 if it \
 was not found, 126 if it could not be executed; 125 if the command line of headwater itself is wrong.
 
-The program's own wrappers (env, bash -c, launchers) are not looked into for the scope: name what they \
-start from with --shared.";
+In front of a launcher (srun, mpirun, mpiexec, prterun, flux run, jsrun) the program is served on the nodes on \
+which the launcher starts it. The program's own wrappers (bash -c, scripts) are not looked into for the scope: \
+name what they start from with --shared.";
 
 const STATS: &str = "\
 What the kernel answers from its own caches is seen by nobody: UPCALLS are the questions that it has \
@@ -102,6 +105,9 @@ pub enum Command {
     /// Become a program, as one process of a session.
     #[command(hide = true)]
     Exec(ExecOptions),
+    /// Serve a node's processes of a job, until the job ends.
+    #[command(hide = true)]
+    Node(NodeOptions),
     /// Write man pages or completions.
     #[command(hide = true, subcommand)]
     Generate(Generate),
@@ -203,6 +209,14 @@ pub struct RunOptions {
     #[arg(long, short, env = "HEADWATER_VERBOSE", value_parser = FalseyValueParser::new())]
     pub verbose: bool,
 
+    /// A directory that all nodes see, for a file that tells them where to meet [default: ~/.headwater]
+    #[arg(long, value_name = "DIR", env = "HEADWATER_JOB_DIR", value_hint = ValueHint::DirPath)]
+    pub job_dir: Option<PathBuf>,
+
+    /// A word that stands before each program in the command line of a launcher that is not known
+    #[arg(long, value_name = "WORD", env = "HEADWATER_MARKER")]
+    pub marker: Option<OsString>,
+
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true,
           value_hint = ValueHint::CommandWithArguments)]
@@ -270,9 +284,31 @@ pub struct ExecOptions {
     /// The process that this one is not to outlive.
     #[arg(long)]
     pub parent: Option<u32>,
+    /// With --parent: ask the program to end, instead of killing it.
+    #[arg(long, requires = "parent")]
+    pub gently: bool,
+    /// The job whose node is to be asked how its daemon is found.
+    #[arg(long, conflicts_with_all = ["audit", "enter"])]
+    pub job: Option<PathBuf>,
+    /// Where the node's store is to be.
+    #[arg(long, requires = "job")]
+    pub store: Option<PathBuf>,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true)]
     pub program: Vec<OsString>,
+}
+
+/// Options of `headwater node`.
+#[derive(Debug, Args)]
+pub struct NodeOptions {
+    /// Where the node's store is to be.
+    #[arg(long)]
+    pub store: Option<PathBuf>,
+    /// Serve in this process; otherwise in one that nobody is the parent of.
+    #[arg(long)]
+    pub stays: bool,
+    /// The job file.
+    pub job: PathBuf,
 }
 
 /// What `headwater generate` writes.

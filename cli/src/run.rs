@@ -14,7 +14,8 @@ use headwater_closure::scope::{Named, Scope, World, network_file_system};
 
 use crate::daemons::Said;
 use crate::exec;
-use crate::launch::Launch;
+use crate::job::{self, News};
+use crate::launch::{Launch, Processes};
 use crate::message::{say, show};
 use crate::namespace;
 use crate::opened::Opened;
@@ -32,6 +33,8 @@ pub enum Event {
     Signal(Signal),
     /// A daemon said something, or has ended.
     Daemon(Said),
+    /// Something became of a node of a job.
+    Node(News),
 }
 
 impl Event {
@@ -58,6 +61,14 @@ impl std::error::Error for Interrupted {}
 
 /// Runs the program and gives the exit status.
 pub fn run(options: &RunOptions) -> Result<u8> {
+    match job::find(options) {
+        Ok(None) => {}
+        Ok(Some(found)) => return job::run(options, &found),
+        Err(error) => {
+            say(format_args!("warning: {error:#}. The command runs without Headwater"));
+            return job::run_plainly(options);
+        }
+    }
     let start = Start::now();
     let arrangement = topology::arrange(&options.shape, options.nodes)?;
     let nodes = arrangement.program_nodes();
@@ -119,7 +130,8 @@ fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> 
     (program, choice)
 }
 
-fn discover(options: &RunOptions, program: &Path, cwd: &Path, opened: &Opened) -> Scope {
+/// The directories of a program.
+pub fn discover(options: &RunOptions, program: &Path, cwd: &Path, opened: &Opened) -> Scope {
     let variable = |name: &str| -> Option<OsString> { env::var_os(name) };
     let open = |path: &Path| opened.open(path);
     let world = World { cwd, variable: &variable, network: &network_file_system, open: &open };
@@ -143,7 +155,26 @@ fn supervise(
     if let Some(Interrupted(number)) = events.try_iter().find_map(|event| event.interrupts()) {
         return Ok((128 + number) as u8);
     }
-    let mut processes = launch.start()?;
+    wait_for(launch.start()?, events, |event| {
+        let Event::Daemon(said) = event else { return };
+        let Some(serving) = serving.as_mut().filter(|s| s.session.id == said.session) else { return };
+        if said.line.is_none() {
+            warn_of_end(choice.mechanism, said.node);
+        }
+        serving.daemons.heard(&said);
+    })
+}
+
+/// Waits for the launcher, passing signals on; gives its exit status. `heard` is told what becomes of nodes.
+pub fn wait(launcher: Processes, events: &Receiver<Event>, mut heard: impl FnMut(News)) -> Result<u8> {
+    wait_for(launcher, events, |event| {
+        if let Event::Node(news) = event {
+            heard(news);
+        }
+    })
+}
+
+fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut heard: impl FnMut(Event)) -> Result<u8> {
     let launched = Instant::now();
     let mut stopping = false;
     while !processes.reap() {
@@ -162,13 +193,7 @@ fn supervise(
                     processes.signal(signal.number);
                 }
             }
-            Event::Daemon(said) => {
-                let Some(serving) = serving.as_mut().filter(|s| s.session.id == said.session) else { continue };
-                if said.line.is_none() {
-                    warn_of_end(choice.mechanism, said.node);
-                }
-                serving.daemons.heard(&said);
-            }
+            event => heard(event),
         }
     }
     Ok(processes.status())
@@ -184,7 +209,8 @@ fn warn_of_end(mechanism: Mechanism, node: usize) {
     say(format_args!("warning: the {what} of node {node} is gone. {then}"));
 }
 
-fn report(options: &RunOptions, summary: &Summary) {
+/// Shows and writes the summary, as the user wants.
+pub fn report(options: &RunOptions, summary: &Summary) {
     if options.prints_summary(stderr().is_terminal()) {
         show(stderr(), summary);
     }

@@ -24,7 +24,7 @@ use crate::topology::Arrangement;
 use crate::via::{Choice, Mechanism, Program, prefix};
 
 /// Files of more bytes travel in blocks, unless the user says otherwise.
-const WHOLE_FILE_BYTES_MAX: u64 = 16 << 20;
+pub const WHOLE_FILE_BYTES_MAX: u64 = 16 << 20;
 /// What a view of `/` shows empty: a program's paths there are not files of the scope.
 const HIDDEN: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -142,7 +142,8 @@ impl Serving {
     }
 }
 
-fn via(mechanism: Mechanism, session: &Session, node: u32) -> Via {
+/// How the processes of a node come to its mount.
+pub fn via(mechanism: Mechanism, session: &Session, node: u32) -> Via {
     match mechanism {
         Mechanism::Namespace { has_user_namespace } => {
             // Others are those that root's programs become; in a user namespace there are none.

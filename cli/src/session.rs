@@ -21,6 +21,8 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 
 /// How often a directory that vanishes while it is being locked is made again.
 const RETRIES_MAX: usize = 16;
+/// A node whose daemon can't be started by one mechanism has another directory for the next.
+const NODES_TRIED_MAX: u32 = 4;
 
 /// A session; what it has on this machine goes when it is dropped.
 #[derive(Debug)]
@@ -65,10 +67,24 @@ fn evasive_base(store: &Path) -> Result<PathBuf> {
 }
 
 impl Session {
+    /// A session's identity, and what its daemons know of each other.
+    pub fn draw() -> Result<(SessionId, SessionKey)> {
+        Ok((SessionId(u128::from_le_bytes(random()?)), SessionKey(random()?)))
+    }
+
     /// Makes a session with `nodes` nodes below `store`, after removing what dead sessions left.
     pub fn create(store: &Path, nodes: u32) -> Result<Session> {
-        let id = SessionId(u128::from_le_bytes(random()?));
-        let name = format!("{:016x}", (id.0 >> 64) as u64);
+        let (id, key) = Session::draw()?;
+        Session::make(store, nodes, id, key)?.context("a session of that name is there already")
+    }
+
+    /// Makes this machine's part of a session of several machines, with one node; `None` if it has one.
+    pub fn join(store: &Path, id: SessionId, key: SessionKey) -> Result<Option<Session>> {
+        Session::make(store, NODES_TRIED_MAX, id, key)
+    }
+
+    fn make(store: &Path, nodes: u32, id: SessionId, key: SessionKey) -> Result<Option<Session>> {
+        let name = name_of(id);
         let lock_in = |base: PathBuf| -> Result<(PathBuf, OwnedFd)> {
             check_socket_paths(&base.join(&name), nodes)?;
             let locked = lock_base(&base)?;
@@ -82,15 +98,22 @@ impl Session {
         let directory = base.join(&name);
         sweep(&base, &base_lock);
         crate::mount::remove_stale_mounts();
-        rustix::fs::mkdirat(&base_lock, &name, Mode::RWXU)
-            .with_context(|| format!("{} can't be made", directory.display()))?;
+        match rustix::fs::mkdirat(&base_lock, &name, Mode::RWXU) {
+            Err(rustix::io::Errno::EXIST) => return Ok(None),
+            made => made.with_context(|| format!("{} can't be made", directory.display()))?,
+        }
         let lock = make_lock(&directory).inspect_err(|_| remove(&directory))?;
-        Ok(Session { base, directory, _lock: lock, id, key: SessionKey(random()?) })
+        Ok(Some(Session { base, directory, _lock: lock, id, key }))
     }
 
     /// The session's name: 16 hexadecimal digits.
     pub fn name(&self) -> String {
         self.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// What it has on this machine.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// The directory in which it lies, with all sessions of this user.
@@ -126,6 +149,11 @@ impl Drop for Session {
             let _ = fs::remove_dir(&self.base);
         }
     }
+}
+
+/// A session's name: 16 hexadecimal digits.
+pub fn name_of(id: SessionId) -> String {
+    format!("{:016x}", (id.0 >> 64) as u64)
 }
 
 fn random<const N: usize>() -> Result<[u8; N]> {

@@ -80,7 +80,7 @@ pub struct Summary {
     /// The exit status.
     pub exit_status: u8,
     /// How the files reached the program: the mechanism's name, as `--via` has it.
-    pub via: &'static str,
+    pub via: String,
     /// Why so.
     pub via_reason: String,
     /// Why the program ran without Headwater, if it did.
@@ -125,7 +125,7 @@ impl Summary {
             nodes,
             servers: 0,
             processes,
-            via: choice.mechanism.name(),
+            via: choice.mechanism.name().into(),
             via_reason: choice.reason.clone(),
             off: (choice.mechanism == Mechanism::Off).then(|| choice.reason.clone()),
             exit_status: 0,

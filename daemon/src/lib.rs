@@ -4,6 +4,7 @@
 //! One thread runs the event loop and owns everything but the readers: only it writes the table and
 //! changes the mirror. A few more threads block on the shared file system, on the reader alone.
 
+pub mod channel;
 mod clients;
 mod config;
 mod control;

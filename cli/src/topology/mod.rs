@@ -24,16 +24,17 @@ use crate::message::{say, show};
 /// # Errors
 /// Options that contradict each other or the nodes.
 pub fn arrange(options: &ShapeOptions, nodes: u32) -> Result<Arrangement> {
-    let switches = match options.topology.as_deref().map(read_switches).transpose() {
-        Ok(switches) => switches,
-        Err(error) => {
-            say(format_args!("warning: {error:#}. Going on with the nodes in their own order"));
-            None
-        }
-    };
-    let arrangement = Arrangement::new(options, &local_nodes(nodes), switches.as_ref())?;
+    let arrangement = Arrangement::new(options, &local_nodes(nodes), switches(options).as_ref())?;
     warn_of_unplaced(options, &arrangement);
     Ok(arrangement)
+}
+
+/// The neighbours that the options' file names. A file that can't be read is told, and done without.
+pub fn switches(options: &ShapeOptions) -> Option<Switches> {
+    options.topology.as_deref().map(read_switches).transpose().unwrap_or_else(|error| {
+        say(format_args!("warning: {error:#}. Going on with the nodes in their own order"));
+        None
+    })
 }
 
 /// Prints the overlay that would be used.

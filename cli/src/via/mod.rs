@@ -10,13 +10,15 @@ mod program;
 use std::fmt;
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 use crate::namespace::Found;
 
 pub use program::Program;
 
 /// What the user asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Via {
     /// The best that is possible here.
     Auto,

@@ -1,5 +1,6 @@
 //! What is known of a program before it runs, as far as it decides on the mechanism.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -7,6 +8,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use headwater_closure::{elf, program};
+use serde::{Deserialize, Serialize};
 
 /// `#!` lines that are followed, as the kernel does.
 const SCRIPTS_MAX: usize = 4;
@@ -59,18 +61,18 @@ const USES_SSH: &[&str] = &[
 const USES_SET_ID: &[&str] = &["podman", "buildah", "singularity", "apptainer", "crontab", "fusermount3"];
 
 /// A program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// Its names: as it was called, and the file's.
     names: Vec<String>,
     /// What the file gives to those who execute it.
-    privilege: Option<&'static str>,
+    privilege: Option<Cow<'static, str>>,
     /// It lies in the scope.
     is_in_scope: bool,
     /// This user may not read it.
     is_unreadable: bool,
     /// Why the audit library can't be loaded into it.
-    not_audited: Option<&'static str>,
+    not_audited: Option<Cow<'static, str>>,
 }
 
 impl Program {
@@ -82,8 +84,9 @@ impl Program {
         let mut names: Vec<String> = [file, &canonical].into_iter().filter_map(name).collect();
         names.dedup();
         let is_unreadable = open(&canonical).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
-        let not_audited = loader(canonical.clone(), open);
-        Program { names, privilege: privilege(&canonical), is_in_scope, is_unreadable, not_audited }
+        let not_audited = loader(canonical.clone(), open).map(Cow::Borrowed);
+        let privilege = privilege(&canonical).map(Cow::Borrowed);
+        Program { names, privilege, is_in_scope, is_unreadable, not_audited }
     }
 
     /// Why it had better not be in any namespace.
@@ -94,7 +97,7 @@ impl Program {
         if self.is_in_scope && self.is_unreadable {
             return Some(format!("{} may be executed but not read, so a mount can't show it", self.name()));
         }
-        let privilege = self.privilege.filter(|_| self.is_in_scope)?;
+        let privilege = self.privilege.as_deref().filter(|_| self.is_in_scope)?;
         Some(format!("{} is {privilege}, and gains nothing from a mount", self.name()))
     }
 
@@ -108,12 +111,12 @@ impl Program {
         if let Some(name) = self.is_one_of(USES_SET_ID) {
             return Some(format!("{name} uses set-ID programs, which gain nothing in a user namespace"));
         }
-        Some(format!("{} is {}, and gains nothing in a user namespace", self.name(), self.privilege?))
+        Some(format!("{} is {}, and gains nothing in a user namespace", self.name(), self.privilege.as_deref()?))
     }
 
     /// Why the audit library can't be loaded into it; `None` if it can.
     pub fn not_audited(&self) -> Option<String> {
-        let because = self.not_audited.or(self.privilege)?;
+        let because = self.not_audited.as_deref().or(self.privilege.as_deref())?;
         Some(format!("{} is {because}", self.name()))
     }
 
@@ -184,11 +187,11 @@ mod tests {
         }
 
         pub fn static_named(name: &str) -> Program {
-            Program { not_audited: Some("statically linked"), ..Program::named(name) }
+            Program { not_audited: Some("statically linked".into()), ..Program::named(name) }
         }
 
         pub fn set_id_named(name: &str) -> Program {
-            Program { privilege: Some("set-user-ID"), ..Program::named(name) }
+            Program { privilege: Some("set-user-ID".into()), ..Program::named(name) }
         }
     }
 
@@ -213,7 +216,7 @@ mod tests {
         let mut compiler = std::process::Command::new("cc");
         compiler.args(["-static", "-o"]).arg(&own).arg(directory.path().join("d.c"));
         assert!(compiler.status().unwrap().success());
-        assert_eq!(examine(&own).not_audited, Some("statically linked"));
+        assert_eq!(examine(&own).not_audited.as_deref(), Some("statically linked"));
         let script = write("e", &format!("#!{}\n", own.display()));
         assert_eq!(examine(&script).not_audited().as_deref(), Some("e is statically linked"));
     }
@@ -240,7 +243,7 @@ mod tests {
         assert_eq!(examine(&tool).not_in_a_user_namespace(), None);
         for (mode, expected) in [(0o4755, Some("set-user-ID")), (0o2755, Some("set-group-ID")), (0o2745, None)] {
             fs::set_permissions(&tool, fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(examine(&tool).privilege, expected, "{mode:o}");
+            assert_eq!(examine(&tool).privilege.as_deref(), expected, "{mode:o}");
         }
     }
 }

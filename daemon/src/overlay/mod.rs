@@ -26,11 +26,12 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use rustix::net::sockopt;
 
-use self::buffer::Buffer;
+pub(crate) use self::buffer::Buffer;
 use self::dialling::Dialling;
 pub(crate) use self::link::{ContentOut, Identity, Traffic};
 use self::link::{Link, LinkError, Outgoing, Received};
 pub use self::noise::has_aes;
+pub(crate) use self::noise::{Noise, NoiseError};
 use self::refusals::Refusals;
 use self::shared::Sharing;
 pub(crate) use self::transfers::{Arrival, ArrivalError, Transfers, Verdict, store_all};

@@ -4,6 +4,7 @@ mod build;
 mod mechanism;
 pub mod nodes;
 mod program;
+pub mod services;
 mod session;
 pub mod stats;
 mod traces;

@@ -1,0 +1,84 @@
+//! A process of a job comes to its node: the first one starts the node's part of the job.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::messages::ToProcess;
+use crate::daemons::own_executable;
+use crate::session;
+use crate::store;
+
+/// How long a process waits for its node, at most.
+const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// How long processes but the node's first wait until they start the node's part themselves.
+const OTHERS_WAIT: Duration = Duration::from_secs(2);
+/// How long they try to reach it.
+const REACH_MAX: Duration = Duration::from_secs(10);
+/// How often.
+const RETRY: Duration = Duration::from_millis(4);
+
+/// Comes to the node's part of the job whose file this is. `is_first`: other processes of the node leave it to
+/// this one to start that.
+///
+/// # Errors
+/// Why the process is to use the originals.
+pub fn attend(job: &Path, store: Option<&Path>, is_first: bool) -> Result<ToProcess, String> {
+    let name = job.file_name().ok_or("the job file has no name")?.to_string_lossy().into_owned();
+    let started = Instant::now();
+    let mut has_started = false;
+    loop {
+        if let Some(stream) = store::candidates(store).iter().find_map(|store| connect(store, &name)) {
+            return answer(stream);
+        }
+        if !has_started && (is_first || started.elapsed() >= OTHERS_WAIT) {
+            has_started = true;
+            start(job, store)?;
+        } else if started.elapsed() >= REACH_MAX {
+            return Err("the node's part of the job can't be reached".into());
+        } else {
+            thread::sleep(RETRY);
+        }
+    }
+}
+
+/// The socket of the node's part of a session, in the session's directory.
+pub fn socket(session: &Path) -> PathBuf {
+    session.join("join")
+}
+
+fn connect(store: &Path, name: &str) -> Option<UnixStream> {
+    let bases = session::base_directories(store);
+    bases.iter().find_map(|base| UnixStream::connect(socket(&base.join(name))).ok())
+}
+
+/// Starts the node's part, which goes on by itself. Another process may have done so meanwhile.
+fn start(job: &Path, store: Option<&Path>) -> Result<(), String> {
+    let mut command = Command::new(own_executable());
+    command.arg("node").arg(job).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    if let Some(store) = store {
+        command.arg("--store").arg(store);
+    }
+    let failed = |error: io::Error| format!("the node's part of the job can't be started: {error}");
+    let mut starter = command.spawn().map_err(failed)?;
+    let mut said = String::new();
+    let output = starter.stdout.take();
+    output.map(|output| output.take(4096).read_to_string(&mut said)).transpose().map_err(failed)?;
+    // It has left the other to itself.
+    starter.wait().map_err(failed)?;
+    match said.trim() {
+        "" => Ok(()),
+        why => Err(why.to_owned()),
+    }
+}
+
+fn answer(stream: UnixStream) -> Result<ToProcess, String> {
+    let failed = |error: io::Error| format!("the node's part of the job does not answer: {error}");
+    stream.set_read_timeout(Some(ANSWER_MAX)).map_err(failed)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).map_err(failed)?;
+    serde_json::from_str(&line).map_err(|_| String::from("the node's part of the job has ended"))
+}

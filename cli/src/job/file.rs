@@ -1,0 +1,181 @@
+//! The job file: what a job's nodes are told before they can be spoken to, the session's key among it. It
+//! lies where all nodes see it, and only its user may read it.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use headwater_abi::wire;
+use headwater_daemon::{Policy, SessionId, SessionKey};
+use headwater_fuse::init::Opening;
+use serde::{Deserialize, Serialize};
+
+use crate::session::name_of;
+use crate::via::{Program, Via};
+
+/// The longest job file, in bytes.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// What the nodes are told.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Job {
+    /// The protocol between daemons; nodes of another version take no part.
+    pub version: u32,
+    /// The session.
+    pub session: SessionId,
+    /// What its daemons know of each other.
+    pub key: SessionKey,
+    /// Where the front end listens.
+    pub front: Vec<SocketAddr>,
+    /// What the nodes serve.
+    pub service: Service,
+}
+
+/// What a node serves, and how.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Service {
+    /// The scope.
+    pub scope: Vec<(bool, String)>,
+    /// What is known of the program.
+    pub program: Program,
+    /// The mechanism that the user asks for.
+    pub via: Via,
+    /// Who gets what.
+    pub policy: Policy,
+    /// Where the store is to be.
+    pub store: Option<PathBuf>,
+    /// The most that it holds, in bytes.
+    pub store_bytes_max: Option<u64>,
+    /// Files of more bytes travel in blocks.
+    pub whole_file_bytes_max: u64,
+    /// How files are opened in a mount.
+    pub opening: Option<Opening>,
+    /// Whether nodes tell what they do.
+    pub verbose: bool,
+}
+
+/// A job file that goes when this is dropped.
+#[derive(Debug)]
+pub struct JobFile(PathBuf);
+
+impl Job {
+    /// Writes the file into `directory`, or the usual one.
+    pub fn write(&self, directory: Option<&Path>) -> Result<JobFile> {
+        let directory = match directory {
+            Some(directory) => directory.to_owned(),
+            None => usual_directory()?,
+        };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&directory)
+            .with_context(|| format!("{} can't be made. Name another directory with --job-dir", directory.display()))?;
+        let path = fs::canonicalize(&directory)?.join(name_of(self.session));
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&path);
+        let mut file = file.with_context(|| {
+            format!("{} can't be made. Name a directory that all nodes see with --job-dir", path.display())
+        })?;
+        let written = JobFile(path);
+        file.write_all(serde_json::to_string(self)?.as_bytes())?;
+        // What other nodes see of it is complete.
+        file.sync_all()?;
+        Ok(written)
+    }
+
+    /// Reads the file, if it is this user's alone and of this version.
+    pub fn read(path: &Path) -> Result<Job> {
+        let file = File::open(path).with_context(|| {
+            format!(
+                "{} can't be opened on this node. Name a directory that all nodes see with --job-dir",
+                path.display()
+            )
+        })?;
+        let metadata = file.metadata()?;
+        let is_private = metadata.mode() & 0o077 == 0 && metadata.uid() == rustix::process::geteuid().as_raw();
+        ensure!(is_private, "{} can be read or changed by others", path.display());
+        let mut text = String::new();
+        file.take(BYTES_MAX).read_to_string(&mut text)?;
+        let version = serde_json::from_str::<Version>(&text).map(|version| version.version);
+        match version {
+            Ok(version) if version == wire::VERSION => {
+                serde_json::from_str(&text).with_context(|| format!("{} is no job file", path.display()))
+            }
+            Ok(version) => bail!("the job was started by another version of headwater ({version})"),
+            Err(_) => bail!("{} is no job file", path.display()),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: u32,
+}
+
+impl JobFile {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for JobFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn usual_directory() -> Result<PathBuf> {
+    let home = env::var_os("HOME").filter(|home| !home.is_empty());
+    let home = home.context("HOME is not set. Name a directory that all nodes see with --job-dir")?;
+    Ok(PathBuf::from(home).join(".headwater"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn job() -> Job {
+        let service = Service {
+            scope: vec![(true, "/sw".into())],
+            program: Program::default(),
+            via: Via::Auto,
+            policy: Policy::Adaptive,
+            store: None,
+            store_bytes_max: None,
+            whole_file_bytes_max: 1 << 20,
+            opening: None,
+            verbose: false,
+        };
+        let front = vec!["127.0.0.1:1".parse().unwrap()];
+        Job { version: wire::VERSION, session: SessionId(7 << 64), key: SessionKey([7; 32]), front, service }
+    }
+
+    #[test]
+    fn a_job_file_is_its_users_alone_and_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = job().write(Some(&directory.path().join("new"))).unwrap();
+        assert!(file.path().ends_with("new/0000000000000007"));
+        assert_eq!(fs::metadata(file.path()).unwrap().mode() & 0o777, 0o600);
+        let read = Job::read(file.path()).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), serde_json::to_string(&job()).unwrap());
+        fs::set_permissions(file.path(), fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(Job::read(file.path()).unwrap_err().to_string().contains("by others"));
+        let path = file.path().to_owned();
+        drop(file);
+        assert!(!path.exists() && Job::read(&path).unwrap_err().to_string().contains("--job-dir"));
+    }
+
+    #[test]
+    fn another_version_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = Job { version: wire::VERSION + 1, ..job() }.write(Some(directory.path())).unwrap();
+        assert!(Job::read(file.path()).unwrap_err().to_string().contains("another version"));
+        fs::write(file.path(), "nonsense").unwrap();
+        assert!(Job::read(file.path()).unwrap_err().to_string().contains("no job file"));
+    }
+}

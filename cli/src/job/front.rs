@@ -1,0 +1,286 @@
+//! The front end: where a job's nodes meet, and report. It runs in a thread of `headwater run`, for as long as
+//! the launcher does.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use headwater_daemon::channel::{Channel, ChannelError};
+use headwater_daemon::{SessionId, SessionKey};
+use headwater_topology::hosts::Hostlist;
+use mio::net::TcpListener;
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use super::messages::{FromNode, Roster, ToNode};
+use super::muster::{Muster, Time, Verdict};
+use crate::run::Event;
+use crate::topology::options::{ShapeOptions, local_nodes};
+use crate::topology::{Arrangement, switches};
+
+const LISTENER: Token = Token(0);
+const WAKER: Token = Token(1);
+/// Connections that have not proved that they know the key; of more, the oldest is closed.
+const STRANGERS_MAX: usize = 256;
+
+/// What becomes of the nodes.
+#[derive(Debug)]
+pub enum News {
+    /// All are there: so many, and so many at least that are missing.
+    Mustered(u32, u32),
+    /// A node says something.
+    Said(u32, FromNode),
+    /// A node's connection has ended.
+    Gone(u32),
+}
+
+/// The front end.
+#[derive(Debug)]
+pub struct Front {
+    /// Where it listens, on each of this machine's addresses.
+    pub addresses: Vec<SocketAddr>,
+    waker: Arc<Waker>,
+    ending: Sender<()>,
+}
+
+impl Front {
+    /// Listens, and answers nodes from now on. What becomes of them comes as events.
+    pub fn open(session: SessionId, key: SessionKey, shape: ShapeOptions, events: Sender<Event>) -> Result<Front> {
+        let mut listener =
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0).into()).context("no port can be listened on")?;
+        let port = listener.local_addr()?.port();
+        let poll = Poll::new()?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let (ending, ended) = channel();
+        let desk = Desk {
+            session,
+            key,
+            shape,
+            events,
+            poll,
+            listener,
+            guests: HashMap::new(),
+            next: WAKER.0 + 1,
+            muster: Muster::default(),
+            tokens: Vec::new(),
+            is_settled: false,
+            started: Instant::now(),
+        };
+        thread::Builder::new().name("front end".into()).spawn(move || desk.serve(&ended))?;
+        let addresses = own_addresses().into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
+        Ok(Front { addresses, waker, ending })
+    }
+
+    /// Tells the nodes that the launcher has ended.
+    pub fn end(&self) {
+        if self.ending.send(()).is_ok() {
+            let _ = self.waker.wake();
+        }
+    }
+}
+
+/// The addresses at which other machines may reach this one, and at last the one at which only itself does.
+fn own_addresses() -> Vec<IpAddr> {
+    let all = if_addrs::get_if_addrs().unwrap_or_default();
+    let mut own: Vec<IpAddr> = all.iter().filter(|one| !one.is_loopback()).map(|one| one.ip()).collect();
+    own.push(Ipv4Addr::LOCALHOST.into());
+    own
+}
+
+/// The front end's thread.
+struct Desk {
+    session: SessionId,
+    key: SessionKey,
+    shape: ShapeOptions,
+    events: Sender<Event>,
+    poll: Poll,
+    listener: TcpListener,
+    guests: HashMap<Token, Guest>,
+    next: usize,
+    muster: Muster,
+    /// Whose place in the order of coming it is.
+    tokens: Vec<Token>,
+    /// The roster has been sent.
+    is_settled: bool,
+    started: Instant,
+}
+
+struct Guest {
+    channel: Channel,
+    /// The address at which it has reached this machine; `None` for a node on this machine.
+    called: Option<IpAddr>,
+    /// The node's number, once all are there.
+    node: Option<u32>,
+    has_arrived: bool,
+}
+
+impl Desk {
+    fn serve(mut self, ended: &Receiver<()>) {
+        let mut ready = Events::with_capacity(256);
+        loop {
+            let timeout = self.settle();
+            match self.poll.poll(&mut ready, timeout) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return,
+                _ => {}
+            }
+            for event in &ready {
+                match event.token() {
+                    LISTENER => self.accept(),
+                    WAKER => {}
+                    token => self.hear(token),
+                }
+            }
+            match ended.try_recv() {
+                Ok(()) => self.tell_all(&ToNode::End),
+                Err(std::sync::mpsc::TryRecvError::Disconnected) => return,
+                Err(std::sync::mpsc::TryRecvError::Empty) => {}
+            }
+        }
+    }
+
+    fn now(&self) -> Time {
+        self.started.elapsed().as_millis() as Time
+    }
+
+    fn accept(&mut self) {
+        while let Ok((mut stream, peer)) = self.listener.accept() {
+            let strangers =
+                || self.guests.iter().filter(|(_, guest)| !guest.channel.is_proven()).map(|(token, _)| *token);
+            if strangers().count() >= STRANGERS_MAX
+                && let Some(oldest) = strangers().min()
+            {
+                self.guests.remove(&oldest);
+            }
+            let token = Token(self.next);
+            self.next += 1;
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            if self.poll.registry().register(&mut stream, token, interest).is_ok() {
+                let here = stream.local_addr().map_or(peer.ip(), |here| here.ip());
+                let called = if here == peer.ip() { None } else { Some(here) };
+                let channel = Channel::accept(stream, self.session, &self.key);
+                self.guests.insert(token, Guest { channel, called, node: None, has_arrived: false });
+            }
+        }
+    }
+
+    fn hear(&mut self, token: Token) {
+        loop {
+            let Some(guest) = self.guests.get_mut(&token) else { return };
+            let heard = guest.channel.hear();
+            let flushed = guest.channel.flush();
+            match heard.and_then(|line| flushed.map(|_| line)) {
+                Ok(None) => return,
+                Ok(Some(line)) => match serde_json::from_str(&line) {
+                    Ok(message) => self.said(token, message),
+                    Err(_) => return self.gone(token, &ChannelError::Line),
+                },
+                Err(error) => return self.gone(token, &error),
+            }
+        }
+    }
+
+    fn said(&mut self, token: Token, message: FromNode) {
+        let now = self.now();
+        let Some(guest) = self.guests.get_mut(&token) else { return };
+        match (message, guest.node) {
+            (FromNode::Here(arrival), None) if !self.is_settled && !guest.has_arrived => {
+                guest.has_arrived = true;
+                match self.muster.arrive(now, arrival) {
+                    Some(place) if place < self.tokens.len() => self.tokens[place] = token,
+                    Some(_) => self.tokens.push(token),
+                    None => self.tell(token, &ToNode::TooLate),
+                }
+            }
+            (FromNode::Here(_), _) => self.tell(token, &ToNode::TooLate),
+            (message, Some(node)) => self.event(News::Said(node, message)),
+            (_, None) => {}
+        }
+    }
+
+    fn gone(&mut self, token: Token, _error: &ChannelError) {
+        let Some(guest) = self.guests.remove(&token) else { return };
+        match guest.node {
+            Some(node) => self.event(News::Gone(node)),
+            None => {
+                if let Some(place) = self.tokens.iter().position(|&other| other == token) {
+                    self.tokens.remove(place);
+                    self.muster.leave(place);
+                }
+            }
+        }
+    }
+
+    /// Sends the roster once all are there; how long to wait at most until that is to be looked at again.
+    fn settle(&mut self) -> Option<Duration> {
+        if self.is_settled {
+            return None;
+        }
+        let now = self.now();
+        let missing = match self.muster.verdict(now) {
+            Verdict::Nobody => return None,
+            Verdict::Wait(until) => return Some(Duration::from_millis(until - now)),
+            Verdict::Complete => 0,
+            Verdict::Without(missing) => missing,
+        };
+        self.is_settled = true;
+        self.event(News::Mustered(self.tokens.len() as u32, missing));
+        let order = self.muster.order();
+        let arrangement = self.arrange(&order);
+        let addresses: Vec<SocketAddr> =
+            arrangement.nodes.iter().map(|&node| self.address(order[node as usize])).collect();
+        for (node, &place) in (0..).zip(&order) {
+            let token = self.tokens[place];
+            if let Some(guest) = self.guests.get_mut(&token) {
+                guest.node = Some(node);
+            }
+            let Arrangement { nodes, servers, shape, .. } = arrangement.clone();
+            self.tell(token, &ToNode::Roster(Roster { node, nodes, addresses: addresses.clone(), servers, shape }));
+        }
+        None
+    }
+
+    /// Where the others find a node's daemon. A node on this machine may have come by an address that means
+    /// another machine elsewhere, so it is found where the others have found this machine.
+    fn address(&self, place: usize) -> SocketAddr {
+        let address = self.muster.arrivals()[place].address;
+        let called = |token: &Token| self.guests.get(token).and_then(|guest| guest.called);
+        let is_here = called(&self.tokens[place]).is_none();
+        let by_others = is_here.then(|| self.tokens.iter().find_map(called)).flatten();
+        by_others.map_or(address, |ip| SocketAddr::new(ip, address.port()))
+    }
+
+    /// Ranks and trees as the user wants them; where these nodes can't be had so, as by default.
+    fn arrange(&self, order: &[usize]) -> Arrangement {
+        let names: Vec<&str> = order.iter().map(|&place| self.muster.arrivals()[place].name.as_str()).collect();
+        let numbered = local_nodes(order.len() as u32);
+        let hosts = names.join(",").parse::<Hostlist>().ok().filter(|hosts| hosts.len() == order.len());
+        let hosts = hosts.unwrap_or_else(|| numbered.clone());
+        let arranged = Arrangement::new(&self.shape, &hosts, switches(&self.shape).as_ref());
+        arranged.or_else(|_| Arrangement::new(&ShapeOptions::default(), &numbered, None)).expect("any nodes have trees")
+    }
+
+    fn tell_all(&mut self, message: &ToNode) {
+        let tokens: Vec<Token> = self.guests.keys().copied().collect();
+        for token in tokens {
+            self.tell(token, message);
+        }
+    }
+
+    fn tell(&mut self, token: Token, message: &ToNode) {
+        let Some(guest) = self.guests.get_mut(&token) else { return };
+        guest.channel.say(&serde_json::to_string(message).expect("a message is text"));
+        if let Err(error) = guest.channel.flush() {
+            self.gone(token, &error);
+        }
+    }
+
+    fn event(&self, news: News) {
+        // Nobody listens once the run is over.
+        let _ = self.events.send(Event::Node(news));
+    }
+}

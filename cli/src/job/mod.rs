@@ -1,0 +1,30 @@
+//! A job: a program that a launcher starts on other nodes.
+//!
+//! `headwater run -- LAUNCHER … PROGRAM …` puts `headwater exec --job FILE --` before the program. The first
+//! process on a node starts the node's part of the job (`node`), which meets the others' at the front end
+//! (`front`), starts the node's daemon and tells the node's processes how to find it (`attend`). It ends when
+//! the launcher does. Whatever of that fails, the program runs without it.
+
+mod attend;
+mod file;
+mod front;
+mod messages;
+mod muster;
+mod node;
+mod run;
+mod served;
+mod watch;
+
+use anyhow::Result;
+
+pub use attend::attend;
+pub use front::News;
+pub use messages::ToProcess;
+pub use run::{find, run, run_plainly};
+
+use crate::options::NodeOptions;
+
+/// Serves a node's processes, or starts what does.
+pub fn node(options: &NodeOptions) -> Result<u8> {
+    if options.stays { node::stay(options) } else { node::start(options) }
+}

@@ -1,0 +1,367 @@
+//! A node's part of a job: it meets the others at the front end, starts the node's daemon, tells the node's
+//! processes how to find it, and ends it when the launcher has ended, or nobody is left.
+
+use std::collections::HashMap;
+use std::env;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use headwater_daemon::channel::Channel;
+use headwater_launch::place::Place;
+use mio::net::{UnixListener, UnixStream};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{PidfdFlags, pidfd_open};
+
+use super::attend::socket;
+use super::file::Job;
+use super::messages::{FromNode, Roster, ToNode, ToProcess};
+use super::muster::{Arrival, MISSING_MS_MAX};
+use super::served::Served;
+use crate::daemons::own_executable;
+use crate::options::NodeOptions;
+use crate::run::Event;
+use crate::session::Session;
+use crate::store;
+
+const LISTENER: Token = Token(0);
+const WAKER: Token = Token(1);
+const FRONT: Token = Token(2);
+/// How long the front end may take to be reached.
+const FRONT_MAX: Duration = Duration::from_secs(5);
+/// How long it may take until it says who takes part.
+const ROSTER_MAX: Duration = Duration::from_millis(MISSING_MS_MAX + 5_000);
+/// How long processes may come once nobody else is there, neither processes nor the front end.
+const EMPTY_MAX: Duration = Duration::from_secs(1);
+
+/// Starts the node's part so that it goes on by itself: not as a child of this process, which becomes a program,
+/// and with none of its descriptors. Says on standard output why it failed, if it did.
+pub fn start(options: &NodeOptions) -> Result<u8> {
+    crate::inherit::nothing();
+    let mut command = Command::new(own_executable());
+    command.arg("node").arg("--stays").arg(&options.job);
+    if let Some(store) = &options.store {
+        command.arg("--store").arg(store);
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
+    let mut child = command.spawn()?;
+    let mut said = String::new();
+    if let Some(output) = child.stdout.take() {
+        // It closes its output once processes can reach it.
+        io::Read::read_to_string(&mut io::Read::take(output, 4096), &mut said)?;
+    }
+    print!("{said}");
+    Ok(0)
+}
+
+/// Serves the node's processes until the end. Closes standard output once they can reach it.
+pub fn stay(options: &NodeOptions) -> Result<u8> {
+    let _ = rustix::process::setsid();
+    let prepared = Node::prepare(options);
+    if let Err(error) = &prepared {
+        println!("{error:#}");
+    }
+    let _ = io::stdout().flush();
+    close_output()?;
+    // Another process of this node may have been first.
+    if let Some(mut node) = prepared? {
+        node.serve()?;
+    }
+    Ok(0)
+}
+
+/// Nobody waits for this process's output any more.
+fn close_output() -> Result<()> {
+    let null = std::fs::File::options().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(())
+}
+
+/// The node's part of a job.
+struct Node {
+    job: Job,
+    session: Session,
+    place: Option<Place>,
+    poll: Poll,
+    listener: UnixListener,
+    sender: Sender<Event>,
+    events: Receiver<Event>,
+    front: Option<Channel>,
+    /// Where the daemon will listen.
+    overlay: TcpListener,
+    /// Processes that wait for an answer.
+    waiting: Vec<UnixStream>,
+    processes: HashMap<Token, OwnedFd>,
+    /// How many have come.
+    processes_total: u32,
+    next: usize,
+    stage: Stage,
+}
+
+enum Stage {
+    /// The others are awaited until this time.
+    Gathering(Instant),
+    Serving(Box<Served>, Roster),
+    Alone(String),
+    Ended,
+}
+
+impl Node {
+    fn prepare(options: &NodeOptions) -> Result<Option<Node>> {
+        let job = Job::read(&options.job)?;
+        let store = store::choose(options.store.as_deref(), job.service.store_bytes_max, 1)?;
+        let Some(session) = Session::join(&store.directory, job.session, job.key.clone())? else { return Ok(None) };
+        let path = socket(session.directory());
+        let mut listener = UnixListener::bind(&path).with_context(|| format!("{} can't be made", path.display()))?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let poll = Poll::new()?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let (sender, events) = forwarded(Arc::new(Waker::new(poll.registry(), WAKER)?))?;
+        let overlay = TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, 0)).context("no port can be listened on")?;
+        Ok(Some(Node {
+            job,
+            session,
+            place: Place::of(&|name| env::var_os(name)),
+            poll,
+            listener,
+            sender,
+            events,
+            front: None,
+            overlay,
+            waiting: Vec::new(),
+            processes: HashMap::new(),
+            processes_total: 0,
+            next: FRONT.0 + 1,
+            stage: Stage::Gathering(Instant::now() + ROSTER_MAX),
+        }))
+    }
+
+    fn serve(&mut self) -> Result<()> {
+        if let Err(error) = self.meet() {
+            self.alone(format!("the job's front end can't be reached: {error:#}"));
+        }
+        let mut ready = Events::with_capacity(64);
+        let mut empty_since = None;
+        while !matches!(self.stage, Stage::Ended) {
+            if let Stage::Gathering(until) = self.stage
+                && Instant::now() >= until
+            {
+                self.alone("the job's nodes did not come together".into());
+            }
+            let is_empty = self.front.is_none() && self.processes.is_empty();
+            empty_since = is_empty.then(|| empty_since.unwrap_or_else(Instant::now));
+            if empty_since.is_some_and(|since: Instant| since.elapsed() >= EMPTY_MAX) {
+                break;
+            }
+            let is_timed = is_empty || matches!(self.stage, Stage::Gathering(_));
+            match self.poll.poll(&mut ready, is_timed.then_some(EMPTY_MAX / 4)) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error.into()),
+                _ => {}
+            }
+            let tokens: Vec<Token> = ready.iter().map(mio::event::Event::token).collect();
+            for token in tokens {
+                match token {
+                    LISTENER => self.accept(),
+                    WAKER => self.take_events(),
+                    FRONT => self.hear(),
+                    token => drop(self.processes.remove(&token)),
+                }
+            }
+        }
+        self.end();
+        Ok(())
+    }
+
+    /// Connects to the front end and says who this is.
+    fn meet(&mut self) -> Result<()> {
+        let stream = connect(&self.job.front)?;
+        let address = SocketAddr::new(stream.local_addr()?.ip(), self.overlay.local_addr()?.port());
+        stream.set_nonblocking(true)?;
+        let mut stream = mio::net::TcpStream::from_std(stream);
+        self.poll.registry().register(&mut stream, FRONT, Interest::READABLE | Interest::WRITABLE)?;
+        self.front = Some(Channel::connect(stream, self.job.session, &self.job.key)?);
+        let place = self.place.as_ref();
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        self.tell(&FromNode::Here(Arrival {
+            name,
+            address,
+            number: place.and_then(|place| place.node),
+            nodes: place.and_then(|place| place.nodes),
+            rank: place.and_then(|place| place.rank),
+            processes_here: place.and_then(|place| place.local_size),
+            processes: place.and_then(|place| place.size),
+        }));
+        Ok(())
+    }
+
+    fn tell(&mut self, message: &FromNode) {
+        if let Some(front) = &mut self.front {
+            front.say(&serde_json::to_string(message).expect("a message is text"));
+            if front.flush().is_err() {
+                self.front = None;
+            }
+        }
+    }
+
+    fn hear(&mut self) {
+        while let Some(front) = &mut self.front {
+            let heard = front.hear();
+            let flushed = front.flush();
+            match heard.and_then(|line| flushed.map(|_| line)) {
+                Ok(None) => return,
+                Ok(Some(line)) => match serde_json::from_str(&line) {
+                    Ok(ToNode::Roster(roster)) => self.begin(roster),
+                    Ok(ToNode::TooLate) => self.alone("the job's other nodes have begun without this one".into()),
+                    Ok(ToNode::End) => self.stage_ended(),
+                    Err(_) => self.front = None,
+                },
+                Err(_) => self.front = None,
+            }
+        }
+        if matches!(self.stage, Stage::Gathering(_)) {
+            self.alone("the job's front end is gone".into());
+        }
+    }
+
+    /// Starts the daemon; all wait for it.
+    fn begin(&mut self, roster: Roster) {
+        if !matches!(self.stage, Stage::Gathering(_)) {
+            return;
+        }
+        let served =
+            Served::start(&self.job.service, &roster, &self.session, &self.overlay, &self.sender, &self.events);
+        match served {
+            Ok(served) => {
+                self.tell(&FromNode::Ready(served.mechanism().into()));
+                self.stage = Stage::Serving(Box::new(served), roster);
+                self.answer_all();
+            }
+            Err(why) => {
+                self.tell(&FromNode::Failed(why.clone()));
+                self.alone(why);
+            }
+        }
+    }
+
+    fn alone(&mut self, why: String) {
+        if !matches!(self.stage, Stage::Ended) {
+            self.stage = Stage::Alone(why);
+            self.answer_all();
+        }
+    }
+
+    fn stage_ended(&mut self) {
+        if let Stage::Serving(served, _) = std::mem::replace(&mut self.stage, Stage::Ended) {
+            let report = served.end(&self.events).map(Box::new);
+            self.tell(&FromNode::Report { processes: self.processes_total, report });
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            self.watch(&stream);
+            self.waiting.push(stream);
+        }
+        self.answer_all();
+    }
+
+    /// Notes when the process at the other end ends.
+    fn watch(&mut self, stream: &UnixStream) {
+        self.processes_total += 1;
+        let Ok(process) = socket_peercred(stream) else { return };
+        let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) else { return };
+        let token = Token(self.next);
+        self.next += 1;
+        if self.poll.registry().register(&mut SourceFd(&pidfd.as_raw_fd()), token, Interest::READABLE).is_ok() {
+            self.processes.insert(token, pidfd);
+        }
+    }
+
+    fn answer_all(&mut self) {
+        let answer = match &self.stage {
+            Stage::Gathering(_) => return,
+            Stage::Serving(served, roster) => ToProcess::Served {
+                attachment: served.attachment().clone(),
+                session: self.session.name(),
+                node: roster.node,
+                nodes: roster.nodes.len() as u32,
+            },
+            Stage::Alone(why) => ToProcess::Alone(why.clone()),
+            Stage::Ended => ToProcess::Alone("the job has ended".into()),
+        };
+        let line = serde_json::to_string(&answer).expect("a message is text") + "\n";
+        for mut stream in self.waiting.drain(..) {
+            // Who does not wait any more needs no answer.
+            let _ = stream.write_all(line.as_bytes());
+        }
+    }
+
+    fn take_events(&mut self) {
+        let events: Vec<Event> = self.events.try_iter().collect();
+        for event in events {
+            if let (Event::Daemon(said), Stage::Serving(served, _)) = (event, &mut self.stage) {
+                served.heard(&said);
+            }
+        }
+    }
+
+    /// Ends the daemon, if that has not been done.
+    fn end(&mut self) {
+        self.stage_ended();
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while let Some(front) = &mut self.front
+            && Instant::now() < deadline
+        {
+            match front.flush() {
+                Ok(false) => thread::sleep(Duration::from_millis(5)),
+                Ok(true) | Err(_) => return,
+            }
+        }
+    }
+}
+
+/// A connection to the first address that answers; to this machine itself only if no other one does.
+fn connect(addresses: &[SocketAddr]) -> Result<TcpStream> {
+    let (own, others): (Vec<SocketAddr>, Vec<_>) = addresses.iter().partition(|address| address.ip().is_loopback());
+    Ok(connect_any(others).or_else(|failure| connect_any(own).map_err(|_| failure))?)
+}
+
+fn connect_any(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let (found, connections) = channel();
+    for address in addresses {
+        let found = found.clone();
+        thread::spawn(move || found.send(TcpStream::connect_timeout(&address, FRONT_MAX)));
+    }
+    drop(found);
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for connection in connections {
+        match connection {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// Events that wake the loop.
+fn forwarded(waker: Arc<Waker>) -> Result<(Sender<Event>, Receiver<Event>)> {
+    let (sender, from) = channel::<Event>();
+    let (to, events) = channel();
+    thread::Builder::new().name("events".into()).spawn(move || {
+        for event in from {
+            if to.send(event).is_err() || waker.wake().is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok((sender, events))
+}

@@ -1,0 +1,131 @@
+//! One node's daemon as a part of a job: by the mechanism that suits the node, or else by the next that works.
+
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, Sender};
+
+use anyhow::Result;
+use headwater_daemon::Report;
+use headwater_topology::Rank;
+
+use super::file::Service;
+use super::messages::Roster;
+use crate::daemons::{Daemons, Place, Said, Settings};
+use crate::launch::Attachment;
+use crate::opened::Opened;
+use crate::prepare;
+use crate::run::Event;
+use crate::serving;
+use crate::session::Session;
+use crate::store;
+use crate::topology::Arrangement;
+use crate::via::{Choice, Mechanism, Via};
+
+/// A daemon that serves.
+pub struct Served {
+    daemons: Daemons,
+    attachment: Attachment,
+    mechanism: Mechanism,
+}
+
+impl Served {
+    /// Starts this node's daemon. `overlay` is where its peers find it.
+    ///
+    /// # Errors
+    /// Why no mechanism works here.
+    pub fn start(
+        service: &Service,
+        roster: &Roster,
+        session: &Session,
+        overlay: &TcpListener,
+        sender: &Sender<Event>,
+        events: &Receiver<Event>,
+    ) -> Result<Served, String> {
+        let is_root = rustix::process::geteuid().is_root();
+        let mut choice = Choice::make(service.via, &service.program, is_root, crate::namespace::probe);
+        if matches!(choice.mechanism, Mechanism::Mount) {
+            choice = Choice::make(Via::Audit, &service.program, is_root, crate::namespace::probe);
+        }
+        let attempt = Attempt { service, roster, session, overlay, sender, events };
+        for number in 0.. {
+            if choice.mechanism == Mechanism::Off {
+                break;
+            }
+            match attempt.by(choice.mechanism, number) {
+                Ok(served) => return Ok(served),
+                Err(error) => choice = choice.after_failure(&service.program, &format!("{error:#}")),
+            }
+        }
+        Err(choice.reason)
+    }
+
+    /// How processes come to it.
+    pub fn mechanism(&self) -> &'static str {
+        self.mechanism.name()
+    }
+
+    /// What a process needs.
+    pub fn attachment(&self) -> &Attachment {
+        &self.attachment
+    }
+
+    /// Notes what the daemon said.
+    pub fn heard(&mut self, said: &Said) {
+        self.daemons.heard(said);
+    }
+
+    /// Ends the daemon; its report, if it still could give one.
+    pub fn end(self, events: &Receiver<Event>) -> Option<Report> {
+        self.daemons.stop(events).into_iter().next().flatten()
+    }
+}
+
+/// What all attempts have in common.
+struct Attempt<'a> {
+    service: &'a Service,
+    roster: &'a Roster,
+    session: &'a Session,
+    overlay: &'a TcpListener,
+    sender: &'a Sender<Event>,
+    events: &'a Receiver<Event>,
+}
+
+impl Attempt<'_> {
+    /// Starts the daemon by this mechanism, in a directory of its own, and waits until it serves.
+    fn by(&self, mechanism: Mechanism, number: u32) -> Result<Served> {
+        let Attempt { service, roster, session, .. } = self;
+        let store = store::choose(service.store.as_deref(), service.store_bytes_max, 1)?;
+        let node = session.node(number);
+        let attachment = match mechanism {
+            Mechanism::Audit => {
+                let library = prepare::read_audit_library()?;
+                Attachment::Audit { library: prepare::prepare_audit(&node, &library)?, table: node.table_link() }
+            }
+            _ => {
+                prepare::prepare_view(&node)?;
+                Attachment::Namespace { supervisor: node.supervisor() }
+            }
+        };
+        let arrangement =
+            Arrangement { nodes: roster.nodes.clone(), servers: roster.servers, shape: roster.shape, unplaced: 0 };
+        let (opened, via) = (Opened::default(), |number| serving::via(mechanism, session, number));
+        let settings = Settings {
+            arrangement: &arrangement,
+            policy: service.policy,
+            store_bytes_max: store.bytes_max,
+            scope: service.scope.clone(),
+            opened: &opened,
+            whole_file_bytes_max: service.whole_file_bytes_max,
+            via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
+            opening: service.opening,
+            verbose: service.verbose,
+            is_detached: false,
+        };
+        let rank =
+            roster.nodes.iter().position(|&node| node == roster.node).map_or(Rank::ROOT, |rank| Rank(rank as u32));
+        let place = Place { node: number, rank };
+        let mut daemons =
+            Daemons::start_one(session, &settings, place, (&roster.addresses, self.overlay), self.sender)?;
+        daemons.wait_ready(self.events)?;
+        Ok(Served { daemons, attachment, mechanism })
+    }
+}

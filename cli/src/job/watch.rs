@@ -1,0 +1,110 @@
+//! What becomes of a job's nodes, as the front end hears it.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use headwater_daemon::Report;
+
+use super::front::News;
+use super::messages::FromNode;
+use crate::message::say;
+use crate::run::Event;
+use crate::summary::{Start, Summary};
+
+/// How long nodes may take to report when the launcher has ended.
+const REPORTS_MAX: Duration = Duration::from_secs(5);
+
+/// The nodes, as they are heard of.
+#[derive(Debug, Default)]
+pub struct Watch {
+    nodes: Vec<NodeState>,
+    ready_at: Option<f64>,
+    verbose: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct NodeState {
+    mechanism: Option<String>,
+    processes: u32,
+    report: Option<Report>,
+    is_gone: bool,
+}
+
+impl Watch {
+    /// Nobody has come. `verbose`: it tells more than what fails.
+    pub fn new(verbose: bool) -> Watch {
+        Watch { verbose, ..Watch::default() }
+    }
+
+    /// Notes it, and tells what people should know.
+    pub fn note(&mut self, news: News, start: Start) {
+        match news {
+            News::Mustered(count, missing) => {
+                self.nodes = vec![NodeState::default(); count as usize];
+                if missing > 0 {
+                    say(format_args!(
+                        "warning: {missing} nodes at least did not come in time; their processes use the originals"
+                    ));
+                } else if self.verbose {
+                    say(format_args!("{count} nodes take part"));
+                }
+            }
+            News::Said(node, FromNode::Failed(why)) => {
+                self.state(node).is_gone = true;
+                say(format_args!("warning: node {node}: {why}. Its processes use the originals"));
+            }
+            News::Said(node, FromNode::Ready(mechanism)) => {
+                if self.verbose {
+                    say(format_args!("node {node} serves via {mechanism}"));
+                }
+                self.state(node).mechanism = Some(mechanism);
+                self.ready_at = Some(start.elapsed_ms());
+            }
+            News::Said(node, FromNode::Report { processes, report }) => {
+                let state = self.state(node);
+                (state.processes, state.report) = (processes, report.map(|report| *report));
+                state.is_gone = true;
+            }
+            News::Said(..) => {}
+            News::Gone(node) => self.state(node).is_gone = true,
+        }
+    }
+
+    fn state(&mut self, node: u32) -> &mut NodeState {
+        &mut self.nodes[node as usize]
+    }
+
+    /// Waits for the reports of those who are left.
+    pub fn gather(&mut self, events: &Receiver<Event>, start: Start) {
+        let deadline = Instant::now() + REPORTS_MAX;
+        while self.nodes.iter().any(|node| !node.is_gone) {
+            match events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Event::Node(news)) => self.note(news, start),
+                Ok(_) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Adds what the nodes told.
+    pub fn tell(self, summary: &mut Summary, start: Start) {
+        summary.nodes = self.nodes.len() as u32;
+        summary.processes = self.nodes.iter().map(|node| node.processes).sum();
+        summary.timeline.daemons_ready = self.ready_at;
+        let mut mechanisms: BTreeMap<&str, u32> = BTreeMap::new();
+        for mechanism in self.nodes.iter().filter_map(|node| node.mechanism.as_deref()) {
+            *mechanisms.entry(mechanism).or_default() += 1;
+        }
+        let named = |(mechanism, count): (&&str, &u32)| match *count == summary.nodes {
+            true => (*mechanism).to_owned(),
+            false => format!("{mechanism} on {count}"),
+        };
+        let named: Vec<String> = mechanisms.iter().map(named).collect();
+        if !named.is_empty() {
+            summary.via = named.join(", ");
+        }
+        let reports: Vec<Option<Report>> = self.nodes.into_iter().map(|node| node.report).collect();
+        summary.add(&reports, start);
+    }
+}

@@ -1,0 +1,150 @@
+//! What a cluster's nodes need for programs to be started on them: Slurm, or ssh.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use headwater_cluster::{Cluster, Node};
+
+use super::{has_program, wait_until};
+
+/// How long services may take to be there.
+const READY_MAX: Duration = Duration::from_secs(30);
+const SLURM_SCRIPT: &str = include_str!("slurm.sh");
+/// Where Slurm's configuration is on each node.
+pub const SLURM_CONF: &str = "/var/tmp/slurm.conf";
+
+/// Processes that serve a cluster's nodes until this is dropped.
+#[derive(Debug)]
+struct Services(Vec<Child>);
+
+impl Services {
+    fn start(cluster: &Cluster, command: impl Fn(&Node) -> Command) -> Result<Services, String> {
+        let quiet = |node: &Node| {
+            let mut command = command(node);
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+        };
+        let started: Result<Vec<Child>, _> = cluster.nodes().iter().map(quiet).collect();
+        started.map(Services).map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Services {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Slurm on all nodes of a cluster; the first one controls.
+#[derive(Debug)]
+pub struct Slurm<'a> {
+    cluster: &'a Cluster,
+    _services: Services,
+}
+
+impl<'a> Slurm<'a> {
+    /// Starts it and waits until all nodes are idle. `directory`: an own one that all nodes see.
+    ///
+    /// # Errors
+    /// What is not installed, or that the nodes did not become ready.
+    pub fn start(cluster: &'a Cluster, directory: &Path) -> Result<Slurm<'a>, String> {
+        let programs = ["munged", "slurmctld", "slurmd", "sbcast", "srun", "salloc"];
+        let is_there = |name: &&str| has_program(name) || Path::new("/usr/sbin").join(name).is_file();
+        if let Some(missing) = programs.iter().find(|name| !is_there(name)) {
+            return Err(format!("{missing} is not installed (packages munge, slurmd, slurmctld, slurm-client)"));
+        }
+        let key = directory.join("munge.key");
+        let random: Vec<u8> = (0..128u32).map(|n| (n.wrapping_mul(0x9e37_79b1) >> 13) as u8).collect();
+        fs::write(&key, random).map_err(|e| e.to_string())?;
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o400)).map_err(|e| e.to_string())?;
+        let script = directory.join("slurm.sh");
+        fs::write(&script, SLURM_SCRIPT).map_err(|e| e.to_string())?;
+        let count = cluster.nodes().len();
+        let services = Services::start(cluster, |node| {
+            let mut command = node.command("sh");
+            command.arg(&script).arg(directory).args([&format!("node[001-{count:03}]"), "node001"]);
+            command.env("PATH", format!("/usr/sbin:{}", std::env::var("PATH").unwrap_or_default()));
+            command
+        })?;
+        let slurm = Slurm { cluster, _services: services };
+        let idle = format!("export SLURM_CONF={SLURM_CONF}; [ \"$(sinfo -h -t idle -o %D)\" = {count} ]");
+        match wait_until(READY_MAX, || succeeds(cluster.on(1), &idle)) {
+            true => Ok(slurm),
+            false => Err("Slurm's nodes did not become ready".into()),
+        }
+    }
+}
+
+impl Drop for Slurm<'_> {
+    fn drop(&mut self) {
+        // Its daemons outlive the shell that started them.
+        for node in self.cluster.nodes() {
+            succeeds(node, "pkill -KILL slurmctld; pkill -KILL slurmd; pkill -KILL munged");
+        }
+    }
+}
+
+/// `sshd` on all nodes of a cluster, and a key to them.
+#[derive(Debug)]
+pub struct Ssh {
+    /// What `ssh` and `scp` are to be told.
+    pub options: String,
+    _services: Services,
+}
+
+impl Ssh {
+    /// Starts it and waits until the first node can reach the others. `directory`: an own one that all nodes see.
+    ///
+    /// # Errors
+    /// What is not installed, or who can't be reached.
+    pub fn start(cluster: &Cluster, directory: &Path) -> Result<Ssh, String> {
+        // It stands where users don't look for programs.
+        let server = Path::new("/usr/sbin/sshd");
+        if !server.is_file() || !has_program("scp") {
+            return Err("sshd is not installed (package openssh-server)".into());
+        }
+        let key = |name: &str| -> Result<PathBuf, String> {
+            let path = directory.join(name);
+            let mut command = Command::new("ssh-keygen");
+            let output = command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&path).output();
+            output.map(|_| path).map_err(|e| format!("ssh-keygen: {e}"))
+        };
+        let (host_key, user_key) = (key("host")?, key("user")?);
+        let config = format!(
+            "HostKey {}\nAuthorizedKeysFile {}.pub\nStrictModes no\nUsePAM no\nUseDNS no\nPermitRootLogin yes\n\
+             PidFile none\nSubsystem sftp internal-sftp\n",
+            host_key.display(),
+            user_key.display()
+        );
+        fs::write(directory.join("sshd_config"), config).map_err(|e| e.to_string())?;
+        let script = format!("mkdir -p /run/sshd; exec {} -D -f {}/sshd_config", server.display(), directory.display());
+        let services = Services::start(cluster, |node| {
+            let mut command = node.command("sh");
+            command.args(["-c", &script]);
+            command
+        })?;
+        let options = format!(
+            "-q -i {} -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null",
+            user_key.display()
+        );
+        for node in &cluster.nodes()[1..] {
+            let script = format!("ssh {options} root@{} true", node.name);
+            if !wait_until(READY_MAX, || succeeds(cluster.on(1), &script)) {
+                return Err(format!("no connection to {}", node.name));
+            }
+        }
+        Ok(Ssh { options, _services: services })
+    }
+}
+
+/// Whether a shell's commands succeed on a node.
+pub fn succeeds(node: &Node, script: &str) -> bool {
+    let mut command = node.command("sh");
+    command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}

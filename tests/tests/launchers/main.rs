@@ -1,0 +1,6 @@
+//! Programs that real launchers start on several nodes: the same result as without Headwater, each file read
+//! once, and nothing left.
+
+mod site;
+mod slurm;
+mod ssh;

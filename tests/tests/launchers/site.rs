@@ -1,0 +1,156 @@
+//! Four nodes that see one shared file system, and a program for them.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use headwater_cluster::{Cluster, Node, Options};
+use headwater_tests::counting_fs::{Caching, Mounted};
+use headwater_tests::harness::nodes;
+use headwater_tests::harness::services::succeeds;
+use headwater_tests::harness::{Fixture, Output, Program, has_program, headwater_binary, skipped, wait_until};
+use serde_json::Value;
+
+/// Nodes of a site.
+pub const NODES: usize = 4;
+/// Modules that the program imports.
+const MODULES: usize = 20;
+/// How long a launcher may take.
+const LAUNCH_MAX: Duration = Duration::from_secs(90);
+/// How long something of Headwater's may be there after a launcher has ended.
+const LEFT_MAX: Duration = Duration::from_secs(5);
+
+const SCRIPT: &str = "
+import importlib, sys
+values = [importlib.import_module(f'pkg.m{n}').value for n in range(int(sys.argv[1]))]
+print(sum(values), importlib.import_module('pkg.m0').__file__)
+";
+
+/// A cluster, and what its nodes share. Its fields end in this order.
+pub struct Site {
+    pub cluster: Cluster,
+    mounted: RefCell<Mounted>,
+    shared: PathBuf,
+    fixture: Fixture,
+}
+
+impl Site {
+    /// `None`, with the reason on standard output, where there can't be one.
+    pub fn new() -> Option<Site> {
+        if !has_program("python3") {
+            skipped("python3 is not installed");
+            return None;
+        }
+        let fixture = Fixture::new("launchers");
+        fixture.file("pkg/__init__.py", "", 0o644);
+        for number in 0..MODULES {
+            fixture.file(&format!("pkg/m{number}.py"), format!("value = {number} ** 3\n"), 0o644);
+        }
+        let mounted =
+            Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 600_000, pages: true }).map_err(skipped).ok()?;
+        let shares = vec![mounted.scratch().to_path_buf(), nodes::project().to_path_buf(), fixture.outside("")];
+        match Cluster::up(NODES, &Options { shares, ..Options::default() }) {
+            Ok(cluster) => {
+                let shared = mounted.path().to_path_buf();
+                Some(Site { cluster, mounted: mounted.into(), shared, fixture })
+            }
+            Err(reason) if headwater_cluster::check().is_err() => {
+                skipped(reason);
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// A directory that all nodes see, for what services and jobs need.
+    pub fn directory(&self, name: &str) -> PathBuf {
+        let directory = self.fixture.outside(name);
+        std::fs::create_dir_all(&directory).expect("an own directory");
+        directory
+    }
+
+    /// The words of the program.
+    pub fn program(&self) -> Vec<String> {
+        ["python3", "-c", SCRIPT, &MODULES.to_string()].map(String::from).to_vec()
+    }
+
+    /// Runs a command on the first node, plainly.
+    pub fn plain(&self, words: &[String]) -> Output {
+        self.on_first(words).run()
+    }
+
+    /// The same with `headwater run` before it; the output, and the summary.
+    pub fn served(&self, options: &[&str], words: &[String]) -> (Output, Value) {
+        let summary = self.directory("jobs").join("summary.json");
+        let mut all: Vec<String> = vec![headwater_binary().display().to_string(), "run".into()];
+        all.extend(["--shared", &self.shared.display().to_string()].map(String::from));
+        all.extend(["--job-dir", &self.directory("jobs").display().to_string()].map(String::from));
+        all.extend(["--summary-json", &summary.display().to_string()].map(String::from));
+        all.extend(options.iter().map(|option| option.to_string()));
+        all.push("--".into());
+        all.extend_from_slice(words);
+        let output = self.on_first(&all).start().finish_within(LAUNCH_MAX);
+        let text = std::fs::read_to_string(&summary).unwrap_or_default();
+        let summary = serde_json::from_str(&text).unwrap_or(Value::Null);
+        self.assert_clean();
+        (output, summary)
+    }
+
+    fn on_first(&self, words: &[String]) -> Program {
+        let command = self.node().command(&words[0]);
+        let program = Program::new(command.get_program()).args(command.get_args()).args(&words[1..]);
+        program
+            .env("PYTHONPATH", &self.shared)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("SLURM_CONF", "/var/tmp/slurm.conf")
+    }
+
+    fn node(&self) -> &Node {
+        self.cluster.on(1)
+    }
+
+    /// Nothing of Headwater's is left on any node.
+    fn assert_clean(&self) {
+        for node in self.cluster.nodes() {
+            let is_clean = || {
+                succeeds(
+                    node,
+                    "[ -z \"$(ls -d /dev/shm/headwater-* 2>/dev/null)\" ] && ! grep -q headwater /proc/mounts",
+                ) && succeeds(node, "! grep -l headwater /proc/[0-9]*/comm")
+            };
+            assert!(wait_until(LEFT_MAX, is_clean), "something is left on {}", node.name);
+        }
+        let jobs: Vec<_> = std::fs::read_dir(self.directory("jobs")).expect("an own directory").flatten().collect();
+        assert!(jobs.iter().all(|job| job.path().extension().is_some()), "{jobs:?}");
+    }
+
+    /// Checks that a launcher's command does the same with Headwater, on so many nodes, and reads files once.
+    pub fn check(&self, launcher: &str, nodes: u64) {
+        let words: Vec<String> = launcher.split(' ').map(String::from).chain(self.program()).collect();
+        let expected = self.plain(&words);
+        assert_eq!(expected.status, 0, "{expected:?}");
+        self.mounted.borrow_mut().reset();
+        let (output, summary) = self.served(&[], &words);
+        assert_eq!(in_any_order(output), in_any_order(expected), "{launcher}");
+        assert_eq!(summary["nodes"], nodes, "{launcher}: {summary}");
+        let counts = self.mounted.borrow_mut().counts();
+        assert_eq!(repeated(&counts), [""; 0], "{launcher}: {summary}");
+    }
+}
+
+/// Processes write their lines in any order.
+pub fn in_any_order(mut output: Output) -> Output {
+    for stream in [&mut output.stdout, &mut output.stderr] {
+        let mut lines: Vec<&str> = stream.lines().collect();
+        lines.sort_unstable();
+        *stream = lines.join("\n");
+    }
+    output
+}
+
+/// Paths that were opened, or read as a directory, more than once.
+fn repeated(counts: &Value) -> Vec<String> {
+    let paths = counts["paths"].as_object().expect("counts by path");
+    let is_repeated = |counts: &Value| ["open", "opendir"].iter().any(|kind| counts[*kind].as_u64().unwrap_or(0) > 1);
+    paths.iter().filter(|(_, counts)| is_repeated(counts)).map(|(path, counts)| format!("{path}: {counts}")).collect()
+}

@@ -14,8 +14,8 @@ use headwater_launch::place::Place;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::job::{self, ToProcess};
-use crate::launch::{Attachment, CARRIED, SESSION, TABLE};
+use crate::job::{self, ToProcess, Way};
+use crate::launch::{CARRIED, SESSION, TABLE};
 use crate::message::say;
 use crate::namespace;
 use crate::options::ExecOptions;
@@ -70,8 +70,8 @@ struct Attached {
 fn come_to(job: &Path, store: Option<&Path>) -> Attached {
     let place = Place::of(&|name| env::var_os(name));
     let is_first = place.as_ref().and_then(|place| place.local_rank).is_none_or(|rank| rank == 0);
-    let (attachment, session, node, nodes) = match job::attend(job, store, is_first) {
-        Ok(ToProcess::Served { attachment, session, node, nodes }) => (attachment, session, node, nodes),
+    let (way, session, node, nodes) = match job::attend(job, store, is_first) {
+        Ok(ToProcess::Served { way, session, node, nodes }) => (way, session, node, nodes),
         Ok(ToProcess::Alone(why)) | Err(why) => {
             if is_first {
                 say(format_args!("warning: {why}. The program runs without Headwater on this node"));
@@ -88,13 +88,12 @@ fn come_to(job: &Path, store: Option<&Path>) -> Attached {
         tell("HEADWATER_RANK", rank.to_string().into());
         tell("HEADWATER_RANKS", size.to_string().into());
     }
-    match attachment {
-        Attachment::Audit { table, library } => {
+    match way {
+        Way::Audit { table, library } => {
             tell(TABLE, table.into());
             attached.audit = Some(library);
         }
-        Attachment::Namespace { supervisor } => attached.enter = Some(supervisor),
-        Attachment::Mount { .. } => {}
+        Way::Enter { supervisor } => attached.enter = Some(supervisor),
     }
     attached
 }

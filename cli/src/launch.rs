@@ -15,7 +15,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 use rustix::process::Pid;
-use serde::{Deserialize, Serialize};
 
 use crate::daemons::own_executable;
 
@@ -29,8 +28,7 @@ pub const MOUNT: &str = "HEADWATER_MOUNT";
 pub const CARRIED: &str = "HEADWATER_CARRIED_";
 
 /// What a node's processes need to find its daemon.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug)]
 pub enum Attachment {
     /// They are audited.
     Audit {

@@ -57,6 +57,11 @@ fn main() -> ExitCode {
             options.settle(matches.subcommand_matches("run").expect("run was parsed"), in_session);
             run::run(&options)
         }
+        Command::Start(mut options) => {
+            options.service.settle(matches.subcommand_matches("start").expect("start was parsed"), false);
+            job::start(&options)
+        }
+        Command::Stop(options) => job::stop(&options),
         Command::Daemon => return headwater_daemon::run_from_stdio(),
         Command::Supervise => return headwater_daemon::supervise_from_stdio(),
         Command::Namespace(options) => Ok(namespace::run(&options)),

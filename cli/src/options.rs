@@ -10,6 +10,8 @@ use headwater_daemon::Policy;
 use headwater_fuse::init::Opening;
 
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
+use crate::job::paths::{Mapping, parse_mapping};
+use crate::job::ports::Ports;
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
 use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOptions};
 use crate::topology::options::{ShapeOptions, TOPOLOGY_HELP, TopologyOptions};
@@ -32,6 +34,16 @@ was not found, 126 if it could not be executed; 125 if the command line of headw
 In front of a launcher (srun, mpirun, mpiexec, prterun, flux run, jsrun) the program is served on the nodes on \
 which the launcher starts it. The program's own wrappers (bash -c, scripts) are not looked into for the scope: \
 name what they start from with --shared.";
+
+const START_HELP: &str = "\
+Examples:
+  session=$(headwater start -- python3 train.py)
+  headwater run --session $session -- srun -N 64 python3 prepare.py
+  headwater run --session $session -- srun -N 64 python3 train.py
+  headwater stop $session
+
+The nodes of the first launch take part, and keep what they have for the later ones. The session ends with \
+`headwater stop`, with the process that `headwater start` leaves behind on this machine, or when its lease is over.";
 
 const STATS: &str = "\
 What the kernel answers from its own caches is seen by nobody: UPCALLS are the questions that it has \
@@ -67,6 +79,11 @@ pub enum Command {
     /// Run a program
     #[command(after_help = EXAMPLES)]
     Run(RunOptions),
+    /// Make a session that several launches use, and print its name
+    #[command(after_help = START_HELP)]
+    Start(StartOptions),
+    /// End a session that `headwater start` has made
+    Stop(StopOptions),
     /// One node's daemon; its configuration comes on standard input.
     #[command(hide = true)]
     Daemon,
@@ -126,6 +143,79 @@ pub struct RunOptions {
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub ppn: u32,
 
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub service: ServiceOptions,
+
+    /// Print the directories that would be served, and why, and do not run the program
+    #[arg(long, env = "HEADWATER_SHOW_SCOPE", value_parser = FalseyValueParser::new())]
+    pub show_scope: bool,
+
+    /// Print a summary to standard error at the end (the default on a terminal)
+    #[arg(long, env = "HEADWATER_SUMMARY", value_parser = FalseyValueParser::new())]
+    pub summary: bool,
+
+    /// Print no summary
+    #[arg(long, env = "HEADWATER_NO_SUMMARY", value_parser = FalseyValueParser::new())]
+    pub no_summary: bool,
+
+    /// Write a summary in JSON
+    #[arg(long, value_name = "FILE", env = "HEADWATER_SUMMARY_JSON", value_hint = ValueHint::FilePath)]
+    pub summary_json: Option<PathBuf>,
+
+    /// Use a session of `headwater start`, with what its nodes have already
+    #[arg(long = "session", value_name = "ID", env = "HEADWATER_USE_SESSION", conflicts_with_all = ["nodes", "ppn"])]
+    pub use_session: Option<String>,
+
+    /// A word that stands before each program in the command line of a launcher that is not known
+    #[arg(long, value_name = "WORD", env = "HEADWATER_MARKER")]
+    pub marker: Option<OsString>,
+
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true,
+          value_hint = ValueHint::CommandWithArguments)]
+    pub program: Vec<OsString>,
+}
+
+/// Options of `headwater start`.
+#[derive(Debug, Args)]
+pub struct StartOptions {
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub service: ServiceOptions,
+
+    /// How long the session stays without a launch, in minutes
+    #[arg(long, value_name = "MINUTES", env = "HEADWATER_LEASE", default_value_t = 60,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub lease: u32,
+
+    /// Serve in this process, and end with its standard input.
+    #[arg(long, hide = true)]
+    pub stays: bool,
+
+    /// A word that stands before each program in the command line of a launcher that is not known
+    #[arg(long, value_name = "WORD", env = "HEADWATER_MARKER")]
+    pub marker: Option<OsString>,
+
+    /// A command whose program's directories are served; it is not run
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    pub program: Vec<OsString>,
+}
+
+/// Options of `headwater stop`.
+#[derive(Debug, Args)]
+pub struct StopOptions {
+    /// Where the session's file lies [default: ~/.headwater]
+    #[arg(long, value_name = "DIR", env = "HEADWATER_JOB_DIR", value_hint = ValueHint::DirPath)]
+    pub job_dir: Option<PathBuf>,
+
+    /// The session, as `headwater start` has named it
+    pub session: String,
+}
+
+/// What is served, and how: for `headwater run` and `headwater start`.
+#[derive(Debug, Args)]
+pub struct ServiceOptions {
     /// Also serve this directory, wherever it lies; it should be read-only for the job
     /// (repeatable, or separated by colons)
     #[arg(long, value_name = "DIR", env = "HEADWATER_SHARED", value_delimiter = ':', value_hint = ValueHint::DirPath)]
@@ -134,10 +224,6 @@ pub struct RunOptions {
     /// Do not serve this directory (repeatable, or separated by colons)
     #[arg(long, value_name = "DIR", env = "HEADWATER_EXCLUDE", value_delimiter = ':', value_hint = ValueHint::DirPath)]
     pub exclude: Vec<PathBuf>,
-
-    /// Print the directories that would be served, and why, and do not run the program
-    #[arg(long, env = "HEADWATER_SHOW_SCOPE", value_parser = FalseyValueParser::new())]
-    pub show_scope: bool,
 
     /// How the files reach the program: namespace (a mount over the original directories), audit (a
     /// library in the program), mount (a mount with paths of its own), off, or auto: the best here
@@ -193,34 +279,21 @@ pub struct RunOptions {
     )]
     pub opening: OpeningOption,
 
-    /// Print a summary to standard error at the end (the default on a terminal)
-    #[arg(long, env = "HEADWATER_SUMMARY", value_parser = FalseyValueParser::new())]
-    pub summary: bool,
-
-    /// Print no summary
-    #[arg(long, env = "HEADWATER_NO_SUMMARY", value_parser = FalseyValueParser::new())]
-    pub no_summary: bool,
-
-    /// Write a summary in JSON
-    #[arg(long, value_name = "FILE", env = "HEADWATER_SUMMARY_JSON", value_hint = ValueHint::FilePath)]
-    pub summary_json: Option<PathBuf>,
-
-    /// Tell on standard error what is done
-    #[arg(long, short, env = "HEADWATER_VERBOSE", value_parser = FalseyValueParser::new())]
-    pub verbose: bool,
-
     /// A directory that all nodes see, for a file that tells them where to meet [default: ~/.headwater]
     #[arg(long, value_name = "DIR", env = "HEADWATER_JOB_DIR", value_hint = ValueHint::DirPath)]
     pub job_dir: Option<PathBuf>,
 
-    /// A word that stands before each program in the command line of a launcher that is not known
-    #[arg(long, value_name = "WORD", env = "HEADWATER_MARKER")]
-    pub marker: Option<OsString>,
+    /// Directories that nodes see under another path: FROM here is TO there (repeatable, or separated by commas)
+    #[arg(long, value_name = "FROM=TO", env = "HEADWATER_MAP", value_delimiter = ',', value_parser = parse_mapping)]
+    pub map: Vec<Mapping>,
 
-    /// The program and its arguments
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true,
-          value_hint = ValueHint::CommandWithArguments)]
-    pub program: Vec<OsString>,
+    /// The ports at which daemons of several machines listen; the first free one is taken [default: any]
+    #[arg(long, value_name = "FIRST-LAST", env = "HEADWATER_PORTS")]
+    pub ports: Option<Ports>,
+
+    /// Tell on standard error what is done
+    #[arg(long, short, env = "HEADWATER_VERBOSE", value_parser = FalseyValueParser::new())]
+    pub verbose: bool,
 }
 
 /// How a mount lets files be opened.
@@ -331,20 +404,27 @@ impl RunOptions {
     /// command line wins over variables, and a running session's variables say nothing about a new
     /// one.
     pub fn settle(&mut self, matches: &ArgMatches, in_session: bool) {
-        let typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
-        let last = |ids: &[&'static str]| {
-            let typed = ids.iter().copied().filter(|id| typed(id));
-            typed.max_by_key(|id| matches.indices_of(id).and_then(Iterator::last))
-        };
-        if let Some(policy) = last(&["push", "pull", "adaptive"]) {
-            (self.push, self.pull, self.adaptive) = (policy == "push", policy == "pull", policy == "adaptive");
-        }
-        if let Some(summary) = last(&["summary", "no_summary"]) {
+        if let Some(summary) = last_typed(matches, &["summary", "no_summary"]) {
             (self.summary, self.no_summary) = (summary == "summary", summary == "no_summary");
         }
-        let is_inherited = in_session && !typed("nodes");
+        let is_inherited = in_session && matches.value_source("nodes") != Some(ValueSource::CommandLine);
         if is_inherited {
             self.nodes = 1;
+        }
+        self.service.settle(matches, is_inherited);
+    }
+
+    /// Whether people get a summary; `terminal`: standard error is one.
+    pub fn prints_summary(&self, terminal: bool) -> bool {
+        if self.summary == self.no_summary { terminal } else { self.summary }
+    }
+}
+
+impl ServiceOptions {
+    /// The same for these options; `is_inherited`: variables say nothing of the nodes.
+    pub fn settle(&mut self, matches: &ArgMatches, is_inherited: bool) {
+        if let Some(policy) = last_typed(matches, &["push", "pull", "adaptive"]) {
+            (self.push, self.pull, self.adaptive) = (policy == "push", policy == "pull", policy == "adaptive");
         }
         self.shape.settle(matches, is_inherited);
     }
@@ -357,11 +437,12 @@ impl RunOptions {
             _ => Policy::Adaptive,
         }
     }
+}
 
-    /// Whether people get a summary; `terminal`: standard error is one.
-    pub fn prints_summary(&self, terminal: bool) -> bool {
-        if self.summary == self.no_summary { terminal } else { self.summary }
-    }
+/// Which of these options stands last on the command line.
+fn last_typed(matches: &ArgMatches, ids: &[&'static str]) -> Option<&'static str> {
+    let typed = ids.iter().copied().filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine));
+    typed.max_by_key(|id| matches.indices_of(id).and_then(Iterator::last))
 }
 
 /// A number of bytes with an optional unit: K, M, G or T, powers of 1024.
@@ -402,10 +483,10 @@ mod tests {
 
     #[test]
     fn the_last_of_opposites_wins() {
-        assert_eq!(settled(&[]).policy(), Policy::Adaptive);
-        assert_eq!(settled(&["--push"]).policy(), Policy::Push);
-        assert_eq!(settled(&["--push", "--pull"]).policy(), Policy::Pull);
-        assert_eq!(settled(&["--pull", "--adaptive", "--push"]).policy(), Policy::Push);
+        assert_eq!(settled(&[]).service.policy(), Policy::Adaptive);
+        assert_eq!(settled(&["--push"]).service.policy(), Policy::Push);
+        assert_eq!(settled(&["--push", "--pull"]).service.policy(), Policy::Pull);
+        assert_eq!(settled(&["--pull", "--adaptive", "--push"]).service.policy(), Policy::Push);
         assert!(!settled(&["--summary", "--no-summary"]).prints_summary(true));
         assert!(settled(&["--no-summary", "--summary"]).prints_summary(false));
         assert!(settled(&[]).prints_summary(true) && !settled(&[]).prints_summary(false));

@@ -19,7 +19,7 @@ use crate::launch::{Launch, Processes};
 use crate::message::{say, show};
 use crate::namespace;
 use crate::opened::Opened;
-use crate::options::RunOptions;
+use crate::options::{RunOptions, ServiceOptions};
 use crate::serving::{Serving, Wanted};
 use crate::signals::{self, Signal};
 use crate::summary::{Start, Summary};
@@ -61,16 +61,16 @@ impl std::error::Error for Interrupted {}
 
 /// Runs the program and gives the exit status.
 pub fn run(options: &RunOptions) -> Result<u8> {
-    match job::find(options) {
+    if let Some(session) = &options.use_session {
+        return job::run_in(options, session).or_else(|error| run_without(options, &error));
+    }
+    match job::find(&options.program, options.marker.as_deref()) {
         Ok(None) => {}
         Ok(Some(found)) => return job::run(options, &found),
-        Err(error) => {
-            say(format_args!("warning: {error:#}. The command runs without Headwater"));
-            return job::run_plainly(options);
-        }
+        Err(error) => return run_without(options, &error),
     }
     let start = Start::now();
-    let arrangement = topology::arrange(&options.shape, options.nodes)?;
+    let arrangement = topology::arrange(&options.service.shape, options.nodes)?;
     let nodes = arrangement.program_nodes();
     let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let name = &options.program[0];
@@ -83,13 +83,13 @@ pub fn run(options: &RunOptions) -> Result<u8> {
         }
     };
     let opened = Opened::default();
-    let scope = discover(options, &file, &cwd, &opened);
+    let scope = discover(&options.service, &file, &cwd, &opened);
     let (program, mut choice) = choose(options, &file, &scope, &opened);
     if options.show_scope {
         show(stdout(), format_args!("{scope}{choice}\n"));
         return Ok(0);
     }
-    if options.verbose {
+    if options.service.verbose {
         show(stderr(), &scope);
         say(&choice);
     }
@@ -114,6 +114,12 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     Ok(summary.exit_status)
 }
 
+/// Runs the command as it is.
+fn run_without(options: &RunOptions, why: &anyhow::Error) -> Result<u8> {
+    say(format_args!("warning: {why:#}. The command runs without Headwater"));
+    job::run_plainly(options)
+}
+
 /// What is known of the program, and the mechanism for it.
 fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> (Program, Choice) {
     let is_in_scope = file.canonicalize().is_ok_and(|canonical| scope.includes(&canonical));
@@ -123,15 +129,15 @@ fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> 
         return (program, Choice::off(why.into()));
     }
     let is_root = rustix::process::geteuid().is_root();
-    let choice = Choice::make(options.via, &program, is_root, namespace::probe);
-    if options.via == Via::Namespace && !matches!(choice.mechanism, Mechanism::Namespace { .. }) {
+    let choice = Choice::make(options.service.via, &program, is_root, namespace::probe);
+    if options.service.via == Via::Namespace && !matches!(choice.mechanism, Mechanism::Namespace { .. }) {
         say(format_args!("warning: {}. Going on with --via {}", choice.reason, choice.mechanism.name()));
     }
     (program, choice)
 }
 
 /// The directories of a program.
-pub fn discover(options: &RunOptions, program: &Path, cwd: &Path, opened: &Opened) -> Scope {
+pub fn discover(options: &ServiceOptions, program: &Path, cwd: &Path, opened: &Opened) -> Scope {
     let variable = |name: &str| -> Option<OsString> { env::var_os(name) };
     let open = |path: &Path| opened.open(path);
     let world = World { cwd, variable: &variable, network: &network_file_system, open: &open };

@@ -86,8 +86,8 @@ impl Wanted<'_> {
     fn serve_by(self, mechanism: Mechanism, sender: &Sender<Event>, events: &Receiver<Event>) -> Result<Serving> {
         let options = self.options;
         let library = (mechanism == Mechanism::Audit).then(prepare::read_audit_library).transpose()?;
-        let store = store::choose(options.store.as_deref(), options.store_max, options.nodes)?;
-        if options.verbose {
+        let store = store::choose(options.service.store.as_deref(), options.service.store_max, options.nodes)?;
+        if options.service.verbose {
             say(format_args!("stores in {}, of at most {} bytes each", store.directory.display(), store.bytes_max));
         }
         let session = Session::create(&store.directory, options.nodes)?;
@@ -106,14 +106,14 @@ impl Wanted<'_> {
         let via = |number| via(mechanism, &session, number);
         let settings = Settings {
             arrangement: self.arrangement,
-            policy: options.policy(),
+            policy: options.service.policy(),
             store_bytes_max: store.bytes_max,
             scope: scope.pairs(),
             opened: self.opened,
-            whole_file_bytes_max: options.whole_file_max.unwrap_or(WHOLE_FILE_BYTES_MAX),
+            whole_file_bytes_max: options.service.whole_file_max.unwrap_or(WHOLE_FILE_BYTES_MAX),
             via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
-            opening: options.opening.named(),
-            verbose: options.verbose,
+            opening: options.service.opening.named(),
+            verbose: options.service.verbose,
             is_detached: false,
         };
         let mut daemons = Daemons::start(&session, &settings, sender)?;

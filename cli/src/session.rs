@@ -266,7 +266,8 @@ fn sessions(base: &Path) -> impl Iterator<Item = PathBuf> {
     entries.filter(|entry| is_session_name(&entry.file_name())).map(|entry| entry.path())
 }
 
-fn is_session_name(name: &OsStr) -> bool {
+/// Whether this could be a session's name.
+pub fn is_session_name(name: &OsStr) -> bool {
     name.len() == 16 && name.as_bytes().iter().all(u8::is_ascii_hexdigit)
 }
 

@@ -1,6 +1,6 @@
 //! A process of a job comes to its node: the first one starts the node's part of the job.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,6 +14,8 @@ use crate::store;
 
 /// How long a process waits for its node, at most.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
+/// The longest answer: some paths.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// How long processes but the node's first wait until they start the node's part themselves.
 const OTHERS_WAIT: Duration = Duration::from_secs(2);
 /// How long they try to reach it.
@@ -45,6 +47,10 @@ pub fn attend(job: &Path, store: Option<&Path>, is_first: bool) -> Result<ToProc
     }
 }
 
+/// What a node's part says first on its standard output if it can't be reached; the reason follows. Otherwise
+/// it says where its socket is.
+pub const FAILED: &str = "failed: ";
+
 /// The socket of the node's part of a session, in the session's directory.
 pub fn socket(session: &Path) -> PathBuf {
     session.join("join")
@@ -69,16 +75,16 @@ fn start(job: &Path, store: Option<&Path>) -> Result<(), String> {
     output.map(|output| output.take(4096).read_to_string(&mut said)).transpose().map_err(failed)?;
     // It has left the other to itself.
     starter.wait().map_err(failed)?;
-    match said.trim() {
-        "" => Ok(()),
-        why => Err(why.to_owned()),
+    match said.trim_end().strip_prefix(FAILED) {
+        Some(why) => Err(why.to_owned()),
+        None => Ok(()),
     }
 }
 
 fn answer(stream: UnixStream) -> Result<ToProcess, String> {
     let failed = |error: io::Error| format!("the node's part of the job does not answer: {error}");
     stream.set_read_timeout(Some(ANSWER_MAX)).map_err(failed)?;
-    let mut line = String::new();
-    BufReader::new(stream).read_line(&mut line).map_err(failed)?;
-    serde_json::from_str(&line).map_err(|_| String::from("the node's part of the job has ended"))
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).map_err(failed)?;
+    ToProcess::decode(&answer).ok_or_else(|| String::from("the node's part of the job has ended"))
 }

@@ -14,7 +14,8 @@ use headwater_daemon::{Policy, SessionId, SessionKey};
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
-use crate::session::name_of;
+use super::ports::Ports;
+use crate::session::{is_session_name, name_of};
 use crate::via::{Program, Via};
 
 /// The longest job file, in bytes.
@@ -54,6 +55,8 @@ pub struct Service {
     pub whole_file_bytes_max: u64,
     /// How files are opened in a mount.
     pub opening: Option<Opening>,
+    /// Where daemons listen, if not anywhere.
+    pub ports: Option<Ports>,
     /// Whether nodes tell what they do.
     pub verbose: bool,
 }
@@ -86,8 +89,11 @@ impl Job {
         Ok(written)
     }
 
-    /// Reads the file, if it is this user's alone and of this version.
+    /// Reads the file, if it is this user's alone and of this version; `-` is standard input.
     pub fn read(path: &Path) -> Result<Job> {
+        if path == Path::new("-") {
+            return Job::parse(std::io::stdin().lock(), path);
+        }
         let file = File::open(path).with_context(|| {
             format!(
                 "{} can't be opened on this node. Name a directory that all nodes see with --job-dir",
@@ -97,8 +103,20 @@ impl Job {
         let metadata = file.metadata()?;
         let is_private = metadata.mode() & 0o077 == 0 && metadata.uid() == rustix::process::geteuid().as_raw();
         ensure!(is_private, "{} can be read or changed by others", path.display());
+        Job::parse(file, path)
+    }
+
+    /// Reads the file of a session with this name, in the directory that the user names or the usual one.
+    pub fn of_session(name: &str, directory: Option<&Path>) -> Result<(PathBuf, Job)> {
+        ensure!(is_session_name(name.as_ref()), "{name} is no session. `headwater start` prints its name");
+        let path = directory.map_or_else(usual_directory, |directory| Ok(directory.to_owned()))?.join(name);
+        ensure!(path.exists(), "session {name} has ended, or its file is not {}: see --job-dir", path.display());
+        Ok((path.clone(), Job::read(&path)?))
+    }
+
+    fn parse(from: impl Read, path: &Path) -> Result<Job> {
         let mut text = String::new();
-        file.take(BYTES_MAX).read_to_string(&mut text)?;
+        from.take(BYTES_MAX).read_to_string(&mut text)?;
         let version = serde_json::from_str::<Version>(&text).map(|version| version.version);
         match version {
             Ok(version) if version == wire::VERSION => {
@@ -149,6 +167,7 @@ mod tests {
             store_bytes_max: None,
             whole_file_bytes_max: 1 << 20,
             opening: None,
+            ports: None,
             verbose: false,
         };
         let front = vec!["127.0.0.1:1".parse().unwrap()];

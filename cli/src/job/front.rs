@@ -1,15 +1,15 @@
-//! The front end: where a job's nodes meet, and report. It runs in a thread of `headwater run`, for as long as
-//! the launcher does.
+//! The front end: where a job's nodes meet, and report. It is a thread of `headwater run`, for as long as the
+//! launcher runs, or of the process that `headwater start` leaves behind.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use headwater_daemon::channel::{Channel, ChannelError};
 use headwater_daemon::{SessionId, SessionKey};
 use headwater_topology::hosts::Hostlist;
@@ -18,6 +18,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::messages::{FromNode, Roster, ToNode};
 use super::muster::{Muster, Time, Verdict};
+use super::ports::{Ports, listen};
 use crate::run::Event;
 use crate::topology::options::{ShapeOptions, local_nodes};
 use crate::topology::{Arrangement, switches};
@@ -36,6 +37,18 @@ pub enum News {
     Said(u32, FromNode),
     /// A node's connection has ended.
     Gone(u32),
+    /// So many launches use the session.
+    Launches(u32),
+    /// Somebody wants the session to end.
+    Stop,
+}
+
+/// What the front end's thread is to do.
+enum Order {
+    /// Tell the nodes that it is over.
+    End,
+    /// Tell who wanted that what the session did.
+    Answer(String),
 }
 
 /// The front end.
@@ -44,19 +57,26 @@ pub struct Front {
     /// Where it listens, on each of this machine's addresses.
     pub addresses: Vec<SocketAddr>,
     waker: Arc<Waker>,
-    ending: Sender<()>,
+    orders: Sender<Order>,
 }
 
 impl Front {
     /// Listens, and answers nodes from now on. What becomes of them comes as events.
-    pub fn open(session: SessionId, key: SessionKey, shape: ShapeOptions, events: Sender<Event>) -> Result<Front> {
-        let mut listener =
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0).into()).context("no port can be listened on")?;
+    pub fn open(
+        session: SessionId,
+        key: SessionKey,
+        shape: ShapeOptions,
+        ports: Option<Ports>,
+        events: Sender<Event>,
+    ) -> Result<Front> {
+        let listener = listen(ports)?;
+        listener.set_nonblocking(true)?;
+        let mut listener = TcpListener::from_std(listener);
         let port = listener.local_addr()?.port();
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        let (ending, ended) = channel();
+        let (orders, ordered) = channel();
         let desk = Desk {
             session,
             key,
@@ -71,14 +91,23 @@ impl Front {
             is_settled: false,
             started: Instant::now(),
         };
-        thread::Builder::new().name("front end".into()).spawn(move || desk.serve(&ended))?;
+        thread::Builder::new().name("front end".into()).spawn(move || desk.serve(&ordered))?;
         let addresses = own_addresses().into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
-        Ok(Front { addresses, waker, ending })
+        Ok(Front { addresses, waker, orders })
     }
 
-    /// Tells the nodes that the launcher has ended.
+    /// Tells the nodes that it is over.
     pub fn end(&self) {
-        if self.ending.send(()).is_ok() {
+        self.order(Order::End);
+    }
+
+    /// Tells who wanted the session to end what it did.
+    pub fn answer(&self, summary: String) {
+        self.order(Order::Answer(summary));
+    }
+
+    fn order(&self, order: Order) {
+        if self.orders.send(order).is_ok() {
             let _ = self.waker.wake();
         }
     }
@@ -116,11 +145,20 @@ struct Guest {
     called: Option<IpAddr>,
     /// The node's number, once all are there.
     node: Option<u32>,
-    has_arrived: bool,
+    role: Role,
+}
+
+/// Why somebody has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Unknown,
+    Node,
+    Launch,
+    Stopper,
 }
 
 impl Desk {
-    fn serve(mut self, ended: &Receiver<()>) {
+    fn serve(mut self, ordered: &Receiver<Order>) {
         let mut ready = Events::with_capacity(256);
         loop {
             let timeout = self.settle();
@@ -135,10 +173,13 @@ impl Desk {
                     token => self.hear(token),
                 }
             }
-            match ended.try_recv() {
-                Ok(()) => self.tell_all(&ToNode::End),
-                Err(std::sync::mpsc::TryRecvError::Disconnected) => return,
-                Err(std::sync::mpsc::TryRecvError::Empty) => {}
+            loop {
+                match ordered.try_recv() {
+                    Ok(Order::End) => self.tell_all(Role::Node, &ToNode::End),
+                    Ok(Order::Answer(summary)) => self.tell_all(Role::Stopper, &ToNode::Ended(summary)),
+                    Err(TryRecvError::Disconnected) => return,
+                    Err(TryRecvError::Empty) => break,
+                }
             }
         }
     }
@@ -163,7 +204,7 @@ impl Desk {
                 let here = stream.local_addr().map_or(peer.ip(), |here| here.ip());
                 let called = if here == peer.ip() { None } else { Some(here) };
                 let channel = Channel::accept(stream, self.session, &self.key);
-                self.guests.insert(token, Guest { channel, called, node: None, has_arrived: false });
+                self.guests.insert(token, Guest { channel, called, node: None, role: Role::Unknown });
             }
         }
     }
@@ -188,15 +229,27 @@ impl Desk {
         let now = self.now();
         let Some(guest) = self.guests.get_mut(&token) else { return };
         match (message, guest.node) {
-            (FromNode::Here(arrival), None) if !self.is_settled && !guest.has_arrived => {
-                guest.has_arrived = true;
+            (FromNode::Launching, None) if guest.role == Role::Unknown => {
+                guest.role = Role::Launch;
+                self.tell(token, &ToNode::Welcome);
+                self.tell_launches();
+            }
+            (FromNode::Stop, None) if guest.role == Role::Unknown => {
+                guest.role = Role::Stopper;
+                self.event(News::Stop);
+            }
+            (FromNode::Here(arrival), None) if !self.is_settled && guest.role == Role::Unknown => {
+                guest.role = Role::Node;
                 match self.muster.arrive(now, arrival) {
                     Some(place) if place < self.tokens.len() => self.tokens[place] = token,
                     Some(_) => self.tokens.push(token),
                     None => self.tell(token, &ToNode::TooLate),
                 }
             }
-            (FromNode::Here(_), _) => self.tell(token, &ToNode::TooLate),
+            (FromNode::Here(_), None) if guest.role == Role::Unknown => {
+                guest.role = Role::Node;
+                self.tell(token, &ToNode::TooLate);
+            }
             (message, Some(node)) => self.event(News::Said(node, message)),
             (_, None) => {}
         }
@@ -206,6 +259,7 @@ impl Desk {
         let Some(guest) = self.guests.remove(&token) else { return };
         match guest.node {
             Some(node) => self.event(News::Gone(node)),
+            None if guest.role == Role::Launch => self.tell_launches(),
             None => {
                 if let Some(place) = self.tokens.iter().position(|&other| other == token) {
                     self.tokens.remove(place);
@@ -264,8 +318,13 @@ impl Desk {
         arranged.or_else(|_| Arrangement::new(&ShapeOptions::default(), &numbered, None)).expect("any nodes have trees")
     }
 
-    fn tell_all(&mut self, message: &ToNode) {
-        let tokens: Vec<Token> = self.guests.keys().copied().collect();
+    fn tell_launches(&self) {
+        self.event(News::Launches(self.guests.values().filter(|guest| guest.role == Role::Launch).count() as u32));
+    }
+
+    fn tell_all(&mut self, role: Role, message: &ToNode) {
+        let tokens: Vec<Token> =
+            self.guests.iter().filter(|(_, guest)| guest.role == role).map(|(token, _)| *token).collect();
         for token in tokens {
             self.tell(token, message);
         }

@@ -1,14 +1,17 @@
-//! What a job's front end, its nodes and their processes say to each other: each message is a line of JSON.
+//! What a job's front end, its nodes and their processes say to each other. Between machines each message is a
+//! line of JSON; a process hears fields that each end in a zero byte, which C reads without a parser.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 
 use headwater_daemon::{Report, Shape};
 use serde::{Deserialize, Serialize};
 
 use super::muster::Arrival;
-use crate::launch::Attachment;
 
-/// A node to the front end.
+/// A node, or a command for a session, to the front end.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FromNode {
@@ -25,9 +28,13 @@ pub enum FromNode {
         /// What its daemon did, if it could still say so.
         report: Option<Box<Report>>,
     },
+    /// A launch that uses the session begins. It lasts as long as the connection.
+    Launching,
+    /// The session is to end.
+    Stop,
 }
 
-/// The front end to a node.
+/// The front end to a node, or to a command for a session.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToNode {
@@ -37,6 +44,10 @@ pub enum ToNode {
     TooLate,
     /// The launcher has ended.
     End,
+    /// The launch may begin.
+    Welcome,
+    /// The session has ended; what it did, for people.
+    Ended(String),
 }
 
 /// Who takes part.
@@ -55,13 +66,12 @@ pub struct Roster {
 }
 
 /// A node to one of its processes.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToProcess {
     /// It is served.
     Served {
         /// How it finds the node's daemon.
-        attachment: Attachment,
+        way: Way,
         /// The session's name.
         session: String,
         /// The node's number.
@@ -71,4 +81,83 @@ pub enum ToProcess {
     },
     /// It uses the originals; why.
     Alone(String),
+}
+
+/// How a process finds its node's daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It is audited.
+    Audit {
+        /// The node's table.
+        table: PathBuf,
+        /// The node's copy of the audit library.
+        library: PathBuf,
+    },
+    /// It enters the node's namespaces.
+    Enter {
+        /// The socket of the node's supervisor.
+        supervisor: PathBuf,
+    },
+}
+
+impl ToProcess {
+    /// The message's bytes: `alone WHY`, `audit SESSION NODE NODES TABLE LIBRARY` or
+    /// `enter SESSION NODE NODES SUPERVISOR`.
+    pub fn encode(&self) -> Vec<u8> {
+        let fields: Vec<OsString> = match self {
+            ToProcess::Alone(why) => vec!["alone".into(), why.into()],
+            ToProcess::Served { way, session, node, nodes } => {
+                let (kind, paths): (_, &[&PathBuf]) = match way {
+                    Way::Audit { table, library } => ("audit", &[table, library]),
+                    Way::Enter { supervisor } => ("enter", &[supervisor]),
+                };
+                let first = [kind.into(), session.into(), node.to_string().into(), nodes.to_string().into()];
+                first.into_iter().chain(paths.iter().map(|path| path.as_os_str().to_owned())).collect()
+            }
+        };
+        fields.iter().flat_map(|field| field.as_bytes().iter().copied().chain([0])).collect()
+    }
+
+    /// The message with these bytes; `None` if there is none.
+    pub fn decode(bytes: &[u8]) -> Option<ToProcess> {
+        let fields: Vec<&[u8]> = bytes.strip_suffix(&[0])?.split(|&byte| byte == 0).collect();
+        let text = |field: &[u8]| String::from_utf8(field.to_vec()).ok();
+        let path = |field: &[u8]| PathBuf::from(OsString::from_vec(field.to_vec()));
+        let (session, node, nodes, way) = match fields[..] {
+            [b"alone", why] => return Some(ToProcess::Alone(text(why)?)),
+            [b"audit", session, node, nodes, table, library] => {
+                (session, node, nodes, Way::Audit { table: path(table), library: path(library) })
+            }
+            [b"enter", session, node, nodes, supervisor] => {
+                (session, node, nodes, Way::Enter { supervisor: path(supervisor) })
+            }
+            _ => return None,
+        };
+        let number = |field: &[u8]| text(field)?.parse().ok();
+        Some(ToProcess::Served { way, session: text(session)?, node: number(node)?, nodes: number(nodes)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_understand_what_nodes_say() {
+        let served = |way| ToProcess::Served { way, session: "0123456789abcdef".into(), node: 3, nodes: 17 };
+        for message in [
+            ToProcess::Alone("it\nis over".into()),
+            served(Way::Audit { table: "/dev/shm/a b".into(), library: "/n/é.so".into() }),
+            served(Way::Enter { supervisor: "/n/s".into() }),
+        ] {
+            let bytes = message.encode();
+            assert_eq!(ToProcess::decode(&bytes), Some(message));
+            for cut in 0..bytes.len() {
+                assert!(ToProcess::decode(&bytes[..cut]).is_none() || cut > 0 && bytes[cut - 1] == 0);
+            }
+        }
+        for garbage in [&b""[..], b"\0", b"alone", b"enter\0s\0x\x001\0/s\0", b"served\0a\0"] {
+            assert_eq!(ToProcess::decode(garbage), None);
+        }
+    }
 }

@@ -6,11 +6,16 @@
 //! the launcher does. Whatever of that fails, the program runs without it.
 
 mod attend;
+mod call;
 mod file;
 mod front;
+mod lasting;
+mod look;
 mod messages;
 mod muster;
 mod node;
+pub mod paths;
+pub mod ports;
 mod run;
 mod served;
 mod watch;
@@ -19,8 +24,10 @@ use anyhow::Result;
 
 pub use attend::attend;
 pub use front::News;
-pub use messages::ToProcess;
-pub use run::{find, run, run_plainly};
+pub use lasting::{start, stop};
+pub use look::find;
+pub use messages::{ToProcess, Way};
+pub use run::{run, run_in, run_plainly};
 
 use crate::options::NodeOptions;
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::env;
 use std::io::{self, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
@@ -22,10 +22,12 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{PidfdFlags, pidfd_open};
 
-use super::attend::socket;
+use super::attend::{FAILED, socket};
+use super::call::connect;
 use super::file::Job;
 use super::messages::{FromNode, Roster, ToNode, ToProcess};
 use super::muster::{Arrival, MISSING_MS_MAX};
+use super::ports::listen;
 use super::served::Served;
 use crate::daemons::own_executable;
 use crate::options::NodeOptions;
@@ -36,8 +38,6 @@ use crate::store;
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
 const FRONT: Token = Token(2);
-/// How long the front end may take to be reached.
-const FRONT_MAX: Duration = Duration::from_secs(5);
 /// How long it may take until it says who takes part.
 const ROSTER_MAX: Duration = Duration::from_millis(MISSING_MS_MAX + 5_000);
 /// How long processes may come once nobody else is there, neither processes nor the front end.
@@ -67,8 +67,10 @@ pub fn start(options: &NodeOptions) -> Result<u8> {
 pub fn stay(options: &NodeOptions) -> Result<u8> {
     let _ = rustix::process::setsid();
     let prepared = Node::prepare(options);
-    if let Err(error) = &prepared {
-        println!("{error:#}");
+    match &prepared {
+        Ok(Some(node)) => println!("{}", socket(node.session.directory()).display()),
+        Ok(None) => {}
+        Err(error) => println!("{FAILED}{error:#}"),
     }
     let _ = io::stdout().flush();
     close_output()?;
@@ -126,7 +128,7 @@ impl Node {
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let (sender, events) = forwarded(Arc::new(Waker::new(poll.registry(), WAKER)?))?;
-        let overlay = TcpListener::bind((std::net::Ipv4Addr::UNSPECIFIED, 0)).context("no port can be listened on")?;
+        let overlay = listen(job.service.ports)?;
         Ok(Some(Node {
             job,
             session,
@@ -222,6 +224,7 @@ impl Node {
                     Ok(ToNode::Roster(roster)) => self.begin(roster),
                     Ok(ToNode::TooLate) => self.alone("the job's other nodes have begun without this one".into()),
                     Ok(ToNode::End) => self.stage_ended(),
+                    Ok(ToNode::Welcome | ToNode::Ended(_)) => {}
                     Err(_) => self.front = None,
                 },
                 Err(_) => self.front = None,
@@ -290,7 +293,7 @@ impl Node {
         let answer = match &self.stage {
             Stage::Gathering(_) => return,
             Stage::Serving(served, roster) => ToProcess::Served {
-                attachment: served.attachment().clone(),
+                way: served.way().clone(),
                 session: self.session.name(),
                 node: roster.node,
                 nodes: roster.nodes.len() as u32,
@@ -298,10 +301,10 @@ impl Node {
             Stage::Alone(why) => ToProcess::Alone(why.clone()),
             Stage::Ended => ToProcess::Alone("the job has ended".into()),
         };
-        let line = serde_json::to_string(&answer).expect("a message is text") + "\n";
+        let bytes = answer.encode();
         for mut stream in self.waiting.drain(..) {
             // Who does not wait any more needs no answer.
-            let _ = stream.write_all(line.as_bytes());
+            let _ = stream.write_all(&bytes);
         }
     }
 
@@ -327,29 +330,6 @@ impl Node {
             }
         }
     }
-}
-
-/// A connection to the first address that answers; to this machine itself only if no other one does.
-fn connect(addresses: &[SocketAddr]) -> Result<TcpStream> {
-    let (own, others): (Vec<SocketAddr>, Vec<_>) = addresses.iter().partition(|address| address.ip().is_loopback());
-    Ok(connect_any(others).or_else(|failure| connect_any(own).map_err(|_| failure))?)
-}
-
-fn connect_any(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
-    let (found, connections) = channel();
-    for address in addresses {
-        let found = found.clone();
-        thread::spawn(move || found.send(TcpStream::connect_timeout(&address, FRONT_MAX)));
-    }
-    drop(found);
-    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for connection in connections {
-        match connection {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
 }
 
 /// Events that wake the loop.

@@ -8,9 +8,8 @@ use headwater_daemon::Report;
 use headwater_topology::Rank;
 
 use super::file::Service;
-use super::messages::Roster;
+use super::messages::{Roster, Way};
 use crate::daemons::{Daemons, Place, Said, Settings};
-use crate::launch::Attachment;
 use crate::opened::Opened;
 use crate::prepare;
 use crate::run::Event;
@@ -23,7 +22,7 @@ use crate::via::{Choice, Mechanism, Via};
 /// A daemon that serves.
 pub struct Served {
     daemons: Daemons,
-    attachment: Attachment,
+    way: Way,
     mechanism: Mechanism,
 }
 
@@ -63,9 +62,9 @@ impl Served {
         self.mechanism.name()
     }
 
-    /// What a process needs.
-    pub fn attachment(&self) -> &Attachment {
-        &self.attachment
+    /// How a process finds it.
+    pub fn way(&self) -> &Way {
+        &self.way
     }
 
     /// Notes what the daemon said.
@@ -95,14 +94,14 @@ impl Attempt<'_> {
         let Attempt { service, roster, session, .. } = self;
         let store = store::choose(service.store.as_deref(), service.store_bytes_max, 1)?;
         let node = session.node(number);
-        let attachment = match mechanism {
+        let way = match mechanism {
             Mechanism::Audit => {
                 let library = prepare::read_audit_library()?;
-                Attachment::Audit { library: prepare::prepare_audit(&node, &library)?, table: node.table_link() }
+                Way::Audit { library: prepare::prepare_audit(&node, &library)?, table: node.table_link() }
             }
             _ => {
                 prepare::prepare_view(&node)?;
-                Attachment::Namespace { supervisor: node.supervisor() }
+                Way::Enter { supervisor: node.supervisor() }
             }
         };
         let arrangement =
@@ -126,6 +125,6 @@ impl Attempt<'_> {
         let mut daemons =
             Daemons::start_one(session, &settings, place, (&roster.addresses, self.overlay), self.sender)?;
         daemons.wait_ready(self.events)?;
-        Ok(Served { daemons, attachment, mechanism })
+        Ok(Served { daemons, way, mechanism })
     }
 }

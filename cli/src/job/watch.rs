@@ -66,7 +66,7 @@ impl Watch {
                 (state.processes, state.report) = (processes, report.map(|report| *report));
                 state.is_gone = true;
             }
-            News::Said(..) => {}
+            News::Said(..) | News::Launches(_) | News::Stop => {}
             News::Gone(node) => self.state(node).is_gone = true,
         }
     }

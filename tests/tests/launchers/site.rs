@@ -81,19 +81,43 @@ impl Site {
 
     /// The same with `headwater run` before it; the output, and the summary.
     pub fn served(&self, options: &[&str], words: &[String]) -> (Output, Value) {
-        let summary = self.directory("jobs").join("summary.json");
-        let mut all: Vec<String> = vec![headwater_binary().display().to_string(), "run".into()];
-        all.extend(["--shared", &self.shared.display().to_string()].map(String::from));
-        all.extend(["--job-dir", &self.directory("jobs").display().to_string()].map(String::from));
-        all.extend(["--summary-json", &summary.display().to_string()].map(String::from));
-        all.extend(options.iter().map(|option| option.to_string()));
-        all.push("--".into());
-        all.extend_from_slice(words);
-        let output = self.on_first(&all).start().finish_within(LAUNCH_MAX);
-        let text = std::fs::read_to_string(&summary).unwrap_or_default();
+        let file = self.directory("jobs").join("summary.json");
+        let file = file.display().to_string();
+        let options: Vec<&str> = ["--summary-json", &file].into_iter().chain(options.iter().copied()).collect();
+        let output = self.run(&options, words);
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
         let summary = serde_json::from_str(&text).unwrap_or(Value::Null);
         self.assert_clean();
         (output, summary)
+    }
+
+    /// `headwater run` with such options.
+    pub fn run(&self, options: &[&str], words: &[String]) -> Output {
+        self.headwater("run", options, words)
+    }
+
+    /// Starts a session of several launches; its name.
+    pub fn start(&self, options: &[&str]) -> String {
+        let output = self.headwater("start", options, &self.program());
+        assert_eq!(output.status, 0, "{output:?}");
+        output.stdout.trim().to_owned()
+    }
+
+    /// Stops it; what is told.
+    pub fn stop(&self, session: &str) -> Output {
+        let jobs = self.directory("jobs").display().to_string();
+        let binary = headwater_binary().display().to_string();
+        self.on_first(&[&binary, "stop", "--job-dir", &jobs, session].map(String::from)).run()
+    }
+
+    fn headwater(&self, subcommand: &str, options: &[&str], words: &[String]) -> Output {
+        let mut all: Vec<String> = vec![headwater_binary().display().to_string(), subcommand.into()];
+        all.extend(["--shared", &self.shared.display().to_string()].map(String::from));
+        all.extend(["--job-dir", &self.directory("jobs").display().to_string()].map(String::from));
+        all.extend(options.iter().map(|option| option.to_string()));
+        all.push("--".into());
+        all.extend_from_slice(words);
+        self.on_first(&all).start().finish_within(LAUNCH_MAX)
     }
 
     fn on_first(&self, words: &[String]) -> Program {
@@ -110,7 +134,7 @@ impl Site {
     }
 
     /// Nothing of Headwater's is left on any node.
-    fn assert_clean(&self) {
+    pub fn assert_clean(&self) {
         for node in self.cluster.nodes() {
             let is_clean = || {
                 succeeds(
@@ -124,17 +148,36 @@ impl Site {
         assert!(jobs.iter().all(|job| job.path().extension().is_some()), "{jobs:?}");
     }
 
+    /// The words of a launcher's command with the program.
+    pub fn words(&self, launcher: &str) -> Vec<String> {
+        launcher.split(' ').map(String::from).chain(self.program()).collect()
+    }
+
+    /// Forgets what was read of the shared file system.
+    pub fn forget(&self) {
+        self.mounted.borrow_mut().reset();
+    }
+
+    /// Paths that were opened, or read as a directory, more than once.
+    pub fn repeated(&self) -> Vec<String> {
+        let counts = self.mounted.borrow_mut().counts();
+        let paths = counts["paths"].as_object().expect("counts by path");
+        let is_repeated =
+            |counts: &Value| ["open", "opendir"].iter().any(|kind| counts[*kind].as_u64().unwrap_or(0) > 1);
+        let repeated = paths.iter().filter(|(_, counts)| is_repeated(counts));
+        repeated.map(|(path, counts)| format!("{path}: {counts}")).collect()
+    }
+
     /// Checks that a launcher's command does the same with Headwater, on so many nodes, and reads files once.
     pub fn check(&self, launcher: &str, nodes: u64) {
-        let words: Vec<String> = launcher.split(' ').map(String::from).chain(self.program()).collect();
+        let words = self.words(launcher);
         let expected = self.plain(&words);
         assert_eq!(expected.status, 0, "{expected:?}");
-        self.mounted.borrow_mut().reset();
+        self.forget();
         let (output, summary) = self.served(&[], &words);
         assert_eq!(in_any_order(output), in_any_order(expected), "{launcher}");
         assert_eq!(summary["nodes"], nodes, "{launcher}: {summary}");
-        let counts = self.mounted.borrow_mut().counts();
-        assert_eq!(repeated(&counts), [""; 0], "{launcher}: {summary}");
+        assert_eq!(self.repeated(), [""; 0], "{launcher}: {summary}");
     }
 }
 
@@ -146,11 +189,4 @@ pub fn in_any_order(mut output: Output) -> Output {
         *stream = lines.join("\n");
     }
     output
-}
-
-/// Paths that were opened, or read as a directory, more than once.
-fn repeated(counts: &Value) -> Vec<String> {
-    let paths = counts["paths"].as_object().expect("counts by path");
-    let is_repeated = |counts: &Value| ["open", "opendir"].iter().any(|kind| counts[*kind].as_u64().unwrap_or(0) > 1);
-    paths.iter().filter(|(_, counts)| is_repeated(counts)).map(|(path, counts)| format!("{path}: {counts}")).collect()
 }

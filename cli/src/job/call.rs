@@ -1,0 +1,82 @@
+//! A conversation with the front end, for who waits for each answer.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use headwater_daemon::channel::Channel;
+use mio::{Events, Interest, Poll, Token};
+
+use super::file::Job;
+use super::messages::{FromNode, ToNode};
+
+/// How long the front end may take to be reached.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// A connection to a front end.
+#[derive(Debug)]
+pub struct Call {
+    channel: Channel,
+    poll: Poll,
+}
+
+impl Call {
+    /// Connects to a job's front end.
+    pub fn new(job: &Job) -> Result<Call> {
+        let stream = connect(&job.front)?;
+        stream.set_nonblocking(true)?;
+        let mut stream = mio::net::TcpStream::from_std(stream);
+        let poll = Poll::new()?;
+        poll.registry().register(&mut stream, Token(0), Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Call { channel: Channel::connect(stream, job.session, &job.key)?, poll })
+    }
+
+    /// Says something, and waits for the answer.
+    pub fn ask(&mut self, message: &FromNode, patience: Duration) -> Result<ToNode> {
+        self.channel.say(&serde_json::to_string(message)?);
+        let deadline = Instant::now() + patience;
+        let mut ready = Events::with_capacity(4);
+        loop {
+            self.channel.flush()?;
+            if let Some(line) = self.channel.hear()? {
+                return serde_json::from_str(&line)
+                    .context("the session's front end says what this version does not know");
+            }
+            self.channel.flush()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                bail!("the session's front end does not answer");
+            }
+            match self.poll.poll(&mut ready, Some(left)) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error.into()),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// A connection to the first address that answers; to this machine itself only if no other one does.
+pub fn connect(addresses: &[SocketAddr]) -> Result<TcpStream> {
+    let (own, others): (Vec<SocketAddr>, Vec<_>) = addresses.iter().partition(|address| address.ip().is_loopback());
+    Ok(connect_any(others).or_else(|failure| connect_any(own).map_err(|_| failure))?)
+}
+
+fn connect_any(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let (found, connections) = channel();
+    for address in addresses {
+        let found = found.clone();
+        thread::spawn(move || found.send(TcpStream::connect_timeout(&address, CONNECT_MAX)));
+    }
+    drop(found);
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for connection in connections {
+        match connection {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}

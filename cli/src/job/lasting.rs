@@ -1,0 +1,158 @@
+//! Sessions of several launches: `headwater start`, `headwater stop`, and the process between them, in which the
+//! front end is.
+
+use std::env;
+use std::io::{self, Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::call::Call;
+use super::file::Job;
+use super::front::{Front, News};
+use super::look::{find, look, programs, service};
+use super::messages::{FromNode, ToNode};
+use super::run::open;
+use super::watch::Watch;
+use crate::daemons::own_executable;
+use crate::message::{say, show};
+use crate::opened::Opened;
+use crate::options::{StartOptions, StopOptions};
+use crate::run::Event;
+use crate::session::name_of;
+use crate::signals;
+use crate::summary::{Start, Summary};
+use crate::via::{Choice, Mechanism};
+
+/// How long a session may take to end.
+const STOP_MAX: Duration = Duration::from_secs(15);
+/// What the process says first on standard output if it fails; the reason follows.
+const FAILED: &str = "failed: ";
+
+/// Makes a session, and prints its name.
+pub fn start(options: &StartOptions) -> Result<u8> {
+    if options.stays {
+        return stay(options);
+    }
+    let mut arguments = env::args_os().skip(1);
+    let mut command = Command::new(own_executable());
+    command.args(arguments.next()).arg("--stays").args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut process = command.spawn().context("the session's process can't be started")?;
+    let mut said = String::new();
+    if let Some(mut output) = process.stdout.take() {
+        output.read_to_string(&mut said)?;
+    }
+    if let Some(why) = said.strip_prefix(FAILED) {
+        bail!("{}", why.trim_end());
+    }
+    ensure!(!said.is_empty(), "the session's process has ended at once");
+    show(io::stdout(), said);
+    Ok(0)
+}
+
+/// Is the session's process: the front end is here until the end.
+fn stay(options: &StartOptions) -> Result<u8> {
+    crate::inherit::nothing();
+    let _ = rustix::process::setsid();
+    let (sender, events) = channel();
+    let opened = prepare(options).and_then(|service| {
+        signals::watch(sender.clone())?;
+        open(&options.service, service, sender.clone())
+    });
+    let (front, job, file) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            println!("{FAILED}{error:#}");
+            return Ok(crate::FAILURE);
+        }
+    };
+    println!("{}", name_of(job.session));
+    io::stdout().flush()?;
+    close_output()?;
+    env::set_current_dir("/")?;
+    let start = Start::now();
+    let mut watch = Watch::new(options.service.verbose);
+    let lease = Duration::from_secs(60 * u64::from(options.lease));
+    serve(&events, lease, |news| watch.note(news, start));
+    // No launch finds the session any more.
+    drop(file);
+    front.end();
+    watch.gather(&events, start);
+    end(&front, watch, start);
+    Ok(0)
+}
+
+/// Says what the session did to who has stopped it.
+fn end(front: &Front, watch: Watch, start: Start) {
+    let choice = Choice { mechanism: Mechanism::Audit, reason: "a session of several launches".into() };
+    let mut summary = Summary::new(0, 0, &choice);
+    summary.timeline.program_exit = Some(start.elapsed_ms());
+    watch.tell(&mut summary, start);
+    front.answer(summary.to_string());
+    // The front end's thread sends it.
+    thread::sleep(Duration::from_millis(200));
+}
+
+/// Nobody waits for this process's output any more.
+fn close_output() -> Result<()> {
+    let null = std::fs::File::options().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stdout(&null)?;
+    rustix::stdio::dup2_stderr(&null)?;
+    Ok(())
+}
+
+/// Waits until the session is to end: somebody wants that, a signal does, or no launch has used it for as long as
+/// the lease.
+fn serve(events: &Receiver<Event>, lease: Duration, mut note: impl FnMut(News)) {
+    let mut idle_since = Some(Instant::now());
+    loop {
+        let left = idle_since.map(|since| lease.saturating_sub(since.elapsed()));
+        match events.recv_timeout(left.unwrap_or(Duration::MAX / 2)) {
+            Ok(Event::Node(News::Stop)) => return,
+            Ok(Event::Node(News::Launches(count))) => idle_since = (count == 0).then(Instant::now),
+            Ok(Event::Node(news)) => note(news),
+            Ok(event) if event.interrupts().is_some() => return,
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// What the session's nodes are to serve.
+fn prepare(options: &StartOptions) -> Result<super::file::Service> {
+    let opened = Opened::default();
+    let names = match &options.program[..] {
+        // Whatever a shell will start.
+        [] => vec!["sh".into()],
+        words => find(words, options.marker.as_deref())?.map_or_else(|| words[..1].to_vec(), |found| programs(&found)),
+    };
+    let (scope, program) = look(&options.service, &names, &opened);
+    ensure!(
+        scope.entries.iter().any(|entry| entry.included),
+        "no directory is to be served. Name some with --shared, or a program on a network file system"
+    );
+    if options.service.verbose {
+        show(io::stderr(), &scope);
+    }
+    Ok(service(&options.service, &scope, program.unwrap_or_default()))
+}
+
+/// Ends a session, and prints what it did.
+pub fn stop(options: &StopOptions) -> Result<u8> {
+    let (path, job) = Job::of_session(&options.session, options.job_dir.as_deref())?;
+    let asked = Call::new(&job).and_then(|mut call| call.ask(&FromNode::Stop, STOP_MAX));
+    match asked {
+        Ok(ToNode::Ended(summary)) => show(io::stdout(), summary),
+        Ok(_) => say("the session has ended"),
+        Err(error) => {
+            // Its process is gone, and its nodes end by themselves.
+            let _ = std::fs::remove_file(&path);
+            bail!("the front end of session {} can't be reached ({error:#}); its file is removed", options.session);
+        }
+    }
+    Ok(0)
+}

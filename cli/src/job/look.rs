@@ -1,0 +1,112 @@
+//! What a command starts, and what nodes are to serve for it.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+use headwater_closure::program;
+use headwater_closure::scope::Scope;
+use headwater_launch::command::{Prepared, World, prepare};
+
+use super::file::Service;
+use super::paths;
+use crate::opened::Opened;
+use crate::options::ServiceOptions;
+use crate::run::discover;
+use crate::serving::WHOLE_FILE_BYTES_MAX;
+use crate::via::Program;
+
+/// Stands for the prefix while that is not known; it may stand in files of programs too.
+const PLACEHOLDER: &str = "headwater-exec-here";
+
+/// The command line of a launcher, if the command begins with one, with something before each program that stands
+/// for the prefix.
+///
+/// # Errors
+/// It is a launcher's, and it is not clear where the program stands.
+pub fn find(words: &[OsString], marker: Option<&OsStr>) -> Result<Option<Prepared>> {
+    let prepared = with_prefix(words, &[PLACEHOLDER.into()], marker)?;
+    Ok(prepared.launcher.is_some().then_some(prepared))
+}
+
+/// The command with a prefix before each program.
+pub fn with_prefix(words: &[OsString], prefix: &[OsString], marker: Option<&OsStr>) -> Result<Prepared> {
+    Ok(prepare(words, prefix, marker, &Words)?)
+}
+
+/// The names of the programs that were found.
+pub fn programs(found: &Prepared) -> Vec<OsString> {
+    let behind = found.words.windows(2).filter(|pair| pair[0] == PLACEHOLDER).map(|pair| pair[1].clone());
+    let in_files = found.files.iter().flat_map(|file| programs_in(&file.text));
+    behind.chain(in_files).collect()
+}
+
+fn programs_in(text: &[u8]) -> Vec<OsString> {
+    let text = String::from_utf8_lossy(text);
+    let behind =
+        text.lines().filter_map(|line| line.split_once(PLACEHOLDER)?.1.split_whitespace().next().map(OsString::from));
+    behind.collect()
+}
+
+/// The directories of all programs, and what is known of the first.
+pub fn look(options: &ServiceOptions, programs: &[OsString], opened: &Opened) -> (Scope, Option<Program>) {
+    let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    let path = env::var_os("PATH");
+    let here = |name: &OsString| paths::here(&options.map, Path::new(name)).into_os_string();
+    let files = programs.iter().filter_map(|name| program::find(&here(name), path.as_deref(), &cwd).ok());
+    let mut all = Scope::default();
+    let mut first = None;
+    for file in files {
+        let scope = discover(options, &file, &cwd, opened);
+        if first.is_none() {
+            let is_in_scope = file.canonicalize().is_ok_and(|canonical| scope.includes(&canonical));
+            first = Some(Program::examine(&file, is_in_scope, &|path| opened.open(path)));
+        }
+        let known: Vec<PathBuf> = all.entries.iter().map(|entry| entry.path.clone()).collect();
+        all.entries.extend(scope.entries.into_iter().filter(|entry| !known.contains(&entry.path)));
+        all.refused.extend(scope.refused);
+    }
+    (all, first)
+}
+
+/// What nodes are told of it, with the paths that they know.
+pub fn service(options: &ServiceOptions, scope: &Scope, program: Program) -> Service {
+    let on_nodes = |(is_included, path): (bool, String)| {
+        (is_included, paths::on_nodes(&options.map, Path::new(&path)).display().to_string())
+    };
+    Service {
+        scope: scope.pairs().into_iter().map(on_nodes).collect(),
+        program,
+        via: options.via,
+        policy: options.policy(),
+        store: options.store.clone(),
+        store_bytes_max: options.store_max,
+        whole_file_bytes_max: options.whole_file_max.unwrap_or(WHOLE_FILE_BYTES_MAX),
+        opening: options.opening.named(),
+        ports: options.ports,
+        verbose: options.verbose,
+    }
+}
+
+/// What words name, on this machine.
+struct Words;
+
+impl World for Words {
+    fn executable(&self, word: &OsStr) -> Option<PathBuf> {
+        let cwd = env::current_dir().ok()?;
+        program::find(word, env::var_os("PATH").as_deref(), &cwd).ok()?.canonicalize().ok()
+    }
+
+    fn version(&self, file: &Path) -> Option<String> {
+        let output = Command::new(file).arg("--version").stdin(Stdio::null()).output().ok()?;
+        Some([output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat())
+    }
+
+    fn read(&self, file: &Path) -> io::Result<Vec<u8>> {
+        fs::read(file)
+    }
+}

@@ -41,6 +41,13 @@ const PACKAGES: &[Package] = &[
     Package::of("rsync", "rsync", "a program that the tests start"),
     Package::of("sqlite3", "sqlite3", "a program that the tests start"),
     Package::new("iproute2", "the links of `cargo xtask cluster` and of the tests of several nodes"),
+    Package::of("ssh", "openssh-client", "tests of launchers"),
+    Package::new("openssh-server", "tests of launchers that reach nodes by ssh"),
+    Package::of("munged", "munge", "tests with Slurm"),
+    Package::of("slurmctld", "slurmctld", "tests with Slurm"),
+    Package::of("slurmd", "slurmd", "tests with Slurm"),
+    Package::of("srun", "slurm-client", "tests with Slurm"),
+    Package::of("mpirun.openmpi", "openmpi-bin", "tests of launchers"),
     Package::new("fuse3", "the file system of the tests that counts and delays operations"),
 ];
 

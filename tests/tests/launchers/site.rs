@@ -21,9 +21,9 @@ const LAUNCH_MAX: Duration = Duration::from_secs(90);
 const LEFT_MAX: Duration = Duration::from_secs(5);
 
 const SCRIPT: &str = "
-import importlib, sys
+import importlib, os, sys
 values = [importlib.import_module(f'pkg.m{n}').value for n in range(int(sys.argv[1]))]
-print(sum(values), importlib.import_module('pkg.m0').__file__)
+os.write(1, f'{sum(values)} {importlib.import_module(\"pkg.m0\").__file__}\\n'.encode())
 ";
 
 /// A cluster, and what its nodes share. Its fields end in this order.
@@ -72,6 +72,13 @@ impl Site {
     /// The words of the program.
     pub fn program(&self) -> Vec<String> {
         ["python3", "-c", SCRIPT, &MODULES.to_string()].map(String::from).to_vec()
+    }
+
+    /// The words of the program, with the variables that it needs, for launchers that pass none on.
+    pub fn program_with_variables(&self) -> Vec<String> {
+        let path = format!("PYTHONPATH={}", self.shared.display());
+        let variables = ["env".into(), path, "PYTHONDONTWRITEBYTECODE=1".into()];
+        variables.into_iter().chain(self.program()).collect()
     }
 
     /// Runs a command on the first node, plainly.
@@ -158,35 +165,45 @@ impl Site {
         self.mounted.borrow_mut().reset();
     }
 
-    /// Paths that were opened, or read as a directory, more than once.
+    /// Files that were opened, and directories that were read, more than once. A launcher's own processes open
+    /// directories, and read nothing there. A directory's end is found by a second reading.
     pub fn repeated(&self) -> Vec<String> {
         let counts = self.mounted.borrow_mut().counts();
         let paths = counts["paths"].as_object().expect("counts by path");
-        let is_repeated =
-            |counts: &Value| ["open", "opendir"].iter().any(|kind| counts[*kind].as_u64().unwrap_or(0) > 1);
+        let count = |counts: &Value, kind: &str| counts[kind].as_u64().unwrap_or(0);
+        let is_repeated = |counts: &Value| count(counts, "open") > 1 || count(counts, "readdir") > 2;
         let repeated = paths.iter().filter(|(_, counts)| is_repeated(counts));
         repeated.map(|(path, counts)| format!("{path}: {counts}")).collect()
     }
 
     /// Checks that a launcher's command does the same with Headwater, on so many nodes, and reads files once.
     pub fn check(&self, launcher: &str, nodes: u64) {
-        let words = self.words(launcher);
-        let expected = self.plain(&words);
+        self.check_words(&self.words(launcher), nodes);
+    }
+
+    /// The same of a whole command.
+    pub fn check_words(&self, words: &[String], nodes: u64) {
+        let launcher = &words[..words.len().min(4)].join(" ");
+        let expected = self.plain(words);
         assert_eq!(expected.status, 0, "{expected:?}");
         self.forget();
-        let (output, summary) = self.served(&[], &words);
+        let (output, summary) = self.served(&[], words);
         assert_eq!(in_any_order(output), in_any_order(expected), "{launcher}");
         assert_eq!(summary["nodes"], nodes, "{launcher}: {summary}");
         assert_eq!(self.repeated(), [""; 0], "{launcher}: {summary}");
     }
 }
 
-/// Processes write their lines in any order.
+/// Processes write their lines in any order, and launchers sometimes a note of their own.
 pub fn in_any_order(mut output: Output) -> Output {
     for stream in [&mut output.stdout, &mut output.stderr] {
-        let mut lines: Vec<&str> = stream.lines().collect();
+        let mut lines: Vec<&str> = stream.lines().filter(|line| !is_launchers(line)).collect();
         lines.sort_unstable();
         *stream = lines.join("\n");
     }
     output
+}
+
+fn is_launchers(line: &str) -> bool {
+    ["[node", "srun: job "].iter().any(|start| line.starts_with(start))
 }

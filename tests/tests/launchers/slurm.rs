@@ -1,7 +1,7 @@
 //! Slurm's steps, and sessions of several of them.
 
 use headwater_tests::harness::services::Slurm;
-use headwater_tests::harness::skipped;
+use headwater_tests::harness::{has_program, skipped};
 
 use crate::site::{Site, in_any_order};
 
@@ -21,6 +21,13 @@ fn steps_of_slurm() {
         site.check("srun -N2 --ntasks-per-node=2", 2);
         site.check("salloc -Q -N4 srun -n4", 4);
         site.check("srun --label -N3 -n3 --kill-on-bad-exit=1", 3);
+        if has_program("mpirun.openmpi") {
+            let launcher = "salloc -Q -N4 -n8 mpirun.openmpi --allow-run-as-root";
+            site.check_words(
+                &launcher.split(' ').map(String::from).chain(site.program_with_variables()).collect::<Vec<_>>(),
+                4,
+            );
+        }
     });
 }
 

@@ -1,5 +1,7 @@
 //! What a cluster's nodes need for programs to be started on them: Slurm, or ssh.
 
+mod environments;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,8 @@ use std::time::Duration;
 use headwater_cluster::{Cluster, Node};
 
 use super::{has_program, wait_until};
+
+pub use environments::environment;
 
 /// How long services may take to be there.
 const READY_MAX: Duration = Duration::from_secs(30);
@@ -94,6 +98,8 @@ impl Drop for Slurm<'_> {
 pub struct Ssh {
     /// What `ssh` and `scp` are to be told.
     pub options: String,
+    /// A command that is `ssh` with these options.
+    pub agent: PathBuf,
     _services: Services,
 }
 
@@ -117,9 +123,11 @@ impl Ssh {
         let (host_key, user_key) = (key("host")?, key("user")?);
         let config = format!(
             "HostKey {}\nAuthorizedKeysFile {}.pub\nStrictModes no\nUsePAM no\nUseDNS no\nPermitRootLogin yes\n\
-             PidFile none\nSubsystem sftp internal-sftp\n",
+             PidFile none\nSubsystem sftp internal-sftp\nSetEnv HOME={}\n",
             host_key.display(),
-            user_key.display()
+            user_key.display(),
+            // Not what this machine's user has a shell do at each start.
+            directory.display()
         );
         fs::write(directory.join("sshd_config"), config).map_err(|e| e.to_string())?;
         let script = format!("mkdir -p /run/sshd; exec {} -D -f {}/sshd_config", server.display(), directory.display());
@@ -138,7 +146,10 @@ impl Ssh {
                 return Err(format!("no connection to {}", node.name));
             }
         }
-        Ok(Ssh { options, _services: services })
+        let agent = directory.join("agent");
+        fs::write(&agent, format!("#!/bin/sh\nexec ssh {options} \"$@\"\n")).map_err(|e| e.to_string())?;
+        fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)).map_err(|e| e.to_string())?;
+        Ok(Ssh { options, agent, _services: services })
     }
 }
 

@@ -142,7 +142,17 @@ impl JobFile {
 
 impl Drop for JobFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        remove(&self.0);
+    }
+}
+
+/// Removes a job file, and what lies beside it for the same job.
+pub fn remove(job: &Path) {
+    let _ = fs::remove_file(job);
+    let (Some(directory), Some(name)) = (job.parent(), job.file_name()) else { return };
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| Path::new(&entry.file_name()).file_stem() == Some(name)) {
+        let _ = fs::remove_file(entry.path());
     }
 }
 
@@ -185,7 +195,10 @@ mod tests {
         fs::set_permissions(file.path(), fs::Permissions::from_mode(0o640)).unwrap();
         assert!(Job::read(file.path()).unwrap_err().to_string().contains("by others"));
         let path = file.path().to_owned();
+        let (beside, anothers) = (path.with_extension("1-0"), path.with_file_name("1000000000000007.1-0"));
+        [&beside, &anothers].iter().for_each(|path| fs::write(path, "").unwrap());
         drop(file);
+        assert_eq!([&beside, &anothers].map(|path| path.exists()), [false, true]);
         assert!(!path.exists() && Job::read(&path).unwrap_err().to_string().contains("--job-dir"));
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::call::Call;
-use super::file::Job;
+use super::file::{self, Job};
 use super::front::{Front, News};
 use super::look::{find, look, programs, service};
 use super::messages::{FromNode, ToNode};
@@ -150,7 +150,7 @@ pub fn stop(options: &StopOptions) -> Result<u8> {
         Ok(_) => say("the session has ended"),
         Err(error) => {
             // Its process is gone, and its nodes end by themselves.
-            let _ = std::fs::remove_file(&path);
+            file::remove(&path);
             bail!("the front end of session {} can't be reached ({error:#}); its file is removed", options.session);
         }
     }

@@ -7,6 +7,7 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,7 +25,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::attend::{FAILED, socket};
 use super::call::connect;
-use super::file::Job;
+use super::file::{self, Job};
 use super::messages::{FromNode, Roster, ToNode, ToProcess};
 use super::muster::{Arrival, MISSING_MS_MAX};
 use super::ports::listen;
@@ -91,6 +92,9 @@ fn close_output() -> Result<()> {
 /// The node's part of a job.
 struct Node {
     job: Job,
+    job_file: PathBuf,
+    /// The front end has gone without a word.
+    is_orphaned: bool,
     session: Session,
     place: Option<Place>,
     poll: Poll,
@@ -131,6 +135,8 @@ impl Node {
         let overlay = listen(job.service.ports)?;
         Ok(Some(Node {
             job,
+            job_file: options.job.clone(),
+            is_orphaned: false,
             session,
             place: Place::of(&|name| env::var_os(name)),
             poll,
@@ -223,13 +229,14 @@ impl Node {
                 Ok(Some(line)) => match serde_json::from_str(&line) {
                     Ok(ToNode::Roster(roster)) => self.begin(roster),
                     Ok(ToNode::TooLate) => self.alone("the job's other nodes have begun without this one".into()),
-                    Ok(ToNode::End) => self.stage_ended(),
+                    Ok(ToNode::End) => return self.stage_ended(),
                     Ok(ToNode::Welcome | ToNode::Ended(_)) => {}
                     Err(_) => self.front = None,
                 },
                 Err(_) => self.front = None,
             }
         }
+        self.is_orphaned = true;
         if matches!(self.stage, Stage::Gathering(_)) {
             self.alone("the job's front end is gone".into());
         }
@@ -319,6 +326,10 @@ impl Node {
 
     /// Ends the daemon, if that has not been done.
     fn end(&mut self) {
+        if self.is_orphaned {
+            // The front end would have removed it.
+            file::remove(&self.job_file);
+        }
         self.stage_ended();
         let deadline = Instant::now() + Duration::from_secs(2);
         while let Some(front) = &mut self.front

@@ -66,13 +66,13 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
     let (front, _, file) = open(&options.service, service(&options.service, &scope, program), sender)?;
-    let (words, replaced) = prepared_words(options, file.path())?;
+    let (words, _replaced) = prepared_words(options, file.path())?;
     let mut watch = Watch::new(options.service.verbose);
     summary.exit_status = wait(start_launcher(&words)?, &events, |news| watch.note(news, start))?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
     front.end();
     watch.gather(&events, start);
-    drop((file, replaced));
+    drop(file);
     watch.tell(&mut summary, start);
     report(options, &summary);
     Ok(summary.exit_status)

@@ -8,7 +8,7 @@ use headwater_cluster::{Cluster, Node, Options};
 use headwater_tests::counting_fs::{Caching, Mounted};
 use headwater_tests::harness::nodes;
 use headwater_tests::harness::services::succeeds;
-use headwater_tests::harness::{Fixture, Output, Program, has_program, headwater_binary, skipped, wait_until};
+use headwater_tests::harness::{Fixture, Output, Program, Running, has_program, headwater_binary, skipped, wait_until};
 use serde_json::Value;
 
 /// Nodes of a site.
@@ -117,14 +117,23 @@ impl Site {
         self.on_first(&[&binary, "stop", "--job-dir", &jobs, session].map(String::from)).run()
     }
 
+    /// The same, which goes on.
+    pub fn begin(&self, options: &[&str], words: &[String]) -> Running {
+        self.program_of("run", options, words).start()
+    }
+
     fn headwater(&self, subcommand: &str, options: &[&str], words: &[String]) -> Output {
+        self.program_of(subcommand, options, words).start().finish_within(LAUNCH_MAX)
+    }
+
+    fn program_of(&self, subcommand: &str, options: &[&str], words: &[String]) -> Program {
         let mut all: Vec<String> = vec![headwater_binary().display().to_string(), subcommand.into()];
         all.extend(["--shared", &self.shared.display().to_string()].map(String::from));
         all.extend(["--job-dir", &self.directory("jobs").display().to_string()].map(String::from));
         all.extend(options.iter().map(|option| option.to_string()));
         all.push("--".into());
         all.extend_from_slice(words);
-        self.on_first(&all).start().finish_within(LAUNCH_MAX)
+        self.on_first(&all)
     }
 
     fn on_first(&self, words: &[String]) -> Program {

@@ -1,0 +1,128 @@
+//! What goes wrong in the middle: programs get the same results or end, and nothing is left.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use headwater_tests::harness::services::{SLURM_CONF, Slurm, Ssh, succeeds};
+use headwater_tests::harness::{Output, Running, skipped, wait_until};
+
+use crate::site::{Site, in_any_order};
+
+/// How long programs may take to be in the middle.
+const BEGUN_MAX: Duration = Duration::from_secs(30);
+/// How long a launcher may take to end.
+const ENDED_MAX: Duration = Duration::from_secs(40);
+
+const ENDLESS: &str = "
+import os, pkg.m0, time
+os.write(1, b'begun\\n')
+time.sleep(600)
+";
+
+/// Waits for a file of the shared directory, then imports what nobody has asked for.
+const WAITS: &str = "
+import os, sys, time, pkg.m0
+os.write(1, b'begun\\n')
+while not os.path.exists(sys.argv[1]): time.sleep(0.05)
+import pkg.m1, pkg.m2
+os.write(1, f'{pkg.m0.value + pkg.m1.value + pkg.m2.value}\\n'.encode())
+";
+
+fn begun(running: &Running, processes: usize) {
+    let is_begun = || running.stdout().matches("begun").count() == processes;
+    assert!(wait_until(BEGUN_MAX, is_begun), "{}", running.stdout());
+}
+
+fn words(launcher: &str, script: &str, arguments: &[String]) -> Vec<String> {
+    let program = ["python3", "-c", script].map(String::from);
+    launcher.split(' ').map(String::from).chain(program).chain(arguments.iter().cloned()).collect()
+}
+
+#[test]
+fn ends_of_slurms_steps() {
+    let Some(site) = Site::new() else { return };
+    let _slurm = match Slurm::start(&site.cluster, &site.directory("slurm")) {
+        Ok(slurm) => slurm,
+        Err(reason) => return skipped(reason),
+    };
+    let node = site.cluster.on(1);
+    let endless = words("srun -N4 -n4", ENDLESS, &[]);
+    let cancel = format!("SLURM_CONF={SLURM_CONF} scancel --user=root");
+    let ends = [
+        ("kill -9 of headwater run", "pkill -KILL -f '[h]eadwater run'"),
+        ("kill -9 of the launcher", "pkill -KILL -x srun"),
+        ("scancel", &cancel),
+        ("Ctrl-C twice", "pkill -INT -f '[h]eadwater run'; sleep 0.2; pkill -INT -f '[h]eadwater run'"),
+    ];
+    for (what, end) in ends {
+        let running = site.begin(&[], &endless);
+        begun(&running, 4);
+        assert!(succeeds(node, end), "{what}");
+        running.finish_within(ENDED_MAX);
+        site.assert_clean();
+        // What Slurm itself cleans takes its time; the next step must not wait for it.
+        assert!(wait_until(ENDED_MAX, || succeeds(
+            node,
+            &format!("export SLURM_CONF={SLURM_CONF}; [ $(sinfo -h -t idle -o %D) = 4 ]")
+        )));
+    }
+}
+
+/// Starts programs that wait on four nodes, has something go wrong, and lets them go on.
+fn disturbed(site: &Site, ssh: &Ssh, nodes: &[usize], disturb: impl Fn()) -> (Output, usize) {
+    let go = site.directory("jobs").with_file_name("go");
+    let _ = fs::remove_file(&go);
+    let script = site.directory("ssh").join("launch");
+    let names: Vec<&str> = nodes.iter().map(|&number| site.cluster.on(number).name.as_str()).collect();
+    let text = format!(
+        "#!/bin/bash\nwords=$(printf ' %q' env PYTHONPATH=\"$PYTHONPATH\" PYTHONDONTWRITEBYTECODE=1 \"$@\")\n\
+         for node in {}; do {} root@$node \"$words\" & done\nwait\n",
+        names.join(" "),
+        ssh.agent.display()
+    );
+    fs::write(&script, text).unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let launcher = format!("{} @", script.display());
+    let running = site.begin(&["--marker", "@"], &words(&launcher, WAITS, &[go.display().to_string()]));
+    begun(&running, nodes.len());
+    disturb();
+    fs::write(&go, "").unwrap();
+    (in_any_order(running.finish_within(ENDED_MAX)), nodes.len())
+}
+
+#[test]
+fn programs_go_on_whatever_dies_beside_them() {
+    let Some(site) = Site::new() else { return };
+    let ssh = match Ssh::start(&site.cluster, &site.directory("ssh")) {
+        Ok(ssh) => ssh,
+        Err(reason) => return skipped(reason),
+    };
+    let all = [1, 2, 3, 4];
+    let check = |what: &str, nodes: &[usize], disturb: &dyn Fn()| {
+        let (output, expected) = disturbed(&site, &ssh, nodes, disturb);
+        let results = output.stdout.lines().filter(|line| *line == "9").count();
+        assert_eq!(results, expected, "{what}: {output:?}");
+        site.assert_clean();
+    };
+    let on = |number: usize, script: &str| assert!(succeeds(site.cluster.on(number), script), "{script}");
+    check("a daemon dies", &all, &|| on(2, "pkill -KILL -f '[h]eadwater daemon'"));
+    check("a node's part dies", &all, &|| on(3, "pkill -KILL -f '[h]eadwater node'"));
+    check("a supervisor dies", &all, &|| on(1, "pkill -KILL -f '[h]eadwater supervise'; true"));
+}
+
+#[test]
+fn a_node_without_room_uses_the_originals() {
+    let Some(site) = Site::new() else { return };
+    let ssh = match Ssh::start(&site.cluster, &site.directory("ssh")) {
+        Ok(ssh) => ssh,
+        Err(reason) => return skipped(reason),
+    };
+    let full = site.cluster.on(2);
+    let fill = "head -c 8G /dev/zero >/dev/shm/full; head -c 8G /dev/zero >/tmp/full; true";
+    assert!(succeeds(full, fill));
+    let (output, expected) = disturbed(&site, &ssh, &[1, 2, 3], || {});
+    assert_eq!(output.stdout.lines().filter(|line| *line == "9").count(), expected, "{output:?}");
+    assert!(succeeds(full, "rm /dev/shm/full /tmp/full"));
+    site.assert_clean();
+}

@@ -49,6 +49,20 @@ pub fn inspect(prefix: &[u8], size: u64) -> Option<Object> {
     }
 }
 
+/// Whether this machine's glibc would load an object that starts with `start`, which holds at least the
+/// ELF header; `None` if it is no ELF object.
+pub fn is_native(start: &[u8]) -> Option<bool> {
+    fn check<H: FileHeader<Endian = Endianness>>(start: &[u8]) -> Option<bool> {
+        let header = H::parse(start).ok()?;
+        Some(has_native_header(header, header.endian().ok()?))
+    }
+    match *start.strip_prefix(&object::elf::ELFMAG)?.first()? {
+        ELFCLASS32 => check::<FileHeader32<Endianness>>(start),
+        ELFCLASS64 => check::<FileHeader64<Endianness>>(start),
+        _ => None,
+    }
+}
+
 fn describe<H: FileHeader<Endian = Endianness>>(prefix: &[u8], size: u64) -> Option<Object> {
     let header = H::parse(prefix).ok()?;
     let endian = header.endian().ok()?;
@@ -66,7 +80,7 @@ fn describe<H: FileHeader<Endian = Endianness>>(prefix: &[u8], size: u64) -> Opt
     let ranges = headers.into_iter().chain(files.filter(|&(_, bytes)| bytes > 0));
     Some(Object {
         ranges: merge(ranges.map(|r| pages(r, size)).collect::<Option<Vec<_>>>()?, RANGES_MAX),
-        native: is_native(header, endian),
+        native: has_native_header(header, endian),
         shared_object: e_type == ET_DYN,
         has_interpreter: segments.iter().any(|s| s.p_type(endian) == PT_INTERP),
     })
@@ -102,7 +116,7 @@ fn merge(mut extents: Vec<(u64, u64)>, ranges_max: usize) -> Vec<(u64, u64)> {
 }
 
 /// The checks of glibc's `open_verify` (elf/dl-load.c) on an object's header.
-fn is_native<H: FileHeader<Endian = Endianness>>(header: &H, endian: Endianness) -> bool {
+fn has_native_header<H: FileHeader<Endian = Endianness>>(header: &H, endian: Endianness) -> bool {
     let ident = header.e_ident();
     let order = if cfg!(target_endian = "little") { ELFDATA2LSB } else { ELFDATA2MSB };
     let class = if cfg!(target_pointer_width = "64") { ELFCLASS64 } else { ELFCLASS32 };

@@ -54,6 +54,14 @@ pub fn script_words(start: &[u8]) -> Option<Vec<OsString>> {
     Some(words.map(|w| OsStr::from_bytes(w).to_owned()).collect())
 }
 
+/// The program that `env` is to start by the words of a `#!` line; `None` if they are not for `env`.
+pub fn behind_env(words: &[OsString]) -> Option<&OsStr> {
+    let is_env = Path::new(words.first()?).file_name() == Some(OsStr::new("env"));
+    let mut arguments =
+        words.iter().skip(1).filter(|w| !w.as_bytes().starts_with(b"-") && !w.as_bytes().contains(&b'='));
+    arguments.next().filter(|_| is_env).map(OsString::as_os_str)
+}
+
 fn executable(file: &Path) -> Result<(), Errno> {
     let status = rustix::fs::stat(file)?;
     if FileType::from_raw_mode(status.st_mode) == FileType::Directory {

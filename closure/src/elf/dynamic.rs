@@ -1,8 +1,8 @@
 //! What an object asks of the loader: its dependencies and where to look for them.
 
 use object::elf::{
-    DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB, ELFCLASS32, ELFCLASS64, FileHeader32,
-    FileHeader64,
+    DF_1_NODEFLIB, DT_AUXILIARY, DT_FILTER, DT_FLAGS_1, DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ,
+    DT_STRTAB, ELFCLASS32, ELFCLASS64, FileHeader32, FileHeader64,
 };
 use object::endian::Endianness;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
@@ -15,7 +15,7 @@ const ENTRIES_MAX: usize = 65_536;
 /// `$ORIGIN` and the like not yet replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dynamic {
-    /// `DT_NEEDED`, in its order.
+    /// `DT_NEEDED`, and what is loaded like it (`DT_FILTER`, `DT_AUXILIARY`), in their order.
     pub needed: Vec<Vec<u8>>,
     /// `DT_RPATH`'s directories; empty if there is a `DT_RUNPATH`, which overrides it.
     pub rpath: Vec<Vec<u8>>,
@@ -25,6 +25,8 @@ pub struct Dynamic {
     pub soname: Option<Vec<u8>>,
     /// `PT_INTERP`, without its NUL.
     pub interpreter: Option<Vec<u8>>,
+    /// What it needs is not looked for in the default directories (`DF_1_NODEFLIB`).
+    pub avoids_default_directories: bool,
 }
 
 /// Reads the dynamic section of an ELF executable or library from the whole file, or from something
@@ -62,7 +64,8 @@ fn read_class<'data, H: FileHeader<Endian = Endianness>, R: ReadRef<'data>>(file
     let string = |at: u64| strings?.get(u32::try_from(at).ok()?).ok().map(<[u8]>::to_vec);
     for (tag, value) in entries() {
         match u32::try_from(tag) {
-            Ok(DT_NEEDED) => dynamic.needed.extend(string(value)),
+            Ok(DT_NEEDED | DT_FILTER | DT_AUXILIARY) => dynamic.needed.extend(string(value)),
+            Ok(DT_FLAGS_1) => dynamic.avoids_default_directories = value & u64::from(DF_1_NODEFLIB) != 0,
             Ok(DT_SONAME) => dynamic.soname = string(value),
             Ok(DT_RPATH) => dynamic.rpath = split(string(value)),
             Ok(DT_RUNPATH) => dynamic.runpath = split(string(value)),

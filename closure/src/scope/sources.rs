@@ -177,12 +177,9 @@ impl Found<'_> {
     /// The interpreter of a `#!` line; `env` is looked through.
     fn script(&mut self, words: &[OsString], scripts: usize) {
         let Some(interpreter) = words.first() else { return };
-        let through_env = Path::new(interpreter).file_name() == Some(OsStr::new("env"));
-        let mut arguments =
-            words.iter().skip(1).filter(|w| !w.as_bytes().starts_with(b"-") && !w.as_bytes().contains(&b'='));
-        let program = if through_env { arguments.next() } else { Some(interpreter) };
+        let program = program::behind_env(words).unwrap_or(interpreter);
         let path = (self.world.variable)("PATH");
-        if let Some(Ok(program)) = program.map(|p| program::find(p, path.as_deref(), self.world.cwd)) {
+        if let Ok(program) = program::find(program, path.as_deref(), self.world.cwd) {
             self.program(&program, scripts - 1);
         }
     }

@@ -1,0 +1,312 @@
+//! A closure as text: what a run used, an entry on each line, in the order in which it became known.
+//!
+//! The format is specified in `docs/spec/0004-closure.md`. Whatever bytes a path has, a line is
+//! printable ASCII, and its fields are separated by single spaces.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use headwater_abi::path::PATH_BYTES_MAX;
+use thiserror::Error;
+
+/// The first words of every closure; its version follows.
+pub const MAGIC: &str = "headwater closure ";
+/// The version that is written, and the only one that is read.
+pub const VERSION: u32 = 1;
+/// The most entries that are read.
+pub const ENTRIES_MAX: usize = 65_536;
+/// The longest line, in bytes: a path of which each byte is escaped, and what stands before it.
+const LINE_BYTES_MAX: usize = 4 * PATH_BYTES_MAX + 64;
+const NANOSECONDS: u32 = 1_000_000_000;
+
+/// What tells one version of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Its size in bytes.
+    pub size: u64,
+    /// Seconds of its time of modification, since the epoch.
+    pub mtime_seconds: i64,
+    /// Nanoseconds of it.
+    pub mtime_nanoseconds: u32,
+}
+
+/// What is known of a path, or wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A directory's names.
+    Directory,
+    /// A symbolic link's target.
+    Link,
+    /// Its attributes alone, of whatever it is.
+    Name,
+    /// A file's attributes.
+    Attributes(Version),
+    /// The bytes of a file that a loader maps.
+    Loadable(Version),
+    /// All bytes of a file.
+    Whole(Version),
+    /// The bytes that a loader maps of a file of any version.
+    Library,
+    /// All bytes of a file of any version, or the names of a directory.
+    Any,
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What.
+    pub what: What,
+    /// Of which path; absolute.
+    pub path: PathBuf,
+}
+
+/// Why a text is no closure.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ParseError {
+    /// The first line is another.
+    #[error("its first line is not \"{MAGIC}{VERSION}\"")]
+    Version,
+    /// A line makes no sense.
+    #[error("its line {0} is damaged")]
+    Line(usize),
+    /// There are too many entries.
+    #[error("it has more than {ENTRIES_MAX} entries")]
+    Long,
+}
+
+/// Whether a file that begins so claims to be a closure, of whatever version.
+pub fn is_closure(text: &[u8]) -> bool {
+    text.starts_with(MAGIC.as_bytes())
+}
+
+/// Reads a closure.
+///
+/// # Errors
+/// See [`ParseError`]; a closure is taken as a whole or not at all.
+pub fn parse(text: &[u8]) -> Result<Vec<Entry>, ParseError> {
+    // A file that was cut off does not end so.
+    let text = text.strip_suffix(b"\n").ok_or_else(|| ParseError::Line(text.split(|&b| b == b'\n').count()))?;
+    let mut lines = text.split(|&b| b == b'\n');
+    if lines.next() != Some(format!("{MAGIC}{VERSION}").as_bytes()) {
+        return Err(ParseError::Version);
+    }
+    let mut entries = Vec::new();
+    for (number, line) in (2..).zip(lines) {
+        if entries.len() == ENTRIES_MAX {
+            return Err(ParseError::Long);
+        }
+        let line = std::str::from_utf8(line).ok().filter(|line| line.len() <= LINE_BYTES_MAX);
+        entries.push(line.and_then(Entry::parse).ok_or(ParseError::Line(number))?);
+    }
+    Ok(entries)
+}
+
+/// Writes a closure.
+pub fn write<'a>(entries: impl Iterator<Item = &'a Entry>) -> String {
+    let mut text = format!("{MAGIC}{VERSION}\n");
+    for entry in entries {
+        text += &format!("{entry}\n");
+    }
+    text
+}
+
+impl Entry {
+    /// Reads a line, without its end. `None` if it makes no sense.
+    pub fn parse(line: &str) -> Option<Entry> {
+        let mut fields = line.split(' ');
+        let kind = fields.next()?;
+        let mut version = || Version::parse(fields.next()?, fields.next()?);
+        let what = match kind {
+            "directory" => What::Directory,
+            "link" => What::Link,
+            "name" => What::Name,
+            "attributes" => What::Attributes(version()?),
+            "loadable" => What::Loadable(version()?),
+            "whole" => What::Whole(version()?),
+            "library" => What::Library,
+            "any" => What::Any,
+            _ => return None,
+        };
+        let path =
+            unescape(fields.next()?).filter(|path| path.first() == Some(&b'/') && path.len() <= PATH_BYTES_MAX)?;
+        fields.next().is_none().then(|| Entry { what, path: PathBuf::from(OsString::from_vec(path)) })
+    }
+
+    /// The version that was recorded, if one was.
+    pub fn version(&self) -> Option<Version> {
+        match self.what {
+            What::Attributes(version) | What::Loadable(version) | What::Whole(version) => Some(version),
+            What::Directory | What::Link | What::Name | What::Library | What::Any => None,
+        }
+    }
+}
+
+impl Version {
+    fn parse(size: &str, mtime: &str) -> Option<Version> {
+        let (seconds, nanoseconds) = mtime.split_once('.')?;
+        let version = Version {
+            size: number(size)?,
+            mtime_seconds: number(seconds)?,
+            mtime_nanoseconds: number(nanoseconds).filter(|&n| n < NANOSECONDS && nanoseconds.len() == 9)?,
+        };
+        Some(version)
+    }
+}
+
+/// A number in digits, with a minus or nothing before them.
+fn number<T: std::str::FromStr>(digits: &str) -> Option<T> {
+    digits.parse().ok().filter(|_| !digits.starts_with('+'))
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.what {
+            What::Directory => "directory",
+            What::Link => "link",
+            What::Name => "name",
+            What::Attributes(_) => "attributes",
+            What::Loadable(_) => "loadable",
+            What::Whole(_) => "whole",
+            What::Library => "library",
+            What::Any => "any",
+        };
+        f.write_str(kind)?;
+        if let Some(Version { size, mtime_seconds, mtime_nanoseconds }) = self.version() {
+            write!(f, " {size} {mtime_seconds}.{mtime_nanoseconds:09}")?;
+        }
+        f.write_str(" ")?;
+        escape(&self.path, f)
+    }
+}
+
+fn escape(path: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'!'..=b'~' if byte != b'\\' => write!(f, "{}", char::from(byte))?,
+            _ => write!(f, "\\x{byte:02x}")?,
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of an escaped path; `None` if it is not escaped as [`escape`] does.
+fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        rest = behind;
+        match first {
+            b'\\' => {
+                let digits =
+                    rest.strip_prefix(b"x")?.get(..2).filter(|d| d.iter().all(|b| b"0123456789abcdef".contains(b)))?;
+                let byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+                bytes.push(Some(byte).filter(|b| *b != 0)?);
+                rest = &rest[3..];
+            }
+            b'!'..=b'~' => bytes.push(first),
+            _ => return None,
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const VERSIONED: Version = Version { size: 12, mtime_seconds: -3, mtime_nanoseconds: 40 };
+
+    #[test]
+    fn lines_as_documented() {
+        for (line, what, path) in [
+            ("directory /sw/lib", What::Directory, &b"/sw/lib"[..]),
+            ("link /sw/a\\x20b", What::Link, b"/sw/a b"),
+            ("name /sw/\\xc3\\xa9\\x0a", What::Name, "/sw/é\n".as_bytes()),
+            ("attributes 12 -3.000000040 /f", What::Attributes(VERSIONED), b"/f"),
+            ("loadable 12 -3.000000040 /f", What::Loadable(VERSIONED), b"/f"),
+            ("whole 12 -3.000000040 /\\x5c", What::Whole(VERSIONED), b"/\\"),
+            ("library /f", What::Library, b"/f"),
+            ("any /f", What::Any, b"/f"),
+        ] {
+            let entry = Entry { what, path: PathBuf::from(OsString::from_vec(path.to_vec())) };
+            assert_eq!((Entry::parse(line), entry.to_string()), (Some(entry.clone()), line.to_owned()));
+        }
+    }
+
+    #[test]
+    fn damaged_lines_are_refused() {
+        for line in [
+            "",
+            "directory",
+            "directory ",
+            "directory relative",
+            "directory /a b",
+            "directory /a ",
+            "directory  /a",
+            "directory /\\x00",
+            "directory /\\x4",
+            "directory /\\X41",
+            "directory /\\",
+            "whole /a",
+            "whole 1 /a",
+            "whole 1 1 /a",
+            "whole 1 1.5 /a",
+            "whole +1 1.000000000 /a",
+            "whole -1 1.000000000 /a",
+            "whole 1 1.1000000000 /a",
+            "nonsense /a",
+        ] {
+            assert_eq!(Entry::parse(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_closure_is_taken_as_a_whole() {
+        assert_eq!(parse(b"headwater closure 1\n"), Ok(vec![]));
+        assert_eq!(parse(b"headwater closure 2\nany /a\n"), Err(ParseError::Version));
+        assert_eq!(parse(b"headwater closure 1\nany /a\nany /b"), Err(ParseError::Line(3)));
+        assert_eq!(parse(b"headwater closure 1\nany /a\n\xff\n"), Err(ParseError::Line(3)));
+        assert_eq!(parse(b""), Err(ParseError::Line(1)));
+        let long = String::from("headwater closure 1\n") + &"any /a\n".repeat(ENTRIES_MAX + 1);
+        assert_eq!(parse(long.as_bytes()), Err(ParseError::Long));
+        assert!(is_closure(b"headwater closure 9\n") && !is_closure(b"/sw/lib\n"));
+    }
+
+    fn what() -> impl Strategy<Value = What> {
+        let version = (any::<u64>(), any::<i64>(), 0..NANOSECONDS)
+            .prop_map(|(size, mtime_seconds, mtime_nanoseconds)| Version { size, mtime_seconds, mtime_nanoseconds });
+        let plain = [What::Directory, What::Link, What::Name, What::Library, What::Any];
+        prop_oneof![
+            prop::sample::select(plain.to_vec()).boxed(),
+            version.clone().prop_map(What::Attributes).boxed(),
+            version.clone().prop_map(What::Loadable).boxed(),
+            version.prop_map(What::Whole).boxed(),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_is_read(
+            entries in prop::collection::vec((what(), prop::collection::vec(1u8.., 0..40)), 0..20),
+        ) {
+            let entry = |(what, name): (What, Vec<u8>)| {
+                Entry { what, path: PathBuf::from(OsString::from_vec([b"/", &name[..]].concat())) }
+            };
+            let entries: Vec<Entry> = entries.into_iter().map(entry).collect();
+            let text = write(entries.iter());
+            prop_assert_eq!(text.lines().count(), entries.len() + 1);
+            prop_assert_eq!(parse(text.as_bytes()), Ok(entries));
+        }
+
+        #[test]
+        fn what_is_read_is_written_the_same(line in "(whole|any|loadable) [0-9 .-]{0,24}/[ -~]{0,12}") {
+            if let Some(entry) = Entry::parse(&line) {
+                let again = entry.to_string();
+                prop_assert_eq!(Entry::parse(&again), Some(entry));
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Recorded closures: whatever a file holds, it is refused, or means the same when it is written again.
+
+#![no_main]
+
+use headwater_closure::recorded::{parse, write};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(entries) = parse(bytes) {
+        assert_eq!(parse(write(entries.iter()).as_bytes()), Ok(entries));
+    }
+});

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use headwater_daemon::layout::NodeDir;
 use headwater_daemon::supervisor::{SupervisorConfig, Via, WORKERS_DEFAULT};
-use headwater_daemon::{Config, Policy, Report, SessionId};
+use headwater_daemon::{Config, Policy, Preload, Report, SessionId};
 use headwater_fuse::init::Opening;
 use headwater_topology::Rank;
 use rustix::io::FdFlags;
@@ -54,6 +54,8 @@ pub struct Settings<'a> {
     pub opening: Option<Opening>,
     /// Whether they tell what they do.
     pub verbose: bool,
+    /// What they fetch before anybody asks.
+    pub preload: Option<&'a Preload>,
     /// Whether they are to outlive this process: see [`Daemons::detach`].
     pub is_detached: bool,
 }
@@ -124,6 +126,7 @@ impl Settings<'_> {
             recover: false,
             lifeline_fd: None,
             whole_file_bytes_max: self.whole_file_bytes_max,
+            preload: self.preload.cloned(),
         }
     }
 

@@ -17,7 +17,9 @@ mod mount;
 mod namespace;
 mod opened;
 mod options;
+mod preload;
 mod prepare;
+mod record;
 mod run;
 mod serving;
 mod session;
@@ -62,6 +64,11 @@ fn main() -> ExitCode {
             job::start(&options)
         }
         Command::Stop(options) => job::stop(&options),
+        Command::Record(mut options) => {
+            let in_session = std::env::var_os(launch::SESSION).is_some();
+            options.run.settle(matches.subcommand_matches("record").expect("record was parsed"), in_session);
+            record::record(options)
+        }
         Command::Daemon => return headwater_daemon::run_from_stdio(),
         Command::Supervise => return headwater_daemon::supervise_from_stdio(),
         Command::Namespace(options) => Ok(namespace::run(&options)),

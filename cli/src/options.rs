@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::FalseyValueParser;
+use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use headwater_daemon::Policy;
@@ -13,6 +13,7 @@ use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
 use crate::job::paths::{Mapping, parse_mapping};
 use crate::job::ports::Ports;
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
+use crate::preload::PreloadOption;
 use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOptions};
 use crate::topology::options::{ShapeOptions, TOPOLOGY_HELP, TopologyOptions};
 use crate::via::Via;
@@ -84,6 +85,8 @@ pub enum Command {
     Start(StartOptions),
     /// End a session that `headwater start` has made
     Stop(StopOptions),
+    /// Run a program on one node, and write down what it uses, for `headwater run --preload`
+    Record(RecordOptions),
     /// One node's daemon; its configuration comes on standard input.
     #[command(hide = true)]
     Daemon,
@@ -253,6 +256,12 @@ pub struct ServiceOptions {
     #[allow(missing_docs, reason = "its type says it")]
     pub shape: ShapeOptions,
 
+    /// What is sent to all nodes before the program asks: auto (the libraries that it is linked with), off, or
+    /// what a file names: one from `headwater record`, or a list of paths
+    #[arg(long, value_name = "WHAT", env = "HEADWATER_PRELOAD", default_value = "auto",
+          value_parser = OsStringValueParser::new().map(PreloadOption::from), value_hint = ValueHint::FilePath)]
+    pub preload: PreloadOption,
+
     /// Where the nodes' stores are: a directory in memory [default: /dev/shm, or another local
     /// directory where programs may be loaded from]
     #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
@@ -294,6 +303,18 @@ pub struct ServiceOptions {
     /// Tell on standard error what is done
     #[arg(long, short, env = "HEADWATER_VERBOSE", value_parser = FalseyValueParser::new())]
     pub verbose: bool,
+}
+
+/// Options of `headwater record`.
+#[derive(Debug, Args)]
+pub struct RecordOptions {
+    /// Where to write what was used
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub run: RunOptions,
 }
 
 /// How a mount lets files be opened.

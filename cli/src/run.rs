@@ -20,6 +20,7 @@ use crate::message::{say, show};
 use crate::namespace;
 use crate::opened::Opened;
 use crate::options::{RunOptions, ServiceOptions};
+use crate::preload;
 use crate::serving::{Serving, Wanted};
 use crate::signals::{self, Signal};
 use crate::summary::{Start, Summary};
@@ -69,6 +70,12 @@ pub fn run(options: &RunOptions) -> Result<u8> {
         Ok(Some(found)) => return job::run(options, &found),
         Err(error) => return run_without(options, &error),
     }
+    run_with(options, |_| ())
+}
+
+/// Runs the program on nodes of this machine, and calls `at_end` when it has ended, before its session does, if it
+/// has one.
+pub fn run_with(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8> {
     let start = Start::now();
     let arrangement = topology::arrange(&options.service.shape, options.nodes)?;
     let nodes = arrangement.program_nodes();
@@ -96,7 +103,9 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
     let (file, program, scope) = (&file, &program, &scope);
-    let wanted = Wanted { options, file, program, scope, opened: &opened, arrangement: &arrangement };
+    let preload = preload::prepare(&options.service.preload, file, &cwd);
+    let preload = preload.as_ref();
+    let wanted = Wanted { options, file, program, scope, opened: &opened, arrangement: &arrangement, preload };
     let mut serving = match wanted.serve(&mut choice, &sender, &events) {
         Ok(serving) => serving,
         Err(Interrupted(number)) => return Ok((128 + number) as u8),
@@ -108,6 +117,8 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     summary.exit_status = supervise(options, &choice, &nodes, &mut serving, &events)?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
     if let Some(serving) = serving {
+        at_end(&serving);
+        summary.preload.from = preload.map(preload::name);
         summary.add(&serving.end(&events), start);
     }
     report(options, &summary);

@@ -7,9 +7,9 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use anyhow::Result;
 use headwater_closure::scope::Scope;
-use headwater_daemon::Report;
 use headwater_daemon::layout::NodeDir;
 use headwater_daemon::supervisor::{MountVia, NamespaceVia, Via};
+use headwater_daemon::{Preload, Report};
 
 use crate::daemons::{Daemons, Settings};
 use crate::launch::Attachment;
@@ -53,6 +53,8 @@ pub struct Wanted<'a> {
     pub opened: &'a Opened,
     /// The nodes in their order, and the trees over them.
     pub arrangement: &'a Arrangement,
+    /// What is fetched before the program asks.
+    pub preload: Option<&'a Preload>,
 }
 
 impl Wanted<'_> {
@@ -115,6 +117,7 @@ impl Wanted<'_> {
             opening: options.service.opening.named(),
             verbose: options.service.verbose,
             is_detached: false,
+            preload: self.preload,
         };
         let mut daemons = Daemons::start(&session, &settings, sender)?;
         daemons.wait_ready(events)?;

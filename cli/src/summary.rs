@@ -57,6 +57,21 @@ pub struct Clients {
     pub fallbacks: u64,
 }
 
+/// What was fetched before the program asked, on the node that came furthest.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Preloaded {
+    /// The list, or the program whose libraries were fetched; `None` if nothing was to be fetched.
+    pub from: Option<String>,
+    /// Entries of it.
+    pub entries: u64,
+    /// Files of which the content came.
+    pub files: u64,
+    /// Entries whose originals were not what had been recorded.
+    pub changed: u64,
+    /// Entries that could not be had.
+    pub failed: u64,
+}
+
 /// Memory of the node that used most, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Memory {
@@ -91,6 +106,8 @@ pub struct Summary {
     pub shared_fs: SharedFs,
     /// Traffic between daemons.
     pub overlay: Overlay,
+    /// What was fetched before the program asked.
+    pub preload: Preloaded,
     /// What processes asked.
     pub clients: Clients,
     /// What the kernel asked of the mounted file systems.
@@ -132,6 +149,7 @@ impl Summary {
             daemons_lost: 0,
             shared_fs: SharedFs::default(),
             overlay: Overlay::default(),
+            preload: Preloaded::default(),
             clients: Clients::default(),
             mount: Mount::default(),
             memory: Memory::default(),
@@ -159,6 +177,11 @@ impl Summary {
             self.clients.requests += report.clients.requests;
             self.clients.fallbacks += report.clients.fallbacks;
             self.mount.add(&report.mount);
+            let preload = &mut self.preload;
+            preload.entries = preload.entries.max(report.preload.entries);
+            preload.files = preload.files.max(report.preload.files);
+            preload.changed = preload.changed.max(report.preload.changed);
+            preload.failed = preload.failed.max(report.preload.failed);
             self.memory.store_bytes = self.memory.store_bytes.max(report.memory.store_bytes);
             self.memory.table_bytes = self.memory.table_bytes.max(report.memory.table_bytes);
             self.memory.daemon_rss_max = self.memory.daemon_rss_max.max(report.memory.daemon_rss_max);
@@ -201,6 +224,7 @@ impl fmt::Display for Summary {
             bytes(fs.bytes_read),
             count(fs.operations, "operation", "operations")
         )?;
+        self.fmt_preload(f)?;
         self.fmt_asked(f)?;
         writeln!(
             f,
@@ -221,6 +245,21 @@ impl fmt::Display for Summary {
 }
 
 impl Summary {
+    fn fmt_preload(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Preloaded { from: Some(from), entries, files, changed, failed } = &self.preload else { return Ok(()) };
+        if *entries == 0 {
+            return Ok(());
+        }
+        let entries = count(*entries, "entry", "entries");
+        write!(f, "  preloaded           {}, {entries} of {from}", count(*files, "file", "files"))?;
+        for (number, what) in [(changed, "changed"), (failed, "not to be had")] {
+            if *number > 0 {
+                write!(f, ", {} {what}", grouped(*number))?;
+            }
+        }
+        writeln!(f)
+    }
+
     /// What processes asked, or the kernel for them.
     fn fmt_asked(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (clients, mount) = (&self.clients, &self.mount);
@@ -341,6 +380,10 @@ mod tests {
             assert!(text.contains(expected), "{text}");
         }
         assert!(!text.contains("originals"));
+        assert!(!text.contains("preloaded"));
+        summary.preload = Preloaded { from: Some("x.closure".into()), entries: 812, files: 700, changed: 3, failed: 0 };
+        let preloaded = "preloaded           700 files, 812 entries of x.closure, 3 changed\n";
+        assert!(summary.to_string().contains(preloaded), "{summary}");
         summary.servers = 1;
         assert!(summary.to_string().contains("16 processes on 3 nodes and 1 server"), "{summary}");
         summary.mount = Mount { upcalls: 3120, asked: 500, from_original: 20, ..Mount::default() };

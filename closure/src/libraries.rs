@@ -207,7 +207,7 @@ impl<F: Files> Analysis<'_, F> {
         let interpreter = self.environment.cwd.join(OsStr::from_bytes(interpreter));
         let Ok(own) = self.files.open(&interpreter, Bytes::Whole) else { return };
         self.want(&interpreter, Bytes::Whole);
-        let loader = Loader::ask(&own.canonical, self.environment.tunables.as_deref());
+        let loader = Loader::ask(&own.file, self.environment.tunables.as_deref());
         let mut program = Program { objects: Vec::new(), loader, cache: None, library_path: Vec::new() };
         program.add(Vec::new(), (&found.canonical, id(&found.file)), dynamic, None, &self.environment.cwd);
         let value = self.environment.library_path.as_deref().unwrap_or_default();

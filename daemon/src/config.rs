@@ -15,6 +15,7 @@ use thiserror::Error;
 use zeroize::Zeroize;
 
 use crate::layout::NodeDir;
+use crate::preload::Preload;
 
 /// A node's place, its session and its bounds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -66,6 +67,9 @@ pub struct Config {
     /// Files of more bytes travel in blocks, as they are read.
     #[serde(default = "whole_file_bytes_max_default")]
     pub whole_file_bytes_max: u64,
+    /// What is fetched before anybody asks; the same on all nodes.
+    #[serde(default)]
+    pub preload: Option<Preload>,
 }
 
 /// A mounted file system that the daemon serves. The mount stands and INIT is over.
@@ -362,6 +366,7 @@ pub(crate) mod tests {
             recover: false,
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
+            preload: None,
         }
     }
 

@@ -22,6 +22,7 @@ use crate::layout::NodeDir;
 use crate::mount::{self, Mount};
 use crate::overlay::{Identity, Links, Transfers};
 use crate::perform::Timeline;
+use crate::preload::Preloading;
 use crate::pressure::Pressure;
 use crate::process;
 use crate::reader::{Opened, Pool};
@@ -96,6 +97,7 @@ pub(crate) struct Daemon {
     pub(crate) readers: Pool,
     pub(crate) timeline: Timeline,
     pub(crate) pressure: Pressure,
+    pub(crate) preloading: Preloading,
     /// What the node has yet to hear of its outputs.
     pub(crate) inbox: VecDeque<Input>,
     /// The content that came with the message that is being handled.
@@ -210,6 +212,7 @@ impl Daemon {
             changes: Changed::default(),
             links,
             transfers: Transfers::default(),
+            preloading: Preloading::start(config, &scope, &waker),
             readers: Pool::new(waker, opened),
             timeline: Timeline::default(),
             pressure,
@@ -257,6 +260,7 @@ impl Daemon {
             }
             self.take_news();
             self.take_asks();
+            self.take_questions();
             self.take_messages();
         }
     }
@@ -361,7 +365,12 @@ impl Daemon {
     /// How long to wait for readiness: not at all if there is work left.
     fn timeout(&self) -> Option<Duration> {
         let is_asked = self.mount.as_ref().is_some_and(Mount::has_next);
-        if self.links.has_next() || self.readers.has_news() || is_asked || !self.inbox.is_empty() {
+        if self.links.has_next()
+            || self.readers.has_news()
+            || is_asked
+            || self.preloading.has_next()
+            || !self.inbox.is_empty()
+        {
             return Some(Duration::ZERO);
         }
         let ready = (!self.is_ready).then_some(self.ready_by);

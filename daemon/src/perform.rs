@@ -174,7 +174,7 @@ impl Daemon {
                 if self.mount.as_mut().is_some_and(|mount| mount.answer(client, reply == Reply::Done)) {
                     return;
                 }
-                if !self.generations.settling.answered(client) {
+                if !self.generations.settling.answered(client) && !self.preload_answered(client, reply) {
                     let status = if reply == Reply::Done { Status::Done } else { Status::Fallback };
                     self.clients.reply(client, status);
                 }

@@ -16,12 +16,30 @@ pub struct Report {
     /// What the kernel asked of the mounted file system.
     #[serde(default)]
     pub mount: Mount,
+    /// What was fetched before anybody asked.
+    #[serde(default)]
+    pub preload: Preloaded,
     /// Memory used.
     pub memory: Memory,
     /// When the first fact or byte was here, in milliseconds since the epoch.
     pub first_byte_unix_ms: Option<u64>,
     /// When the last file was complete, in milliseconds since the epoch.
     pub last_file_unix_ms: Option<u64>,
+}
+
+/// What this node was told to fetch before anybody asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preloaded {
+    /// Entries of the list, or files that the program was found to need, as far as they lie in the scope.
+    pub entries: u64,
+    /// Files whose content came so.
+    pub files: u64,
+    /// Entries whose originals are not what they were; they are left to be asked for.
+    pub changed: u64,
+    /// Entries that could not be had, or for which there was no room.
+    pub failed: u64,
+    /// All that was to be fetched has been, or has failed.
+    pub has_ended: bool,
 }
 
 /// Work of this rank on the shared file system; all zero but on the reader.

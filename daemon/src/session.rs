@@ -114,6 +114,7 @@ impl Daemon {
                 Clients::default()
             }),
             mount: self.mount.as_ref().map(crate::mount::Mount::report).unwrap_or_default(),
+            preload: self.preloading.report(),
             memory: Memory {
                 store_bytes: self.store.bytes(),
                 table_bytes: self.table.bytes(),

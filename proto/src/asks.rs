@@ -25,6 +25,8 @@ pub(crate) struct Client {
     pub(crate) counted: Option<Aspect>,
     /// What it waits for.
     pub(crate) waits_for: Option<Key>,
+    /// It is no process's: see [`crate::Input::Preload`].
+    pub(crate) is_ahead: bool,
     /// How often it has waited.
     pub(crate) rounds: u32,
 }

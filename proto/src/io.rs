@@ -56,6 +56,16 @@ pub enum Input {
         /// What it wants.
         want: Want,
     },
+    /// The driver wants something ahead of processes. It is as if a process asked, but nothing is concluded
+    /// from it about what processes do, and content for which others would have to go is refused.
+    Preload {
+        /// Its number, as in [`Input::Request`].
+        client: ClientId,
+        /// The path.
+        path: Path,
+        /// What is wanted.
+        want: Want,
+    },
     /// A process reads a block of a large file.
     RequestBlock {
         /// Its number, as in [`Input::Request`].

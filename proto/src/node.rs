@@ -13,6 +13,7 @@ mod learn;
 mod lent;
 mod parents;
 mod peers;
+mod preload;
 mod refresh;
 mod restore;
 mod room;
@@ -260,6 +261,7 @@ impl Node {
         self.now = now;
         match input {
             Input::Request { client, path, want } => self.request(client, path, want),
+            Input::Preload { client, path, want } => self.preload(client, path, want),
             Input::RequestBlock { client, path, block } => self.request_block(client, path, block),
             Input::Used { path, block } => self.used(now, &path, block),
             Input::ClientGone { client } => self.client_gone(client),
@@ -377,7 +379,7 @@ impl Node {
 
     /// Lets a client wait for what it wants.
     fn admit(&mut self, id: ClientId, path: Path, want: Want, block: Option<u32>) {
-        let client = Client { path, want, block, counted: None, waits_for: None, rounds: 0 };
+        let client = Client { path, want, block, counted: None, waits_for: None, is_ahead: false, rounds: 0 };
         self.clients.insert(id, Box::new(client));
         self.woken.push_back(Waiter::Client(id));
     }
@@ -414,7 +416,7 @@ impl Node {
     /// Counts what a client lacks, each thing once: from several of one kind follows what to ask ahead.
     fn count(&mut self, now: Time, id: ClientId, path: &Path, aspect: Aspect) {
         if let Some(client) = self.clients.get_mut(&id)
-            && client.counted.replace(aspect) == Some(aspect)
+            && (client.is_ahead || client.counted.replace(aspect) == Some(aspect))
         {
             return;
         }
@@ -426,8 +428,10 @@ impl Node {
     }
 
     fn finish(&mut self, id: ClientId, reply: Reply) {
-        if self.clients.remove(&id).is_some() {
-            self.reply(id, reply);
+        match self.clients.remove(&id) {
+            Some(client) if client.is_ahead => self.outputs.push_back(Output::Reply { client: id, reply }),
+            Some(_) => self.reply(id, reply),
+            None => {}
         }
     }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_abi::wire;
-use headwater_daemon::{Policy, SessionId, SessionKey};
+use headwater_daemon::{Policy, Preload, SessionId, SessionKey};
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use crate::session::{is_session_name, name_of};
 use crate::via::{Program, Via};
 
 /// The longest job file, in bytes.
-const BYTES_MAX: u64 = 4 << 20;
+const BYTES_MAX: u64 = 64 << 20;
 
 /// What the nodes are told.
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,6 +55,8 @@ pub struct Service {
     pub whole_file_bytes_max: u64,
     /// How files are opened in a mount.
     pub opening: Option<Opening>,
+    /// What is fetched before processes ask.
+    pub preload: Option<Preload>,
     /// Where daemons listen, if not anywhere.
     pub ports: Option<Ports>,
     /// Whether nodes tell what they do.
@@ -177,6 +179,7 @@ mod tests {
             store_bytes_max: None,
             whole_file_bytes_max: 1 << 20,
             opening: None,
+            preload: None,
             ports: None,
             verbose: false,
         };

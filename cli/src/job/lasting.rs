@@ -82,16 +82,16 @@ fn stay(options: &StartOptions) -> Result<u8> {
     drop(file);
     front.end();
     watch.gather(&events, start);
-    end(&front, watch, start);
+    end(&front, &job, watch, start);
     Ok(0)
 }
 
 /// Says what the session did to who has stopped it.
-fn end(front: &Front, watch: Watch, start: Start) {
+fn end(front: &Front, job: &Job, watch: Watch, start: Start) {
     let choice = Choice { mechanism: Mechanism::Audit, reason: "a session of several launches".into() };
     let mut summary = Summary::new(0, 0, &choice);
     summary.timeline.program_exit = Some(start.elapsed_ms());
-    watch.tell(&mut summary, start);
+    watch.tell(&job.service, &mut summary, start);
     front.answer(summary.to_string());
     // The front end's thread sends it.
     thread::sleep(Duration::from_millis(200));

@@ -16,9 +16,19 @@ use super::file::Service;
 use super::paths;
 use crate::opened::Opened;
 use crate::options::ServiceOptions;
+use crate::preload;
 use crate::run::discover;
 use crate::serving::WHOLE_FILE_BYTES_MAX;
 use crate::via::Program;
+
+/// A program.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Its file, on this machine.
+    pub file: PathBuf,
+    /// What is known of it.
+    pub program: Program,
+}
 
 /// Stands for the prefix while that is not known; it may stand in files of programs too.
 const PLACEHOLDER: &str = "headwater-exec-here";
@@ -52,9 +62,9 @@ fn programs_in(text: &[u8]) -> Vec<OsString> {
     behind.collect()
 }
 
-/// The directories of all programs, and what is known of the first.
-pub fn look(options: &ServiceOptions, programs: &[OsString], opened: &Opened) -> (Scope, Option<Program>) {
-    let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+/// The directories of all programs, and the first of them.
+pub fn look(options: &ServiceOptions, programs: &[OsString], opened: &Opened) -> (Scope, Option<Found>) {
+    let cwd = working_directory();
     let path = env::var_os("PATH");
     let here = |name: &OsString| paths::here(&options.map, Path::new(name)).into_os_string();
     let files = programs.iter().filter_map(|name| program::find(&here(name), path.as_deref(), &cwd).ok());
@@ -64,7 +74,8 @@ pub fn look(options: &ServiceOptions, programs: &[OsString], opened: &Opened) ->
         let scope = discover(options, &file, &cwd, opened);
         if first.is_none() {
             let is_in_scope = file.canonicalize().is_ok_and(|canonical| scope.includes(&canonical));
-            first = Some(Program::examine(&file, is_in_scope, &|path| opened.open(path)));
+            let program = Program::examine(&file, is_in_scope, &|path| opened.open(path));
+            first = Some(Found { file: file.clone(), program });
         }
         let known: Vec<PathBuf> = all.entries.iter().map(|entry| entry.path.clone()).collect();
         all.entries.extend(scope.entries.into_iter().filter(|entry| !known.contains(&entry.path)));
@@ -74,7 +85,7 @@ pub fn look(options: &ServiceOptions, programs: &[OsString], opened: &Opened) ->
 }
 
 /// What nodes are told of it, with the paths that they know.
-pub fn service(options: &ServiceOptions, scope: &Scope, program: Program) -> Service {
+pub fn service(options: &ServiceOptions, scope: &Scope, Found { file, program }: Found) -> Service {
     let on_nodes = |(is_included, path): (bool, String)| {
         (is_included, paths::on_nodes(&options.map, Path::new(&path)).display().to_string())
     };
@@ -87,9 +98,14 @@ pub fn service(options: &ServiceOptions, scope: &Scope, program: Program) -> Ser
         store_bytes_max: options.store_max,
         whole_file_bytes_max: options.whole_file_max.unwrap_or(WHOLE_FILE_BYTES_MAX),
         opening: options.opening.named(),
+        preload: preload::prepare(&options.preload, &paths::on_nodes(&options.map, &file), &working_directory()),
         ports: options.ports,
         verbose: options.verbose,
     }
+}
+
+fn working_directory() -> PathBuf {
+    env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
 }
 
 /// What words name, on this machine.

@@ -65,7 +65,7 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     };
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
-    let (front, _, file) = open(&options.service, service(&options.service, &scope, program), sender)?;
+    let (front, job, file) = open(&options.service, service(&options.service, &scope, program), sender)?;
     let (words, _replaced) = prepared_words(options, file.path())?;
     let mut watch = Watch::new(options.service.verbose);
     summary.exit_status = wait(start_launcher(&words)?, &events, |news| watch.note(news, start))?;
@@ -73,7 +73,7 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     front.end();
     watch.gather(&events, start);
     drop(file);
-    watch.tell(&mut summary, start);
+    watch.tell(&job.service, &mut summary, start);
     report(options, &summary);
     Ok(summary.exit_status)
 }

@@ -117,6 +117,7 @@ impl Attempt<'_> {
             via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
             opening: service.opening,
             verbose: service.verbose,
+            preload: service.preload.as_ref(),
             is_detached: false,
         };
         let rank =

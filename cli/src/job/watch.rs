@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use headwater_daemon::Report;
 
+use super::file::Service;
 use super::front::News;
 use super::messages::FromNode;
 use crate::message::say;
+use crate::preload;
 use crate::run::Event;
 use crate::summary::{Start, Summary};
 
@@ -87,8 +89,9 @@ impl Watch {
         }
     }
 
-    /// Adds what the nodes told.
-    pub fn tell(self, summary: &mut Summary, start: Start) {
+    /// Adds what the nodes told of this service.
+    pub fn tell(self, service: &Service, summary: &mut Summary, start: Start) {
+        summary.preload.from = service.preload.as_ref().map(preload::name);
         summary.nodes = self.nodes.len() as u32;
         summary.processes = self.nodes.iter().map(|node| node.processes).sum();
         summary.timeline.daemons_ready = self.ready_at;

@@ -62,6 +62,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         opening: options.opening.named(),
         verbose: options.verbose,
         is_detached: !options.foreground,
+        preload: None,
     };
     for node in (0..options.nodes).filter(|_| options.nodes > 1) {
         let place = place(&mount_point, node, options.nodes);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn loader() -> Loader {
-        Loader { levels: vec!["best".into(), "good".into()], ..Loader::ask(Path::new("/nonexistent"), None) }
+        Loader { levels: vec!["best".into(), "good".into()], ..Loader::usual() }
     }
 
     fn libraries() -> Vec<u8> {

@@ -1,6 +1,8 @@
 //! A dynamic loader: what glibc was built with, and what it finds of the machine.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -40,9 +42,9 @@ pub struct Loader {
 
 impl Loader {
     /// Asks a loader by `--list-diagnostics` (glibc 2.33 or later); another one is taken to be the usual.
-    /// `tunables` is the value of `GLIBC_TUNABLES`.
-    pub fn ask(file: &Path, tunables: Option<&OsStr>) -> Loader {
-        let mut command = Command::new(file);
+    /// The file is executed as it is open here, wherever it lies. `tunables` is the value of `GLIBC_TUNABLES`.
+    pub fn ask(file: &File, tunables: Option<&OsStr>) -> Loader {
+        let mut command = Command::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
         command.arg("--list-diagnostics").env_clear().stdin(Stdio::null()).stderr(Stdio::null());
         command.envs(tunables.map(|value| ("GLIBC_TUNABLES", value)));
         let output = command.output().ok().filter(|output| output.status.success());
@@ -50,7 +52,7 @@ impl Loader {
     }
 
     /// The loader of a distribution.
-    fn usual() -> Loader {
+    pub(super) fn usual() -> Loader {
         let lib = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
         let directories = [&*format!("/{lib}"), &*format!("/usr/{lib}"), "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
         Loader {

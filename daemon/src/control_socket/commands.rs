@@ -88,6 +88,7 @@ impl Daemon {
             holds: Holds { files: node.store_files, entries: node.entries, evictions: node.evictions },
             memory: MemoryNow { daemon_rss: rss().unwrap_or(0), table: self.table.bytes(), store: self.store.bytes() },
             clients,
+            preload: self.preloading.report(),
             shared_fs,
             changed: self.changes.clone(),
             operations,

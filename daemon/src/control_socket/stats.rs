@@ -5,7 +5,7 @@ use headwater_abi::Path;
 use serde::{Deserialize, Serialize};
 
 use super::protocol::PathText;
-use crate::report::{Clients, SharedFs};
+use crate::report::{Clients, Preloaded, SharedFs};
 
 /// A node's counters since its daemon started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub struct NodeStats {
     pub memory: MemoryNow,
     /// What processes of the audit library asked.
     pub clients: Clients,
+    /// What was fetched before anybody asked.
+    #[serde(default)]
+    pub preload: Preloaded,
     /// Work on the shared file system.
     pub shared_fs: SharedFs,
     /// Originals that were found changed during the session, and are used in place of copies.

@@ -99,6 +99,7 @@ impl Cluster {
             recover: false,
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
+            preload: None,
         }
     }
 

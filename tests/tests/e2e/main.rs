@@ -13,6 +13,7 @@ mod memory;
 mod names;
 mod open_close;
 mod options;
+mod preload;
 mod read_once;
 mod search;
 mod search_graph;

@@ -1,0 +1,98 @@
+//! `headwater record`: what a run used of the scope, as a closure.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use headwater_abi::Kind;
+use headwater_abi::table::{AtomicU64, Reader, Record, State, word};
+use headwater_closure::recorded::{self, ENTRIES_MAX, Entry, Version, What};
+
+use crate::message::say;
+use crate::preload::PreloadOption;
+use crate::run;
+use crate::serving::Serving;
+
+/// Runs the program on one node, in a session in which nothing is fetched that it does not ask for, and gives
+/// its exit status.
+pub fn record(mut options: crate::options::RecordOptions) -> Result<u8> {
+    (options.run.nodes, options.run.service.preload) = (1, PreloadOption::Off);
+    let mut recorded = None;
+    let status = run::run_with(&options.run, |serving| recorded = Some(write(serving, &options.output)))?;
+    let recorded = recorded.context(
+        "nothing was recorded, because the program ran without Headwater; `headwater run --show-scope` tells why",
+    )?;
+    let entries = recorded?;
+    say(format_args!("{entries} entries in {}", options.output.display()));
+    Ok(status)
+}
+
+/// Writes what the node knows; how many entries that is.
+fn write(serving: &Serving, output: &Path) -> Result<usize> {
+    let table = serving.session.node(0).table_link();
+    let words = read_table(&table).with_context(|| format!("{} can't be read", table.display()))?;
+    let mut entries = entries(&words).context("the node's table is damaged")?;
+    if entries.len() > ENTRIES_MAX {
+        say(format_args!("warning: only the first {ENTRIES_MAX} of {} entries are recorded", entries.len()));
+        entries.truncate(ENTRIES_MAX);
+    }
+    fs::write(output, recorded::write(entries.iter()))
+        .with_context(|| format!("{} can't be written: name another file with -o", output.display()))?;
+    Ok(entries.len())
+}
+
+/// The part of a table that has been used. The program has ended, and what the daemon may still write is
+/// complete before a record says so.
+fn read_table(table: &Path) -> Result<Vec<AtomicU64>> {
+    use std::io::Read;
+
+    let mut file = fs::File::open(table)?;
+    let mut bytes = vec![0; word::HEADER_WORDS * size_of::<u64>()];
+    file.read_exact(&mut bytes)?;
+    let header = words(&bytes);
+    let number = |at: usize| header[at].load(std::sync::atomic::Ordering::Relaxed);
+    let end = number(word::HEAP_AT).saturating_add(number(word::HEAP_USED));
+    file.take(end.saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
+    Ok(words(&bytes))
+}
+
+fn words(bytes: &[u8]) -> Vec<AtomicU64> {
+    let (words, _) = bytes.as_chunks();
+    words.iter().map(|word| AtomicU64::new(u64::from_ne_bytes(*word))).collect()
+}
+
+/// What a table says, in the order in which its records were made.
+fn entries(words: &[AtomicU64]) -> Option<Vec<Entry>> {
+    let mut records: Vec<Record<'_>> = Reader::open(words)?.records().collect();
+    records.sort_by_key(Record::index);
+    Some(records.iter().filter_map(entry).collect())
+}
+
+fn entry(record: &Record<'_>) -> Option<Entry> {
+    // What the job has changed is the originals' to answer.
+    if record.state.intersects(State::LIVE | State::TREE_LIVE) {
+        return None;
+    }
+    let what = match record.kind {
+        Kind::Unknown | Kind::Absent | Kind::Error => return None,
+        Kind::Dir if record.state.contains(State::LISTED) => What::Directory,
+        Kind::Dir | Kind::Other => What::Name,
+        Kind::Link => What::Link,
+        Kind::File => {
+            let attr = record.attr()?;
+            let (mtime_seconds, mtime_nanoseconds) = attr.mtime;
+            let version = Version { size: attr.size, mtime_seconds, mtime_nanoseconds };
+            if record.state.contains(State::WHOLE) {
+                // Of a library that is small enough all bytes may be mapped.
+                What::Whole(version)
+            } else if record.state.contains(State::LOADABLE) {
+                What::Loadable(version)
+            } else {
+                What::Attributes(version)
+            }
+        }
+    };
+    Some(Entry { what, path: PathBuf::from(OsString::from_vec(record.path()?)) })
+}

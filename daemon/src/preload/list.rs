@@ -1,0 +1,124 @@
+//! Fetching what a list names.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+
+use headwater_abi::wire::Fact;
+use headwater_abi::{Attr, Kind, Path, Want};
+use headwater_closure::recorded::{ENTRIES_MAX, Entry, Version, What};
+
+use super::{Answer, Asker, PreloadList, QUESTIONS_MAX};
+
+/// Changed files that are named.
+const NAMED_MAX: usize = 3;
+
+/// An entry on its way.
+struct Pending {
+    entry: Entry,
+    path: Path,
+    /// Its content is asked for; before that it was its attributes, if these decide.
+    is_last: bool,
+}
+
+/// Fetches all, and tells what has changed.
+pub(super) fn fetch(mut asker: Asker, list: &PreloadList) {
+    let entries: Vec<Entry> = list.entries.iter().take(ENTRIES_MAX).filter_map(|line| Entry::parse(line)).collect();
+    asker.tally.get().entries = entries.len() as u64;
+    let mut changed = Vec::new();
+    if fetch_all(&mut asker, entries, &mut changed).is_none() {
+        return;
+    }
+    let tally = *asker.tally.get();
+    tracing::info!(?tally, "preloaded {}", list.name);
+    if tally.changed > 0 && asker.tells {
+        let more = if tally.changed > changed.len() as u64 { ", …" } else { "" };
+        tracing::warn!(
+            "{} of {} entries of {} have changed: {}{more}; they are read when they are needed. Record it again",
+            tally.changed,
+            tally.entries,
+            list.name,
+            changed.join(", ")
+        );
+    }
+}
+
+/// `None` if the daemon has ended.
+fn fetch_all(asker: &mut Asker, entries: Vec<Entry>, changed: &mut Vec<String>) -> Option<()> {
+    let mut waiting: HashMap<u64, Pending> = HashMap::new();
+    let mut entries = entries.into_iter();
+    loop {
+        while waiting.len() < QUESTIONS_MAX
+            && let Some(entry) = entries.next()
+        {
+            let Some(path) = Path::new(entry.path.as_os_str().as_bytes()) else { continue };
+            let (want, is_last) = first_want(asker, &entry);
+            let number = asker.ask(&path, want, false)?;
+            waiting.insert(number, Pending { entry, path, is_last });
+        }
+        if waiting.is_empty() {
+            return Some(());
+        }
+        let Answer { number, known } = asker.answer()?;
+        let Some(pending) = waiting.remove(&number) else { continue };
+        let Some((_, fact, _)) = known else {
+            asker.tally.get().failed += 1;
+            continue;
+        };
+        let attr = fact.as_ref().and_then(attr_of);
+        if pending.is_last {
+            if content_wanted(asker, &pending.entry).is_some() && attr.is_some_and(|attr| attr.kind() == Kind::File) {
+                asker.tally.get().files += 1;
+            }
+            continue;
+        }
+        if pending.entry.version().is_some_and(|version| Some(version) != attr.and_then(version_of)) {
+            asker.tally.get().changed += 1;
+            if changed.len() < NAMED_MAX {
+                changed.push(pending.path.to_string());
+            }
+            continue;
+        }
+        let is_large = |max| attr.is_some_and(|attr| attr.kind() == Kind::File && attr.size > max);
+        // In blocks it comes as it is read.
+        let comes_whole = !asker.whole_bytes_max.is_some_and(is_large);
+        if let Some(want) = content_wanted(asker, &pending.entry).filter(|_| comes_whole) {
+            let number = asker.ask(&pending.path, want, false)?;
+            waiting.insert(number, Pending { is_last: true, ..pending });
+        }
+    }
+}
+
+/// What is asked first of an entry, and whether that is all.
+fn first_want(asker: &Asker, entry: &Entry) -> (Want, bool) {
+    match entry.what {
+        What::Directory => (Want::LISTING, true),
+        What::Link | What::Name => (Want::ATTR | Want::NO_FOLLOW, true),
+        What::Attributes(_) | What::Loadable(_) | What::Whole(_) => (Want::ATTR | Want::NO_FOLLOW, false),
+        What::Library | What::Any if asker.whole_bytes_max.is_some() => (Want::ATTR, false),
+        What::Library => (Want::LOADABLE, true),
+        What::Any => (Want::WHOLE | Want::LISTING, true),
+    }
+}
+
+/// The content that is asked for of an entry. A mount shows files of which all is there.
+fn content_wanted(asker: &Asker, entry: &Entry) -> Option<Want> {
+    match entry.what {
+        What::Loadable(_) | What::Library if asker.whole_bytes_max.is_none() => Some(Want::LOADABLE),
+        What::Loadable(_) | What::Library | What::Whole(_) => Some(Want::WHOLE),
+        What::Any => Some(Want::WHOLE | Want::LISTING),
+        What::Directory | What::Link | What::Name | What::Attributes(_) => None,
+    }
+}
+
+/// The attributes of what is known.
+pub(super) fn attr_of(fact: &Fact) -> Option<Attr> {
+    match fact {
+        Fact::Attr(attr) | Fact::Link(attr, _) | Fact::Listing(attr, _) | Fact::Unlistable(attr) => Some(*attr),
+        Fact::Absent | Fact::Error(_) => None,
+    }
+}
+
+fn version_of(attr: Attr) -> Option<Version> {
+    let version = Version { size: attr.size, mtime_seconds: attr.mtime.0, mtime_nanoseconds: attr.mtime.1 };
+    (attr.kind() == Kind::File).then_some(version)
+}

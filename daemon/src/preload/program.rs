@@ -1,0 +1,210 @@
+//! Fetching what a program is loaded with: its search is done in what the node knows, and reads the node's
+//! copies, so that the shared file system sees nothing of it.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path as FilePath, PathBuf};
+use std::rc::Rc;
+
+use headwater_abi::wire::Fact;
+use headwater_abi::{Kind, Path, Want};
+use headwater_closure::libraries::{Bytes, Environment, Files, Found, Names, needs};
+use rustix::io::Errno;
+
+use super::list::attr_of;
+use super::{Asker, PreloadProgram, QUESTIONS_MAX};
+
+/// Links that a path is followed through, as in the kernel.
+const LINKS_MAX: usize = 40;
+
+/// Fetches a program and what it is loaded with.
+pub(super) fn fetch(asker: Asker, program: &PreloadProgram, scope: Vec<(bool, Path)>) {
+    let text = |value: &Option<String>| value.clone().map(OsString::from);
+    let environment = Environment {
+        cwd: PathBuf::from(&program.cwd),
+        path: text(&program.path),
+        library_path: text(&program.library_path),
+        preload: text(&program.preload),
+        tunables: text(&program.tunables),
+    };
+    let mut files = NodeFiles { asker, scope, announced: HashSet::new(), fetched: HashSet::new() };
+    let needs = needs(FilePath::new(&program.file), &environment, &mut files);
+    tracing::info!(files = needs.files.len(), directories = needs.directories.len(), "preloaded {}", program.file);
+}
+
+/// The files as the node has them, and those of the machine itself.
+struct NodeFiles {
+    asker: Asker,
+    scope: Vec<(bool, Path)>,
+    /// What was asked for without waiting.
+    announced: HashSet<u64>,
+    /// Files that are counted.
+    fetched: HashSet<Path>,
+}
+
+/// Where a path leads.
+enum Place {
+    /// Into the scope.
+    Scope(Path),
+    /// To the machine's own files.
+    Own(PathBuf),
+}
+
+impl NodeFiles {
+    fn includes(&self, path: &Path) -> bool {
+        let containing = self.scope.iter().filter(|(_, directory)| path.is_within(directory));
+        containing.max_by_key(|(_, directory)| directory.as_bytes().len()).is_some_and(|(included, _)| *included)
+    }
+
+    /// Follows a path until it enters the scope. Nothing beyond that is looked at.
+    fn place(&self, path: &FilePath) -> io::Result<Place> {
+        let mut todo: Vec<OsString> = names(path);
+        let (mut at, mut links) = (PathBuf::from("/"), 0);
+        while let Some(name) = todo.pop() {
+            if name == ".." {
+                at.pop();
+                continue;
+            }
+            at.push(name);
+            let here = Path::new(at.as_os_str().as_bytes()).ok_or(Errno::NAMETOOLONG)?;
+            if self.includes(&here) {
+                at.extend(todo.iter().rev());
+                return Ok(Place::Scope(Path::new(at.as_os_str().as_bytes()).ok_or(Errno::NAMETOOLONG)?));
+            }
+            if let Ok(target) = std::fs::read_link(&at) {
+                links += 1;
+                if links > LINKS_MAX {
+                    return Err(Errno::LOOP.into());
+                }
+                at.pop();
+                at = if target.is_absolute() { PathBuf::from("/") } else { at };
+                todo.extend(names(&target));
+            }
+        }
+        Ok(Place::Own(at))
+    }
+
+    /// What is known of a path of the scope; where that leads out of it, where to.
+    fn ask(&mut self, path: &Path, want: Want, opens: bool) -> io::Result<(Path, Option<Fact>, Option<File>)> {
+        let ended = || io::Error::from(io::ErrorKind::Interrupted);
+        let number = self.asker.ask(path, want, opens).ok_or_else(ended)?;
+        loop {
+            let answer = self.asker.answer().ok_or_else(ended)?;
+            if answer.number == number {
+                return answer.known.ok_or_else(|| Errno::IO.into());
+            }
+            self.announced.remove(&answer.number);
+        }
+    }
+
+    /// What is known of a path, whichever way it goes; `Err` with its place if that is not in the scope.
+    fn look(&mut self, path: &FilePath, want: Want, opens: bool) -> io::Result<Result<Seen, PathBuf>> {
+        let mut path = path.to_owned();
+        for _ in 0..LINKS_MAX {
+            let within = match self.place(&path)? {
+                Place::Own(own) => return Ok(Err(own)),
+                Place::Scope(within) => within,
+            };
+            let (at, fact, copy) = self.ask(&within, want, opens)?;
+            if self.includes(&at) {
+                return Ok(Ok(Seen { path: at, fact: fact.ok_or(Errno::NOENT)?, copy }));
+            }
+            path = PathBuf::from(OsStr::from_bytes(at.as_bytes()));
+        }
+        Err(Errno::LOOP.into())
+    }
+
+    /// The content that is asked for. A mount shows files of which all is there.
+    fn content(&self, bytes: Bytes) -> Want {
+        let is_loadable = bytes == Bytes::Loadable && self.asker.whole_bytes_max.is_none();
+        if is_loadable { Want::LOADABLE } else { Want::WHOLE }
+    }
+
+    /// Whether a file comes in blocks, so that it is not fetched as a whole.
+    fn comes_in_blocks(&mut self, path: &FilePath) -> io::Result<bool> {
+        let Some(max) = self.asker.whole_bytes_max else { return Ok(false) };
+        let seen = self.look(path, Want::ATTR, false)?;
+        Ok(seen.is_ok_and(|seen| attr_of(&seen.fact).is_some_and(|attr| attr.size > max)))
+    }
+}
+
+/// What is known of a path.
+struct Seen {
+    path: Path,
+    fact: Fact,
+    copy: Option<File>,
+}
+
+impl Files for NodeFiles {
+    fn names(&mut self, directory: &FilePath) -> Names {
+        match self.look(directory, Want::LISTING, false) {
+            Ok(Ok(Seen { fact: Fact::Listing(_, listing), .. })) => {
+                Names::Listed(Rc::new(listing.iter().map(|name| OsStr::from_bytes(name.name).to_owned()).collect()))
+            }
+            Ok(Ok(Seen { fact: Fact::Unlistable(_), .. })) => Names::Unlisted,
+            Ok(Err(own)) if own.is_dir() => Names::Unlisted,
+            _ => Names::Absent,
+        }
+    }
+
+    fn open(&mut self, path: &FilePath, bytes: Bytes) -> io::Result<Found> {
+        if self.comes_in_blocks(path)? {
+            return Err(Errno::FBIG.into());
+        }
+        let want = self.content(bytes);
+        match self.look(path, want, true) {
+            Ok(Err(own)) => Ok(Found { file: File::open(&own)?, canonical: own }),
+            Ok(Ok(Seen { path, fact, copy: Some(file) })) if attr_of(&fact).is_some_and(|a| a.kind() == Kind::File) => {
+                let canonical = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
+                if self.fetched.insert(path) {
+                    let mut tally = self.asker.tally.get();
+                    (tally.entries, tally.files) = (tally.entries + 1, tally.files + 1);
+                }
+                Ok(Found { file, canonical })
+            }
+            Ok(Ok(_)) => Err(Errno::NOENT.into()),
+            Err(error) => {
+                if error.raw_os_error() == Some(Errno::IO.raw_os_error()) {
+                    let mut tally = self.asker.tally.get();
+                    (tally.entries, tally.failed) = (tally.entries + 1, tally.failed + 1);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn is_there(&mut self, path: &FilePath) -> bool {
+        match self.look(path, Want::ATTR, false) {
+            Ok(Ok(seen)) => attr_of(&seen.fact).is_some(),
+            Ok(Err(own)) => own.exists(),
+            Err(_) => false,
+        }
+    }
+
+    fn soon(&mut self, path: &FilePath) {
+        // Of a mount's files the size decides, which has to be waited for.
+        if self.announced.len() >= QUESTIONS_MAX || self.asker.whole_bytes_max.is_some() {
+            return;
+        }
+        if let Ok(Place::Scope(path)) = self.place(path)
+            && let Some(number) = self.asker.ask(&path, Want::LOADABLE, false)
+        {
+            self.announced.insert(number);
+        }
+    }
+}
+
+/// A path's components, the first last.
+fn names(path: &FilePath) -> Vec<OsString> {
+    let names = path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    let mut names: Vec<OsString> = names.collect();
+    names.reverse();
+    names
+}

@@ -13,7 +13,6 @@ mod memory;
 mod names;
 mod open_close;
 mod options;
-mod preload;
 mod read_once;
 mod search;
 mod search_graph;

@@ -4,5 +4,6 @@
 mod absence;
 mod deaths;
 mod once;
+mod preload;
 mod random_kills;
 mod site;

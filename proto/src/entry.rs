@@ -354,9 +354,10 @@ pub(crate) fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.len() <= usize::from(u8::MAX) && !name.iter().any(|&b| b == b'/' || b == 0)
 }
 
-/// Whether two looks at a file saw the same bytes. Access times differ by looking.
+/// Whether two looks at a file saw the same bytes. Access times differ by looking, and one file system's devices
+/// have other numbers on other nodes.
 pub(crate) fn is_same_version(a: &Attr, b: &Attr) -> bool {
-    let version = |a: &Attr| (inode_of(a), a.mode, a.size, a.mtime, a.ctime);
+    let version = |a: &Attr| (a.ino, a.mode, a.size, a.mtime, a.ctime);
     version(a) == version(b)
 }
 
@@ -365,7 +366,7 @@ pub(crate) fn inode_of(attr: &Attr) -> Inode {
 }
 
 fn is_same_directory(a: &Attr, b: &Attr) -> bool {
-    a.kind() == Kind::Dir && b.kind() == Kind::Dir && inode_of(a) == inode_of(b)
+    a.kind() == Kind::Dir && b.kind() == Kind::Dir && a.ino == b.ino
 }
 
 #[cfg(test)]

@@ -6,8 +6,6 @@ use alloc::vec::Vec;
 use headwater_abi::wire::{Fact, Version};
 use headwater_abi::{Attr, Kind, Path, hash};
 
-use crate::entry::inode_of;
-
 /// Slots of the table at most; what is forgotten beyond them may change unnoticed.
 const SLOTS_MAX: usize = 1 << 21;
 const SLOTS_MIN: usize = 1 << 10;
@@ -108,13 +106,13 @@ fn word(key: u64, version: u64) -> u64 {
     (key & !VERSION_MASK).max(VERSION_MASK + 1) | version & VERSION_MASK
 }
 
+/// One file system's devices have other numbers on other nodes.
 fn hash_of(attr: &Attr) -> u64 {
-    let (major, minor, ino) = inode_of(attr);
-    let mut words = [u64::from(major) << 32 | u64::from(minor), ino, 0, 0, 0, 0, 0];
+    let mut words = [attr.ino, 0, 0, 0, 0, 0];
     if attr.kind() != Kind::Dir {
         let nanoseconds = u64::from(attr.mtime.1) << 32 | u64::from(attr.ctime.1);
         let rest = [attr.mode.into(), attr.size, attr.mtime.0 as u64, attr.ctime.0 as u64, nanoseconds];
-        words[2..].copy_from_slice(&rest);
+        words[1..].copy_from_slice(&rest);
     }
     hash::words(words.into_iter(), size_of_val(&words))
 }

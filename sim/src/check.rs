@@ -187,8 +187,8 @@ pub(crate) fn is_same(a: &Fact, b: &Fact) -> bool {
     }
 }
 
-/// Attributes without those that differ from look to look.
+/// Attributes without those that differ from look to look, or from node to node.
 pub(crate) fn version_of(attr: &Attr) -> Attr {
     let mtime = if attr.kind() == Kind::Dir { (0, 0) } else { attr.mtime };
-    Attr { atime: (0, 0), mtime, ..*attr }
+    Attr { atime: (0, 0), mtime, dev_minor: 0, ..*attr }
 }

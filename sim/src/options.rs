@@ -53,6 +53,8 @@ pub struct Options {
     pub refresh: u64,
     /// Chance that a process goes away while it waits.
     pub client_gone: u64,
+    /// Whether the shared file system's device has another number on each node.
+    pub devices_differ: bool,
     /// Whether stores and tables may be too small for everything.
     pub is_small: bool,
     /// Prints each input and output.
@@ -72,7 +74,7 @@ impl Options {
             return Options::calm();
         }
         let mut chance = |rate: u64| if random.chance(400) { 1 + random.below(rate) } else { 0 };
-        Options {
+        let drawn = Options {
             link_loss: chance(20),
             silence: chance(4),
             delay: chance(4),
@@ -99,17 +101,18 @@ impl Options {
             requests: 100 + random.below(500),
             duration_ms: 3000 + random.below(9000),
             ..Options::calm()
-        }
+        };
+        Options { devices_differ: drawn.requests % 2 == 1, ..drawn }
     }
 
     /// What goes on when faults have stopped: some files stay in use.
     pub(crate) fn without_faults(&self) -> Options {
-        let Options { nodes_max, requests, duration_ms, evict_refusal, is_small, trace, .. } = *self;
-        Options { nodes_max, requests, duration_ms, evict_refusal, is_small, trace, ..Options::calm() }
+        let Options { nodes_max, requests, duration_ms, evict_refusal, devices_differ, is_small, trace, .. } = *self;
+        Options { nodes_max, requests, duration_ms, evict_refusal, devices_differ, is_small, trace, ..Options::calm() }
     }
 
     /// Whether nothing but the program's own requests happens.
     pub(crate) fn is_calm(&self) -> bool {
-        *self == Options { evict_refusal: 0, is_small: false, ..self.without_faults() }
+        *self == Options { evict_refusal: 0, devices_differ: false, is_small: false, ..self.without_faults() }
     }
 }

@@ -18,7 +18,7 @@ use headwater_abi::{Kind, Path, Want};
 use super::Node;
 use super::ask::is_content;
 use crate::asks::{Key, Way};
-use crate::entry::{Details, inode_of, is_same_version};
+use crate::entry::{Details, is_same_version};
 use crate::topology::Up;
 use crate::versions::Versions;
 use crate::{Output, Peer, Rank};
@@ -547,7 +547,7 @@ fn is_unchanged(known: &Fact, now: &Fact) -> bool {
 fn is_same_directory(known: &Fact, now: &Fact) -> bool {
     match (known, now) {
         (Fact::Attr(known) | Fact::Listing(known, _) | Fact::Unlistable(known), Fact::Attr(now)) => {
-            known.kind() == Kind::Dir && now.kind() == Kind::Dir && inode_of(known) == inode_of(now)
+            known.kind() == Kind::Dir && now.kind() == Kind::Dir && known.ino == now.ino
         }
         _ => false,
     }

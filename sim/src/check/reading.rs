@@ -66,8 +66,8 @@ impl World {
         let wanted = ino(path).filter(|ino| !site.inodes_in_blocks.contains(ino))?;
         let listing = site.table.facts.get(&path.parent()?);
         listing.filter(|fact| matches!(fact, Fact::Listing(..)))?;
-        // Names may be known of versions of the file that differ.
-        if self.changed.contains(path) {
+        // Names may be known of versions of the file that differ, or from readers to which they are on two devices.
+        if self.changed.contains(path) || self.options.devices_differ {
             return None;
         }
         let is_twin = |(other, head): &(&Path, &FileHead)| {

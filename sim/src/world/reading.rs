@@ -1,8 +1,8 @@
 //! The readers of nodes: what they are asked for, and what they answer from the model of the shared file
 //! system.
 
-use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Detail, Fact, FileHead};
+use headwater_abi::{Attr, Path};
 use headwater_proto::{Input, Rank};
 
 use super::{Event, World};
@@ -35,6 +35,7 @@ impl World {
             self.site_mut(rank).reads.excuse(&path);
             fact = Fact::Error(EIO);
         }
+        let fact = self.seen_by(rank, fact);
         self.schedule_local(after, rank, Input::FactRead { path, aspect, fact });
         Ok(())
     }
@@ -53,7 +54,7 @@ impl World {
             let fact = self.tree.entry(&at, self.now + after);
             let is_failing = self.random.chance(self.options.read_failure);
             if !is_failing && matches!(fact, Fact::Attr(_) | Fact::Link(..)) {
-                details.push(Detail { name, fact });
+                details.push(Detail { name, fact: self.seen_by(rank, fact) });
             }
         }
         self.summary.details_read += details.len() as u64;
@@ -94,7 +95,7 @@ impl World {
         let path = &piece.0;
         let is_failing = self.random.chance(self.options.read_failure);
         let is_full = self.random.chance(self.options.store_failure);
-        let (step, now) = (1 + self.random.below(300_000), self.now);
+        let (step, now, device) = (1 + self.random.below(300_000), self.now, self.device(rank));
         let site = &mut self.sites[rank.0 as usize];
         let Some(read) = site.reads.get(piece, number) else { return Ok(()) };
         let aspect = read.aspect;
@@ -103,7 +104,8 @@ impl World {
             _ if is_failing => Input::FileFailed { path: path.clone(), aspect, errno: EIO },
             Some(_) if is_full => Input::StoreFailed { path: path.clone(), block: piece.1 },
             None => match self.tree.open(path, aspect, now) {
-                Ok(head) => {
+                Ok(mut head) => {
+                    head.attr.dev_minor = device;
                     read.head = Some(head.clone());
                     is_over = head.content_bytes() > read.content_bytes_max;
                     if !is_over {
@@ -145,6 +147,23 @@ impl World {
     pub(super) fn digest(&mut self, rank: Rank, path: Path, aspect: Aspect, head: &FileHead) -> Check {
         let digest = self.site(rank).store.digest(&(path.clone(), block_of(aspect)), head);
         self.give(rank, Input::Digested { path, aspect, digest })
+    }
+
+    /// A fact as this node sees it.
+    fn seen_by(&self, rank: Rank, fact: Fact) -> Fact {
+        let seen = |attr: Attr| Attr { dev_minor: self.device(rank), ..attr };
+        match fact {
+            Fact::Attr(attr) => Fact::Attr(seen(attr)),
+            Fact::Link(attr, target) => Fact::Link(seen(attr), target),
+            Fact::Listing(attr, names) => Fact::Listing(seen(attr), names),
+            Fact::Unlistable(attr) => Fact::Unlistable(seen(attr)),
+            fact @ (Fact::Absent | Fact::Error(_)) => fact,
+        }
+    }
+
+    /// The number of the shared file system's device on a node.
+    fn device(&self, rank: Rank) -> u32 {
+        if self.options.devices_differ { rank.0 } else { 0 }
     }
 }
 

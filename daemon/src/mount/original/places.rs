@@ -37,6 +37,12 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    /// Whether one path led to the same file, as seen by this node and perhaps by another one, where devices
+    /// have other numbers.
+    pub(crate) fn is_also(&self, other: &Identity) -> bool {
+        Identity { device: other.device, ..*self } == *other
+    }
+
     pub(crate) fn of(attr: &Attr) -> Identity {
         Identity {
             device: (attr.dev_major, attr.dev_minor),

@@ -37,7 +37,7 @@ impl Target {
         }
         let target = Target::at(path)?;
         match view.originals.expected(view, node) {
-            Some(identity) if identity != Identity::of(&target.attr) => Err(Errno::STALE),
+            Some(identity) if !identity.is_also(&Identity::of(&target.attr)) => Err(Errno::STALE),
             _ => Ok(target),
         }
     }

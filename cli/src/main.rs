@@ -89,6 +89,8 @@ fn main() -> ExitCode {
         Command::Simulate(options) => simulate::simulate(&options),
         Command::Plan(options) => simulate::plan(&options),
         Command::Exec(options) => Ok(exec::exec(&options)),
+        Command::Front(options) => job::front(&options),
+        Command::Sweep(options) => Ok(doctor::sweep(&options)),
         Command::Generate(what) => generate::generate(&what).map(|()| 0),
     };
     done.map_or_else(

@@ -125,9 +125,15 @@ pub enum Command {
     /// Become a program, as one process of a session.
     #[command(hide = true)]
     Exec(ExecOptions),
+    /// Be the front end of a job whose nodes are told of it by others, until standard input ends.
+    #[command(hide = true)]
+    Front(FrontOptions),
     /// Serve a node's processes of a job, until the job ends.
     #[command(hide = true)]
     Node(NodeOptions),
+    /// Remove what dead sessions left.
+    #[command(hide = true)]
+    Sweep(SweepOptions),
     /// Write man pages or completions.
     #[command(hide = true, subcommand)]
     Generate(Generate),
@@ -401,8 +407,30 @@ pub struct NodeOptions {
     /// Serve in this process; otherwise in one that nobody is the parent of.
     #[arg(long)]
     pub stays: bool,
+    /// Standard input stays open until who starts the node's processes ends.
+    #[arg(long)]
+    pub has_owner: bool,
     /// The job file.
     pub job: PathBuf,
+}
+
+/// Options of `headwater front`.
+#[derive(Debug, Args)]
+pub struct FrontOptions {
+    /// Options of `headwater start`, separated by commas, without the dashes before them.
+    #[arg(long, default_value = "")]
+    pub options: String,
+    /// The program whose directories are served.
+    #[arg(trailing_var_arg = true)]
+    pub program: Vec<OsString>,
+}
+
+/// Options of `headwater sweep`.
+#[derive(Debug, Args)]
+pub struct SweepOptions {
+    /// Where the node's stores are.
+    #[arg(long)]
+    pub store: Option<PathBuf>,
 }
 
 /// What `headwater generate` writes.

@@ -14,7 +14,7 @@ use std::io::stdout;
 
 use crate::message::show;
 use crate::namespace::{self, Found};
-use crate::options::DoctorOptions;
+use crate::options::{DoctorOptions, SweepOptions};
 use crate::via::{Choice, Mechanism, Program, Via};
 
 /// How a check came out.
@@ -88,6 +88,12 @@ pub fn doctor(options: &DoctorOptions) -> Result<u8> {
     }
     let Mechanisms { namespace, audit, mount } = findings.mechanisms;
     Ok(u8::from(!(namespace || audit || mount)))
+}
+
+/// Removes what dead sessions left on this machine, and says nothing.
+pub fn sweep(options: &SweepOptions) -> u8 {
+    leftovers::remove(options.store.as_deref());
+    0
 }
 
 fn examine(options: &DoctorOptions, removed: Vec<String>) -> Findings {

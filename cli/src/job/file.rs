@@ -3,7 +3,7 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -91,10 +91,12 @@ impl Job {
         Ok(written)
     }
 
-    /// Reads the file, if it is this user's alone and of this version; `-` is standard input.
+    /// Reads the file, if it is this user's alone and of this version; `-` is the first line of standard input.
     pub fn read(path: &Path) -> Result<Job> {
         if path == Path::new("-") {
-            return Job::parse(std::io::stdin().lock(), path);
+            let mut line = String::new();
+            std::io::stdin().lock().take(BYTES_MAX).read_line(&mut line)?;
+            return Job::parse(line.as_bytes(), path);
         }
         let file = File::open(path).with_context(|| {
             format!(

@@ -107,7 +107,7 @@ fn close_output() -> Result<()> {
 
 /// Waits until the session is to end: somebody wants that, a signal does, or no launch has used it for as long as
 /// the lease.
-fn serve(events: &Receiver<Event>, lease: Duration, mut note: impl FnMut(News)) {
+pub fn serve(events: &Receiver<Event>, lease: Duration, mut note: impl FnMut(News)) {
     let mut idle_since = Some(Instant::now());
     loop {
         let left = idle_since.map(|since| lease.saturating_sub(since.elapsed()));

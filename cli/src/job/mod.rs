@@ -9,6 +9,7 @@ mod attend;
 mod call;
 mod file;
 mod front;
+mod inline;
 mod lasting;
 mod look;
 mod messages;
@@ -24,6 +25,7 @@ use anyhow::Result;
 
 pub use attend::attend;
 pub use front::News;
+pub use inline::front;
 pub use lasting::{start, stop};
 pub use look::find;
 pub use messages::{ToProcess, Way};

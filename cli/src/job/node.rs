@@ -1,9 +1,12 @@
 //! A node's part of a job: it meets the others at the front end, starts the node's daemon, tells the node's
 //! processes how to find it, and ends it when the launcher has ended, or nobody is left.
+//!
+//! Who gives the job on standard input may keep that open, as the one who starts the node's processes. If it ends
+//! without having written more than the job's line, it was killed, and nobody starts processes any more.
 
 use std::collections::HashMap;
 use std::env;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -26,6 +29,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use super::attend::{FAILED, socket};
 use super::call::connect;
 use super::file::{self, Job};
+use super::front::News;
 use super::messages::{FromNode, Roster, ToNode, ToProcess};
 use super::muster::{Arrival, MISSING_MS_MAX};
 use super::ports::listen;
@@ -49,16 +53,17 @@ const EMPTY_MAX: Duration = Duration::from_secs(1);
 pub fn start(options: &NodeOptions) -> Result<u8> {
     crate::inherit::nothing();
     let mut command = Command::new(own_executable());
-    command.arg("node").arg("--stays").arg(&options.job);
+    command.arg("node").arg("--stays").arg(&options.job).args(options.has_owner.then_some("--has-owner"));
     if let Some(store) = &options.store {
         command.arg("--store").arg(store);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
+    // The job may come on standard input.
+    command.stdin(Stdio::inherit()).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
     let mut child = command.spawn()?;
     let mut said = String::new();
     if let Some(output) = child.stdout.take() {
         // It closes its output once processes can reach it.
-        io::Read::read_to_string(&mut io::Read::take(output, 4096), &mut said)?;
+        output.take(4096).read_to_string(&mut said)?;
     }
     print!("{said}");
     Ok(0)
@@ -92,9 +97,10 @@ fn close_output() -> Result<()> {
 /// The node's part of a job.
 struct Node {
     job: Job,
-    job_file: PathBuf,
+    /// Where the job was read, if that is a file.
+    job_file: Option<PathBuf>,
     /// The front end has gone without a word.
-    is_orphaned: bool,
+    is_front_lost: bool,
     session: Session,
     place: Option<Place>,
     poll: Poll,
@@ -104,6 +110,8 @@ struct Node {
     front: Option<Channel>,
     /// Where the daemon will listen.
     overlay: TcpListener,
+    /// Who starts processes was killed.
+    is_orphaned: bool,
     /// Processes that wait for an answer.
     waiting: Vec<UnixStream>,
     processes: HashMap<Token, OwnedFd>,
@@ -124,7 +132,8 @@ enum Stage {
 impl Node {
     fn prepare(options: &NodeOptions) -> Result<Option<Node>> {
         let job = Job::read(&options.job)?;
-        let store = store::choose(options.store.as_deref(), job.service.store_bytes_max, 1)?;
+        let store = options.store.as_deref().or(job.service.store.as_deref());
+        let store = store::choose(store, job.service.store_bytes_max, 1)?;
         let Some(session) = Session::join(&store.directory, job.session, job.key.clone())? else { return Ok(None) };
         let path = socket(session.directory());
         let mut listener = UnixListener::bind(&path).with_context(|| format!("{} can't be made", path.display()))?;
@@ -133,10 +142,13 @@ impl Node {
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let (sender, events) = forwarded(Arc::new(Waker::new(poll.registry(), WAKER)?))?;
         let overlay = listen(job.service.ports)?;
+        if options.has_owner {
+            watch_owner(sender.clone())?;
+        }
         Ok(Some(Node {
             job,
-            job_file: options.job.clone(),
-            is_orphaned: false,
+            job_file: Some(options.job.clone()).filter(|job| job.is_absolute()),
+            is_front_lost: false,
             session,
             place: Place::of(&|name| env::var_os(name)),
             poll,
@@ -145,6 +157,7 @@ impl Node {
             events,
             front: None,
             overlay,
+            is_orphaned: false,
             waiting: Vec::new(),
             processes: HashMap::new(),
             processes_total: 0,
@@ -165,7 +178,7 @@ impl Node {
             {
                 self.alone("the job's nodes did not come together".into());
             }
-            let is_empty = self.front.is_none() && self.processes.is_empty();
+            let is_empty = (self.front.is_none() || self.is_orphaned) && self.processes.is_empty();
             empty_since = is_empty.then(|| empty_since.unwrap_or_else(Instant::now));
             if empty_since.is_some_and(|since: Instant| since.elapsed() >= EMPTY_MAX) {
                 break;
@@ -236,7 +249,7 @@ impl Node {
                 Err(_) => self.front = None,
             }
         }
-        self.is_orphaned = true;
+        self.is_front_lost = true;
         if matches!(self.stage, Stage::Gathering(_)) {
             self.alone("the job's front end is gone".into());
         }
@@ -318,17 +331,19 @@ impl Node {
     fn take_events(&mut self) {
         let events: Vec<Event> = self.events.try_iter().collect();
         for event in events {
-            if let (Event::Daemon(said), Stage::Serving(served, _)) = (event, &mut self.stage) {
-                served.heard(&said);
+            match (event, &mut self.stage) {
+                (Event::Node(News::Stop), _) => self.is_orphaned = true,
+                (Event::Daemon(said), Stage::Serving(served, _)) => served.heard(&said),
+                _ => {}
             }
         }
     }
 
     /// Ends the daemon, if that has not been done.
     fn end(&mut self) {
-        if self.is_orphaned {
-            // The front end would have removed it.
-            file::remove(&self.job_file);
+        // Otherwise the front end removes it.
+        if let Some(job) = self.job_file.as_ref().filter(|_| self.is_front_lost) {
+            file::remove(job);
         }
         self.stage_ended();
         let deadline = Instant::now() + Duration::from_secs(2);
@@ -341,6 +356,17 @@ impl Node {
             }
         }
     }
+}
+
+/// Sends [`News::Stop`] if standard input ends before anything more comes.
+fn watch_owner(events: Sender<Event>) -> Result<()> {
+    thread::Builder::new().name("owner".into()).spawn(move || {
+        if matches!(io::stdin().read(&mut [0]), Ok(0) | Err(_)) {
+            // If nobody listens, it has ended already.
+            let _ = events.send(Event::Node(News::Stop));
+        }
+    })?;
+    Ok(())
 }
 
 /// Events that wake the loop.

@@ -84,11 +84,21 @@ pub fn open(
     service: super::file::Service,
     events: std::sync::mpsc::Sender<Event>,
 ) -> Result<(Front, Job, JobFile)> {
+    let (front, job) = open_front(options, service, events)?;
+    let file = job.write(options.job_dir.as_deref())?;
+    Ok((front, job, file))
+}
+
+/// Opens a front end; what nodes are to be told of it.
+pub fn open_front(
+    options: &ServiceOptions,
+    service: super::file::Service,
+    events: std::sync::mpsc::Sender<Event>,
+) -> Result<(Front, Job)> {
     let (session, key) = Session::draw()?;
     let front = Front::open(session, key.clone(), options.shape.clone(), options.ports, events)?;
     let job = Job { version: wire::VERSION, session, key, front: front.addresses.clone(), service };
-    let file = job.write(options.job_dir.as_deref())?;
-    Ok((front, job, file))
+    Ok((front, job))
 }
 
 /// Runs the command in a session that lives already, and gives its exit status.

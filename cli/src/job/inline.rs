@@ -1,0 +1,175 @@
+//! The front end of a job whose nodes are told of it by others: `headwater front`, for a launcher's plugin, which
+//! carries the job to the nodes in its own way.
+//!
+//! Standard output's first line is the job (see `file`), or `failed: WHY`, or `off: WHY` where there is nothing to
+//! do. The front end is in this process until its standard input ends or says anything: so it ends with its owner,
+//! in whatever way that ends.
+
+use std::env;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use clap::{CommandFactory, FromArgMatches};
+
+use super::file::{Job, Service};
+use super::front::{Front, News};
+use super::lasting::serve;
+use super::look::{find, look, programs, service};
+use super::run::open_front;
+use super::watch::Watch;
+use crate::message::{say, show};
+use crate::opened::Opened;
+use crate::options::{Command, CommandLine, FrontOptions, StartOptions};
+use crate::run::Event;
+use crate::signals;
+use crate::summary::{Start, Summary};
+use crate::via::{Choice, Mechanism, Via};
+
+/// What has a session's directories where the program is not found here.
+const ANY_PROGRAM: &str = "sh";
+
+/// The longest list of what is fetched ahead, in bytes: a variable holds 128 KiB (execve(2)).
+const PRELOAD_BYTES_MAX: usize = 64 << 10;
+
+/// Whether there is something to do.
+enum Wanted {
+    Yes(Box<StartOptions>, Box<Service>),
+    /// Why not.
+    No(&'static str),
+}
+
+/// Is the front end.
+pub fn front(options: &FrontOptions) -> Result<u8> {
+    crate::inherit::nothing();
+    // What a terminal's keys send is for the owner, who decides.
+    let _ = rustix::process::setsid();
+    let (sender, events) = channel();
+    let (is_verbose, front, job) = match wanted(options).and_then(|wanted| open(wanted, sender)) {
+        Ok(Ok((is_verbose, front, job))) => {
+            println!("{}", serde_json::to_string(&job)?);
+            (is_verbose, front, job)
+        }
+        Ok(Err(why)) => {
+            println!("off: {why}");
+            return Ok(0);
+        }
+        Err(error) => {
+            println!("failed: {error:#}");
+            return Ok(crate::FAILURE);
+        }
+    };
+    io::stdout().flush()?;
+    env::set_current_dir("/")?;
+    let null = File::options().write(true).open("/dev/null")?;
+    if !is_verbose {
+        // The owner waits for the end of this output.
+        rustix::stdio::dup2_stdout(&null)?;
+    }
+    let start = Start::now();
+    let mut watch = Watch::new(is_verbose);
+    serve(&events, Duration::MAX, |news| watch.note(news, start));
+    if !is_verbose {
+        // Whoever reads what the owner says need not wait for the nodes.
+        rustix::stdio::dup2_stderr(&null)?;
+    }
+    front.end();
+    watch.gather(&events, start);
+    if is_verbose {
+        let choice = Choice { mechanism: Mechanism::Audit, reason: "each node chooses".into() };
+        let mut summary = Summary::new(0, 0, &choice);
+        summary.timeline.program_exit = Some(start.elapsed_ms());
+        watch.tell(&job.service, &mut summary, start);
+        show(io::stderr(), summary);
+    }
+    Ok(0)
+}
+
+/// What the nodes are to serve.
+fn wanted(options: &FrontOptions) -> Result<Wanted> {
+    let start = parse(&options.options)?;
+    if start.service.via == Via::Off {
+        return Ok(Wanted::No("via=off"));
+    }
+    let opened = Opened::default();
+    let program = options.program.get(..1).unwrap_or_default();
+    let mut found = look(&start.service, program, &opened);
+    if let ((_, None), [file]) = (&found, program) {
+        // srun's argument may be a file of programs.
+        let listed = find(&["srun".into(), "--multi-prog".into(), file.clone()], None).ok().flatten();
+        found = look(&start.service, &listed.map(|listed| programs(&listed)).unwrap_or_default(), &opened);
+    }
+    if found.1.is_none() {
+        found = look(&start.service, &[ANY_PROGRAM.into()], &opened);
+    }
+    let (scope, program) = found;
+    if start.service.verbose {
+        show(io::stderr(), &scope);
+    }
+    if !scope.entries.iter().any(|entry| entry.included) {
+        return Ok(Wanted::No("no directory of the program is on a network file system; name some with shared=DIR"));
+    }
+    let mut service = service(&start.service, &scope, program.unwrap_or_default());
+    if serde_json::to_string(&service.preload)?.len() > PRELOAD_BYTES_MAX {
+        say("warning: what preload= names is too long to travel in a variable; files are read as they are asked for");
+        service.preload = None;
+    }
+    Ok(Wanted::Yes(start.into(), service.into()))
+}
+
+/// The options of `headwater start` that stand in such a list; of what is said twice the last counts.
+fn parse(list: &str) -> Result<StartOptions> {
+    let words = list.split(',').filter(|word| !word.is_empty()).map(|word| format!("--{word}"));
+    let command = CommandLine::command().mut_subcommand("start", |start| start.args_override_self(true));
+    let parsed = command.try_get_matches_from(["headwater".into(), "start".into()].into_iter().chain(words));
+    let parsed = parsed.and_then(|matches| Ok((CommandLine::from_arg_matches(&matches)?, matches)));
+    let (line, matches) = parsed.map_err(|error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        anyhow!("{}. `headwater start --help` tells the options", first.strip_prefix("error: ").unwrap_or(first))
+    })?;
+    let Command::Start(mut options) = line.command else { return Err(anyhow!("`{list}` is no list of options")) };
+    options.service.settle(matches.subcommand_matches("start").context("start was parsed")?, false);
+    Ok(options)
+}
+
+fn open(wanted: Wanted, sender: Sender<Event>) -> Result<Result<(bool, Front, Job), &'static str>> {
+    let (options, service) = match wanted {
+        Wanted::Yes(options, service) => (options, service),
+        Wanted::No(why) => return Ok(Err(why)),
+    };
+    signals::watch(sender.clone())?;
+    let (front, job) = open_front(&options.service, *service, sender.clone())?;
+    thread::Builder::new().name("owner".into()).spawn(move || {
+        let _ = io::stdin().read(&mut [0]);
+        // If nobody listens, it has ended already.
+        let _ = sender.send(Event::Node(News::Stop));
+    })?;
+    Ok(Ok((options.service.verbose, front, job)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn options_are_those_of_start() {
+        let options = parse("shared=/a:/b,via=audit,via=namespace,verbose,,map=/x=/y,map=/z=/w").unwrap().service;
+        assert_eq!(options.shared, [Path::new("/a"), Path::new("/b")]);
+        assert_eq!((options.via, options.verbose, options.map.len()), (Via::Namespace, true, 2));
+        assert!(!parse("").unwrap().service.verbose);
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        for (list, part) in [("shraed=/a", "--shraed"), ("via=air", "air"), ("store-max=much", "much"), ("--x", "--x")]
+        {
+            let error = parse(list).unwrap_err().to_string();
+            assert!(error.contains(part) && !error.contains('\n'), "{error}");
+        }
+    }
+}

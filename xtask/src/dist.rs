@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::files;
 use crate::shell::Shell;
 use crate::shim;
+use crate::slurm;
 
 /// Builds everything that a user installs; quick if nothing has changed.
 pub fn run(shell: &Shell) -> Result<()> {
@@ -16,6 +17,7 @@ pub fn run(shell: &Shell) -> Result<()> {
         let library = shim::build_audit(shell, &shell.path("target/shim"))?;
         files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))
     })?;
+    shell.step("build the Slurm plugin", || slurm::dist(shell, &dist))?;
     shell.step("headers, man pages, completions", || {
         files::copy_tree(&shell.path("abi/include"), &dist.join("include"))?;
         files::copy_if_changed(&shell.path("LICENSE"), &dist.join("share/doc/headwater/LICENSE"))?;

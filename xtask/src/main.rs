@@ -10,6 +10,7 @@ mod setup;
 mod shell;
 mod shim;
 mod sim;
+mod slurm;
 mod strace;
 mod test;
 mod tidy;

@@ -12,15 +12,21 @@ struct Package {
     reason: &'static str,
     /// A command that is as good, wherever it comes from.
     command: Option<&'static str>,
+    /// Without it something is not built or tested; only root installs it.
+    is_optional: bool,
 }
 
 impl Package {
     const fn new(name: &'static str, reason: &'static str) -> Package {
-        Package { name, reason, command: None }
+        Package { name, reason, command: None, is_optional: false }
+    }
+
+    const fn optional(name: &'static str, reason: &'static str) -> Package {
+        Package { name, reason, command: None, is_optional: true }
     }
 
     const fn of(command: &'static str, name: &'static str, reason: &'static str) -> Package {
-        Package { name, reason, command: Some(command) }
+        Package { name, reason, command: Some(command), is_optional: false }
     }
 }
 
@@ -48,6 +54,7 @@ const PACKAGES: &[Package] = &[
     Package::of("slurmd", "slurmd", "tests with Slurm"),
     Package::of("srun", "slurm-client", "tests with Slurm"),
     Package::of("mpirun.openmpi", "openmpi-bin", "tests of launchers"),
+    Package::optional("libslurm-dev", "the headers of the Slurm plugin"),
     Package::new("fuse3", "the file system of the tests that counts and delays operations"),
 ];
 
@@ -61,12 +68,13 @@ pub fn run(shell: &Shell) -> Result<()> {
         }
         return Ok(());
     }
-    let missing = missing(shell)?;
+    let is_root = is_root(shell)?;
+    let missing = missing(shell, is_root)?;
     if missing.is_empty() {
         return Ok(());
     }
     let install = ["install", "-y", "--no-install-recommends"];
-    if !is_root(shell)? {
+    if !is_root {
         bail!(
             "Debian packages are missing; run\n  sudo apt-get update && sudo apt-get {} {}\nand then repeat this command",
             install.join(" "),
@@ -85,18 +93,19 @@ pub fn run(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-fn missing(shell: &Shell) -> Result<Vec<&'static str>> {
+fn missing(shell: &Shell, with_optional: bool) -> Result<Vec<&'static str>> {
     let mut query = shell.command("dpkg-query");
     query.args(["-W", "-f", "${Package} ${db:Status-Status}\n"]).args(PACKAGES.iter().map(|p| p.name));
     // Its status is 1 if it has never heard of one of them.
     let output = shell.capture(&mut query)?.output;
-    Ok(not_installed(&output, &is_on_path))
+    Ok(not_installed(&output, with_optional, &is_on_path))
 }
 
-fn not_installed(output: &str, has_command: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
+fn not_installed(output: &str, with_optional: bool, has_command: &dyn Fn(&str) -> bool) -> Vec<&'static str> {
     let installed = |name: &str| output.lines().any(|line| line.split_once(' ') == Some((name, "installed")));
     let is_there = |package: &Package| installed(package.name) || package.command.is_some_and(has_command);
-    PACKAGES.iter().filter(|package| !is_there(package)).map(|package| package.name).collect()
+    let is_wanted = |package: &&Package| (with_optional || !package.is_optional) && !is_there(package);
+    PACKAGES.iter().filter(is_wanted).map(|package| package.name).collect()
 }
 
 fn is_on_path(command: &str) -> bool {
@@ -115,10 +124,13 @@ mod tests {
     #[test]
     fn what_is_not_reported_as_installed_is_missing() {
         let all: String = PACKAGES.iter().map(|p| format!("{} installed\n", p.name)).collect();
-        assert!(not_installed(&all, &|_| false).is_empty());
+        assert!(not_installed(&all, true, &|_| false).is_empty());
         let some = all.replace("gdb installed", "gdb config-files").replace("fuse3 installed\n", "");
-        assert_eq!(not_installed(&some, &|_| false), ["gdb", "fuse3"]);
+        assert_eq!(not_installed(&some, true, &|_| false), ["gdb", "fuse3"]);
+        let some = all.replace("libslurm-dev installed", "");
+        assert_eq!(not_installed(&some, true, &|_| false), ["libslurm-dev"]);
+        assert!(not_installed(&some, false, &|_| false).is_empty());
         let some = all.replace("golang-go installed", "").replace("nodejs installed", "");
-        assert_eq!(not_installed(&some, &|command| command == "go"), ["nodejs"]);
+        assert_eq!(not_installed(&some, true, &|command| command == "go"), ["nodejs"]);
     }
 }

@@ -9,6 +9,7 @@ use object::{Object, ObjectSymbol, elf};
 
 use crate::files;
 use crate::shell::{Shell, display};
+use crate::slurm;
 
 /// Language and warnings, for every C file of the repository.
 const C_FLAGS: &[&str] = &["-std=c11", "-Wall", "-Wextra", "-Werror", "-Iabi/include"];
@@ -80,7 +81,7 @@ pub fn build_audit(shell: &Shell, directory: &Path) -> Result<PathBuf> {
 
 /// Checks that each header can be included by itself.
 pub fn check_headers(shell: &Shell) -> Result<()> {
-    for directory in ["abi/include/headwater", AUDIT_SOURCES] {
+    for directory in ["abi/include/headwater", AUDIT_SOURCES, slurm::SOURCES] {
         let mut headers = files::with_extensions(&shell.path(directory), &["h"])?;
         headers.retain(|header| !header.starts_with(shell.path(AUDIT_TESTS)));
         for header in headers {

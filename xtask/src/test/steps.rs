@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::report::{Tally, parse_cargo_test};
 use crate::shell::{Shell, display};
-use crate::{dist, files, fuzz, setup, shim, tidy};
+use crate::{dist, files, fuzz, setup, shim, slurm, tidy};
 
 /// What fuzzing is built with has a workspace of its own.
 const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
@@ -54,21 +54,28 @@ pub fn shim(shell: &Shell) -> Result<Tally> {
     Ok(Tally::passed())
 }
 
-/// Each `shim/audit/tests/*.c` that begins with a line `/* sources: a.c b.c */` is a program of its
-/// own, linked with these sources and run under the sanitizers.
+/// Each `shim/audit/tests/*.c` and `integrations/slurm/tests/*.c` that begins with a line
+/// `/* sources: a.c b.c */` is a program of its own, linked with these sources and run under the sanitizers.
 pub fn c(shell: &Shell) -> Result<Tally> {
+    let mut tally = c_in(shell, shim::AUDIT_SOURCES, shim::AUDIT_TESTS)?;
+    tally.add(c_in(shell, slurm::SOURCES, slurm::TESTS)?);
+    Ok(tally)
+}
+
+fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
     let mut tally = Tally::default();
     let directory = shell.path("target/c-tests");
     std::fs::create_dir_all(&directory)?;
-    for source in files::with_extensions(&shell.path(shim::AUDIT_TESTS), &["c"])? {
+    for source in files::with_extensions(&shell.path(tests_in), &["c"])? {
         let text = std::fs::read_to_string(&source)?;
         let Some(sources) = linked_sources(&text) else { continue };
         let name = source.file_stem().expect("a source has a name").to_string_lossy().into_owned();
         let program = directory.join(&name);
         let mut command = shim::compiler(shell);
-        command.args(SANITIZER_FLAGS).arg(format!("-I{}", shim::AUDIT_SOURCES)).arg("-o").arg(&program);
+        command.args(SANITIZER_FLAGS).arg(format!("-I{sources_in}")).arg(format!("-I{}", shim::AUDIT_TESTS));
+        command.arg("-o").arg(&program);
         command.arg(source.strip_prefix(&shell.root)?);
-        command.args(sources.iter().map(|name| format!("{}/{name}", shim::AUDIT_SOURCES)));
+        command.args(sources.iter().map(|name| format!("{sources_in}/{name}")));
         tally.add(match shell.run(&mut command) {
             Ok(_) => run_c(shell, &name, &mut shell.command(&program))?,
             Err(error) => {
@@ -76,7 +83,7 @@ pub fn c(shell: &Shell) -> Result<Tally> {
             }
         });
     }
-    ensure!(tally != Tally::default(), "{} holds no C tests", shim::AUDIT_TESTS);
+    ensure!(tally != Tally::default(), "{tests_in} holds no C tests");
     Ok(tally)
 }
 

@@ -1,0 +1,42 @@
+/* Starting `headwater` from srun or slurmstepd, which have threads, privileges and descriptors that it is not
+ * to have. */
+#ifndef HEADWATER_SLURM_PROCESS_H
+#define HEADWATER_SLURM_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* The longest job. As a variable of a program it could have no more. */
+#define JOB_BYTES_MAX 131072
+
+/* Who a process is to be. */
+struct user {
+	uid_t uid;
+	gid_t gid;
+	bool has_groups;                /* this process has the user's further groups */
+};
+
+/* A process, and pipes to its standard input and from its standard output. */
+struct process {
+	pid_t pid;
+	int input, output;
+};
+
+/* Starts a program with these arguments and variables, as this user, in the directory `/` unless `stays_here`.
+ * Its standard error is this process's, it inherits nothing else, and no signal is blocked or ignored. On
+ * failure errno is set. */
+bool start_process(struct process *process, const char *const *words, char *const *variables,
+	const struct user *user, bool stays_here);
+
+/* Writes all bytes. That nobody reads them is no failure. */
+void say(int fd, const char *bytes, size_t size);
+
+/* Reads until the end, the first newline if `is_line`, or the time-out, and ends the text with a zero byte. False
+ * if it timed out or has no room. */
+bool hear(int fd, char *text, size_t size, bool is_line, int timeout_ms);
+
+/* Closes the pipe from the process, and waits for it; kills it if `is_late`. */
+void end_process(struct process *process, bool is_late);
+
+#endif

@@ -1,0 +1,125 @@
+/* What the plugin is told; see words.h. Whatever it reads may be wrong in any way. */
+#include "words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FIELDS_MAX 6
+#define AUDIT_LIBRARY "libheadwater-audit.so"
+#define BINARY "/usr/bin/headwater"
+
+static bool is_number(const char *text)
+{
+	size_t digits = strspn(text, "0123456789");
+
+	return digits > 0 && digits < 10 && !text[digits];
+}
+
+static bool is_session(const char *text)
+{
+	return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16;
+}
+
+bool parse_answer(const char *bytes, size_t size, struct answer *answer)
+{
+	const char *field[FIELDS_MAX];
+	size_t count = 0;
+
+	for (size_t at = 0; at < size; at += strlen(field[count++]) + 1) {
+		if (count == FIELDS_MAX || !memchr(bytes + at, '\0', size - at))
+			return false;
+		field[count] = bytes + at;
+	}
+	if (count == 2 && strcmp(field[0], "alone") == 0) {
+		*answer = (struct answer){ .kind = ANSWER_ALONE, .why = field[1] };
+		return true;
+	}
+	if (count < 5 || !is_session(field[1]) || !is_number(field[2]) || !is_number(field[3]))
+		return false;
+	*answer = (struct answer){ .session = field[1], .node = field[2], .nodes = field[3] };
+	if (count == 6 && strcmp(field[0], "audit") == 0) {
+		answer->kind = ANSWER_AUDIT;
+		answer->table = field[4];
+		answer->library = field[5];
+		return field[4][0] == '/' && field[5][0] == '/';
+	}
+	answer->kind = ANSWER_ENTER;
+	answer->supervisor = field[4];
+	return count == 5 && strcmp(field[0], "enter") == 0 && field[4][0] == '/';
+}
+
+static bool is_own(const char *library, size_t bytes)
+{
+	size_t own = strlen(AUDIT_LIBRARY);
+
+	return bytes >= own && memcmp(library + bytes - own, AUDIT_LIBRARY, own) == 0;
+}
+
+bool join_audit(char *out, size_t size, const char *library, const char *users)
+{
+	size_t used = strlen(library);
+
+	if (used >= size)
+		return false;
+	memcpy(out, library, used);
+	for (const char *next = users ? users : ""; *next;) {
+		size_t bytes = strcspn(next, ":");
+
+		if (bytes > 0 && !is_own(next, bytes)) {
+			if (bytes + 1 >= size - used)
+				return false;
+			out[used++] = ':';
+			memcpy(out + used, next, bytes);
+			used += bytes;
+		}
+		next += bytes + (next[bytes] == ':');
+	}
+	out[used] = '\0';
+	return true;
+}
+
+const char *parse_site(int count, char *const words[], struct site *site)
+{
+	const char *unknown = NULL;
+
+	*site = (struct site){ .binary = BINARY };
+	for (int n = 0; n < count; n++) {
+		if (strncmp(words[n], "headwater=", 10) == 0)
+			site->binary = words[n] + 10;
+		else if (strncmp(words[n], "default=", 8) == 0)
+			site->setting = words[n] + 8;
+		else if (!unknown)
+			unknown = words[n];
+	}
+	return unknown;
+}
+
+const char *options_of(const char *setting)
+{
+	if (!setting || strcmp(setting, "off") == 0)
+		return NULL;
+	return strcmp(setting, "on") == 0 ? "" : setting;
+}
+
+bool has_name(const char *variable, const char *name)
+{
+	size_t bytes = strlen(name);
+
+	if (bytes > 0 && name[bytes - 1] == '*')
+		return strncmp(variable, name, bytes - 1) == 0;
+	return strncmp(variable, name, bytes) == 0 && variable[bytes] == '=';
+}
+
+bool is_welcome(const char *line, size_t size)
+{
+	static const char refused[] = "\"refused\"";
+	size_t bytes = sizeof(refused) - 1;
+
+	if (size < 3 || line[0] != '{' || line[size - 1] != '\n')
+		return false;
+	for (size_t at = 0; at + bytes <= size; at++) {
+		if (memcmp(line + at, refused, bytes) == 0)
+			return false;
+	}
+	return true;
+}

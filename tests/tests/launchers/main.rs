@@ -5,4 +5,5 @@ mod bad_days;
 mod mpi;
 mod site;
 mod slurm;
+mod spank;
 mod ssh;

@@ -1,7 +1,7 @@
 //! Four nodes that see one shared file system, and a program for them.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use headwater_cluster::{Cluster, Node, Options};
@@ -67,6 +67,11 @@ impl Site {
         let directory = self.fixture.outside(name);
         std::fs::create_dir_all(&directory).expect("an own directory");
         directory
+    }
+
+    /// The directory of the shared file system.
+    pub fn shared(&self) -> &Path {
+        &self.shared
     }
 
     /// The words of the program.
@@ -136,7 +141,8 @@ impl Site {
         self.on_first(&all)
     }
 
-    fn on_first(&self, words: &[String]) -> Program {
+    /// A command on the first node.
+    pub fn on_first(&self, words: &[String]) -> Program {
         let command = self.node().command(&words[0]);
         let program = Program::new(command.get_program()).args(command.get_args()).args(&words[1..]);
         program

@@ -1,5 +1,6 @@
 # Starts Slurm on this node, as one of a cluster: sh slurm.sh DIRECTORY NODES CONTROLLER, where all nodes
-# see DIRECTORY, NODES is a hostlist, and CONTROLLER is the node that controls. Ends with its children.
+# see DIRECTORY, NODES is a hostlist, and CONTROLLER is the node that controls. Plugins are loaded if there is a
+# DIRECTORY/plugstack.conf. Ends with its children.
 set -eu
 directory=$1 nodes=$2 controller=$3
 mkdir -p /run/munge /var/tmp/munge /var/tmp/slurmd /var/tmp/slurmctld
@@ -34,6 +35,7 @@ SlurmdLogFile=/var/tmp/slurmd.log
 NodeName=$nodes CPUs=4 RealMemory=1000 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 X
+if [ -e "$directory/plugstack.conf" ]; then echo "PlugStackConfig=$directory/plugstack.conf" >>/var/tmp/slurm.conf; fi
 export SLURM_CONF=/var/tmp/slurm.conf
 if [ "$(hostname)" = "$controller" ]; then slurmctld -D -f $SLURM_CONF & fi
 slurmd -D -f $SLURM_CONF &

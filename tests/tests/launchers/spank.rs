@@ -1,0 +1,261 @@
+//! Slurm with the plugin: `srun --headwater`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use headwater_tests::harness::services::{SLURM_CONF, Slurm, succeeds};
+use headwater_tests::harness::{Output, Running, headwater_binary, skipped, wait_until};
+
+use crate::site::{Site, in_any_order};
+
+/// How long programs may take to be up, and steps to end.
+const STEP_MAX: Duration = Duration::from_secs(30);
+/// Prints a line once it has its modules, and goes on.
+const SLEEPER: &str = "import pkg.m0, pkg.m1, time; print('up', flush=True); time.sleep(300)";
+/// A Python that every user may run.
+const PYTHON: &str = "/usr/bin/python3";
+/// Variables that differ from step to step, or that the plugin sets.
+const OWN: [&str; 6] = ["HEADWATER_", "SLURM_JOB", "SLURM_TASK_PID", "SLURM_SRUN", "SLURM_STEP_LAUNCHER", "LD_AUDIT"];
+
+struct Plugged<'a> {
+    site: &'a Site,
+    directory: PathBuf,
+    library: PathBuf,
+}
+
+/// The words of a line, and further ones.
+fn words(line: &str, more: &[&str]) -> Vec<String> {
+    line.split(' ').filter(|word| !word.is_empty()).chain(more.iter().copied()).map(String::from).collect()
+}
+
+#[test]
+fn steps_with_the_plugin() {
+    let library = headwater_binary().with_file_name("../lib/slurm/headwater_spank.so");
+    if !library.is_file() {
+        return skipped("the plugin is not built (package libslurm-dev)");
+    }
+    let Some(site) = Site::new() else { return };
+    let directory = site.directory("slurm");
+    let plugged = Plugged { site: &site, directory, library };
+    plugged.configure(&headwater_binary().display().to_string(), "");
+    let _slurm = match Slurm::start(&site.cluster, &plugged.directory) {
+        Ok(slurm) => slurm,
+        Err(reason) => return skipped(reason),
+    };
+    plugged.files_are_read_once();
+    plugged.variables_are_those_that_are_documented();
+    plugged.users_and_sites_choose();
+    plugged.batch_scripts_pass_it_on();
+    plugged.programs_of_several_kinds_and_users();
+    plugged.what_is_missing_is_told();
+    plugged.ends_leave_nothing();
+}
+
+impl Plugged<'_> {
+    /// Has the plugin start this binary.
+    fn configure(&self, binary: &str, more: &str) {
+        let line = format!("optional {} headwater={binary} {more}\n", self.library.display());
+        fs::write(self.directory.join("plugstack.conf"), line).expect("an own directory");
+    }
+
+    /// `--headwater` with the shared directory, and these options too.
+    fn option(&self, more: &str) -> String {
+        format!("--headwater=shared={}{more}", self.site.shared().display())
+    }
+
+    /// The words of srun with these options, before the site's program.
+    fn srun(&self, options: &str) -> Vec<String> {
+        self.site.words(&format!("srun {options}"))
+    }
+
+    /// Runs it; nothing is left afterwards.
+    fn run(&self, words: &[String]) -> Output {
+        let output = self.site.plain(words);
+        self.site.assert_clean();
+        in_any_order(output)
+    }
+
+    fn sh(&self, options: &str, script: &str) -> Output {
+        self.run(&words(&format!("srun {options} /bin/sh -c"), &[script]))
+    }
+
+    fn files_are_read_once(&self) {
+        let expected = self.run(&self.srun("-N4 -n8"));
+        assert_eq!(expected.status, 0, "{expected:?}");
+        assert!(!self.site.repeated().is_empty(), "without the plugin nodes read what others have read");
+        for via in ["", ",via=audit"] {
+            self.site.forget();
+            let output = self.run(&self.srun(&format!("-N4 -n8 {}", self.option(via))));
+            assert_eq!(output, expected, "{via}");
+            assert_eq!(self.site.repeated(), [""; 0], "{via}");
+        }
+        let told = self.run(&self.srun(&format!("-N4 -n8 {}", self.option(",verbose"))));
+        assert!(told.stderr.contains("8 processes on 4 nodes"), "{told:?}");
+    }
+
+    fn variables(&self, options: &str) -> BTreeMap<String, String> {
+        let output = self.sh(options, "env");
+        assert_eq!(output.status, 0, "{output:?}");
+        output.stdout.lines().filter_map(|line| line.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect()
+    }
+
+    fn variables_are_those_that_are_documented(&self) {
+        let others = |all: &BTreeMap<String, String>| -> Vec<String> {
+            let is_other = |name: &&String| !OWN.iter().any(|own| name.starts_with(own));
+            all.keys().filter(is_other).map(|name| format!("{name}={}", all[name])).collect()
+        };
+        let plain = self.variables("-N1 -n1");
+        for via in ["", ",via=audit"] {
+            let served = self.variables(&format!("-N1 -n1 {}", self.option(via)));
+            assert_eq!(others(&served), others(&plain));
+            let is_new = |name: &&String| name.contains("HEADWATER") && !plain.contains_key(*name);
+            let own: Vec<&str> = served.keys().filter(is_new).map(String::as_str).collect();
+            let known = ["HEADWATER_NODE", "HEADWATER_NODES", "HEADWATER_RANK", "HEADWATER_RANKS", "HEADWATER_SESSION"];
+            match served.get("LD_AUDIT") {
+                Some(library) => {
+                    assert!(library.ends_with("/libheadwater-audit.so"), "{library}");
+                    assert_eq!(own, [&known[..], &["HEADWATER_TABLE"]].concat());
+                }
+                None => assert_eq!((own, via), (known.to_vec(), ""), "in a namespace nothing else is needed"),
+            }
+            assert_eq!(served["HEADWATER_NODES"], "1");
+        }
+    }
+
+    fn users_and_sites_choose(&self) {
+        let session = "echo session=$HEADWATER_SESSION";
+        let is_served = |options: &str| !self.sh(options, session).stdout.contains("session=\n");
+        let without = |options: &str| {
+            let output = self.sh(options, session);
+            assert_eq!((output.stdout.trim(), output.status), ("session=", 0), "{output:?}");
+            output.stderr
+        };
+        assert_eq!(without("-n1"), "");
+        assert_eq!(without("-n1 --headwater=off"), "");
+        let told = without(&format!("-n1 {}", self.option(",shraed=/x")));
+        assert!(told.contains("--shraed") && told.lines().count() == 1, "{told}");
+        // The site's PYTHONPATH is on a network file system.
+        assert!(is_served("-n1 --headwater"));
+        let nothing = format!("exclude={}", self.site.shared().display());
+        let told = without(&format!("-n1 --headwater={nothing}"));
+        assert!(told.contains("shared=DIR") && told.lines().count() == 1, "{told}");
+        // What the site says holds for who says nothing.
+        let binary = headwater_binary().display().to_string();
+        self.configure(&binary, "default=on");
+        assert!(is_served("-n1 --export=NONE"));
+        assert_eq!(without("-n1 --headwater=off"), "");
+        self.configure(&binary, &format!("default={nothing}"));
+        assert_eq!(without("-n1"), "", "who wants nothing is told nothing");
+        self.configure(&binary, "");
+    }
+
+    fn batch_scripts_pass_it_on(&self) {
+        let (script, result) = (self.directory.join("script"), self.directory.join("result"));
+        let text = "#!/bin/sh\necho \"batch=$HEADWATER_SESSION\"\nfor step in 1 2; do\n\
+                    srun -N2 -n2 sh -c 'echo session=$HEADWATER_SESSION' &\ndone\nwait\n\
+                    srun -n1 sh -c 'echo session=$HEADWATER_SESSION'\n\
+                    srun --headwater=off -n1 sh -c 'echo off=$HEADWATER_SESSION'\n";
+        fs::write(&script, text).expect("an own directory");
+        let sbatch = format!("sbatch --wait -N2 -n4 {} --output", self.option(""));
+        let output = self.run(&words(&sbatch, &[&result.to_string_lossy(), &script.to_string_lossy()]));
+        let told = fs::read_to_string(&result).unwrap_or_default();
+        assert_eq!(output.status, 0, "{output:?}\n{told}");
+        let mut sessions: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("session=")).collect();
+        assert_eq!(sessions.len(), 5, "{told}");
+        sessions.sort_unstable();
+        sessions.dedup();
+        assert!(sessions.len() == 3 && !sessions[0].is_empty(), "each step has a session: {told}");
+        assert!(told.contains("batch=\n") && told.contains("off=\n"), "{told}");
+    }
+
+    fn programs_of_several_kinds_and_users(&self) {
+        let file = self.directory.join("programs");
+        fs::write(&file, format!("0 {PYTHON} -c 'import pkg.m1'\n1-3 echo %t $HEADWATER_NODES\n")).expect("own");
+        let srun = format!("srun {} -N2 -n4 --multi-prog {}", self.option(",verbose"), file.display());
+        let output = self.run(&words(&srun, &[]));
+        assert!(output.stderr.contains("4 processes on 2 nodes"), "{output:?}");
+        assert!(output.stderr.contains("python3"), "the scope is that of the first program: {output:?}");
+        // Two users at once, on the same nodes.
+        let script = "import os, pkg.m1; print(os.getuid(), os.environ['HEADWATER_NODES'])";
+        let start = |uid: &str| -> Running {
+            let srun = format!("srun --overcommit -N4 -n4 --uid={uid} {} {PYTHON} -c", self.option(""));
+            self.site.on_first(&words(&srun, &[script])).in_dir("/").start()
+        };
+        let users = ["1", "7"].map(|uid| (uid, start(uid)));
+        for (uid, running) in users {
+            let output = running.finish_within(STEP_MAX);
+            assert_eq!(output.stdout, format!("{uid} 4\n").repeat(4), "{output:?}");
+        }
+        self.site.assert_clean();
+    }
+
+    fn what_is_missing_is_told(&self) {
+        let expected = self.run(&self.srun("-N2 -n2")).stdout;
+        let check = |binary: &str| {
+            self.configure(binary, "");
+            let output = self.run(&self.srun(&format!("-N2 -n2 {}", self.option(""))));
+            assert_eq!((&output.stdout, output.status), (&expected, 0), "{output:?}");
+            assert!(output.stderr.contains(binary) && output.stderr.lines().count() == 1, "{output:?}");
+        };
+        check("/nonexistent/headwater");
+        // Where srun is, it is there; on the step's nodes it is not.
+        let first = "[ \"$(hostname)\" = node001 ] && [ \"$1\" = front ]";
+        let only_front = self.directory.join("headwater");
+        let binary = headwater_binary().display().to_string();
+        fs::write(&only_front, format!("#!/bin/sh\nif {first}; then exec {binary} \"$@\"; fi\nexit 1\n")).expect("own");
+        assert!(succeeds(self.site.cluster.on(1), &format!("chmod 755 {}", only_front.display())));
+        self.configure(&only_front.display().to_string(), "");
+        let output = self.run(&self.srun(&format!("-N2 -n2 {}", self.option(""))));
+        assert_eq!((&output.stdout, output.status), (&expected, 0), "{output:?}");
+        assert!(output.stderr.contains("headwater:") && output.stderr.lines().count() == 1, "{output:?}");
+        self.configure(&binary, "");
+    }
+
+    /// A step of the first two nodes that has begun.
+    fn sleeper(&self, more: &str) -> Running {
+        let srun = format!("srun -w node001,node002 -N2 -n2 {} python3 -c", self.option(more));
+        let running = self.site.on_first(&words(&srun, &[SLEEPER])).start();
+        assert!(wait_until(STEP_MAX, || running.stdout() == "up\nup\n"), "{}", running.stdout());
+        running
+    }
+
+    fn on(&self, node: usize, script: &str) {
+        let done = succeeds(self.site.cluster.on(node), &format!("export SLURM_CONF={SLURM_CONF}; {script}"));
+        assert!(done, "{script}");
+    }
+
+    fn ends_leave_nothing(&self) {
+        let cancel = "scancel --user=root";
+        for via in ["", ",via=audit"] {
+            let running = self.sleeper(via);
+            self.on(1, cancel);
+            running.finish_within(STEP_MAX);
+            self.site.assert_clean();
+
+            // What Slurm starts beside it cancels the job then.
+            let running = self.sleeper(via);
+            self.on(1, "pkill -KILL -x -o srun");
+            running.finish_within(STEP_MAX);
+            self.site.assert_clean();
+        }
+        // The tasks of a step whose daemon was killed are nobody's, and Slurm does not notice.
+        let running = self.sleeper("");
+        self.on(2, "pkill -KILL slurmstepd; pkill -KILL python");
+        self.on(1, cancel);
+        self.on(1, "pkill -KILL -x srun");
+        running.finish_within(STEP_MAX);
+        self.site.assert_clean();
+        // As with a control group that is killed: what they leave goes with the step.
+        let running = self.sleeper(",via=audit");
+        self.on(1, "pkill -KILL headwater");
+        self.on(2, "pkill -KILL headwater");
+        self.on(1, cancel);
+        running.finish_within(STEP_MAX);
+        self.site.assert_clean();
+        // What not even slurmstepd could remove goes with the user's next job there.
+        self.on(2, "mkdir -m 700 /dev/shm/headwater-0 && mkdir /dev/shm/headwater-0/00000000000000aa");
+        assert_eq!(self.run(&words("srun -w node002 -n1 /bin/true", &[])).status, 0);
+    }
+}

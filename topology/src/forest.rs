@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rank::Rank;
 use crate::stripes::{Member, Stripe, Stripes};
+use crate::succession::SUCCESSORS_MAX;
 use crate::tree::{Branching, Tree};
 
 /// The most striped trees; a rank has a parent in each.
@@ -65,6 +66,8 @@ pub struct Forest {
     ranks: u32,
     servers: u32,
     plan: Plan,
+    /// How many ranks of a tree, beside its root and the servers, may come to read for it.
+    successors_max: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +108,18 @@ impl Forest {
                 }
             }
         };
-        Forest { ranks, servers, plan }
+        Forest { ranks, servers, plan, successors_max: SUCCESSORS_MAX }
+    }
+
+    /// The same, in which nobody but dedicated servers ever reads: the others have no way to what is read.
+    /// Where there are no servers, it is the trees' roots alone.
+    pub fn read_by_servers_alone(self) -> Forest {
+        Forest { successors_max: 0, ..self }
+    }
+
+    /// How many ranks of a tree, beside its root and the servers, may come to read for it.
+    pub(crate) fn successors_max(&self) -> u32 {
+        self.successors_max
     }
 
     /// How many ranks there are.
@@ -127,7 +141,8 @@ impl Forest {
             },
             Plan::Striped { stripes, readers } => [3, stripes.trees(), readers],
         };
-        let words = [self.ranks, self.servers].into_iter().chain(plan);
+        let alone = (self.successors_max < SUCCESSORS_MAX).then_some(self.successors_max);
+        let words = [self.ranks, self.servers].into_iter().chain(plan).chain(alone);
         words.fold(0, |hash, word| mixed(hash.wrapping_add(u64::from(word)).wrapping_add(0x9e37_79b9_7f4a_7c15)))
     }
 

@@ -51,6 +51,6 @@ impl Forest {
     }
 
     fn candidates_count(&self, tree: TreeId) -> u32 {
-        self.servers().max(1).saturating_add(SUCCESSORS_MAX).min(self.members(tree))
+        self.servers().max(1).saturating_add(self.successors_max()).min(self.members(tree))
     }
 }

@@ -328,3 +328,27 @@ fn successors() {
     assert_eq!(served.next_alive(TreeId(1), Rank(23), |rank| rank == Rank(1)), Up::To(Rank(2)));
     assert_eq!(served.next_alive(TreeId(1), Rank(3), |_| false), Up::Nobody, "another group's");
 }
+
+#[test]
+fn where_servers_alone_read_nobody_else_does() {
+    let shape = Shape::Partitioned { groups: 2, branching: Branching::KAry(2) };
+    let usual = Forest::new(16, 2, shape);
+    let alone = usual.read_by_servers_alone();
+    assert_ne!(usual.fingerprint(), alone.fingerprint(), "peers that see it otherwise are refused");
+    for tree in alone.tree_ids() {
+        assert_eq!(alone.candidates(tree).collect::<BTreeSet<_>>(), [0, 1].map(Rank).into());
+        for rank in (2..16).map(Rank).filter(|&rank| alone.contains(tree, rank)) {
+            let is_server = |other: Rank| other.0 < 2;
+            assert_eq!(
+                alone.next_alive(tree, rank, |other| other != rank),
+                Up::Nobody,
+                "{rank:?} has no way to what is read"
+            );
+            let Up::To(up) = alone.next_alive(tree, rank, |other| !is_server(other) || other == Rank(tree.0)) else {
+                panic!("{rank:?} turns to nobody");
+            };
+            assert_eq!(up, Rank(1 - tree.0), "the other server");
+            assert_eq!(alone.parent(tree, rank), usual.parent(tree, rank));
+        }
+    }
+}

@@ -60,6 +60,20 @@ pub struct Settings<'a> {
     pub is_detached: bool,
 }
 
+/// A daemon whose peers are on other machines.
+pub struct Alone {
+    /// All but what it inherits.
+    pub config: Config,
+    /// Where its peers reach it.
+    pub listener: TcpListener,
+    /// How processes come to a mounted file system, if there is one.
+    pub via: Option<Via>,
+    /// How files are opened in it, if that is not to be measured.
+    pub opening: Option<Opening>,
+    /// Whether it tells what it does.
+    pub verbose: bool,
+}
+
 /// What a daemon said, or that nothing more comes from it.
 #[derive(Debug)]
 pub struct Said {
@@ -115,6 +129,8 @@ impl Settings<'_> {
             session: session.id,
             key: session.key.clone(),
             peers: peers.to_vec(),
+            names: Vec::new(),
+            is_standing: false,
             listener_fd: -1,
             node_dir: session.node(node).path().to_owned(),
             session_lock: session.lock_path(),
@@ -129,19 +145,18 @@ impl Settings<'_> {
             preload: self.preload.cloned(),
         }
     }
+}
 
-    /// The subcommand that is started, and the line that it reads first.
-    fn command(&self, node: u32, daemon: Config) -> Result<(&'static str, String)> {
-        let (command, line) = match self.via {
-            None => ("daemon", serde_json::to_string(&daemon)?),
-            Some(via) => {
-                let supervisor =
-                    SupervisorConfig { daemon, via: via(node), opening: self.opening, workers: WORKERS_DEFAULT };
-                ("supervise", serde_json::to_string(&supervisor)?)
-            }
-        };
-        Ok((command, line + "\n"))
-    }
+/// The subcommand that is started, and the line that it reads first.
+fn subcommand(daemon: Config, via: Option<Via>, opening: Option<Opening>) -> Result<(&'static str, String)> {
+    let (command, line) = match via {
+        None => ("daemon", serde_json::to_string(&daemon)?),
+        Some(via) => {
+            let supervisor = SupervisorConfig { daemon, via, opening, workers: WORKERS_DEFAULT };
+            ("supervise", serde_json::to_string(&supervisor)?)
+        }
+    };
+    Ok((command, line + "\n"))
 }
 
 impl Daemons {
@@ -202,7 +217,7 @@ impl Daemons {
                 config.opened = files.iter().filter_map(named).collect();
                 inherited.extend(files.iter().map(|(_, file)| *file));
             }
-            let (subcommand, line) = settings.command(node, config)?;
+            let (subcommand, line) = subcommand(config, settings.via.map(|via| via(node)), settings.opening)?;
             let mut command = command(subcommand, settings.verbose);
             if settings.is_detached {
                 command.stderr(new_log(&session.node(node))?);
@@ -213,6 +228,19 @@ impl Daemons {
         });
         self.daemons.push(daemon.with_context(|| format!("the daemon of node {node} can't be started"))?);
         Ok(())
+    }
+
+    /// Starts one daemon, whose peers are on other machines. With a mount, its supervisor can be left to
+    /// itself: see [`Daemons::detach`].
+    pub fn start_alone(session: &Session, alone: Alone, events: &Sender<Event>) -> Result<Daemons> {
+        let Alone { mut config, listener, via, opening, verbose } = alone;
+        config.listener_fd = listener.as_raw_fd();
+        let (subcommand, line) = subcommand(config, via, opening)?;
+        let session = session.id;
+        let said = move |line| Event::Daemon(Said { session, node: 0, line });
+        let daemon = Daemon::start(command(subcommand, verbose), &line, &[listener.as_fd()], events, said);
+        let daemon = daemon.context("the daemon can't be started")?;
+        Ok(Daemons { daemons: vec![daemon], session, owner: None, lifeline: None })
     }
 
     /// Waits until every daemon is ready.

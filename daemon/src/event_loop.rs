@@ -20,7 +20,7 @@ use crate::control_socket::{About, Clearings, ControlSocket, Refreshes};
 use crate::generation::Generations;
 use crate::layout::NodeDir;
 use crate::mount::{self, Mount};
-use crate::overlay::{Identity, Links, Transfers};
+use crate::overlay::{Addresses, Identity, Links, Transfers};
 use crate::perform::Timeline;
 use crate::preload::Preloading;
 use crate::pressure::Pressure;
@@ -185,7 +185,7 @@ impl Daemon {
         let identity = Identity { rank: Rank(config.rank), forest, session: config.session, key: config.key.clone() };
         listener.set_nonblocking(true).map_err(system("listen for peers"))?;
         let listener = mio::net::TcpListener::from_std(listener);
-        let links = Links::new(identity, listener, config.peers.clone(), registry, PEERS)
+        let links = Links::new(identity, listener, Addresses::of_config(config), registry, PEERS)
             .map_err(system("listen for peers"))?;
         let pressure = Pressure::start(config.store_bytes_max, dir.path(), registry, PRESSURE);
         let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("wake the event loop"))?);
@@ -213,7 +213,7 @@ impl Daemon {
             links,
             transfers: Transfers::default(),
             preloading: Preloading::start(config, &scope, &waker),
-            readers: Pool::new(waker, opened),
+            readers: Pool::new(waker, opened, config.is_standing),
             timeline: Timeline::default(),
             pressure,
             inbox: VecDeque::new(),
@@ -329,6 +329,9 @@ impl Daemon {
         self.go_on_clearing(now);
         self.look_at_generations(now);
         self.look_at_pressure(now);
+        if let Some(mount) = &mut self.mount {
+            mount.try_again(now);
+        }
         if self.node.poll_timeout().is_some_and(|due| due <= now) {
             self.node.handle_timeout(now);
         }
@@ -383,6 +386,7 @@ impl Daemon {
             self.next_look_at_pressure(),
             self.links.next_tick(),
             self.store.next_tick(),
+            self.mount.as_ref().and_then(Mount::try_at),
             ready,
         ];
         let due = due.into_iter().flatten().min()?;

@@ -171,6 +171,10 @@ impl Daemon {
                 self.transfers.forget_peer(rank);
             }
             Output::Reply { client, reply } => {
+                let is_cut_off = reply == Reply::Fallback && !self.links.has_a_parent();
+                if is_cut_off && self.mount.as_mut().is_some_and(|mount| mount.hold(now, client)) {
+                    return;
+                }
                 if self.mount.as_mut().is_some_and(|mount| mount.answer(client, reply == Reply::Done)) {
                     return;
                 }
@@ -423,8 +427,10 @@ impl Daemon {
 
     /// The node knows nothing of this path any more.
     fn forget(&mut self, path: Path) {
-        if let Some(mount) = &mut self.mount {
-            mount.forget(&mut self.table, path);
+        match &mut self.mount {
+            Some(mount) => mount.forget(&mut self.table, path),
+            // Facts are forgotten where no process of the audit library looks into the table.
+            None => drop(self.table.reclaim(&path)),
         }
     }
 

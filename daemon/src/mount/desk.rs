@@ -9,7 +9,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender};
 use headwater_abi::Path;
 use headwater_fuse::Device;
-use headwater_proto::ClientId;
+use headwater_proto::{ClientId, Time};
 use mio::Waker;
 
 use super::counters::Count;
@@ -26,6 +26,11 @@ const INTERRUPTED_MAX: usize = 64;
 /// Requests waiting at once up to which the event loop serves what is ready itself: then waking a
 /// thread costs more than it could do at the same time.
 const AT_ONCE_MAX: usize = 2;
+/// How long a request waits for somebody to be asked, where there are no originals: a reader is started
+/// again in that time.
+const OUTAGE_MAX: Duration = Duration::from_secs(60);
+/// How often it is tried, in milliseconds.
+const HELD_MS: Time = 250;
 /// Threads that serve what has waited.
 const COMPLETERS: usize = 2;
 
@@ -36,6 +41,10 @@ pub(crate) struct Mount {
     ready: Sender<Parked>,
     parked: Arc<AtomicUsize>,
     pub(super) waiting: HashMap<ClientId, Parked>,
+    /// What waits until somebody can be asked again, where there are no originals.
+    held: Vec<Parked>,
+    /// When that is tried.
+    try_at: Option<Time>,
     /// What was served at once and waits for something else.
     again: VecDeque<Asked>,
     desk: Desk,
@@ -88,6 +97,8 @@ impl Mount {
             ready,
             parked,
             waiting: HashMap::new(),
+            held: Vec::new(),
+            try_at: None,
             again: VecDeque::new(),
             desk,
             interrupted: VecDeque::new(),
@@ -136,6 +147,33 @@ impl Mount {
         let Some(parked) = self.waiting.remove(&client) else { return false };
         self.resume(parked, is_known);
         true
+    }
+
+    /// The node has nobody to ask. Where there are no originals the request waits for a while, as those of
+    /// other network file systems do. False if this client is none of the mount's, or is not to wait.
+    pub(crate) fn hold(&mut self, now: Time, client: ClientId) -> bool {
+        let waits = |parked: &Parked| parked.age() < OUTAGE_MAX;
+        if self.view().has_originals || !self.waiting.get(&client).is_some_and(waits) {
+            return false;
+        }
+        self.held.extend(self.waiting.remove(&client));
+        self.try_at.get_or_insert(now + HELD_MS);
+        true
+    }
+
+    /// When [`Mount::try_again`] is due.
+    pub(crate) fn try_at(&self) -> Option<Time> {
+        self.try_at
+    }
+
+    /// Has what waited served from its start, if it is time to.
+    pub(crate) fn try_again(&mut self, now: Time) {
+        if self.try_at.is_some_and(|at| now >= at) {
+            self.try_at = None;
+            for parked in std::mem::take(&mut self.held) {
+                self.hand_out(parked);
+            }
+        }
     }
 
     /// Has a request served again: by a thread, or here and now if nothing else is to be done.
@@ -220,7 +258,8 @@ impl Drop for Mount {
     /// What waits, and what is to come, is answered by the originals.
     fn drop(&mut self) {
         self.view().notices.close();
-        for (_, parked) in std::mem::take(&mut self.waiting) {
+        let held = std::mem::take(&mut self.held);
+        for parked in std::mem::take(&mut self.waiting).into_values().chain(held) {
             self.hand_out(parked.answered(false));
         }
         while let Some(asked) = self.next() {

@@ -66,6 +66,7 @@ pub(crate) fn start(
         scope: scope.to_vec(),
         blocks,
         whole_file_bytes_max: config.whole_file_bytes_max,
+        has_originals: !config.is_standing,
     };
     let mut view = View::new(mount, parts).map_err(io::Error::other)?;
     if !config.recover {

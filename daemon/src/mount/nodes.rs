@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::view::{Call, Flow, Known, Standing, View, answered};
 
 /// Names of more bytes fail as they do in the original.
-const NAME_BYTES_MAX: usize = 255;
+pub(super) const NAME_BYTES_MAX: usize = 255;
 
 /// LOOKUP.
 pub(super) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
@@ -149,8 +149,8 @@ fn entry(call: &Call<'_>, path: &Path, attr: &Attr) -> Flow {
     }
 }
 
-/// The name is absent for as long as the session lasts, unless the job makes it.
+/// The name is absent for as long as the session lasts, unless the job makes it or a generation begins.
 fn absent(call: &Call<'_>) -> Flow {
-    let entry = Entry { node: None, attr: Attr::default(), entry_ttl: FOREVER, attr_ttl: FOREVER };
+    let entry = Entry { node: None, attr: Attr::default(), entry_ttl: call.view.names_ttl, attr_ttl: FOREVER };
     call.answer_entry(&entry)
 }

@@ -14,16 +14,17 @@ use std::time::Duration;
 
 use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::table::{Reader, Record, State};
-use headwater_abi::{Attr, Path, Want};
+use headwater_abi::{Attr, Kind, Path, Want};
 use headwater_fuse::init::Opening;
 use headwater_fuse::reply::FOREVER;
-use headwater_fuse::{Entry, Negotiated, NodeId, Reply, Request};
+use headwater_fuse::{Entry, Negotiated, NodeId, Operation, Reply, Request};
 use rustix::fs::StatVfs;
 use rustix::io::Errno;
 
 use super::ahead::Ahead;
 use super::content::Contents;
 use super::counters::{Counters, Tally};
+use super::nodes::NAME_BYTES_MAX;
 use super::notifier::Notices;
 use super::original::{self, Originals, lent_to};
 use super::tables::{OlderTable, Own, Tables};
@@ -35,6 +36,9 @@ use crate::store::{Blocks, in_scope};
 /// attributes, a record, content that was evicted meanwhile.
 const ROUNDS_MAX: u8 = 4;
 
+/// How long names are believed where the kernel can't be told that all of them may have changed, and the
+/// mount is to outlive many such changes.
+const NAMES_TTL: Duration = Duration::from_secs(10);
 /// How long what an original says in place of a failed fetch is believed.
 const FALLBACK_TTL: Duration = Duration::from_secs(1);
 
@@ -65,6 +69,12 @@ pub(crate) struct View {
     pub(crate) blocks: Arc<Blocks>,
     /// Larger files are fetched in blocks.
     pub(crate) whole_file_bytes_max: u64,
+    /// False where this machine has no way to the originals, or only through the mount itself.
+    pub(crate) has_originals: bool,
+    /// How long the kernel may believe names.
+    pub(crate) names_ttl: Duration,
+    /// Where the size of the file system is asked for.
+    sized_as: PathBuf,
     /// What is behind the nodes that originals serve.
     pub(crate) originals: Originals,
     /// True once everything below some directory has gone live.
@@ -91,6 +101,8 @@ pub(crate) struct Parts {
     pub(crate) blocks: Arc<Blocks>,
     /// Larger files are fetched in blocks.
     pub(crate) whole_file_bytes_max: u64,
+    /// Whether this machine has the originals.
+    pub(crate) has_originals: bool,
 }
 
 /// Who answers for a path.
@@ -175,6 +187,9 @@ impl View {
         Ok(View {
             tables: RwLock::new(Tables::new(parts.reader, &parts.older)),
             root: clean(&config.root)?,
+            sized_as: if parts.has_originals { config.root.clone().into() } else { parts.store.clone() },
+            has_originals: parts.has_originals,
+            names_ttl: names_ttl(&config.negotiated, parts.has_originals),
             scope: parts.scope,
             hidden: config.hidden.iter().map(clean).collect::<Result<_, _>>()?,
             own_groups: config.shown_as_own_group.clone(),
@@ -361,12 +376,13 @@ impl View {
         inside().map_or(Cow::Borrowed(target), Cow::Owned)
     }
 
-    /// What the original's file system says of its size; asked once.
+    /// What the original's file system says of its size, or the store's where there are no originals; asked
+    /// once.
     pub(crate) fn statfs(&self) -> Result<&StatVfs, Errno> {
         if let Some(known) = self.statfs.get() {
             return Ok(known);
         }
-        let statfs = rustix::fs::statvfs(self.root.as_bytes())?;
+        let statfs = rustix::fs::statvfs(&self.sized_as)?;
         Ok(self.statfs.get_or_init(|| statfs))
     }
 
@@ -374,8 +390,13 @@ impl View {
     /// record yet: ask for [`Wanted::Record`].
     pub(crate) fn entry(&self, path: &Path, attr: &Attr, ttl: Duration) -> Option<Entry> {
         let node = self.hold(path)?;
-        Some(Entry { node: Some(node), attr: self.shown(attr), entry_ttl: ttl, attr_ttl: ttl })
+        Some(Entry { node: Some(node), attr: self.shown(attr), entry_ttl: ttl.min(self.names_ttl), attr_ttl: ttl })
     }
+}
+
+/// How long the kernel may believe names. A session that has its originals ends with its job.
+fn names_ttl(negotiated: &Negotiated, has_originals: bool) -> Duration {
+    if has_originals || negotiated.can_expire_all_names() { FOREVER } else { NAMES_TTL }
 }
 
 /// True if everything below some directory above `path` is live.
@@ -386,13 +407,34 @@ fn is_in_tree(reader: &Reader<'_>, path: &Path) -> bool {
 }
 
 impl Call<'_> {
-    /// Uses the original of `path`.
+    /// Uses the original of `path`, or fails where there are none.
     pub(crate) fn original(&self, path: &Path) -> Flow {
+        if !self.view.has_originals {
+            return self.fail(self.in_place_of_original(path));
+        }
         if self.attempt.at_once {
             return Flow::Ask(Wanted::Patience);
         }
         self.tally.original();
         original::serve(self, path)
+    }
+
+    /// The error where there is no original of `path` to be used.
+    fn in_place_of_original(&self, path: &Path) -> Errno {
+        if let Operation::Getxattr { .. } | Operation::Listxattr { .. } = self.request.operation {
+            return Errno::OPNOTSUPP;
+        }
+        if path.name().len() > NAME_BYTES_MAX {
+            return Errno::NAMETOOLONG;
+        }
+        let known = self.view.table(|reader| reader.find(path.as_bytes()).map(|record| (record.state, record.attr())));
+        match known {
+            // The snapshot's version is nowhere to be had.
+            Some((state, _)) if self.view.standing(path, state) == Standing::Original => Errno::STALE,
+            // The reader gives out what everybody may read.
+            Some((_, Some(attr))) if attr.kind() != Kind::Link && attr.mode & 0o004 == 0 => Errno::ACCESS,
+            _ => Errno::IO,
+        }
     }
 
     /// Has the request wait for knowledge of `path`, and uses the original where that can't be had.
@@ -470,4 +512,20 @@ pub(crate) fn answered(written: std::io::Result<()>) -> Flow {
         tracing::debug!(%error, "the kernel took no answer");
     }
     Flow::Answered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_last_where_the_kernel_can_be_told_that_they_do_not() {
+        let check = |minor, has_originals, expected| {
+            let negotiated = Negotiated { minor, flags: 0, transfer_bytes_max: 0 };
+            assert_eq!(names_ttl(&negotiated, has_originals), expected, "{minor} {has_originals}");
+        };
+        check(44, false, FOREVER);
+        check(43, false, NAMES_TTL);
+        check(31, true, FOREVER);
+    }
 }

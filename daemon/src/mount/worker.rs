@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::{PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::Receiver;
 use headwater_abi::Path;
@@ -188,6 +188,11 @@ impl Parked {
         self.attempt.rounds = self.attempt.rounds.saturating_add(1);
         self.attempt.must_use_original |= !is_known;
         self
+    }
+
+    /// How long ago it was read.
+    pub(crate) fn age(&self) -> Duration {
+        self.read_at.elapsed()
     }
 
     /// The node that it reads from, if it is READ.

@@ -4,6 +4,7 @@
 //! Strangers can open connections, so those that have not yet proved that they know the session's
 //! key are few, short-lived and cost little.
 
+mod addresses;
 mod buffer;
 mod dialling;
 mod link;
@@ -26,6 +27,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use rustix::net::sockopt;
 
+pub(crate) use self::addresses::Addresses;
 pub(crate) use self::buffer::Buffer;
 use self::dialling::Dialling;
 pub(crate) use self::link::{ContentOut, Identity, Traffic};
@@ -66,7 +68,7 @@ pub(crate) struct Links {
     /// When to look for more connections, though the listener does not say that there are any.
     accept_at: Option<Time>,
     /// Where each rank listens.
-    addresses: Vec<SocketAddr>,
+    addresses: Addresses,
     dialling: Dialling,
     links: HashMap<Token, Link>,
     by_peer: BTreeMap<Peer, Token>,
@@ -119,7 +121,7 @@ impl Links {
     pub(crate) fn new(
         identity: Identity,
         mut listener: TcpListener,
-        addresses: Vec<SocketAddr>,
+        addresses: impl Into<Addresses>,
         registry: &Registry,
         token: Token,
     ) -> io::Result<Links> {
@@ -130,7 +132,7 @@ impl Links {
             identity,
             listener,
             accept_at: None,
-            addresses,
+            addresses: addresses.into(),
             dialling: Dialling::default(),
             links: HashMap::new(),
             by_peer: BTreeMap::new(),
@@ -164,9 +166,14 @@ impl Links {
         self.dialling.ranks().all(|rank| self.by_peer.contains_key(&Peer::Parent(rank)))
     }
 
-    /// Where a rank listens.
-    pub(crate) fn address(&self, rank: Rank) -> Option<SocketAddr> {
-        self.addresses.get(rank.0 as usize).copied()
+    /// Where a rank listens, for people.
+    pub(crate) fn address(&self, rank: Rank) -> Option<String> {
+        self.addresses.shown(rank)
+    }
+
+    /// True if there is anybody whom this rank can ask.
+    pub(crate) fn has_a_parent(&self) -> bool {
+        self.by_peer.keys().any(|peer| matches!(peer, Peer::Parent(_)))
     }
 
     /// Frames and bytes sent.
@@ -341,8 +348,7 @@ impl Links {
         for rank in self.dialling.due(now) {
             let token = token();
             self.dialling.began(now, rank, token);
-            let address = self.address(rank).ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable));
-            let stream = address.and_then(TcpStream::connect).map_err(LinkError::Io);
+            let stream = self.addresses.of(rank).and_then(TcpStream::connect).map_err(LinkError::Io);
             let added = stream.and_then(|stream| self.add(Link::dial(stream, rank, now), token, registry));
             if let Err(error) = added {
                 tracing::debug!(rank = rank.0, %error, "a parent can't be dialled");

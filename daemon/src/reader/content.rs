@@ -15,6 +15,7 @@ use headwater_closure::elf;
 use rustix::fs::{Access, Advice, AtFlags, OFlags, accessat, fadvise, fcntl_setfl, fgetxattr_query};
 use rustix::io::Errno;
 
+use super::everybody::{self, Wish};
 use super::{FileError, FileNews, FileOrder, Reader};
 
 /// Bytes that one call reads: as many as the kernel reads ahead in a file that is read in order.
@@ -47,6 +48,10 @@ impl Reader {
             Kind::File => {}
             Kind::Dir => return Err(original(Errno::ISDIR)),
             _ => return Err(original(Errno::INVAL)),
+        }
+        if self.for_everybody {
+            self.count_operation();
+            everybody::check(&source, &attr, Wish::Read).map_err(original)?;
         }
         if order.have.as_ref().is_some_and(|have| !is_same_version(&have.attr, &attr)) {
             self.sources.forget(&order.path);

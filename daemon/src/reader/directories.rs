@@ -5,8 +5,11 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headwater_abi::Path;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
+
+use super::attr_of;
+use super::everybody::{self, Wish};
 
 /// The most descriptors that are kept.
 const DIRECTORIES_MAX: usize = 512;
@@ -15,6 +18,8 @@ const DIRECTORIES_MAX: usize = 512;
 #[derive(Debug, Default)]
 pub(crate) struct Directories {
     open: Mutex<Open>,
+    /// Those are opened that everybody may search, and no link is followed.
+    for_everybody: bool,
 }
 
 #[derive(Debug, Default)]
@@ -24,13 +29,21 @@ struct Open {
 }
 
 impl Directories {
+    /// Of directories that everybody may search, along the whole path.
+    pub(super) fn for_everybody() -> Directories {
+        Directories { for_everybody: true, ..Directories::default() }
+    }
+
     /// An `O_PATH` descriptor of the directory, opened along its ancestors. With
-    /// [`OFlags::NOFOLLOW`] as `last`, a link as its last component is `ENOTDIR`. `count` is told of
+    /// [`OFlags::NOFOLLOW`] as `last`, a link as its last component is `ENOTDIR`; EACCES if it is not for
+    /// everybody, where that matters. `count` is told of
     /// each call that looks a name up.
     pub(crate) fn open(&self, path: &Path, last: OFlags, count: &dyn Fn()) -> Result<Arc<OwnedFd>, Errno> {
         if let Some(directory) = self.lock().by_path.get(path) {
             return Ok(Arc::clone(directory));
         }
+        // Where a directory was, somebody may have put a link meanwhile: to where the daemon may go alone.
+        let last = if self.for_everybody { OFlags::NOFOLLOW } else { last };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | last;
         let directory = match path.parent() {
             None => openat(CWD, "/", flags, Mode::empty())?,
@@ -41,6 +54,11 @@ impl Directories {
                 openat(&parent, path.name(), flags, Mode::empty())?
             }
         };
+        if self.for_everybody {
+            count();
+            let attr = statx(&directory, "", AtFlags::EMPTY_PATH, StatxFlags::MODE)?;
+            everybody::check(&directory, &attr_of(&attr), Wish::Search)?;
+        }
         let directory = Arc::new(directory);
         self.keep(path, &directory);
         Ok(directory)

@@ -12,6 +12,7 @@ use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 use rustix::io::Errno;
 
 use super::Reader;
+use super::everybody::{self, Wish};
 
 /// Bytes of directory entries that one call reads.
 const LISTING_READ_BYTES: usize = 32 << 10;
@@ -54,9 +55,19 @@ impl Reader {
         // The directory's name is looked up once, for this and for all that is below it.
         let directory = match self.directories.open(path, OFlags::NOFOLLOW, &|| self.count_operation()) {
             Err(Errno::NOTDIR | Errno::LOOP) => return self.try_entry(path),
+            // Not everybody may search it. What it is, its own directory tells.
+            Err(Errno::ACCESS) if self.for_everybody => {
+                return Ok(match self.try_entry(path)? {
+                    Fact::Attr(attr) if attr.kind() == Kind::Dir => Fact::Unlistable(attr),
+                    other => other,
+                });
+            }
             result => result?,
         };
         let attr = self.attr(&directory, b"")?;
+        if self.for_everybody && everybody::check(&directory, &attr, Wish::Read).is_err() {
+            return Ok(Fact::Unlistable(attr));
+        }
         let directory = match self.open_at(&directory, b".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC) {
             Err(Errno::ACCESS) => return Ok(Fact::Unlistable(attr)),
             result => result?,

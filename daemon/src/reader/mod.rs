@@ -5,6 +5,7 @@
 
 mod content;
 mod directories;
+mod everybody;
 mod facts;
 mod pool;
 mod sources;
@@ -137,9 +138,17 @@ struct Reader {
     /// Devices by major and minor number, and whether they are an automounter's.
     autofs_devices: Mutex<HashMap<(u32, u32), bool>>,
     stopping: AtomicBool,
+    /// What is read is given to everybody.
+    for_everybody: bool,
 }
 
 impl Reader {
+    /// With these files open. `for_everybody`: reads what everybody may read, and nothing else.
+    fn new(opened: Opened, for_everybody: bool) -> Reader {
+        let directories = if for_everybody { Directories::for_everybody() } else { Directories::default() };
+        Reader { directories, opened: opened.into(), for_everybody, ..Reader::default() }
+    }
+
     fn counts(&self) -> SharedFs {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         SharedFs {

@@ -51,9 +51,10 @@ struct Worker {
 }
 
 impl Pool {
-    /// A pool that wakes the event loop for each piece of news.
-    pub(crate) fn new(waker: Arc<Waker>, opened: Opened) -> Pool {
-        let reader = Arc::new(Reader { opened: opened.into(), ..Reader::default() });
+    /// A pool that wakes the event loop for each piece of news. `for_everybody`: reads nothing but what
+    /// everybody may read.
+    pub(crate) fn new(waker: Arc<Waker>, opened: Opened, for_everybody: bool) -> Pool {
+        let reader = Arc::new(Reader::new(opened, for_everybody));
         let (orders, orders_out) = unbounded();
         let (news_in, news) = bounded(NEWS_MAX);
         let open_orders = Arc::default();

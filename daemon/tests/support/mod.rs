@@ -100,6 +100,8 @@ impl Cluster {
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
             preload: None,
+            names: Vec::new(),
+            is_standing: false,
         }
     }
 

@@ -1,0 +1,164 @@
+//! Where ranks listen: at addresses that are known from the start, or under names that are looked up.
+//!
+//! A name is looked up when its rank is dialled, and again while that fails, so a node that has come
+//! back with another address is found. The system's own `getent` does it, in a process of its own: a
+//! statically linked program can't load the resolver modules that a site may use.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use headwater_proto::Rank;
+
+use crate::config::Config;
+
+/// How long what a name stands for is believed, while its rank does not answer.
+const BELIEVED_MAX: Duration = Duration::from_secs(10);
+/// Addresses of one name that are tried.
+const ADDRESSES_MAX: usize = 16;
+
+/// Where each rank listens.
+#[derive(Debug)]
+pub(crate) enum Addresses {
+    /// By rank.
+    Fixed(Vec<SocketAddr>),
+    /// By rank, host and port; and what has been looked up.
+    Named(Vec<String>, HashMap<Rank, LookedUp>),
+}
+
+/// What a name stands for.
+#[derive(Debug)]
+pub(crate) struct LookedUp {
+    addresses: Vec<SocketAddr>,
+    /// Which of them is tried next.
+    next: usize,
+    at: Instant,
+    /// The answer to come.
+    answer: Option<Receiver<io::Result<Vec<SocketAddr>>>>,
+}
+
+impl Addresses {
+    /// What `config` says.
+    pub(crate) fn of_config(config: &Config) -> Addresses {
+        match config.names.is_empty() {
+            true => Addresses::Fixed(config.peers.clone()),
+            false => Addresses::Named(config.names.clone(), HashMap::new()),
+        }
+    }
+
+    /// The address at which to dial a rank. Nothing is waited for: while its name is being looked up this
+    /// fails, to be tried again.
+    pub(crate) fn of(&mut self, rank: Rank) -> io::Result<SocketAddr> {
+        match self {
+            Addresses::Fixed(addresses) => addresses.get(rank.0 as usize).copied(),
+            Addresses::Named(names, looked_up) => {
+                let name = names.get(rank.0 as usize).ok_or(io::ErrorKind::AddrNotAvailable)?;
+                looked_up.entry(rank).or_insert_with(|| LookedUp::begin(name)).next(name)
+            }
+        }
+        .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    /// Where a rank listens, for people.
+    pub(crate) fn shown(&self, rank: Rank) -> Option<String> {
+        match self {
+            Addresses::Fixed(addresses) => addresses.get(rank.0 as usize).map(SocketAddr::to_string),
+            Addresses::Named(names, _) => names.get(rank.0 as usize).cloned(),
+        }
+    }
+}
+
+impl From<Vec<SocketAddr>> for Addresses {
+    fn from(addresses: Vec<SocketAddr>) -> Addresses {
+        Addresses::Fixed(addresses)
+    }
+}
+
+impl LookedUp {
+    fn begin(name: &str) -> LookedUp {
+        LookedUp { addresses: Vec::new(), next: 0, at: Instant::now(), answer: look_up(name) }
+    }
+
+    /// One of the addresses, in turn. What was known is kept while the name can't be looked up.
+    fn next(&mut self, name: &str) -> Option<SocketAddr> {
+        match self.answer.as_ref().map(Receiver::try_recv) {
+            Some(Err(TryRecvError::Empty)) => {}
+            Some(Ok(Ok(addresses))) => (self.addresses, self.answer) = (addresses, None),
+            Some(Ok(Err(error))) => {
+                tracing::warn!(name, %error, "a name can't be looked up; it is tried again");
+                self.answer = None;
+            }
+            Some(Err(TryRecvError::Disconnected)) => self.answer = None,
+            None if self.at.elapsed() >= BELIEVED_MAX => (self.at, self.answer) = (Instant::now(), look_up(name)),
+            None => {}
+        }
+        self.next = self.next.wrapping_add(1);
+        self.addresses.get(self.next % self.addresses.len().max(1)).copied()
+    }
+}
+
+/// Has a name looked up by a thread that waits for it.
+fn look_up(name: &str) -> Option<Receiver<io::Result<Vec<SocketAddr>>>> {
+    let (tell, told) = channel();
+    let name = name.to_owned();
+    // Nobody may want to know any more.
+    let looks = move || drop(tell.send(addresses_of(&name)));
+    let thread = std::thread::Builder::new().name("names".into()).spawn(looks);
+    thread.ok().map(|_| told)
+}
+
+fn addresses_of(name: &str) -> io::Result<Vec<SocketAddr>> {
+    let (host, port) = name.rsplit_once(':').ok_or(io::ErrorKind::InvalidInput)?;
+    let port = port.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut getent = Command::new("getent");
+    let output = getent.args(["ahosts", "--", host]).stdin(Stdio::null()).stderr(Stdio::null()).output()?;
+    let addresses = addresses_in(&String::from_utf8_lossy(&output.stdout), port);
+    if addresses.is_empty() { Err(io::Error::new(io::ErrorKind::NotFound, "nobody knows it")) } else { Ok(addresses) }
+}
+
+/// The addresses in what `getent ahosts` writes: each in a line for each type of socket.
+fn addresses_in(text: &str, port: u16) -> Vec<SocketAddr> {
+    let words = text.lines().filter_map(|line| line.split_whitespace().next());
+    let mut addresses: Vec<SocketAddr> = Vec::new();
+    for address in words.filter_map(|word| word.parse::<IpAddr>().ok()).map(|ip| SocketAddr::new(ip, port)) {
+        if addresses.len() < ADDRESSES_MAX && !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    addresses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_address_counts_once() {
+        let text = "10.77.0.1       STREAM node001\n10.77.0.1       DGRAM  \n\
+                    fe80::1%eth0    STREAM \n2001:db8::1     STREAM \n2001:db8::1     RAW    \n";
+        let expected: Vec<SocketAddr> = vec!["10.77.0.1:7".parse().unwrap(), "[2001:db8::1]:7".parse().unwrap()];
+        assert_eq!(addresses_in(text, 7), expected);
+    }
+
+    #[test]
+    fn names_are_looked_up_and_their_addresses_tried_in_turn() {
+        let mut addresses = Addresses::Named(vec!["127.0.0.1:7".into(), "no port".into()], HashMap::new());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let found = loop {
+            match addresses.of(Rank(0)) {
+                Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                found => break found,
+            }
+        };
+        assert_eq!(found.unwrap(), "127.0.0.1:7".parse().unwrap());
+        assert!(addresses.of(Rank(2)).is_err(), "there is no such rank");
+        let Addresses::Named(_, looked_up) = &mut addresses else { unreachable!() };
+        let known = looked_up.get_mut(&Rank(0)).unwrap();
+        known.addresses = vec!["10.0.0.1:7".parse().unwrap(), "10.0.0.2:7".parse().unwrap()];
+        let tried: Vec<_> = (0..3).map(|_| known.next("127.0.0.1:7").unwrap()).collect();
+        assert!(tried[0] != tried[1] && tried[0] == tried[2], "{tried:?}");
+    }
+}

@@ -1,0 +1,120 @@
+//! What everybody may read: the rule of a reader that may read more than those it reads for.
+//!
+//! Of a directory's names and of a file's content, what `other` may is given out, mode by mode along
+//! the whole path. An access control list counts only as a refusal: what it denies to any user or group
+//! that it names is given to nobody, because nobody down the tree could tell whom to refuse it.
+//! Owner and group need no look here: their bits travel with the attributes, and are checked by each
+//! node's kernel.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use headwater_abi::Attr;
+use rustix::fs::getxattr;
+use rustix::io::Errno;
+
+/// The list's name, and the longest that is looked at, in bytes: room for some five hundred entries.
+const LIST: &str = "system.posix_acl_access";
+const LIST_BYTES_MAX: usize = 4096;
+
+/// What somebody wants to do, as a bit of a mode's last digit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Wish {
+    /// Read a file, or a directory's names.
+    Read = 4,
+    /// Use names in a directory.
+    Search = 1,
+}
+
+/// Whether everybody may do this with what is open as `fd`, perhaps for its name alone (`O_PATH`).
+///
+/// # Errors
+/// EACCES if somebody may not, or if that can't be told.
+pub(super) fn check(fd: impl AsFd, attr: &Attr, wish: Wish) -> Result<(), Errno> {
+    if attr.mode & wish as u32 == 0 {
+        return Err(Errno::ACCESS);
+    }
+    let mut list = [0; LIST_BYTES_MAX];
+    match getxattr(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()), LIST, &mut list[..]) {
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+        Ok(bytes) if allows_all(&list[..bytes], wish) => Ok(()),
+        Ok(_) | Err(_) => Err(Errno::ACCESS),
+    }
+}
+
+/// Whether each entry of an access control list allows it, as far as the list's mask does. The owner's
+/// is the mode's, as are those that are not named. The list is as in linux/posix_acl_xattr.h.
+fn allows_all(list: &[u8], wish: Wish) -> bool {
+    const VERSION: u32 = 2;
+    /// A named user, the owning group, a named group, the mask.
+    const TAGS: [u16; 4] = [0x02, 0x04, 0x08, 0x10];
+    let Some((version, entries)) = list.split_first_chunk::<4>() else { return false };
+    let (entries, rest) = entries.as_chunks::<8>();
+    if u32::from_le_bytes(*version) != VERSION || !rest.is_empty() {
+        return false;
+    }
+    let counts = |&&[low, high, ..]: &&[u8; 8]| TAGS.contains(&u16::from_le_bytes([low, high]));
+    entries.iter().filter(counts).all(|&[_, _, permissions, ..]| u32::from(permissions) & wish as u32 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An access control list of these tags and permissions.
+    fn list(entries: &[(u16, u16)]) -> Vec<u8> {
+        let entry = |&(tag, permissions): &(u16, u16)| {
+            [tag.to_le_bytes(), permissions.to_le_bytes(), [0xff; 2], [0xff; 2]].concat()
+        };
+        [2u32.to_le_bytes().to_vec(), entries.iter().flat_map(entry).collect()].concat()
+    }
+
+    #[test]
+    fn lists_only_take_away() {
+        let check = |entries: &[(u16, u16)], expected: [bool; 2]| {
+            let list = list(entries);
+            assert_eq!([Wish::Read, Wish::Search].map(|wish| allows_all(&list, wish)), expected, "{entries:?}");
+        };
+        let (owner, user, group_object, group, mask, other) = (0x01, 0x02, 0x04, 0x08, 0x10, 0x20);
+        check(&[(owner, 0), (group_object, 5), (other, 0)], [true, true]);
+        check(&[(owner, 7), (user, 0), (group_object, 5), (mask, 7), (other, 5)], [false, false]);
+        check(&[(owner, 7), (user, 5), (group_object, 1), (mask, 7), (other, 5)], [false, true]);
+        check(&[(owner, 7), (user, 4), (group_object, 7), (group, 6), (mask, 7), (other, 5)], [true, false]);
+        check(&[(owner, 7), (user, 7), (group_object, 7), (mask, 4), (other, 5)], [true, false]);
+    }
+
+    #[test]
+    fn what_is_denied_to_one_is_given_to_nobody() {
+        let file = tempfile::tempfile().unwrap();
+        let attr = Attr { mode: 0o100_644, ..Attr::default() };
+        let mut list = list(&[(0x01, 6), (0x02, 0), (0x04, 4), (0x10, 4), (0x20, 4)]);
+        // The named user's number; the other entries have none.
+        list[16..20].copy_from_slice(&7u32.to_le_bytes());
+        match rustix::fs::fsetxattr(&file, LIST, &list, rustix::fs::XattrFlags::empty()) {
+            Err(Errno::OPNOTSUPP) => return println!("skipped: the temporary directory has no access control lists"),
+            result => result.unwrap(),
+        }
+        assert_eq!(check(&file, &attr, Wish::Read), Err(Errno::ACCESS));
+        rustix::fs::fremovexattr(&file, LIST).unwrap();
+        assert_eq!(check(&file, &attr, Wish::Read), Ok(()));
+    }
+
+    #[test]
+    fn what_is_no_list_allows_nothing() {
+        let whole = list(&[(0x01, 7), (0x20, 5)]);
+        assert!(allows_all(&whole, Wish::Read));
+        for wrong in [&whole[..3], &whole[..whole.len() - 1], &[3, 0, 0, 0], &[]] {
+            assert!(!allows_all(wrong, Wish::Read), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn modes_are_those_of_others() {
+        let file = tempfile::tempfile().unwrap();
+        let check = |mode, wish| check(&file, &Attr { mode, ..Attr::default() }, wish);
+        assert_eq!(check(0o100_664, Wish::Read), Ok(()));
+        assert_eq!(check(0o100_640, Wish::Read), Err(Errno::ACCESS));
+        assert_eq!((check(0o040_751, Wish::Search), check(0o040_751, Wish::Read)), (Ok(()), Err(Errno::ACCESS)));
+        assert_eq!(check(0o040_754, Wish::Search), Err(Errno::ACCESS));
+    }
+}

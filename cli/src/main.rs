@@ -26,6 +26,7 @@ mod session;
 mod shim;
 mod signals;
 mod simulate;
+mod standing;
 mod store;
 mod summary;
 mod topology;
@@ -76,6 +77,9 @@ fn main() -> ExitCode {
             options.shape.settle(matches.subcommand_matches("mount").expect("mount was parsed"), false);
             mount::mount(&options)
         }
+        Command::Key(options) => standing::make_key(&options),
+        Command::Serve(options) => standing::serve(&options),
+        Command::Join(options) => standing::join(&options),
         Command::Unmount(options) => mount::unmount(&options),
         Command::Doctor(options) => doctor::doctor(&options),
         Command::Stats(options) => control::stats(&options),

@@ -15,6 +15,7 @@ use crate::job::ports::Ports;
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
 use crate::preload::PreloadOption;
 use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOptions};
+use crate::standing::options::{JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions};
 use crate::topology::options::{ShapeOptions, TOPOLOGY_HELP, TopologyOptions};
 use crate::via::Via;
 
@@ -62,7 +63,9 @@ when it is next needed, what has not is kept, on all nodes. Who sees it:
 what they began with, and use originals for what their nodes did not know yet
   mount, namespace each look-up of a name from now on, whichever process makes it; open files and \
 mapped libraries stay as they are, and so does the content of a file that changed in place, until it is \
-opened again";
+opened again
+In a site's view (`headwater join`) it takes effect on all nodes, wherever root or the services' user asks \
+for it.";
 
 /// Starts parallel programs at scale: each file that a program needs is read once from the shared
 /// file system and then found in node-local memory under its original path.
@@ -100,7 +103,16 @@ pub enum Command {
     /// Show a directory, or all of them, through Headwater at another place
     #[command(after_help = MOUNT_HELP)]
     Mount(MountOptions),
-    /// End what `headwater mount` has mounted
+    /// Read a directory for all nodes and users of a site, as one of its readers
+    #[command(after_help = SERVE_HELP)]
+    Serve(ServeOptions),
+    /// Show everybody on this node the directory that a site's readers serve
+    #[command(after_help = JOIN_HELP)]
+    Join(JoinOptions),
+    /// Make the key by which a site's nodes know each other
+    #[command(after_help = KEY_HELP)]
+    Key(KeyOptions),
+    /// End what `headwater mount` or `join` has mounted
     Unmount(UnmountOptions),
     /// Check what this machine can, and what it lacks
     Doctor(DoctorOptions),

@@ -29,7 +29,7 @@ const NODES_TRIED_MAX: u32 = 4;
 pub struct Session {
     base: PathBuf,
     directory: PathBuf,
-    _lock: File,
+    lock: Option<File>,
     /// The session's identity.
     pub id: SessionId,
     /// What its daemons know of each other.
@@ -103,7 +103,7 @@ impl Session {
             made => made.with_context(|| format!("{} can't be made", directory.display()))?,
         }
         let lock = make_lock(&directory).inspect_err(|_| remove(&directory))?;
-        Ok(Some(Session { base, directory, _lock: lock, id, key }))
+        Ok(Some(Session { base, directory, lock: Some(lock), id, key }))
     }
 
     /// The session's name: 16 hexadecimal digits.
@@ -134,8 +134,9 @@ impl Session {
 
 impl Session {
     /// Leaves the session to its daemons: the last of them removes it.
-    pub fn detach(self) {
-        // Its lock goes with this process.
+    pub fn detach(mut self) {
+        // Whoever holds it last removes the session.
+        drop(self.lock.take());
         std::mem::forget(self);
     }
 }
@@ -156,7 +157,11 @@ pub fn name_of(id: SessionId) -> String {
     format!("{:016x}", (id.0 >> 64) as u64)
 }
 
-fn random<const N: usize>() -> Result<[u8; N]> {
+/// Bytes that nobody guesses.
+///
+/// # Errors
+/// The kernel has none.
+pub fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let mut filled = 0;
     while filled < N {

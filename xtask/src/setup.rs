@@ -46,6 +46,7 @@ const PACKAGES: &[Package] = &[
     Package::of("node", "nodejs", "an interpreter that the tests start"),
     Package::of("rsync", "rsync", "a program that the tests start"),
     Package::of("sqlite3", "sqlite3", "a program that the tests start"),
+    Package::of("systemd-analyze", "systemd", "tests that systemd understands the units"),
     Package::new("iproute2", "the links of `cargo xtask cluster` and of the tests of several nodes"),
     Package::of("ssh", "openssh-client", "tests of launchers"),
     Package::new("openssh-server", "tests of launchers that reach nodes by ssh"),

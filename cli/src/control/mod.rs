@@ -1,7 +1,7 @@
 //! Talking to the daemons of a running session: `stats`, `clear` and `refresh`.
 
 mod clear;
-mod client;
+pub mod client;
 mod find;
 pub mod options;
 mod refresh;

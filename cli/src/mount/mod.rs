@@ -11,7 +11,7 @@ use headwater_daemon::Policy;
 use headwater_daemon::supervisor::{MountVia, Via, remove_stale, stale_mounts};
 
 use self::options::MountOptions;
-pub use self::unmount::unmount;
+pub use self::unmount::{node_of, unmount, wait_until_gone};
 use crate::daemons::{Daemons, Settings};
 use crate::message::say;
 use crate::opened::Opened;
@@ -113,7 +113,11 @@ fn place(mount_point: &Path, node: u32, nodes: u32) -> PathBuf {
     if nodes == 1 { mount_point.to_owned() } else { mount_point.join(format!("n{node}")) }
 }
 
-fn existing_directory(path: &Path) -> Result<PathBuf> {
+/// The directory without links, if something can be mounted on it.
+///
+/// # Errors
+/// It is no directory that a mount can name.
+pub fn existing_directory(path: &Path) -> Result<PathBuf> {
     let canonical = path.canonicalize().with_context(|| format!("nothing can be mounted on {}", path.display()))?;
     ensure!(canonical.is_dir(), "nothing can be mounted on {}: it is not a directory", path.display());
     ensure!(canonical.to_str().is_some(), "{}: mount points need names in UTF-8", path.display());

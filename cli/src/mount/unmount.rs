@@ -30,8 +30,8 @@ pub fn unmount(options: &UnmountOptions) -> Result<u8> {
     let mounts = mounts_of(&mount_point)?;
     for mount in &mounts {
         let place = mount.mount_point.as_path();
-        let asked = match supervisor(&mount.source, options.store.as_deref()) {
-            Some(socket) => ask(&socket, if options.lazy { Request::Detach } else { Request::Stop }).map(drop),
+        let asked = match node_with(&mount.source, options.store.as_deref()) {
+            Some(node) => ask(&node.supervisor(), if options.lazy { Request::Detach } else { Request::Stop }).map(drop),
             None => Err(AskError::Io(std::io::ErrorKind::NotFound.into())),
         };
         match asked {
@@ -78,11 +78,19 @@ fn is_node(mount: &Mounted, mount_point: &Path) -> bool {
         && mount.mount_point.file_name().and_then(|name| name.to_str()) == node
 }
 
-/// The socket of the supervisor of the mount with this source.
-fn supervisor(source: &str, store: Option<&Path>) -> Option<PathBuf> {
+/// The node whose mount stands at this directory, if it is this user's and has a supervisor.
+pub fn node_of(mount_point: &Path, store: Option<&Path>) -> Option<NodeDir> {
+    let mounts = mounted(SUBTYPE).unwrap_or_default();
+    // The last one is on top.
+    let here = mounts.into_iter().rev().find(|mount| mount.mount_point == mount_point)?;
+    node_with(&here.source, store)
+}
+
+/// The node of the mount with this source.
+fn node_with(source: &str, store: Option<&Path>) -> Option<NodeDir> {
     let node = source.strip_prefix(SUBTYPE)?.strip_prefix(':')?;
     let bases = store::candidates(store).into_iter().flat_map(|store| base_directories(&store));
-    bases.map(|base| base.join(node)).map(|node| NodeDir::new(node).supervisor()).find(|socket| socket.exists())
+    bases.map(|base| NodeDir::new(base.join(node))).find(|node| node.supervisor().exists())
 }
 
 fn by_hand(place: &Path, lazy: bool) -> Result<()> {
@@ -92,7 +100,11 @@ fn by_hand(place: &Path, lazy: bool) -> Result<()> {
     }
 }
 
-fn wait_until_gone(place: &Path) -> Result<()> {
+/// Waits until nothing is mounted there any more.
+///
+/// # Errors
+/// Something still is.
+pub fn wait_until_gone(place: &Path) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while mounted(SUBTYPE)?.iter().any(|mount| mount.mount_point == place) {
         if Instant::now() >= deadline {

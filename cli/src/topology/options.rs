@@ -124,7 +124,8 @@ fn parse_nodes(text: &str) -> Result<Hostlist, String> {
     }
 }
 
-fn parse_list(text: &str) -> Result<Hostlist, String> {
+/// Names of nodes, each once; at least one.
+pub fn parse_list(text: &str) -> Result<Hostlist, String> {
     let list = Hostlist::parse(text).map_err(|error| error.to_string())?.distinct();
     if list.is_empty() { Err("write a number, or names such as node[001-128]".into()) } else { Ok(list) }
 }

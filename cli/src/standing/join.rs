@@ -1,0 +1,142 @@
+//! `headwater join`: a site's view on this node.
+//!
+//! The mount belongs to its supervisor, which this process starts and then only watches: it can be
+//! started anew, or killed, while programs go on with the mount.
+
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use headwater_daemon::layout::NodeDir;
+use headwater_daemon::protocol::{Answer, Command};
+use headwater_daemon::supervisor::client::{Request, ask};
+use headwater_daemon::supervisor::{MountVia, Via};
+use signal_hook::consts::{SIGHUP, SIGUSR1};
+
+use super::notify;
+use super::options::JoinOptions;
+use super::site::Site;
+use crate::control::client;
+use crate::daemons::{Alone, Daemons};
+use crate::message::say;
+use crate::mount::{existing_directory, node_of, remove_stale_mounts, wait_until_gone};
+use crate::prepare;
+use crate::run::{Event, Interrupted};
+use crate::session::Session;
+use crate::signals;
+use crate::store;
+
+/// How often it is looked whether the mount still stands.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Mounts, or goes on with a mount that stands, and watches it; the exit status.
+///
+/// # Errors
+/// It can't be mounted, or nobody serves it any more.
+pub fn join(options: &JoinOptions) -> Result<u8> {
+    let (sender, events) = channel();
+    signals::watch(sender.clone())?;
+    let site = Site::new(&options.site, &options.place)?;
+    ensure!(!site.is_reader(), "{} is a reader of this site: `headwater serve` is for such nodes", site.name());
+    remove_stale_mounts();
+    let at = options.at.as_deref().unwrap_or(Path::new(&site.export));
+    let at = existing_directory(at)?;
+    let node = match node_of(&at, options.place.store.as_deref()) {
+        Some(node) => go_on(&site, &at, node)?,
+        None => match mount(options, &site, &at, &sender, &events) {
+            Ok(node) => node,
+            Err(error) => {
+                let Interrupted(_) = error.downcast()?;
+                return Ok(0);
+            }
+        },
+    };
+    notify::ready();
+    watch(&at, &node.supervisor(), &events)
+}
+
+/// Has a daemon of this executable serve the mount that stands at `at`. Where it listens, and who the
+/// others are, stays as it was when it was mounted.
+fn go_on(site: &Site, at: &Path, node: NodeDir) -> Result<NodeDir> {
+    let shown = at.display();
+    // Without a daemon the supervisor can be asked all the same.
+    if let Ok(Answer::Stats(stats)) = client::ask(&node.control(), Command::Stats) {
+        ensure!(
+            stats.session == String::from(site.identity()),
+            "{shown} shows something else through Headwater; `headwater unmount {shown}` first, or name another directory with --at"
+        );
+        if stats.ranks != site.ranks() {
+            say(format_args!(
+                "warning: {shown} was mounted when the site had {} nodes, and has {} by these lists; `headwater unmount \
+                 {shown}`, and the next start has the new lists",
+                stats.ranks,
+                site.ranks()
+            ));
+        }
+    }
+    ask(&node.supervisor(), Request::Restart).with_context(|| format!("the mount at {shown} does not answer"))?;
+    say(format_args!("{} goes on with the mount at {shown}", site.name()));
+    Ok(node)
+}
+
+/// Mounts; the node's directory.
+fn mount(
+    options: &JoinOptions,
+    site: &Site,
+    at: &Path,
+    sender: &Sender<Event>,
+    events: &Receiver<Event>,
+) -> Result<NodeDir> {
+    let store = store::choose(options.place.store.as_deref(), options.place.store_max, 1)?;
+    let listener = site.listen(options.place.listen)?;
+    let mut session = Session::create(&store.directory, 1)?;
+    let node = session.node(0);
+    prepare::prepare_mount(&node)?;
+    let config = site.config(&mut session, store.bytes_max, &options.place);
+    let via = MountVia {
+        mount_point: at.to_owned(),
+        root: site.export.clone(),
+        hidden: Vec::new(),
+        allows_others: true,
+        is_own_directory: false,
+    };
+    let (via, opening) = (Some(Via::Mount(via)), options.opening.named());
+    let alone = Alone { config, listener, via, opening, verbose: options.place.verbose };
+    let mut daemons = Daemons::start_alone(&session, alone, sender)?;
+    if let Err(error) = daemons.wait_ready(events) {
+        // What has been mounted is unmounted before the session's directory goes.
+        drop(daemons);
+        return Err(error);
+    }
+    daemons.detach();
+    session.detach();
+    say(format_args!("{} sees {} at {}", site.name(), site.export, at.display()));
+    Ok(node)
+}
+
+/// Waits until a signal comes or the mount is over.
+fn watch(at: &Path, socket: &Path, events: &Receiver<Event>) -> Result<u8> {
+    loop {
+        match events.recv_timeout(LOOK) {
+            Ok(Event::Signal(signal)) if signal.number == SIGHUP => return Ok(0),
+            Ok(Event::Signal(signal)) if signal.number == SIGUSR1 => {
+                if let Err(error) = ask(socket, Request::Restart) {
+                    say(format_args!("the daemon at {} can't be replaced: {error}", at.display()));
+                }
+            }
+            Ok(event) if event.interrupts().is_some() => {
+                ask(socket, Request::Detach).with_context(|| format!("{} can't be unmounted", at.display()))?;
+                wait_until_gone(at)?;
+                return Ok(0);
+            }
+            Ok(_) => {}
+            Err(RecvTimeoutError::Disconnected) => bail!("signals can't be watched any more"),
+            Err(RecvTimeoutError::Timeout) => {
+                ask(socket, Request::Status).with_context(|| {
+                    format!("the mount at {} has ended; a start of `headwater join` mounts it again", at.display())
+                })?;
+            }
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! A site's read-only view of a directory, which outlives jobs and serves every user (Kelly, Klundt and
+//! Laros, "Shared Libraries on a Capability Class Computer", CUG'11: the projection in load-balance
+//! mode). `headwater serve` runs on the nodes that read, `headwater join` on those where it is seen.
+//!
+//! All of them are told the same lists of names, from which each derives everybody's place: there is no
+//! meeting, and who is not up is dead until it comes.
+
+mod join;
+mod key;
+mod notify;
+pub mod options;
+mod serve;
+mod site;
+
+pub use self::join::join;
+pub use self::key::make as make_key;
+pub use self::serve::serve;

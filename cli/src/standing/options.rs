@@ -1,0 +1,150 @@
+//! The command lines of `headwater serve`, `headwater join` and `headwater key`.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use headwater_topology::hosts::Hostlist;
+
+use crate::options::{OpeningOption, parse_bytes};
+use crate::topology::options::parse_list;
+
+/// What `headwater serve --help` says at the end.
+pub const SERVE_HELP: &str = "\
+Examples:
+  headwater key                                         once; then copy /etc/headwater/key to all nodes
+  headwater serve --export /udsl --readers io[01-50] --nodes n[0001-8944]
+
+It runs in the foreground, until SIGTERM; see headwater-serve.service. Each reader serves the nodes that \
+are its own by their place in the list, and those of another reader that is down. It gives out what \
+everybody may read: files with o+r, in directories with o+x all along the path (to be listed, o+r too), \
+whatever this process may read itself. What an access control list denies to somebody is given to nobody.";
+
+/// What `headwater join --help` says at the end.
+pub const JOIN_HELP: &str = "\
+Examples:
+  headwater join --export /udsl --readers io[01-50] --nodes n[0001-8944]
+  headwater join --export /gpfs/udsl --at /udsl --readers io[01-50] --nodes n[0001-8944]
+  headwater refresh                                     on any node: programs find what is new
+
+It runs in the foreground; see headwater-join.service. Signals:
+  SIGTERM, SIGINT   unmount, and end
+  SIGHUP            end, and leave the mount served; the next `headwater join` finds it and goes on with it
+  SIGUSR1           have a daemon of the executable that is installed by now take over the mount
+
+Everybody on this node sees the directory, read-only. While no reader can be reached, what this node has is \
+served, and other requests wait for up to a minute before they fail with EIO. A file that has changed since \
+it was first looked at, and is not here, is taken in anew as by `headwater refresh`, within seconds; until then, \
+and for who has it open, it fails with ESTALE.";
+
+/// What `headwater key --help` says at the end.
+pub const KEY_HELP: &str = "\
+Examples:
+  headwater key
+  headwater key /etc/headwater/udsl.key
+
+Everybody who has the key can read what is served, and pretend to be a reader.";
+
+/// The port where nothing else is named; the registry of ports has nobody there.
+const PORT_DEFAULT: u16 = 7447;
+/// The key's place where nothing else is named.
+const KEY_DEFAULT: &str = "/etc/headwater/key";
+
+/// What is the same on all nodes of a site.
+#[derive(Clone, Debug, Args)]
+pub struct SiteOptions {
+    /// The directory that the readers read, by its path there, without links; everybody must be able to
+    /// reach it
+    #[arg(long, value_name = "DIR", env = "HEADWATER_EXPORT", value_hint = ValueHint::DirPath)]
+    pub export: PathBuf,
+
+    /// The nodes that read
+    #[arg(long, value_name = "NODES", env = "HEADWATER_READERS", value_parser = parse_list)]
+    pub readers: Hostlist,
+
+    /// The nodes that see the directory; readers among them are left out
+    #[arg(long, value_name = "NODES", env = "HEADWATER_NODES", value_parser = parse_list)]
+    pub nodes: Hostlist,
+
+    /// The port at which each node listens
+    #[arg(long, env = "HEADWATER_PORT", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+
+    /// Nodes that forward to others: at most K to each, in a tree below each reader [default: a reader
+    /// sends to all of its nodes itself]
+    #[arg(long, value_name = "K", env = "HEADWATER_FAN_OUT", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub fan_out: Option<u32>,
+
+    /// The file with the site's key, which nobody but this user may read
+    #[arg(long, value_name = "FILE", env = "HEADWATER_KEY", default_value = KEY_DEFAULT, value_hint = ValueHint::FilePath)]
+    pub key: PathBuf,
+}
+
+/// What concerns this node alone.
+#[derive(Clone, Debug, Args)]
+pub struct PlaceOptions {
+    /// This node's name in the lists [default: its host name, with or without the domain]
+    #[arg(long, value_name = "NAME", env = "HEADWATER_NODE_NAME")]
+    pub name: Option<String>,
+
+    /// The address to listen at [default: all of this node's]
+    #[arg(long, value_name = "ADDRESS", env = "HEADWATER_LISTEN")]
+    pub listen: Option<IpAddr>,
+
+    /// Where the store is: a directory in memory [default: as for `headwater run`]
+    #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
+    pub store: Option<PathBuf>,
+
+    /// The most that the store holds, such as 512M or 2G; it holds less while memory is short [default:
+    /// 4G, or half of what is free]
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes)]
+    pub store_max: Option<u64>,
+
+    /// The largest file that is fetched as a whole; of larger ones, what is read. The same on all nodes
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_WHOLE_FILE_MAX", value_parser = parse_bytes, default_value = "16M")]
+    pub whole_file_max: u64,
+
+    /// Tell on standard error what is done
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+/// Options of `headwater serve`.
+#[derive(Clone, Debug, Args)]
+pub struct ServeOptions {
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub site: SiteOptions,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub place: PlaceOptions,
+}
+
+/// Options of `headwater join`.
+#[derive(Clone, Debug, Args)]
+pub struct JoinOptions {
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub site: SiteOptions,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub place: PlaceOptions,
+
+    /// The directory to mount on, which is there [default: the path of --export]
+    #[arg(long, value_name = "MOUNTPOINT", env = "HEADWATER_AT", value_hint = ValueHint::DirPath)]
+    pub at: Option<PathBuf>,
+
+    /// How files are opened; auto takes the quicker way for this machine
+    #[arg(long, value_name = "HOW", env = "HEADWATER_OPENING", value_enum, default_value = "auto")]
+    pub opening: OpeningOption,
+}
+
+/// Options of `headwater key`.
+#[derive(Clone, Debug, Args)]
+pub struct KeyOptions {
+    /// The file to make
+    #[arg(value_name = "FILE", default_value = KEY_DEFAULT, value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+}

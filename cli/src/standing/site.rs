@@ -1,0 +1,214 @@
+//! A site as one of its nodes sees it: who has which rank, where everybody listens, and what the
+//! session is. A pure function of the options, the key file and this node's name.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
+
+use anyhow::{Context, Result, ensure};
+use headwater_abi::hash;
+use headwater_daemon::{Branching, Config, Policy, SessionId, SessionKey, Shape};
+use headwater_topology::hosts::Hostlist;
+
+use super::key;
+use super::options::{PlaceOptions, SiteOptions};
+use crate::session::Session;
+
+/// A site.
+pub struct Site {
+    /// The directory that is served, by its path on the readers.
+    pub export: String,
+    /// The readers, and then the others.
+    hosts: Hostlist,
+    readers: u32,
+    port: u16,
+    fan_out: Option<u32>,
+    key: SessionKey,
+    rank: u32,
+}
+
+impl Site {
+    /// The site of these options, on this node.
+    ///
+    /// # Errors
+    /// The key can't be used, or this node or the directory are none of the site's.
+    pub fn new(options: &SiteOptions, place: &PlaceOptions) -> Result<Site> {
+        let name = place.name.clone().unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into());
+        Site::of_node(options, &name, key::read(&options.key)?)
+    }
+
+    fn of_node(options: &SiteOptions, name: &str, key: SessionKey) -> Result<Site> {
+        let export = options.export.to_str().context("--export: names in UTF-8 alone can be served")?;
+        let clean = headwater_abi::Path::new(export.as_bytes()).filter(|clean| clean.as_bytes() == export.as_bytes());
+        ensure!(clean.is_some(), "--export {export}: write the whole path, without `.`, `..` and a `/` at its end");
+        ensure!(
+            export != "/",
+            "--export /: a directory below the root can be served; it needs a file system's contents"
+        );
+        let readers = options.readers.len();
+        let others = options.nodes.iter().filter(|node| options.readers.rank_of(node).is_err());
+        let hosts: Vec<String> = options.readers.iter().chain(others).collect();
+        ensure!(
+            hosts.len() > readers,
+            "--nodes {}: these are readers; name nodes that see the directory",
+            options.nodes
+        );
+        let hosts = Hostlist::from_names(hosts).context("--readers, --nodes")?;
+        let short = name.split('.').next().unwrap_or(name);
+        let rank = hosts.rank_of(name).or_else(|_| hosts.rank_of(short));
+        let rank = rank.with_context(|| {
+            format!("{name} is none of the site's nodes: name it in --readers or --nodes, or say with --name what it is called there")
+        })?;
+        Ok(Site {
+            export: export.to_owned(),
+            readers: readers as u32,
+            port: options.port,
+            fan_out: options.fan_out,
+            key,
+            rank: rank.0,
+            hosts,
+        })
+    }
+
+    /// Whether this node reads.
+    pub fn is_reader(&self) -> bool {
+        self.rank < self.readers
+    }
+
+    /// This node's name in the lists.
+    pub fn name(&self) -> String {
+        self.hosts.name(headwater_topology::Rank(self.rank)).unwrap_or_default()
+    }
+
+    /// How many nodes read, and how many see the directory.
+    pub fn counts(&self) -> (u32, u32) {
+        (self.readers, self.ranks() - self.readers)
+    }
+
+    /// How many nodes there are.
+    pub fn ranks(&self) -> u32 {
+        self.hosts.len() as u32
+    }
+
+    /// The session of everybody who serves or sees this directory. It follows from what is served, so it is
+    /// the same on all nodes and after each start.
+    pub fn identity(&self) -> SessionId {
+        identity(&self.export)
+    }
+
+    /// The configuration of this node's daemon, but for what it inherits; the session gets the site's
+    /// identity and key.
+    pub fn config(&self, session: &mut Session, store_bytes_max: u64, place: &PlaceOptions) -> Config {
+        session.id = self.identity();
+        session.key = self.key.clone();
+        Config {
+            rank: self.rank,
+            ranks: self.ranks(),
+            servers: self.readers,
+            shape: self.shape(),
+            policy: Policy::Pull,
+            session: session.id,
+            key: session.key.clone(),
+            peers: Vec::new(),
+            names: self.hosts.iter().map(|name| format!("{name}:{}", self.port)).collect(),
+            is_standing: true,
+            listener_fd: -1,
+            node_dir: session.node(0).path().to_owned(),
+            session_lock: session.lock_path(),
+            store_bytes_max,
+            scope: vec![(true, self.export.clone())],
+            opened: Vec::new(),
+            table: None,
+            mount: None,
+            recover: false,
+            lifeline_fd: None,
+            whole_file_bytes_max: place.whole_file_max,
+            preload: None,
+        }
+    }
+
+    /// A group of nodes for each reader, which asks it without a detour unless a tree is wanted.
+    fn shape(&self) -> Shape {
+        let (readers, others) = self.counts();
+        let fan_out = self.fan_out.unwrap_or_else(|| others.div_ceil(readers));
+        Shape::Partitioned { groups: readers, branching: Branching::KAry(fan_out) }
+    }
+
+    /// Where this node's peers reach it.
+    ///
+    /// # Errors
+    /// The port is taken, or the address is not this node's.
+    pub fn listen(&self, address: Option<IpAddr>) -> Result<TcpListener> {
+        let listener = match address {
+            Some(address) => TcpListener::bind((address, self.port)),
+            // Where there is IPv6, this takes in both.
+            None => TcpListener::bind((Ipv6Addr::UNSPECIFIED, self.port))
+                .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, self.port))),
+        };
+        listener.with_context(|| {
+            format!(
+                "port {} can't be listened at; if another program has it, name another with --port, on all nodes",
+                self.port
+            )
+        })
+    }
+}
+
+fn identity(export: &str) -> SessionId {
+    let half = |salt: &str| u128::from(hash::bytes(format!("{salt}\0{export}").as_bytes()));
+    SessionId(half("standing") << 64 | half("export"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(export: &str, readers: &str, nodes: &str) -> SiteOptions {
+        SiteOptions {
+            export: export.into(),
+            readers: Hostlist::parse(readers).unwrap(),
+            nodes: Hostlist::parse(nodes).unwrap(),
+            port: 7,
+            fan_out: None,
+            key: "/nonexistent".into(),
+        }
+    }
+
+    fn site(options: &SiteOptions, name: &str) -> Result<Site, String> {
+        Site::of_node(options, name, SessionKey([1; 32])).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn readers_come_first_and_count_once() {
+        let options = options("/udsl", "n[2-3]", "n[1-9]");
+        let check = |name: &str, rank: u32| {
+            let site = site(&options, name).unwrap();
+            assert_eq!((site.rank, site.counts(), site.is_reader()), (rank, (2, 7), rank < 2), "{name}");
+            assert_eq!(name.split('.').next(), Some(&*site.name()));
+        };
+        check("n2", 0);
+        check("n3.site.example", 1);
+        check("n1", 2);
+        check("n9", 8);
+        let site = site(&options, "n1").unwrap();
+        assert_eq!(site.shape(), Shape::Partitioned { groups: 2, branching: Branching::KAry(4) });
+    }
+
+    #[test]
+    fn what_is_no_site_is_refused() {
+        let check = |options: SiteOptions, name: &str, why: &str| {
+            let error = site(&options, name).err().unwrap();
+            assert!(error.contains(why), "{error}");
+        };
+        check(options("/udsl", "r1", "n1"), "n2", "none of the site's nodes");
+        check(options("/udsl", "n[1-2]", "n1"), "n1", "these are readers");
+        check(options("/", "r1", "n1"), "n1", "below the root");
+        for export in ["udsl", "/udsl/", "/a/../udsl", ""] {
+            check(options(export, "r1", "n1"), "n1", "the whole path");
+        }
+    }
+
+    #[test]
+    fn the_identity_follows_from_the_directory() {
+        assert_eq!(identity("/udsl"), identity("/udsl"));
+        assert_ne!(identity("/udsl"), identity("/udsk"));
+    }
+}

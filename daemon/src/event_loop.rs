@@ -89,6 +89,8 @@ pub(crate) struct Daemon {
     pub(crate) about: About,
     pub(crate) clearings: Clearings,
     pub(crate) refreshes: Refreshes,
+    /// There are no originals to be used in place of what has changed.
+    pub(crate) is_standing: bool,
     pub(crate) generations: Generations,
     /// Originals that were found changed.
     pub(crate) changes: Changed,
@@ -208,6 +210,7 @@ impl Daemon {
             about: About::new(config),
             clearings: Clearings::default(),
             refreshes: Refreshes::default(),
+            is_standing: config.is_standing,
             generations,
             changes: Changed::default(),
             links,
@@ -329,6 +332,7 @@ impl Daemon {
         self.go_on_clearing(now);
         self.look_at_generations(now);
         self.look_at_pressure(now);
+        self.refresh_changed(now);
         if let Some(mount) = &mut self.mount {
             mount.try_again(now);
         }
@@ -382,6 +386,7 @@ impl Daemon {
             self.clients.next_tick(),
             self.control_socket.next_tick(),
             self.clearings.due(),
+            self.refreshes.due(),
             self.generations.next_look(),
             self.next_look_at_pressure(),
             self.links.next_tick(),

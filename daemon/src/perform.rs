@@ -438,6 +438,10 @@ impl Daemon {
     fn changed(&mut self, path: Path) {
         tracing::warn!(%path, "changed or vanished during the session; from now on its processes use the original. `headwater refresh` takes changes in; or name what changes with --exclude");
         self.changes.note(&path);
+        if self.is_standing {
+            let now = self.now();
+            self.refreshes.note(now, path);
+        }
     }
 
     /// Says so, once in a while, and has a look at what room there is.

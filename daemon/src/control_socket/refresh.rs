@@ -1,20 +1,46 @@
 //! `refresh`: what has changed is published to processes that start later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use headwater_abi::Path;
 use headwater_abi::wire::CHANGES_MAX;
-use headwater_proto::Input;
+use headwater_proto::{Input, Time};
 use mio::Token;
 
 use super::protocol::{Answer, PathText, Refreshed};
 use crate::event_loop::Daemon;
+
+/// How long changes are gathered before they are taken in, in milliseconds: who installs something changes
+/// several things.
+const GATHERING_MS: Time = 1000;
+/// Paths that are gathered; more show up when they are used.
+const CHANGED_MAX: usize = 1024;
 
 /// Refreshes that are under way, by the node's number for them.
 #[derive(Debug, Default)]
 pub(crate) struct Refreshes {
     waiting: BTreeMap<u64, Token>,
     next: u64,
+    /// What was found changed, where nothing but a refresh makes it of use again; and when that is asked for.
+    changed: BTreeSet<Path>,
+    due: Option<Time>,
+    /// What was asked for so, and the request's number.
+    automatic: Option<(u64, BTreeSet<Path>)>,
+}
+
+impl Refreshes {
+    /// This path has been found changed, and is to be refreshed without being asked for.
+    pub(crate) fn note(&mut self, now: Time, path: Path) {
+        if self.changed.len() < CHANGED_MAX {
+            self.changed.insert(path);
+        }
+        self.due.get_or_insert(now + GATHERING_MS);
+    }
+
+    /// When [`Daemon::refresh_changed`] is due.
+    pub(crate) fn due(&self) -> Option<Time> {
+        self.due
+    }
 }
 
 impl Daemon {
@@ -34,6 +60,20 @@ impl Daemon {
         None
     }
 
+    /// Asks for a refresh of what was found changed, if it is time to. It is asked for again while that fails.
+    pub(crate) fn refresh_changed(&mut self, now: Time) {
+        if self.refreshes.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.refreshes.due = None;
+        let changed = std::mem::take(&mut self.refreshes.changed);
+        let paths: Vec<Path> = changed.iter().cloned().collect();
+        let request = self.refreshes.next;
+        self.refreshes.next += 1;
+        self.refreshes.automatic = Some((request, changed));
+        self.feed(Input::Refresh { request, paths });
+    }
+
     /// A refresh is done.
     pub(crate) fn refreshed(&mut self, request: u64, generation: u64, changed: Option<u64>) {
         let refreshed = Refreshed { generation, changed, files: self.node.stats().store_files };
@@ -42,6 +82,10 @@ impl Daemon {
 
     /// A refresh can't be done.
     pub(crate) fn refresh_failed(&mut self, request: u64) {
+        if let Some((_, changed)) = self.refreshes.automatic.take_if(|(automatic, _)| *automatic == request) {
+            let now = self.now();
+            changed.into_iter().for_each(|path| self.refreshes.note(now, path));
+        }
         let text = "the daemon above this node's in the tree can't be reached, and only the first reads the shared \
                     file system; try again in a moment";
         self.answer_refresh(request, Answer::Error(text.into()));

@@ -29,6 +29,8 @@ const AT_ONCE_MAX: usize = 2;
 /// How long a request waits for somebody to be asked, where there are no originals: a reader is started
 /// again in that time.
 const OUTAGE_MAX: Duration = Duration::from_secs(60);
+/// How long it waits for the next generation there.
+const GENERATION_MAX: Duration = Duration::from_secs(10);
 /// How often it is tried, in milliseconds.
 const HELD_MS: Time = 250;
 /// Threads that serve what has waited.
@@ -159,6 +161,15 @@ impl Mount {
         self.held.extend(self.waiting.remove(&client));
         self.try_at.get_or_insert(now + HELD_MS);
         true
+    }
+
+    /// Has a request wait for the next generation, for a while.
+    pub(crate) fn hold_parked(&mut self, now: Time, parked: Parked) {
+        if parked.age() >= GENERATION_MAX {
+            return self.hand_out(parked.answered(false));
+        }
+        self.held.push(parked);
+        self.try_at.get_or_insert(now + HELD_MS);
     }
 
     /// When [`Mount::try_again`] is due.

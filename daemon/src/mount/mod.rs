@@ -88,6 +88,7 @@ pub(crate) fn start(
 impl Daemon {
     /// Does what a worker of the mount wants.
     pub(crate) fn asked(&mut self, asked: Asked) {
+        let now = self.now();
         let Some(mount) = &mut self.mount else { return };
         match asked {
             Asked::Wanted(Wanted::Want(path, want), parked) => {
@@ -104,6 +105,7 @@ impl Daemon {
             }
             // No thread asks for patience, and the event loop does not ask itself.
             Asked::Wanted(Wanted::Patience, parked) => mount.resume(parked, false),
+            Asked::Wanted(Wanted::Generation, parked) => mount.hold_parked(now, parked),
             Asked::Used(path, block) => self.feed(Input::Used { path, block }),
             Asked::Wanted(Wanted::Record(path), parked) => {
                 let is_there = mount.number(&mut self.table, path);

@@ -26,7 +26,7 @@ impl Mount {
                     table.live(path, want.contains(Want::TREE));
                     true
                 }
-                Wanted::Want(..) | Wanted::Block(..) | Wanted::Patience => false,
+                Wanted::Want(..) | Wanted::Block(..) | Wanted::Patience | Wanted::Generation => false,
             };
             self.resume(parked, is_known);
         }

@@ -175,6 +175,8 @@ pub(crate) enum Wanted {
     Record(Path),
     /// A thread that may wait for a file system.
     Patience,
+    /// The next generation: this one's version of a path is nowhere to be had.
+    Generation,
 }
 
 impl View {
@@ -410,13 +412,24 @@ impl Call<'_> {
     /// Uses the original of `path`, or fails where there are none.
     pub(crate) fn original(&self, path: &Path) -> Flow {
         if !self.view.has_originals {
-            return self.fail(self.in_place_of_original(path));
+            return match self.in_place_of_original(path) {
+                // A generation will begin in which it is as it is by now.
+                Errno::STALE if !self.attempt.must_use_original && !self.is_superseded() => {
+                    Flow::Ask(Wanted::Generation)
+                }
+                errno => self.fail(errno),
+            };
         }
         if self.attempt.at_once {
             return Flow::Ask(Wanted::Patience);
         }
         self.tally.original();
         original::serve(self, path)
+    }
+
+    /// True if the request is about a file of an older generation: no later one brings that back.
+    fn is_superseded(&self) -> bool {
+        self.view.table(|tables| tables.own(self.request.node.0).is_some_and(|own| own.is_superseded))
     }
 
     /// The error where there is no original of `path` to be used.

@@ -1,0 +1,8 @@
+//! A site's standing view on a cluster: readers that alone have the directory, and nodes whose users see
+//! it.
+
+mod access;
+mod failures;
+mod site;
+mod units;
+mod view;

@@ -38,7 +38,8 @@ impl Site {
     fn of_node(options: &SiteOptions, name: &str, key: SessionKey) -> Result<Site> {
         let export = options.export.to_str().context("--export: names in UTF-8 alone can be served")?;
         let clean = headwater_abi::Path::new(export.as_bytes()).filter(|clean| clean.as_bytes() == export.as_bytes());
-        ensure!(clean.is_some(), "--export {export}: write the whole path, without `.`, `..` and a `/` at its end");
+        let is_plain = clean.is_some_and(|clean| clean.components().all(|name| name != b".."));
+        ensure!(is_plain, "--export {export}: write the whole path, without `.`, `..` and a `/` at its end");
         ensure!(
             export != "/",
             "--export /: a directory below the root can be served; it needs a file system's contents"

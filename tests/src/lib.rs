@@ -4,6 +4,7 @@ pub mod bench;
 pub mod counting_fs;
 pub mod harness;
 pub mod model;
+pub mod pynamic;
 
 use std::path::PathBuf;
 

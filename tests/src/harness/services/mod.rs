@@ -1,6 +1,7 @@
 //! What a cluster's nodes need for programs to be started on them: Slurm, or ssh.
 
 mod environments;
+pub mod gluster;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -35,6 +35,7 @@ const PACKAGES: &[Package] = &[
     Package::new("g++", "libFuzzer, and test programs that throw across libraries"),
     Package::new("libc6-dev", "headers, and the static libc of the command"),
     Package::new("python3", "test programs and the demo"),
+    Package::new("python3-dev", "extension modules that tests and benchmarks build"),
     Package::new("python3-venv", "the demo's environment with numpy and scipy"),
     Package::new("perl", "an interpreter that the tests start"),
     Package::new("lua5.4", "an interpreter that the tests start"),
@@ -55,6 +56,8 @@ const PACKAGES: &[Package] = &[
     Package::of("slurmd", "slurmd", "tests with Slurm"),
     Package::of("srun", "slurm-client", "tests with Slurm"),
     Package::of("mpirun.openmpi", "openmpi-bin", "tests of launchers"),
+    Package::optional("glusterfs-server", "the storm benchmark's file system, which counts"),
+    Package::optional("glusterfs-client", "the same on nodes"),
     Package::optional("libslurm-dev", "the headers of the Slurm plugin"),
     Package::new("fuse3", "the file system of the tests that counts and delays operations"),
 ];

@@ -12,6 +12,7 @@ mod scale;
 mod simulate;
 mod startup;
 mod statistics;
+mod storm;
 mod table;
 
 use std::path::PathBuf;
@@ -76,8 +77,12 @@ impl Report {
 }
 
 /// Runs the benchmarks that the arguments name, or all: `[--markdown FILE] [--svg FILE] [NAME…]`.
-/// `Err` says what is wrong with the arguments or the files.
+/// `storm`, which takes an hour and much of the machine, is measured alone: `storm [OPTION…]`. `Err` says what is
+/// wrong with the arguments or the files.
 pub fn run(arguments: &[String]) -> Result<(), String> {
+    if let Some(("storm", words)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return storm::run(words);
+    }
     let mut report = Report::default();
     let (mut names, mut markdown) = (Vec::new(), None);
     let mut rest = arguments.iter();

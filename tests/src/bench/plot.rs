@@ -78,7 +78,7 @@ impl Plot<'_> {
         );
         let (left, bottom) = (70.0, HEIGHT - 60.0);
         let _ = writeln!(svg, "<path d=\"M{left} 50V{bottom}H{}\" fill=\"none\" stroke=\"#444\"/>", WIDTH - 30.0);
-        for tick in [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0]
+        for tick in [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]
             .into_iter()
             .filter(|t: &f64| (y_low..=y_high).contains(&t.ln()))
         {

@@ -1,0 +1,241 @@
+//! The storm: many processes start at once from one file system server, real ones of GlusterFS, Slurm and
+//! Headwater; with Headwater, without it, and from memory, in turn.
+
+mod broadcast;
+mod options;
+mod results;
+mod software;
+mod stage;
+
+use std::collections::BTreeSet;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use self::options::Options;
+use self::results::{Case, Measurements, Needs, Results};
+use self::software::{Software, variables};
+use self::stage::{Measured, Stage, Start, Way};
+use super::Table;
+use super::statistics::Sample;
+use crate::counting_fs::{Caching, Mounted};
+use crate::harness::Program;
+use crate::harness::services::gluster::Server;
+
+/// Set in the process that has a namespace of its own.
+const INSIDE: &str = "HEADWATER_STORM_INSIDE";
+/// What each metadata operation of the slow server takes.
+const DELAY_US: u32 = 1000;
+/// What the slow link carries.
+const RATE: &str = "1gbit";
+/// What is started without Headwater for longer than this, all rounds together, is not started again.
+const PLAIN_SECONDS_MAX: f64 = 60.0;
+/// Processes of Pynamic on each node; of others, one.
+const PROCESSES: usize = 4;
+/// Headwater's own cost is measured so many times more often.
+const LAUNCHES: usize = 5;
+
+/// Measures what these words of the command line say.
+///
+/// # Errors
+/// What is wrong with them, or what the machine lacks.
+pub(super) fn run(words: &[String]) -> Result<(), String> {
+    let options = Options::parse(words)?;
+    headwater_cluster::check().map_err(|e| e.to_string())?;
+    let place = crate::workspace().join("target/bench/storm");
+    std::fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;
+    if std::env::var_os(INSIDE).is_none() {
+        return Err(in_own_namespace(&place, words));
+    }
+    let software = Software::prepare(&options, &place)?;
+    let memory = place.join("memory");
+    let mut results = Results::create(&options.out)?;
+    results.report.line("# The storm\n");
+    let line = words.join(" ");
+    results.report.line(format!("`cargo xtask bench storm {line}` on {}.\n", super::machine()));
+    results.report.line(method(&options));
+    if options.workloads.iter().any(|workload| *workload != "broadcast") {
+        let cluster = stage::cluster(options.nodes_max(), None)?;
+        let stage = Stage::set(&cluster, &memory, &software.directories)?;
+        Storm { options: &options, software: &software, stage: &stage, results: &mut results }.measure();
+    }
+    if options.workloads.contains(&"broadcast")
+        && let Err(reason) = broadcast::measure(&options, &memory, RATE, &mut results)
+    {
+        results.failure(&format!("broadcast: {reason}"));
+    }
+    results.save();
+    println!("results are in {}", options.out.display());
+    Ok(())
+}
+
+/// Becomes the same program in a mount namespace of its own, in which `memory` below `place` is a file system in
+/// memory. All nodes see it, and it goes with the last of the processes, whatever ends them. Comes back with
+/// the reason if that is impossible.
+fn in_own_namespace(place: &Path, words: &[String]) -> String {
+    let script = "mkdir -p \"$0/memory\"; mount -n -t tmpfs -o size=75% storm \"$0/memory\"; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "slave", "sh", "-euc", script]).arg(place);
+    command.arg(std::env::current_exe().unwrap_or_default()).arg("storm").args(words).env(INSIDE, "1");
+    format!("unshare: {}", command.exec())
+}
+
+fn method(options: &Options) -> String {
+    format!(
+        "Nodes are namespaces of one machine, one more is the GlusterFS server, whose files are in memory; before each \
+         start the volume is mounted anew, so that nothing is cached on a node. The launcher is `srun`, and times are \
+         from its start to its end, with Headwater those of `headwater run -- srun`, sessions' starts and ends \
+         included. Starts without Headwater, with it, and from memory are made in turn, {} times; those without are \
+         not repeated once they took {PLAIN_SECONDS_MAX} s together. In memory there is one copy for all nodes. The \
+         server of *slow-metadata* has one thread and takes {} ms longer for each look-up, opening and reading; that \
+         of *slow-link* sends {RATE}/s. Pynamic's {} libraries have 1/{} of the paper's size: the stores of all \
+         nodes are in this machine's memory.\n",
+        options.rounds,
+        DELAY_US / 1000,
+        crate::pynamic::Plan::paper(1).libraries(),
+        options.divisor
+    )
+}
+
+struct Storm<'a> {
+    options: &'a Options,
+    software: &'a Software,
+    stage: &'a Stage<'a>,
+    results: &'a mut Results,
+}
+
+impl Storm<'_> {
+    fn measure(&mut self) {
+        let of = |workload: &str| self.options.workloads.contains(&workload);
+        if of("launch") {
+            self.launch();
+        }
+        let imports = self.options.workloads.iter().copied().filter(|w| !["launch", "broadcast"].contains(w));
+        let imports: Vec<&'static str> = imports.collect();
+        for &server in self.options.servers.iter().filter(|_| !imports.is_empty()) {
+            let kind = match server {
+                "slow-metadata" => Server::SlowMetadata { delay_us: DELAY_US },
+                "slow-link" => Server::SlowLink(RATE.parse().expect("a rate")),
+                _ => Server::Quick,
+            };
+            if let Err(reason) = self.stage.gluster.unmount().and_then(|()| self.stage.gluster.set(kind)) {
+                self.results.failure(&format!("{server}: {reason}"));
+                continue;
+            }
+            for &workload in &imports {
+                self.workload(server, workload);
+            }
+        }
+    }
+
+    fn workload(&mut self, server: &'static str, workload: &'static str) {
+        let (processes, factor) = if workload == "pynamic" { (PROCESSES, 1.1) } else { (1, 1.15) };
+        let needs = self.needs(workload).unwrap_or_else(|reason| {
+            self.results.failure(&format!("what {workload} needs: {reason}"));
+            Needs::default()
+        });
+        // All that is started from memory has been in the processor's caches once.
+        let alone = Case { server, workload, nodes: 1, processes: 1 };
+        let alone = self.case(alone, &[Way::Plain, Way::Floor], self.options.rounds);
+        let median = |way| alone.seconds(way).map_or(f64::NAN, |sample| sample.median());
+        let reading = (median(Way::Plain) - median(Way::Floor)).max(0.0);
+        let mut all = Vec::new();
+        for &nodes in &self.options.nodes {
+            let case = Case { server, workload, nodes, processes };
+            let mut measured = self.case(case.clone(), &[Way::Plain, Way::Headwater, Way::Floor], self.options.rounds);
+            if workload == "numpy" {
+                measured.runs.extend(self.case(case, &[Way::OwnFilesToo], 1).runs);
+            }
+            all.push(measured);
+        }
+        self.results.workload(&all, needs, reading, factor);
+    }
+
+    /// Measures a case in these ways in turn; what fails ends it.
+    fn case(&mut self, case: Case, ways: &[Way], rounds: usize) -> Measurements {
+        let Case { server, workload, nodes, processes } = case;
+        println!("  {workload}, {server}, nodes: {nodes}, processes on each: {processes}");
+        let words = |root: &Path| self.software.words(workload, root);
+        let mut measurements = Measurements { case, runs: Vec::new() };
+        for round in 0..rounds {
+            for &way in ways {
+                let spent: f64 = measurements.of(way).map(|measured| measured.seconds).sum();
+                if way == Way::Plain && spent > PLAIN_SECONDS_MAX {
+                    continue;
+                }
+                let started = self.stage.start(&Start { way, nodes, processes, words: &words });
+                let measured = started.and_then(|measured| self.checked(workload, nodes * processes, measured));
+                let written = measured.and_then(|measured| {
+                    self.results.run(&measurements.case, way, round, &measured)?;
+                    measurements.runs.push((way, measured));
+                    Ok(())
+                });
+                if let Err(reason) = written {
+                    self.results.failure(&format!("{workload}, {server}, nodes: {nodes}, {}: {reason}", way.name()));
+                    return measurements;
+                }
+            }
+        }
+        measurements
+    }
+
+    /// What was measured, if all processes of Pynamic have printed the right sum.
+    fn checked(&self, workload: &str, processes: usize, measured: Measured) -> Result<Measured, String> {
+        let right = measured.stdout.matches(&format!("checksum {}", self.software.checksum)).count();
+        match workload == "pynamic" && right != processes {
+            true => Err(format!("{right} of {processes} processes printed the right sum: {}", measured.stdout)),
+            false => Ok(measured),
+        }
+    }
+
+    /// What one process asks for, by the tests' file system that counts.
+    fn needs(&self, workload: &str) -> Result<Needs, String> {
+        let mut mounted = Mounted::new(&self.stage.memory, 1, Caching { ttl_ms: 600_000, pages: true })?;
+        let words = self.software.words(workload, mounted.path());
+        let program = Program::new(&words[0]).args(&words[1..]);
+        let program = variables(mounted.path()).iter().fold(program, |program, (name, value)| program.env(name, value));
+        let output = program.run();
+        if output.status != 0 {
+            return Err(format!("{output:?}"));
+        }
+        let counts = mounted.counts();
+        let paths = counts["paths"].as_object().ok_or("no paths were counted")?;
+        let count = |counts: &Value, kind: &str| counts[kind].as_u64().unwrap_or(0);
+        let is_there = |counts: &Value| {
+            ["open", "opendir", "readlink"].iter().any(|kind| count(counts, kind) > 0)
+                || count(counts, "lookup") > count(counts, "failed_lookup")
+        };
+        let those = |is: &dyn Fn(&Value) -> bool| paths.values().filter(|counts| is(counts)).count();
+        Ok(Needs {
+            files: those(&|counts| count(counts, "open") > 0),
+            names: those(&is_there),
+            absent: those(&|counts| !is_there(counts) && count(counts, "failed_lookup") > 0),
+        })
+    }
+
+    /// Headwater's own cost, with everything warm.
+    fn launch(&mut self) {
+        let rounds = self.options.rounds * LAUNCHES;
+        let nodes: BTreeSet<usize> = self.options.nodes.iter().copied().collect();
+        let mut table = Table::new(["ms, medians", "srun", "with Headwater", "of that its own", "bound at 16 nodes"]);
+        for nodes in nodes {
+            let case = Case { server: "quick", workload: "launch", nodes, processes: 1 };
+            let mut measured = self.case(case, &[Way::Plain, Way::Headwater], rounds + 1);
+            // The first of each found nothing warm.
+            measured.runs.drain(..measured.runs.len().min(2));
+            let [plain, with] = [Way::Plain, Way::Headwater].map(|way| measured.seconds(way));
+            let Some((plain, with)) = plain.zip(with) else { continue };
+            let ms = |seconds: f64| format!("{:.0}", seconds * 1000.0);
+            // Of pairs, so that what else the machine does falls on both.
+            let pairs = measured.of(Way::Plain).zip(measured.of(Way::Headwater));
+            let own = Sample::new(pairs.map(|(plain, with)| with.seconds - plain.seconds).collect());
+            table.row([nodes.to_string(), ms(plain.median()), ms(with.median()), ms(own.median()), "50".into()]);
+        }
+        self.results.report.heading("Headwater's own cost: a program that does nothing");
+        self.results.report.line(format!("One process a node; medians of {rounds}, after one of each.\n"));
+        self.results.report.table(&table);
+        self.results.save();
+    }
+}

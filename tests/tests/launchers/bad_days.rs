@@ -49,9 +49,11 @@ fn ends_of_slurms_steps() {
     let node = site.cluster.on(1);
     let endless = words("srun -N4 -n4", ENDLESS, &[]);
     let cancel = format!("SLURM_CONF={SLURM_CONF} scancel --user=root");
+    // Slurm leaves programs running whose srun was killed.
+    let killed = format!("pkill -KILL -x srun; sleep 1; {cancel}");
     let ends = [
         ("kill -9 of headwater run", "pkill -KILL -f '[h]eadwater run'"),
-        ("kill -9 of the launcher", "pkill -KILL -x srun"),
+        ("kill -9 of the launcher", &*killed),
         ("scancel", &cancel),
         ("Ctrl-C twice", "pkill -INT -f '[h]eadwater run'; sleep 0.2; pkill -INT -f '[h]eadwater run'"),
     ];

@@ -7,7 +7,7 @@ use std::time::Duration;
 use headwater_cluster::{Cluster, Node, Options};
 use headwater_tests::counting_fs::{Caching, Mounted};
 use headwater_tests::harness::nodes;
-use headwater_tests::harness::services::succeeds;
+use headwater_tests::harness::services::{says, succeeds};
 use headwater_tests::harness::{Fixture, Output, Program, Running, has_program, headwater_binary, skipped, wait_until};
 use serde_json::Value;
 
@@ -164,7 +164,8 @@ impl Site {
                     "[ -z \"$(ls -d /dev/shm/headwater-* 2>/dev/null)\" ] && ! grep -q headwater /proc/mounts",
                 ) && succeeds(node, "! grep -l headwater /proc/[0-9]*/comm")
             };
-            assert!(wait_until(LEFT_MAX, is_clean), "something is left on {}", node.name);
+            let left = || says(node, "ls -d /dev/shm/headwater-*/*; grep headwater /proc/mounts; ps -eo pid,ppid,args");
+            assert!(wait_until(LEFT_MAX, is_clean), "something is left on {}: {}", node.name, left());
         }
         let jobs: Vec<_> = std::fs::read_dir(self.directory("jobs")).expect("an own directory").flatten().collect();
         assert!(jobs.iter().all(|job| job.path().extension().is_some()), "{jobs:?}");

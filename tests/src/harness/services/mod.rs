@@ -160,3 +160,10 @@ pub fn succeeds(node: &Node, script: &str) -> bool {
     command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
+
+/// What a shell's commands say on a node.
+pub fn says(node: &Node, script: &str) -> String {
+    let mut command = node.command("sh");
+    let output = command.args(["-c", script]).stdin(Stdio::null()).output();
+    output.map_or_else(|error| error.to_string(), |output| String::from_utf8_lossy(&output.stdout).into_owned())
+}

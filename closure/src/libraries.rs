@@ -1,7 +1,7 @@
 //! All libraries that a program is loaded with, as glibc's loader finds them, without running the program.
 //!
 //! The order is the loader's: breadth first, each object's needs in the order of its dynamic section
-//! (`_dl_map_object_deps` in glibc's `elf/dl-deps.c`). A search looks into the places that [`search`]
+//! (`_dl_map_object_deps` in glibc's `elf/dl-deps.c`). A search looks into the places that `search`
 //! tells, before each directory into its subdirectories for hardware capabilities, and passes over objects of
 //! another class or machine.
 //!

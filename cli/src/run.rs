@@ -68,6 +68,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     match job::find(&options.program, options.marker.as_deref()) {
         Ok(None) => {}
         Ok(Some(found)) => return job::run(options, &found),
+        Err(error) if options.show_scope => return Err(error),
         Err(error) => return run_without(options, &error),
     }
     run_with(options, |_| ())

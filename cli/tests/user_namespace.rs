@@ -94,11 +94,11 @@ fn auto_takes_the_namespace_but_not_for_what_it_would_harm() {
         text(&output.stdout).lines().last().unwrap_or_default().to_owned()
     };
     assert_eq!(chosen("sh"), "via namespace: the kernel lets this user mount in a user namespace");
-    let launcher = site.path("work/mpirun");
-    fs::copy("/bin/true", &launcher).unwrap();
-    assert!(chosen(launcher.to_str().unwrap()).starts_with("via audit: mpirun may use ssh"));
-    own(&launcher, 0, 0, 0o4755);
-    fs::rename(&launcher, site.path("work/tool")).unwrap();
+    let copier = site.path("work/rsync");
+    fs::copy("/bin/true", &copier).unwrap();
+    assert!(chosen(copier.to_str().unwrap()).starts_with("via audit: rsync may use ssh"));
+    own(&copier, 0, 0, 0o4755);
+    fs::rename(&copier, site.path("work/tool")).unwrap();
     assert!(chosen(site.path("work/tool").to_str().unwrap()).starts_with("via off: tool is set-user-ID"));
     site.assert_clean();
 }

@@ -20,6 +20,9 @@ const LAUNCH_MAX: Duration = Duration::from_secs(90);
 /// How long something of Headwater's may be there after a launcher has ended.
 const LEFT_MAX: Duration = Duration::from_secs(5);
 
+/// Headwater's mounts that a node sees. Those of this machine were copied when the cluster was made.
+const MOUNTS: &str = "grep headwater /proc/mounts";
+
 const SCRIPT: &str = "
 import importlib, os, sys
 values = [importlib.import_module(f'pkg.m{n}').value for n in range(int(sys.argv[1]))]
@@ -31,6 +34,7 @@ pub struct Site {
     pub cluster: Cluster,
     mounted: RefCell<Mounted>,
     shared: PathBuf,
+    mounts_before: String,
     fixture: Fixture,
 }
 
@@ -52,7 +56,8 @@ impl Site {
         match Cluster::up(NODES, &Options { shares, ..Options::default() }) {
             Ok(cluster) => {
                 let shared = mounted.path().to_path_buf();
-                Some(Site { cluster, mounted: mounted.into(), shared, fixture })
+                let mounts_before = says(cluster.on(1), MOUNTS);
+                Some(Site { cluster, mounted: mounted.into(), shared, mounts_before, fixture })
             }
             Err(reason) if headwater_cluster::check().is_err() => {
                 skipped(reason);
@@ -159,10 +164,9 @@ impl Site {
     pub fn assert_clean(&self) {
         for node in self.cluster.nodes() {
             let is_clean = || {
-                succeeds(
-                    node,
-                    "[ -z \"$(ls -d /dev/shm/headwater-* 2>/dev/null)\" ] && ! grep -q headwater /proc/mounts",
-                ) && succeeds(node, "! grep -l headwater /proc/[0-9]*/comm")
+                succeeds(node, "[ -z \"$(ls -d /dev/shm/headwater-* 2>/dev/null)\" ]")
+                    && says(node, MOUNTS) == self.mounts_before
+                    && succeeds(node, "! grep -l headwater /proc/[0-9]*/comm")
             };
             let left = || says(node, "ls -d /dev/shm/headwater-*/*; grep headwater /proc/mounts; ps -eo pid,ppid,args");
             assert!(wait_until(LEFT_MAX, is_clean), "something is left on {}: {}", node.name, left());

@@ -31,6 +31,9 @@ pub(crate) struct Client {
     pub(crate) rounds: u32,
 }
 
+/// Children's requests that wait for one question; of more, the oldest is left to be asked again.
+const CHILD_WANTS_MAX: usize = 1 << 16;
+
 /// A child's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChildWant {
@@ -42,6 +45,13 @@ pub(crate) struct ChildWant {
     pub(crate) position: u64,
     /// Nobody else is to be asked for it.
     pub(crate) only_held: bool,
+}
+
+impl ChildWant {
+    /// Whether the same child asks for the same thing. What differs may wait for one fact.
+    fn is_again(&self, other: &ChildWant) -> bool {
+        (self.rank, self.tree, self.aspect) == (other.rank, other.tree, other.aspect) && self.path == other.path
+    }
 }
 
 /// Somebody who waits.
@@ -152,7 +162,10 @@ impl Asks {
             }
             Waiter::Child(want) => {
                 // Who asks again wants the rest from elsewhere.
-                ask.children.retain(|before| (before.rank, before.tree) != (want.rank, want.tree));
+                ask.children.retain(|before| !before.is_again(&want));
+                if ask.children.len() >= CHILD_WANTS_MAX {
+                    ask.children.remove(0);
+                }
                 ask.children.push(want);
             }
         }

@@ -25,11 +25,10 @@ impl World {
     pub(crate) fn check_load(&self, rank: Rank) -> Check {
         let node = &self.site(rank).node;
         let (load, limits) = (node.load(), &self.limits);
-        let ranks = self.forest.ranks() as usize;
         let bounds = [
             ("requests wait", load.clients, limits.clients_waiting_max),
             ("questions are asked", load.asks, limits.asks_max),
-            ("children wait for one thing", load.waiting, ranks * self.forest.trees() as usize),
+            ("requests of children wait for one thing", load.waiting, 1 << 16),
             ("pieces go to one child", load.outgoing, limits.transfers_max),
             ("pieces come from one parent", load.incoming, limits.transfers_max),
             ("pieces come from nobody", load.orphans, load.asks),

@@ -63,13 +63,13 @@ impl std::error::Error for Interrupted {}
 /// Runs the program and gives the exit status.
 pub fn run(options: &RunOptions) -> Result<u8> {
     if let Some(session) = &options.use_session {
-        return job::run_in(options, session).or_else(|error| run_without(options, &error));
+        return job::run_in(options, session);
     }
     match job::find(&options.program, options.marker.as_deref()) {
         Ok(None) => {}
         Ok(Some(found)) => return job::run(options, &found),
         Err(error) if options.show_scope => return Err(error),
-        Err(error) => return run_without(options, &error),
+        Err(error) => return job::run_without(options, &error),
     }
     run_with(options, |_| ())
 }
@@ -124,12 +124,6 @@ pub fn run_with(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u
     }
     report(options, &summary);
     Ok(summary.exit_status)
-}
-
-/// Runs the command as it is.
-fn run_without(options: &RunOptions, why: &anyhow::Error) -> Result<u8> {
-    say(format_args!("warning: {why:#}. The command runs without Headwater"));
-    job::run_plainly(options)
 }
 
 /// What is known of the program, and the mechanism for it.

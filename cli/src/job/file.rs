@@ -115,7 +115,9 @@ impl Job {
         ensure!(is_session_name(name.as_ref()), "{name} is no session. `headwater start` prints its name");
         let path = directory.map_or_else(usual_directory, |directory| Ok(directory.to_owned()))?.join(name);
         ensure!(path.exists(), "session {name} has ended, or its file is not {}: see --job-dir", path.display());
-        Ok((path.clone(), Job::read(&path)?))
+        let path = path.canonicalize()?;
+        let job = Job::read(&path)?;
+        Ok((path, job))
     }
 
     fn parse(from: impl Read, path: &Path) -> Result<Job> {

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -15,6 +15,7 @@ use headwater_daemon::{SessionId, SessionKey};
 use headwater_topology::hosts::Hostlist;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::messages::{FromNode, Roster, ToNode};
 use super::muster::{Muster, Time, Verdict};
@@ -25,6 +26,8 @@ use crate::topology::{Arrangement, switches};
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
+/// How long those who wait for the end may take to hear of it.
+const CLOSE_MAX: Duration = Duration::from_secs(2);
 /// Connections that have not proved that they know the key; of more, the oldest is closed.
 const STRANGERS_MAX: usize = 256;
 
@@ -58,6 +61,7 @@ pub struct Front {
     pub addresses: Vec<SocketAddr>,
     waker: Arc<Waker>,
     orders: Sender<Order>,
+    thread: JoinHandle<()>,
 }
 
 impl Front {
@@ -91,9 +95,16 @@ impl Front {
             is_settled: false,
             started: Instant::now(),
         };
-        thread::Builder::new().name("front end".into()).spawn(move || desk.serve(&ordered))?;
+        let thread = thread::Builder::new().name("front end".into()).spawn(move || desk.serve(&ordered))?;
         let addresses = own_addresses().into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
-        Ok(Front { addresses, waker, orders })
+        Ok(Front { addresses, waker, orders, thread })
+    }
+
+    /// Lets this process have as many connections as it may. What it starts from now on has that limit too.
+    pub fn expect_many(&self) {
+        let limit = getrlimit(Resource::Nofile);
+        // Without it, who comes beyond the limit uses the originals.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     }
 
     /// Tells the nodes that it is over.
@@ -101,9 +112,12 @@ impl Front {
         self.order(Order::End);
     }
 
-    /// Tells who wanted the session to end what it did.
-    pub fn answer(&self, summary: String) {
+    /// Tells who wanted the session to end what it did, and closes all connections.
+    pub fn close(self, summary: String) {
         self.order(Order::Answer(summary));
+        let Front { thread, .. } = self;
+        // One that has panicked has told nobody.
+        let _ = thread.join();
     }
 
     fn order(&self, order: Order) {
@@ -113,10 +127,12 @@ impl Front {
     }
 }
 
-/// The addresses at which other machines may reach this one, and at last the one at which only itself does.
+/// The addresses at which other machines may reach this one, and at last the one at which only itself does. Ports
+/// are listened on by IPv4.
 fn own_addresses() -> Vec<IpAddr> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();
-    let mut own: Vec<IpAddr> = all.iter().filter(|one| !one.is_loopback()).map(|one| one.ip()).collect();
+    let others = all.iter().filter(|one| !one.is_loopback()).map(|one| one.ip());
+    let mut own: Vec<IpAddr> = others.filter(IpAddr::is_ipv4).collect();
     own.push(Ipv4Addr::LOCALHOST.into());
     own
 }
@@ -176,10 +192,24 @@ impl Desk {
             loop {
                 match ordered.try_recv() {
                     Ok(Order::End) => self.tell_all(Role::Node, &ToNode::End),
-                    Ok(Order::Answer(summary)) => self.tell_all(Role::Stopper, &ToNode::Ended(summary)),
+                    Ok(Order::Answer(summary)) => return self.close(summary),
                     Err(TryRecvError::Disconnected) => return,
                     Err(TryRecvError::Empty) => break,
                 }
+            }
+        }
+    }
+
+    /// Tells the last, and waits until it is sent.
+    fn close(mut self, summary: String) {
+        self.tell_all(Role::Stopper, &ToNode::Ended(summary));
+        let deadline = Instant::now() + CLOSE_MAX;
+        let mut stoppers: Vec<Guest> = self.guests.into_values().filter(|guest| guest.role == Role::Stopper).collect();
+        let mut ready = Events::with_capacity(64);
+        while !stoppers.is_empty() && Instant::now() < deadline {
+            stoppers.retain_mut(|guest| matches!(guest.channel.flush(), Ok(false)));
+            if !stoppers.is_empty() && self.poll.poll(&mut ready, Some(CLOSE_MAX)).is_err() {
+                return;
             }
         }
     }

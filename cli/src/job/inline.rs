@@ -69,6 +69,7 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
         // The owner waits for the end of this output.
         rustix::stdio::dup2_stdout(&null)?;
     }
+    front.expect_many();
     let start = Start::now();
     let mut watch = Watch::new(is_verbose);
     serve(&events, Duration::MAX, |news| watch.note(news, start));

@@ -5,7 +5,6 @@ use std::env;
 use std::io::{self, Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -70,6 +69,7 @@ fn stay(options: &StartOptions) -> Result<u8> {
             return Ok(crate::FAILURE);
         }
     };
+    front.expect_many();
     println!("{}", name_of(job.session));
     io::stdout().flush()?;
     close_output()?;
@@ -82,19 +82,17 @@ fn stay(options: &StartOptions) -> Result<u8> {
     drop(file);
     front.end();
     watch.gather(&events, start);
-    end(&front, &job, watch, start);
+    end(front, &job, watch, start);
     Ok(0)
 }
 
 /// Says what the session did to who has stopped it.
-fn end(front: &Front, job: &Job, watch: Watch, start: Start) {
+fn end(front: Front, job: &Job, watch: Watch, start: Start) {
     let choice = Choice { mechanism: Mechanism::Audit, reason: "a session of several launches".into() };
     let mut summary = Summary::new(0, 0, &choice);
     summary.timeline.program_exit = Some(start.elapsed_ms());
     watch.tell(&job.service, &mut summary, start);
-    front.answer(summary.to_string());
-    // The front end's thread sends it.
-    thread::sleep(Duration::from_millis(200));
+    front.close(summary.to_string());
 }
 
 /// Nobody waits for this process's output any more.

@@ -29,7 +29,7 @@ pub use inline::front;
 pub use lasting::{start, stop};
 pub use look::find;
 pub use messages::{ToProcess, Way};
-pub use run::{run, run_in, run_plainly};
+pub use run::{run, run_in, run_without};
 
 use crate::options::NodeOptions;
 

@@ -58,17 +58,32 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     };
     let mut summary = Summary::new(0, 0, &choice);
     let Some(program) = program.filter(|_| choice.mechanism != Mechanism::Off) else {
-        summary.exit_status = run_plainly(options)?;
+        summary.exit_status = run_words(&plain_words(options))?;
         summary.timeline.program_exit = Some(start.elapsed_ms());
         report(options, &summary);
         return Ok(summary.exit_status);
     };
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
-    let (front, job, file) = open(&options.service, service(&options.service, &scope, program), sender)?;
-    let (words, _replaced) = prepared_words(options, file.path())?;
+    let service = service(&options.service, &scope, program);
+    let begun = open(&options.service, service, sender)
+        .and_then(|(front, job, file)| Ok((prepared_words(options, file.path())?, front, job, file)));
+    let ((words, _replaced), front, job, file) = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            let why = format!("{error:#}");
+            say(format_args!("warning: {why}. The command runs without Headwater"));
+            let mut summary = Summary::new(0, 0, &Choice::off(why));
+            summary.exit_status = wait(start_launcher(&plain_words(options))?, &events, |_| {})?;
+            summary.timeline.program_exit = Some(start.elapsed_ms());
+            report(options, &summary);
+            return Ok(summary.exit_status);
+        }
+    };
+    let launcher = start_launcher(&words)?;
+    front.expect_many();
     let mut watch = Watch::new(options.service.verbose);
-    summary.exit_status = wait(start_launcher(&words)?, &events, |news| watch.note(news, start))?;
+    summary.exit_status = wait(launcher, &events, |news| watch.note(news, start))?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
     front.end();
     watch.gather(&events, start);
@@ -101,24 +116,44 @@ pub fn open_front(
     Ok((front, job))
 }
 
-/// Runs the command in a session that lives already, and gives its exit status.
+/// Runs the command in a session that lives already, or as it is if that can't be; gives its exit status.
 pub fn run_in(options: &RunOptions, session: &str) -> Result<u8> {
+    match come_to(options, session) {
+        Ok((words, _visit)) => run_words(&words),
+        Err(error) => run_without(options, &error),
+    }
+}
+
+/// What must last as long as a launch in a session runs.
+struct Visit {
+    _call: Call,
+    _files: Vec<Written>,
+}
+
+/// The command for the nodes of a session.
+fn come_to(options: &RunOptions, session: &str) -> Result<(Vec<OsString>, Visit)> {
     let (path, job) = Job::of_session(session, options.service.job_dir.as_deref())?;
     let mut call = Call::new(&job).with_context(|| format!("the front end of session {session} can't be reached"))?;
     ensure!(matches!(call.ask(&FromNode::Launching, WELCOME_MAX)?, ToNode::Welcome), "session {session} ends");
     let (words, replaced) = prepared_words(options, &path)?;
-    let (sender, events) = channel();
-    signals::watch(sender)?;
-    let status = wait(start_launcher(&words)?, &events, |_| {})?;
-    drop((call, replaced));
-    Ok(status)
+    Ok((words, Visit { _call: call, _files: replaced }))
 }
 
-/// Runs the command as it is, and gives its exit status.
-pub fn run_plainly(options: &RunOptions) -> Result<u8> {
+/// Runs the command as it is, and says why.
+pub fn run_without(options: &RunOptions, why: &anyhow::Error) -> Result<u8> {
+    say(format_args!("warning: {why:#}. The command runs without Headwater"));
+    run_words(&plain_words(options))
+}
+
+/// The command without markers, which are for this one alone.
+fn plain_words(options: &RunOptions) -> Vec<OsString> {
+    options.program.iter().filter(|word| Some(*word) != options.marker.as_ref()).cloned().collect()
+}
+
+fn run_words(words: &[OsString]) -> Result<u8> {
     let (sender, events) = channel();
     signals::watch(sender)?;
-    wait(start_launcher(&options.program)?, &events, |_| {})
+    wait(start_launcher(words)?, &events, |_| {})
 }
 
 /// The command with `headwater exec` before each program, and the files that it needs, which go when they are

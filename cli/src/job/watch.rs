@@ -104,7 +104,9 @@ impl Watch {
             false => format!("{mechanism} on {count}"),
         };
         let named: Vec<String> = mechanisms.iter().map(named).collect();
-        if !named.is_empty() {
+        if named.is_empty() {
+            (summary.via, summary.off) = ("off".into(), Some("no node has taken part".into()));
+        } else {
             summary.via = named.join(", ");
         }
         let reports: Vec<Option<Report>> = self.nodes.into_iter().map(|node| node.report).collect();

@@ -1,0 +1,118 @@
+//! A program that a launcher starts, as a user sees it: `env` with a marker stands for the launcher.
+
+mod site;
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use site::{Site, text};
+
+/// Says whether it is served, and ends with a status of its own.
+const PROGRAM: &str = "echo ${HEADWATER_NODE-alone} of ${HEADWATER_NODES-none}; exit 7";
+
+fn jobs(site: &Site) -> PathBuf {
+    site.path("work/jobs")
+}
+
+fn launch(site: &Site, options: &[&str]) -> Command {
+    let mut words = vec!["--marker", "@"];
+    words.extend(options);
+    words.extend(["--", "env", "LAUNCHED=1", "@", "sh", "-c", PROGRAM]);
+    site.command(&words)
+}
+
+#[track_caller]
+fn check(output: &Output, said: &str, complaint: &str) {
+    assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(7), said), "{output:?}");
+    let complaints = text(&output.stderr);
+    match complaint {
+        "" => assert_eq!(complaints, ""),
+        _ => assert!(complaints.contains(complaint), "{complaints}"),
+    }
+}
+
+#[test]
+fn it_is_served_and_nothing_is_left() {
+    let site = Site::new();
+    let jobs = jobs(&site).display().to_string();
+    check(&launch(&site, &["--job-dir", &jobs]).output().unwrap(), "0 of 1\n", "");
+    assert_eq!(fs::read_dir(&jobs).unwrap().count(), 0);
+    assert_eq!(fs::metadata(&jobs).unwrap().permissions().mode() & 0o777, 0o700);
+    site.assert_clean();
+}
+
+#[test]
+fn two_jobs_on_one_node_know_nothing_of_each_other() {
+    let site = Site::new();
+    let jobs = jobs(&site).display().to_string();
+    let start = || {
+        let mut command = launch(&site, &["--job-dir", &jobs]);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let both = [start(), start()];
+    both.into_iter().for_each(|job| check(&job.wait_with_output().unwrap(), "0 of 1\n", ""));
+    site.assert_clean();
+}
+
+#[test]
+fn what_fails_before_the_launch_means_the_plain_command() {
+    let site = Site::new();
+    let jobs = jobs(&site).display().to_string();
+    let plain = "alone of none\n";
+    check(&launch(&site, &["--job-dir", "/proc/nowhere"]).output().unwrap(), plain, "--job-dir");
+    let taken = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    check(&launch(&site, &["--job-dir", &jobs, "--ports", &port]).output().unwrap(), plain, "--ports");
+    let no_session = ["--job-dir", &jobs, "--session", "0123456789abcdef"];
+    check(&launch(&site, &no_session).output().unwrap(), plain, "has ended");
+    site.assert_clean();
+}
+
+#[test]
+fn the_next_port_is_taken() {
+    let site = Site::new();
+    let taken = TcpListener::bind("0.0.0.0:0").unwrap();
+    let first = taken.local_addr().unwrap().port();
+    let ports = format!("{first}-{}", first.saturating_add(50));
+    let jobs = jobs(&site).display().to_string();
+    check(&launch(&site, &["--job-dir", &jobs, "--ports", &ports]).output().unwrap(), "0 of 1\n", "");
+    site.assert_clean();
+}
+
+#[test]
+fn nodes_have_paths_of_their_own() {
+    let site = Site::new();
+    let (here, there) = (jobs(&site), site.path("work/there"));
+    let map = format!("{}={}", here.display(), there.display());
+    let here = here.display().to_string();
+    let options = ["--job-dir", &here, "--map", &map];
+    check(&launch(&site, &options).output().unwrap(), "alone of none\n", &there.display().to_string());
+    symlink(&here, &there).unwrap();
+    check(&launch(&site, &options).output().unwrap(), "0 of 1\n", "");
+    site.assert_clean();
+}
+
+#[test]
+fn what_is_no_job_of_this_user_is_left_alone() {
+    let site = Site::new();
+    let file = site.write("work/job", "{\"version\": 0}");
+    let exec = || {
+        let mut command = site.plain_command(&[] as &[&str]);
+        let mut exec = Command::new(command.get_program());
+        exec.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        exec.args(["exec", "--store"]).arg(site.path("store")).arg("--job").arg(&file);
+        command = exec;
+        command.args(["--", "sh", "-c", PROGRAM]).output().unwrap()
+    };
+    check(&exec(), "alone of none\n", "can be read or changed by others");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    check(&exec(), "alone of none\n", "another version");
+    fs::write(&file, "nonsense").unwrap();
+    check(&exec(), "alone of none\n", "no job file");
+    fs::remove_file(&file).unwrap();
+    check(&exec(), "alone of none\n", "--job-dir");
+    site.assert_clean();
+}

@@ -374,7 +374,7 @@ impl Daemon {
 /// A subcommand of this executable, to run in the background.
 fn command(subcommand: &str, verbose: bool) -> Command {
     let mut command = Command::new(own_executable());
-    command.arg0("headwater").arg(subcommand).current_dir("/");
+    command.arg0("headwater").arg(subcommand);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     for name in launch::loader_variables() {
         command.env_remove(name);

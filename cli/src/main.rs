@@ -9,7 +9,6 @@ mod daemons;
 mod doctor;
 mod exec;
 mod generate;
-mod inherit;
 mod job;
 mod launch;
 mod message;
@@ -19,6 +18,7 @@ mod opened;
 mod options;
 mod preload;
 mod prepare;
+mod process;
 mod record;
 mod run;
 mod serving;
@@ -35,46 +35,50 @@ mod via;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use options::{Command, CommandLine};
+use options::{Command, CommandLine, InnerCommand, InnerLine};
 
 /// A failure of headwater's own, as `env` and `timeout` have it.
 const FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
-    let parsed = CommandLine::command()
-        .try_get_matches()
-        .and_then(|matches| Ok((CommandLine::from_arg_matches(&matches)?, matches)));
-    let (command_line, matches) = match parsed {
-        Ok(parsed) => parsed,
+    let is_inner = std::env::args().nth(1).is_some_and(|name| InnerCommand::has_subcommand(&name));
+    let parsed = if is_inner {
+        InnerLine::try_parse().map(|line| (Command::Inner(line.command), None))
+    } else {
+        let matches = CommandLine::command().try_get_matches();
+        matches.and_then(|matches| Ok((CommandLine::from_arg_matches(&matches)?.command, Some(matches))))
+    };
+    match parsed {
+        Ok((command, matches)) => run(command, &matches.unwrap_or_default()),
         Err(e) => {
             let _ = e.print();
             let asked = matches!(e.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            return ExitCode::from(if asked { 0 } else { FAILURE });
+            ExitCode::from(if asked { 0 } else { FAILURE })
         }
-    };
-    let done = match command_line.command {
+    }
+}
+
+/// Does what was asked for. `matches` has the command, if a user gave it.
+fn run(command: Command, matches: &ArgMatches) -> ExitCode {
+    let of = |name: &str| matches.subcommand_matches(name).expect("it was parsed");
+    let done = match command {
         Command::Run(mut options) => {
-            let in_session = std::env::var_os(launch::SESSION).is_some();
-            options.settle(matches.subcommand_matches("run").expect("run was parsed"), in_session);
+            options.settle(of("run"), std::env::var_os(launch::SESSION).is_some());
             run::run(&options)
         }
         Command::Start(mut options) => {
-            options.service.settle(matches.subcommand_matches("start").expect("start was parsed"), false);
+            options.service.settle(of("start"), false);
             job::start(&options)
         }
         Command::Stop(options) => job::stop(&options),
         Command::Record(mut options) => {
-            let in_session = std::env::var_os(launch::SESSION).is_some();
-            options.run.settle(matches.subcommand_matches("record").expect("record was parsed"), in_session);
+            options.run.settle(of("record"), std::env::var_os(launch::SESSION).is_some());
             record::record(options)
         }
-        Command::Daemon => return headwater_daemon::run_from_stdio(),
-        Command::Supervise => return headwater_daemon::supervise_from_stdio(),
-        Command::Namespace(options) => Ok(namespace::run(&options)),
         Command::Mount(mut options) => {
-            options.shape.settle(matches.subcommand_matches("mount").expect("mount was parsed"), false);
+            options.shape.settle(of("mount"), false);
             mount::mount(&options)
         }
         Command::Key(options) => standing::make_key(&options),
@@ -85,17 +89,20 @@ fn main() -> ExitCode {
         Command::Stats(options) => control::stats(&options),
         Command::Clear(options) => control::clear(&options),
         Command::Refresh(options) => control::refresh(&options),
-        Command::Node(options) => job::node(&options),
         Command::Topology(mut options) => {
-            options.shape.settle(matches.subcommand_matches("topology").expect("topology was parsed"), false);
+            options.shape.settle(of("topology"), false);
             topology::topology(&options)
         }
         Command::Simulate(options) => simulate::simulate(&options),
         Command::Plan(options) => simulate::plan(&options),
-        Command::Exec(options) => Ok(exec::exec(&options)),
-        Command::Front(options) => job::front(&options),
-        Command::Sweep(options) => Ok(doctor::sweep(&options)),
         Command::Generate(what) => generate::generate(&what).map(|()| 0),
+        Command::Inner(InnerCommand::Daemon) => return headwater_daemon::run_from_stdio(),
+        Command::Inner(InnerCommand::Supervise) => return headwater_daemon::supervise_from_stdio(),
+        Command::Inner(InnerCommand::Namespace(options)) => Ok(namespace::run(&options)),
+        Command::Inner(InnerCommand::Exec(options)) => Ok(exec::exec(&options)),
+        Command::Inner(InnerCommand::Front(options)) => job::front(&options),
+        Command::Inner(InnerCommand::Node(options)) => job::serve_node(&options),
+        Command::Inner(InnerCommand::Sweep(options)) => Ok(doctor::sweep(&options)),
     };
     done.map_or_else(
         |e| {

@@ -90,16 +90,6 @@ pub enum Command {
     Stop(StopOptions),
     /// Run a program on one node, and write down what it uses, for `headwater run --preload`
     Record(RecordOptions),
-    /// One node's daemon; its configuration comes on standard input.
-    #[command(hide = true)]
-    Daemon,
-    /// One node's supervisor, which mounts and starts the daemon; its configuration comes on standard
-    /// input.
-    #[command(hide = true)]
-    Supervise,
-    /// Make a node's namespaces, as the supervisor on standard input says.
-    #[command(hide = true)]
-    Namespace(NamespaceOptions),
     /// Show a directory, or all of them, through Headwater at another place
     #[command(after_help = MOUNT_HELP)]
     Mount(MountOptions),
@@ -134,6 +124,38 @@ pub enum Command {
     /// Find out which trees and how many readers suit a program and a shared file system
     #[command(after_help = PLAN_HELP)]
     Plan(PlanOptions),
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    Inner(InnerCommand),
+    /// Write man pages or completions.
+    #[command(hide = true, subcommand)]
+    Generate(Generate),
+}
+
+/// What headwater starts by itself, on each node. It is parsed apart from all else, which takes a process longer
+/// than what it does.
+#[derive(Debug, Parser)]
+#[command(name = "headwater", disable_help_subcommand = true)]
+pub struct InnerLine {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: InnerCommand,
+}
+
+/// What headwater starts by itself.
+#[derive(Debug, Subcommand)]
+#[command(hide = true)]
+pub enum InnerCommand {
+    /// One node's daemon; its configuration comes on standard input.
+    #[command(hide = true)]
+    Daemon,
+    /// One node's supervisor, which mounts and starts the daemon; its configuration comes on standard
+    /// input.
+    #[command(hide = true)]
+    Supervise,
+    /// Make a node's namespaces, as the supervisor on standard input says.
+    #[command(hide = true)]
+    Namespace(NamespaceOptions),
     /// Become a program, as one process of a session.
     #[command(hide = true)]
     Exec(ExecOptions),
@@ -146,9 +168,6 @@ pub enum Command {
     /// Remove what dead sessions left.
     #[command(hide = true)]
     Sweep(SweepOptions),
-    /// Write man pages or completions.
-    #[command(hide = true, subcommand)]
-    Generate(Generate),
 }
 
 /// Options of `headwater run`. Each is also an environment variable; the command line wins.
@@ -416,9 +435,6 @@ pub struct NodeOptions {
     /// Where the node's store is to be.
     #[arg(long)]
     pub store: Option<PathBuf>,
-    /// Serve in this process; otherwise in one that nobody is the parent of.
-    #[arg(long)]
-    pub stays: bool,
     /// Standard input stays open until who starts the node's processes ends.
     #[arg(long)]
     pub has_owner: bool,

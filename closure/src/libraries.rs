@@ -86,6 +86,11 @@ pub trait Files {
     fn is_there(&mut self, path: &Path) -> bool;
     /// A file will be opened soon, if it is there: it may be fetched ahead.
     fn soon(&mut self, path: &Path);
+    /// Whether it matters what lies here. Where neither a program nor anything that it names matters, its
+    /// libraries are not looked for.
+    fn matters(&self, _path: &Path) -> bool {
+        true
+    }
 }
 
 /// What of a process's surroundings its loading depends on.
@@ -207,18 +212,19 @@ impl<F: Files> Analysis<'_, F> {
         let interpreter = self.environment.cwd.join(OsStr::from_bytes(interpreter));
         let Ok(own) = self.files.open(&interpreter, Bytes::Whole) else { return };
         self.want(&interpreter, Bytes::Whole);
-        let loader = Loader::ask(&own.file, self.environment.tunables.as_deref());
-        let mut program = Program { objects: Vec::new(), loader, cache: None, library_path: Vec::new() };
-        program.add(Vec::new(), (&found.canonical, id(&found.file)), dynamic, None, &self.environment.cwd);
-        let value = self.environment.library_path.as_deref().unwrap_or_default();
-        program.library_path =
-            search::library_path(value, &program.objects[0].origin, &program.loader, &self.environment.cwd);
+        let begin = |loader| Program::begin(loader, found, dynamic, self.environment);
+        if ![&found.canonical, &own.canonical].into_iter().any(|path| self.files.matters(path))
+            && !self.names_what_matters(&begin(Loader::usual()))
+        {
+            return;
+        }
+        // It is a process of its own.
+        let mut program = begin(Loader::ask(&own.file, self.environment.tunables.as_deref()));
         let itself =
             Dynamic { soname: dynamic::read(&ReadCache::new(&own.file)).and_then(|d| d.soname), ..Dynamic::default() };
         let names = vec![interpreter.as_os_str().as_bytes().to_vec(), VDSO.to_vec()];
         program.add(names, (&interpreter, id(&own.file)), &itself, None, &self.environment.cwd);
-        let preloads = self.environment.preload.as_deref().unwrap_or_default().as_bytes();
-        for name in preloads.split(|b| b" :".contains(b)).filter(|name| !name.is_empty()) {
+        for name in self.environment.preloads() {
             self.load(&mut program, name, 0);
         }
         let mut next = 0;
@@ -238,6 +244,18 @@ impl<F: Files> Analysis<'_, F> {
             }
             next = level.end;
         }
+    }
+
+    /// Whether anything matters that a program, or the environment, names by its path.
+    fn names_what_matters(&self, program: &Program) -> bool {
+        let directories = program.places(0).into_iter().filter_map(|place| match place {
+            Place::Directory(directory) => Some(directory),
+            Place::Cache { .. } => None,
+        });
+        let by_path = self.environment.preloads().chain(program.objects[0].needed.iter().map(Vec::as_slice));
+        let by_path = by_path.filter(|name| name.contains(&b'/'));
+        let files = by_path.map(|name| self.environment.cwd.join(OsStr::from_bytes(name)));
+        directories.chain(files).any(|path| self.files.matters(&path))
     }
 
     /// Loads what `object` needs by this name. False if it is not to be found.
@@ -363,7 +381,24 @@ impl<F: Files> Analysis<'_, F> {
     }
 }
 
+impl Environment {
+    fn preloads(&self) -> impl Iterator<Item = &[u8]> {
+        let names = self.preload.as_deref().unwrap_or_default().as_bytes().split(|b| b" :".contains(b));
+        names.filter(|name| !name.is_empty())
+    }
+}
+
 impl Program {
+    /// An executable alone.
+    fn begin(loader: Loader, found: &Found, dynamic: &Dynamic, environment: &Environment) -> Program {
+        let mut program = Program { objects: Vec::new(), loader, cache: None, library_path: Vec::new() };
+        program.add(Vec::new(), (&found.canonical, id(&found.file)), dynamic, None, &environment.cwd);
+        let value = environment.library_path.as_deref().unwrap_or_default();
+        program.library_path =
+            search::library_path(value, &program.objects[0].origin, &program.loader, &environment.cwd);
+        program
+    }
+
     fn add(
         &mut self,
         mut names: Vec<Vec<u8>>,

@@ -69,6 +69,8 @@ fn run_process() -> Result<(), DaemonError> {
 /// Makes this process a background process that keeps its secrets.
 pub(crate) fn settle() {
     umask(Mode::RWXG | Mode::RWXO);
+    // The file system of its starter's directory may go.
+    let _ = std::env::set_current_dir("/");
     // Fails for the leader of a process group, whose signals are its own already.
     let _ = rustix::process::setsid();
     // No core file and no debugger of the same user shows the session's key.

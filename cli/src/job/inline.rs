@@ -44,7 +44,7 @@ enum Wanted {
 
 /// Is the front end.
 pub fn front(options: &FrontOptions) -> Result<u8> {
-    crate::inherit::nothing();
+    crate::process::inherit_nothing();
     // What a terminal's keys send is for the owner, who decides.
     let _ = rustix::process::setsid();
     let (sender, events) = channel();

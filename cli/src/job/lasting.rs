@@ -55,7 +55,7 @@ pub fn start(options: &StartOptions) -> Result<u8> {
 
 /// Is the session's process: the front end is here until the end.
 fn stay(options: &StartOptions) -> Result<u8> {
-    crate::inherit::nothing();
+    crate::process::inherit_nothing();
     let _ = rustix::process::setsid();
     let (sender, events) = channel();
     let opened = prepare(options).and_then(|service| {

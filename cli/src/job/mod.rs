@@ -21,19 +21,11 @@ mod run;
 mod served;
 mod watch;
 
-use anyhow::Result;
-
 pub use attend::attend;
 pub use front::News;
 pub use inline::front;
 pub use lasting::{start, stop};
 pub use look::find;
 pub use messages::{ToProcess, Way};
+pub use node::serve as serve_node;
 pub use run::{run, run_in, run_without};
-
-use crate::options::NodeOptions;
-
-/// Serves a node's processes, or starts what does.
-pub fn node(options: &NodeOptions) -> Result<u8> {
-    if options.stays { node::stay(options) } else { node::start(options) }
-}

@@ -6,12 +6,12 @@
 
 use std::collections::HashMap;
 use std::env;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -34,8 +34,8 @@ use super::messages::{FromNode, Roster, ToNode, ToProcess};
 use super::muster::{Arrival, MISSING_MS_MAX};
 use super::ports::listen;
 use super::served::Served;
-use crate::daemons::own_executable;
 use crate::options::NodeOptions;
+use crate::process::{self, Side};
 use crate::run::Event;
 use crate::session::Session;
 use crate::store;
@@ -48,29 +48,19 @@ const ROSTER_MAX: Duration = Duration::from_millis(MISSING_MS_MAX + 5_000);
 /// How long processes may come once nobody else is there, neither processes nor the front end.
 const EMPTY_MAX: Duration = Duration::from_secs(1);
 
-/// Starts the node's part so that it goes on by itself: not as a child of this process, which becomes a program,
-/// and with none of its descriptors. Says on standard output why it failed, if it did.
-pub fn start(options: &NodeOptions) -> Result<u8> {
-    crate::inherit::nothing();
-    let mut command = Command::new(own_executable());
-    command.arg("node").arg("--stays").arg(&options.job).args(options.has_owner.then_some("--has-owner"));
-    if let Some(store) = &options.store {
-        command.arg("--store").arg(store);
+/// Serves the node's processes until the end, in a process that goes on by itself: not a child of the caller,
+/// which becomes a program, and with none of its descriptors but standard input, by which the job may come. Closes
+/// standard output once processes can reach it; before that it says there why they can't.
+///
+/// Call it before any thread is started.
+pub fn serve(options: &NodeOptions) -> Result<u8> {
+    process::close_inherited();
+    let null = File::options().write(true).open("/dev/null")?;
+    rustix::stdio::dup2_stderr(&null)?;
+    env::set_current_dir("/")?;
+    if process::fork()? == Side::Old {
+        return Ok(0);
     }
-    // The job may come on standard input.
-    command.stdin(Stdio::inherit()).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
-    let mut child = command.spawn()?;
-    let mut said = String::new();
-    if let Some(output) = child.stdout.take() {
-        // It closes its output once processes can reach it.
-        output.take(4096).read_to_string(&mut said)?;
-    }
-    print!("{said}");
-    Ok(0)
-}
-
-/// Serves the node's processes until the end. Closes standard output once they can reach it.
-pub fn stay(options: &NodeOptions) -> Result<u8> {
     let _ = rustix::process::setsid();
     let prepared = Node::prepare(options);
     match &prepared {
@@ -79,19 +69,12 @@ pub fn stay(options: &NodeOptions) -> Result<u8> {
         Err(error) => println!("{FAILED}{error:#}"),
     }
     let _ = io::stdout().flush();
-    close_output()?;
+    rustix::stdio::dup2_stdout(&null)?;
     // Another process of this node may have been first.
     if let Some(mut node) = prepared? {
         node.serve()?;
     }
     Ok(0)
-}
-
-/// Nobody waits for this process's output any more.
-fn close_output() -> Result<()> {
-    let null = std::fs::File::options().write(true).open("/dev/null")?;
-    rustix::stdio::dup2_stdout(&null)?;
-    Ok(())
 }
 
 /// The node's part of a job.

@@ -10,6 +10,7 @@ use headwater_topology::Rank;
 use super::file::Service;
 use super::messages::{Roster, Way};
 use crate::daemons::{Daemons, Place, Said, Settings};
+use crate::namespace::presumed;
 use crate::opened::Opened;
 use crate::prepare;
 use crate::run::Event;
@@ -40,9 +41,10 @@ impl Served {
         events: &Receiver<Event>,
     ) -> Result<Served, String> {
         let is_root = rustix::process::geteuid().is_root();
-        let mut choice = Choice::make(service.via, &service.program, is_root, crate::namespace::probe);
+        // A trial takes about as long as the thing itself.
+        let mut choice = Choice::make(service.via, &service.program, is_root, presumed);
         if matches!(choice.mechanism, Mechanism::Mount) {
-            choice = Choice::make(Via::Audit, &service.program, is_root, crate::namespace::probe);
+            choice = Choice::make(Via::Audit, &service.program, is_root, presumed);
         }
         let attempt = Attempt { service, roster, session, overlay, sender, events };
         for number in 0.. {

@@ -23,7 +23,7 @@ use crate::options::NamespaceOptions;
 pub use enter::enter;
 pub use make::{SUBTYPE, may_mount};
 pub use obstacles::{device_step, setting, user_namespaces as explain_user_namespaces, user_namespaces_forbidden};
-pub use probe::{Features, Found, probe};
+pub use probe::{Features, Found, presumed, probe};
 
 /// `headwater namespace`: makes the namespaces that standard input, a [`Channel`], asks for, or tries
 /// what is possible. The exit status.

@@ -184,6 +184,10 @@ impl Files for NodeFiles {
         }
     }
 
+    fn matters(&self, path: &FilePath) -> bool {
+        matches!(self.place(path), Ok(Place::Scope(_)))
+    }
+
     fn soon(&mut self, path: &FilePath) {
         // Of a mount's files the size decides, which has to be waited for.
         if self.announced.len() >= QUESTIONS_MAX || self.asker.whole_bytes_max.is_some() {

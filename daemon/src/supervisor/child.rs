@@ -36,7 +36,7 @@ impl DaemonProcess {
     /// Starts `headwater daemon` from `executable`, with these descriptors under their numbers.
     pub(super) fn start(executable: &Path, config: &Config, inherited: &[BorrowedFd<'_>]) -> io::Result<DaemonProcess> {
         let mut command = Command::new(executable);
-        command.arg0("headwater").arg("daemon").current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg0("headwater").arg("daemon").stdin(Stdio::piped()).stdout(Stdio::piped());
         let line = Zeroizing::new(serde_json::to_vec(config)?);
         // Nothing else is started meanwhile, so that only the daemon inherits them.
         inherited.iter().try_for_each(|fd| rustix::io::fcntl_setfd(fd, FdFlags::empty()))?;

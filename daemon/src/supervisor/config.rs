@@ -17,7 +17,8 @@ pub struct SupervisorConfig {
     pub daemon: Config,
     /// How processes come to the file system.
     pub via: Via,
-    /// How files are opened; without it the quicker way on this machine is measured.
+    /// How files are opened. Without it, a mount that stays has the quicker way on this machine, which is
+    /// measured; a job's namespace, which must be there quickly, has no-open: its processes open the same files.
     #[serde(default)]
     pub opening: Option<Opening>,
     /// Threads that answer the kernel.

@@ -274,7 +274,7 @@ fn mount_in_namespace(config: &Config, via: &NamespaceVia, executable: &Path) ->
     std::fs::create_dir_all(&view).map_err(|source| MountError::Mount { at: view.clone(), source })?;
     let (channel, theirs) = Channel::pair().map_err(MountError::Namespace)?;
     let mut command = Command::new(executable);
-    command.arg0("headwater").arg("namespace").current_dir("/").stdin(Stdio::from(theirs)).stdout(Stdio::null());
+    command.arg0("headwater").arg("namespace").stdin(Stdio::from(theirs)).stdout(Stdio::null());
     let maker = Maker { child: command.spawn().map_err(MountError::Namespace)?, channel };
     // The child's end goes with the command, so that its death is noticed.
     drop(command);

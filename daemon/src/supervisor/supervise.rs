@@ -7,11 +7,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use headwater_fuse::init::Opening;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::SIGUSR1;
 
-use super::SupervisorConfig;
 use super::child::DaemonProcess;
 use super::client::{Refusal, Reply, Request, Status};
 use super::measure;
@@ -20,6 +20,7 @@ use super::ownserver::OwnServer;
 use super::restarts::{Next, Restarts};
 use super::socket::{Peer, Socket};
 use super::stale::SignOfLife;
+use super::{SupervisorConfig, Via};
 use crate::config::Config;
 use crate::control::{Command, Control};
 use crate::process;
@@ -101,7 +102,10 @@ impl Supervisor {
         std::fs::create_dir_all(dir.path()).map_err(shown("make the node's directory"))?;
         let session = Session::join(&config.daemon).map_err(|error| error.to_string())?;
         let socket = Socket::listen(&dir.supervisor()).map_err(shown("listen at the supervisor's socket"))?;
-        let opening = config.opening.unwrap_or_else(|| measure::choose().opening);
+        let opening = config.opening.unwrap_or_else(|| match config.via {
+            Via::Mount(_) => measure::choose().opening,
+            Via::Namespace(_) => Opening::None,
+        });
         let mounting = Mounting::make(&config, &executable, opening).map_err(|error| error.to_string())?;
         // Without it, those who look for dead mounts ask this one.
         let sign_of_life = SignOfLife::give(&source(&config.daemon)).ok();

@@ -215,27 +215,55 @@ impl Storm<'_> {
         })
     }
 
-    /// Headwater's own cost, with everything warm.
+    /// Headwater's own cost, with everything warm: of a launch alone, and of one in a session that lives.
     fn launch(&mut self) {
         let rounds = self.options.rounds * LAUNCHES;
         let nodes: BTreeSet<usize> = self.options.nodes.iter().copied().collect();
-        let mut table = Table::new(["ms, medians", "srun", "with Headwater", "of that its own", "bound at 16 nodes"]);
+        let head = ["ms, medians (10 to 90 %)", "srun", "own cost, a launch alone", "own cost, in a session"];
+        let mut table = Table::new([&head[..], &["bound at 16 nodes"]].concat());
         for nodes in nodes {
             let case = Case { server: "quick", workload: "launch", nodes, processes: 1 };
-            let mut measured = self.case(case, &[Way::Plain, Way::Headwater], rounds + 1);
+            let mut alone = self.case(case.clone(), &[Way::Plain, Way::Headwater], rounds + 1);
+            let mut again = self.launches_in_a_session(case, rounds + 1);
             // The first of each found nothing warm.
-            measured.runs.drain(..measured.runs.len().min(2));
-            let [plain, with] = [Way::Plain, Way::Headwater].map(|way| measured.seconds(way));
-            let Some((plain, with)) = plain.zip(with) else { continue };
-            let ms = |seconds: f64| format!("{:.0}", seconds * 1000.0);
+            for measured in [&mut alone, &mut again] {
+                measured.runs.drain(..measured.runs.len().min(2));
+            }
             // Of pairs, so that what else the machine does falls on both.
-            let pairs = measured.of(Way::Plain).zip(measured.of(Way::Headwater));
-            let own = Sample::new(pairs.map(|(plain, with)| with.seconds - plain.seconds).collect());
-            table.row([nodes.to_string(), ms(plain.median()), ms(with.median()), ms(own.median()), "50".into()]);
+            let own = |measured: &Measurements, way| {
+                let pairs = measured.of(Way::Plain).zip(measured.of(way));
+                let own: Vec<f64> = pairs.map(|(plain, with)| (with.seconds - plain.seconds) * 1000.0).collect();
+                (!own.is_empty()).then(|| Sample::new(own))
+            };
+            let shown =
+                |own: Option<Sample>| own.map_or("-".into(), |own| format!("{:.0} ({})", own.median(), own.spread()));
+            let plain = alone.seconds(Way::Plain).map_or("-".into(), |s| format!("{:.0}", s.median() * 1000.0));
+            let cells = [shown(own(&alone, Way::Headwater)), shown(own(&again, Way::Session))];
+            table.row([nodes.to_string(), plain].into_iter().chain(cells).chain(["50".into()]));
         }
         self.results.report.heading("Headwater's own cost: a program that does nothing");
-        self.results.report.line(format!("One process a node; medians of {rounds}, after one of each.\n"));
+        self.results.report.line(format!("One process a node; {rounds} pairs, after one of each.\n"));
         self.results.report.table(&table);
         self.results.save();
+    }
+
+    fn launches_in_a_session(&mut self, case: Case, rounds: usize) -> Measurements {
+        let mut measurements = Measurements { case, runs: Vec::new() };
+        let Case { workload, nodes, processes, .. } = measurements.case;
+        let words = |root: &Path| self.software.words(workload, root);
+        let done = self.stage.in_session(|session| {
+            for round in 0..rounds {
+                for way in [Way::Plain, Way::Session] {
+                    let measured = self.stage.start_again(&Start { way, nodes, processes, words: &words }, session)?;
+                    self.results.run(&measurements.case, way, round, &measured)?;
+                    measurements.runs.push((way, measured));
+                }
+            }
+            Ok(())
+        });
+        if let Err(reason) = done {
+            self.results.failure(&format!("launches in a session, nodes: {nodes}: {reason}"));
+        }
+        measurements
     }
 }

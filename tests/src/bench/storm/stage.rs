@@ -28,6 +28,8 @@ pub(super) enum Way {
     Headwater,
     /// The same with Headwater's own files on the volume.
     OwnFilesToo,
+    /// The same in a session whose nodes have served a launch.
+    Session,
     /// From memory.
     Floor,
 }
@@ -39,6 +41,7 @@ impl Way {
             Way::Plain => "plain",
             Way::Headwater => "headwater",
             Way::OwnFilesToo => "headwater-own-files-too",
+            Way::Session => "headwater-session",
             Way::Floor => "floor",
         }
     }
@@ -121,6 +124,41 @@ impl<'a> Stage<'a> {
         self.measure(&words, root)
     }
 
+    /// Starts a program again, with what the nodes have cached, by Headwater in this session.
+    pub(super) fn start_again(&self, start: &Start, session: &str) -> Result<Measured, String> {
+        let mut words = self.launch(start, Path::new(VOLUME));
+        if start.way == Way::Session {
+            let mut own = self.own("run", &headwater_binary(), &self.jobs);
+            own.extend(["--no-summary", "--session", session, "--"].map(String::from));
+            words.splice(0..0, own);
+        }
+        self.measure(&words, Path::new(VOLUME))
+    }
+
+    /// Makes a session, calls `use_it` with its name, and ends it.
+    pub(super) fn in_session(&self, use_it: impl FnOnce(&str) -> Result<(), String>) -> Result<(), String> {
+        let headwater = |words: Vec<String>| {
+            let output = self.cluster.on(1).command("env").args(words).output().map_err(|e| e.to_string())?;
+            match output.status.success() {
+                true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+                false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+            }
+        };
+        let mut start = self.own("start", &headwater_binary(), &self.jobs);
+        start.extend(["--shared", VOLUME, "--", "/bin/true"].map(String::from));
+        let session = headwater(start)?;
+        let used = use_it(&session);
+        let mut stop = self.own("stop", &headwater_binary(), &self.jobs);
+        stop.push(session);
+        used.and(headwater(stop).map(drop))
+    }
+
+    /// The first words of one of Headwater's commands.
+    fn own(&self, command: &str, binary: &Path, jobs: &Path) -> Vec<String> {
+        let shown = |path: &Path| path.display().to_string();
+        vec![shown(binary), command.into(), "--job-dir".into(), shown(jobs)]
+    }
+
     /// The launcher's command, which begins with Headwater's if that is to serve.
     fn launch(&self, start: &Start, root: &Path) -> Vec<String> {
         let server = &self.cluster.nodes().last().expect("a server").name;
@@ -128,14 +166,13 @@ impl<'a> Stage<'a> {
         let own = installed.ancestors().nth(2).and_then(Path::file_name).expect("it lies in a directory");
         let on_volume = Path::new(VOLUME).join(own);
         let run = |binary: PathBuf, jobs: &Path| {
-            let shown = |path: &Path| path.display().to_string();
-            let mut words = vec![shown(&binary), "run".into(), "--shared".into(), VOLUME.into()];
-            words.extend(["--no-summary".into(), "--summary-json".into(), shown(&self.summary())]);
-            words.extend(["--job-dir".into(), shown(jobs), "--".into()]);
+            let mut words = self.own("run", &binary, jobs);
+            let summary = self.summary().display().to_string();
+            words.extend(["--shared", VOLUME, "--no-summary", "--summary-json", &summary, "--"].map(String::from));
             words
         };
         let mut words = match start.way {
-            Way::Plain | Way::Floor => Vec::new(),
+            Way::Plain | Way::Floor | Way::Session => Vec::new(),
             Way::Headwater => run(installed, &self.jobs),
             Way::OwnFilesToo => run(on_volume.join("bin/headwater"), &on_volume),
         };

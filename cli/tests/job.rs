@@ -72,6 +72,17 @@ fn what_fails_before_the_launch_means_the_plain_command() {
 }
 
 #[test]
+fn a_store_whose_path_no_socket_takes() {
+    let site = Site::new();
+    let (jobs, store) = (jobs(&site).display().to_string(), site.path(&format!("store/{}", "long".repeat(25))));
+    fs::create_dir(&store).unwrap();
+    let options = ["--job-dir", &jobs, "--store", &store.display().to_string()];
+    check(&launch(&site, &options).output().unwrap(), "alone of none\n", "too long for a socket");
+    fs::remove_dir(store).unwrap();
+    site.assert_clean();
+}
+
+#[test]
 fn the_next_port_is_taken() {
     let site = Site::new();
     let taken = TcpListener::bind("0.0.0.0:0").unwrap();

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use headwater_tests::harness::services::{Ssh, succeeds};
 use serde_json::Value;
 
-use crate::site::{Site, in_any_order};
+use crate::site::Site;
 use crate::ssh::{VARIABLES, launcher, with_ssh};
 
 const ALL: [usize; 4] = [1, 2, 3, 4];
@@ -27,20 +28,13 @@ fn served(site: &Site, ssh: &Ssh, case: &str) -> Value {
     fs::write(&wrapper, format!("#!/bin/sh\ncase $(hostname) in\n{case}\nesac\nexec \"$@\"\n")).unwrap();
     fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).unwrap();
     let before = format!("{VARIABLES} {}", wrapper.display());
-    let script = launcher(site, ssh, &ALL, &before).display().to_string();
-    same(site, &script, site.program())
+    check(site, &launcher(site, ssh, &ALL, &before), site.program())
 }
 
-/// Checks that a launcher does the same with Headwater; the summary.
-fn same(site: &Site, script: &str, program: Vec<String>) -> Value {
-    let expected = site.plain(&[vec![script.into()], program.clone()].concat());
-    assert_eq!(expected.stdout.lines().count(), ALL.len(), "{expected:?}");
-    site.forget();
-    let (output, summary) = site.served(&["--marker", "@"], &[vec![script.into(), "@".into()], program].concat());
-    assert_eq!(in_any_order(output), in_any_order(expected));
-    assert_eq!(summary["nodes"], ALL.len(), "{summary}");
-    assert_eq!(site.repeated(), [""; 0], "{summary}");
-    summary
+/// Runs the program by a script, whose nodes are all served; the summary.
+fn check(site: &Site, script: &Path, program: Vec<String>) -> Value {
+    let words = [vec![script.display().to_string(), "@".into()], program].concat();
+    site.check_output(&["--marker", "@"], &words, ALL.len())
 }
 
 /// A node that claims to have been up for thirty years.
@@ -76,6 +70,5 @@ fn what_kernels_can(site: &Site, ssh: &Ssh) {
 
 /// A launcher that passes no variable on.
 fn variables_that_are_dropped(site: &Site, ssh: &Ssh) {
-    let script = launcher(site, ssh, &ALL, "env -i").display().to_string();
-    same(site, &script, site.program_with_variables());
+    check(site, &launcher(site, ssh, &ALL, "env -i"), site.program_with_variables());
 }

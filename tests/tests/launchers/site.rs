@@ -190,14 +190,17 @@ impl Site {
         self.mounted.borrow_mut().reset();
     }
 
-    /// Files that were opened, and directories that were read, more than once. A launcher's own processes open
-    /// directories, and read nothing there. A directory's end is found by a second reading.
+    /// Files and directories that were opened, and directories that were read, more than once. PRRTE's own daemons
+    /// open the shared directory on each node, with Headwater or without, and read nothing there. A directory's end
+    /// is found by a second reading.
     pub fn repeated(&self) -> Vec<String> {
         let counts = self.mounted.borrow_mut().counts();
         let paths = counts["paths"].as_object().expect("counts by path");
-        let count = |counts: &Value, kind: &str| counts[kind].as_u64().unwrap_or(0);
-        let is_repeated = |counts: &Value| count(counts, "open") > 1 || count(counts, "readdir") > 2;
-        let repeated = paths.iter().filter(|(_, counts)| is_repeated(counts));
+        let is_repeated = |path: &str, counts: &Value| {
+            let count = |kind: &str| counts[kind].as_u64().unwrap_or(0);
+            count("open") > 1 || count("readdir") > 2 || !path.is_empty() && count("opendir") > 1
+        };
+        let repeated = paths.iter().filter(|(path, counts)| is_repeated(path, counts));
         repeated.map(|(path, counts)| format!("{path}: {counts}")).collect()
     }
 
@@ -211,11 +214,28 @@ impl Site {
         let launcher = &words[..words.len().min(4)].join(" ");
         let expected = self.plain(words);
         assert_eq!(expected.status, 0, "{expected:?}");
-        self.forget();
-        let (output, summary) = self.served(&[], words);
+        let (output, _) = self.run_once(&[], words, nodes);
         assert_eq!(in_any_order(output), in_any_order(expected), "{launcher}");
-        assert_eq!(summary["nodes"], nodes, "{launcher}: {summary}");
+    }
+
+    /// Checks what the site's program says on so many nodes, with one process on each, without a run to compare it
+    /// with; the summary.
+    pub fn check_output(&self, options: &[&str], words: &[String], nodes: usize) -> Value {
+        let (output, summary) = self.run_once(options, words, nodes as u64);
+        let line = format!("36100 {}/pkg/m0.py", self.shared.display());
+        assert_eq!(output.stdout.lines().collect::<Vec<_>>(), vec![line; nodes], "{output:?}");
+        assert!(output.status == 0 && !output.stderr.contains("headwater"), "{output:?}");
+        summary
+    }
+
+    /// Runs it on so many nodes, which read files once.
+    fn run_once(&self, options: &[&str], words: &[String], nodes: u64) -> (Output, Value) {
+        let launcher = &words[..words.len().min(4)].join(" ");
+        self.forget();
+        let (output, summary) = self.served(options, words);
+        assert_eq!(summary["nodes"], nodes, "{launcher}: {summary}\n{output:?}");
         assert_eq!(self.repeated(), [""; 0], "{launcher}: {summary}");
+        (output, summary)
     }
 }
 

@@ -58,6 +58,22 @@ fn two_jobs_on_one_node_know_nothing_of_each_other() {
 }
 
 #[test]
+fn a_launcher_that_does_not_wait_needs_a_session() {
+    let site = Site::new();
+    let flux =
+        site.write("work/flux", "#!/bin/sh\nwhile [ $1 = submit ] || [ $1 = --wait ]; do shift; done\nexec \"$@\"\n");
+    fs::set_permissions(&flux, fs::Permissions::from_mode(0o755)).unwrap();
+    let jobs = jobs(&site).display().to_string();
+    let submit = |more: &[&str]| {
+        let words = ["--job-dir", &jobs, "--", "./flux", "submit"];
+        site.command(&[&words, more, &["sh", "-c", PROGRAM]].concat()).output().unwrap()
+    };
+    check(&submit(&[]), "alone of none\n", "headwater start");
+    check(&submit(&["--wait"]), "0 of 1\n", "");
+    site.assert_clean();
+}
+
+#[test]
 fn what_fails_before_the_launch_means_the_plain_command() {
     let site = Site::new();
     let jobs = jobs(&site).display().to_string();

@@ -52,6 +52,7 @@ struct Finder<'a> {
     files: Vec<Replacement>,
     /// The innermost launcher, and the word that calls it.
     launcher: Option<(Launcher, usize)>,
+    is_detached: bool,
 }
 
 impl Finder<'_> {
@@ -95,6 +96,7 @@ impl Finder<'_> {
             if let Some(option) = table::CONTAINERS.into_iter().find(|name| scan.option(name).is_some()) {
                 return Err(in_a_container(&line, option));
             }
+            self.is_detached |= scan.option("async").is_some();
             let is_file = self.files_of(&component, &scan, grammar, launcher)?;
             if let Some(program) = scan.program.filter(|_| !is_file) {
                 self.started(component, program, launcher, depth)?;
@@ -180,8 +182,10 @@ impl Finder<'_> {
         let behind = |grammar: &Grammar| grammar.scan(&line, at + 1).map(|scan| scan.program);
         match subcommand {
             b"run" | b"submit" | b"bulksubmit" => {
-                let program = behind(&table::FLUX_RUN)?.ok_or_else(nothing)?;
-                self.started(line, program, Launcher::Flux, depth)
+                let scan = table::FLUX_RUN.scan(&line, at + 1)?;
+                let waits = subcommand == b"run" || ["wait", "watch"].iter().any(|name| scan.option(name).is_some());
+                self.is_detached |= !waits;
+                self.started(line, scan.program.ok_or_else(nothing)?, Launcher::Flux, depth)
             }
             b"alloc" => self.launchers_command(line, behind(&table::FLUX_ALLOC)?, depth),
             b"start" => self.launchers_command(line, behind(&table::FLUX_START)?, depth),
@@ -228,7 +232,8 @@ impl Finder<'_> {
             let before = self.programs.partition_point(|&program| program <= file.word);
             file.word += before * self.prefix.len();
         }
-        Prepared { words: prepared, files, launcher: self.launcher.map(|(launcher, _)| launcher), explanation }
+        let launcher = self.launcher.map(|(launcher, _)| launcher);
+        Prepared { words: prepared, files, launcher, is_detached: self.is_detached, explanation }
     }
 
     fn explanation(&self, words: &[OsString]) -> String {

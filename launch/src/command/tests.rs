@@ -237,6 +237,17 @@ fn flux() {
     fake.check("flux start -s 4 -o,-Slog-stderr-level=6 flux run -n4 @ ./a");
     fake.check("flux proxy f12 flux run @ ./a");
     fake.check("srun -N2 --pty flux start flux run -n 2 @ ./a");
+    for (line, is_detached) in [
+        ("flux run ./a", false),
+        ("flux submit ./a --wait", true),
+        ("flux submit --wait ./a", false),
+        ("flux bulksubmit --watch ./a", false),
+        ("flux alloc -N2 flux submit ./a", true),
+        ("srun --async ./a", true),
+        ("srun ./a", false),
+    ] {
+        assert_eq!(fake.prepare(line).unwrap().is_detached, is_detached, "{line}");
+    }
     fake.check_error("flux batch -N2 job.sh", "flux batch starts a script");
     fake.check_error("flux alloc -N2 ./job.sh", "flux starts ./job.sh, which is no launcher");
     fake.check_error("flux exec -r all ./a", "flux exec is not known here");
@@ -333,10 +344,10 @@ fn a_marker_says_where() {
         prepare(&words, &PREFIX.map(OsString::from), Some(OsStr::new("@")), &fake)
     };
     let check = |line: &str, launcher, explanation: &str| {
-        let Prepared { words, files, launcher: found, explanation: said } = run(line).unwrap();
+        let Prepared { words, files, launcher: found, is_detached, explanation: said } = run(line).unwrap();
         let expected = line.replace('@', "hw exec --");
         assert_eq!(words, expected.split(' ').collect::<Vec<_>>());
-        assert!(files.is_empty());
+        assert!(files.is_empty() && !is_detached);
         assert_eq!((found, said.as_str()), (launcher, explanation));
     };
     let marked = Some(Launcher::Marked);

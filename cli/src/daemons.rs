@@ -77,7 +77,7 @@ pub struct Alone {
 /// What a daemon said, or that nothing more comes from it.
 #[derive(Debug)]
 pub struct Said {
-    /// Its session. Another one may have failed before.
+    /// Its session. Another one may have failed before, or another daemon in it.
     pub session: SessionId,
     /// Its node's number.
     pub node: usize,
@@ -90,6 +90,8 @@ pub struct Said {
 pub struct Daemons {
     daemons: Vec<Daemon>,
     session: SessionId,
+    /// The number of the first of them. Those of another attempt in the same session have others.
+    first: usize,
     /// What is started has the other end: it closes with this process, whoever else has died.
     owner: Option<OwnedFd>,
     /// This is that one.
@@ -184,6 +186,7 @@ impl Daemons {
         events: &Sender<Event>,
     ) -> Result<Daemons> {
         let mut started = Daemons::none(session, settings)?;
+        started.first = place.node as usize;
         started.add(session, settings, place, (peers, listener), events)?;
         Ok(started)
     }
@@ -192,7 +195,7 @@ impl Daemons {
         let needs_lifeline = settings.via.is_some() && !settings.is_detached;
         let lifeline = needs_lifeline.then(|| pipe_with(PipeFlags::CLOEXEC)).transpose()?;
         let (lifeline, owner) = lifeline.unzip();
-        Ok(Daemons { daemons: Vec::new(), session: session.id, owner, lifeline })
+        Ok(Daemons { daemons: Vec::new(), session: session.id, first: 0, owner, lifeline })
     }
 
     fn add(
@@ -222,7 +225,7 @@ impl Daemons {
             if settings.is_detached {
                 command.stderr(new_log(&session.node(node))?);
             }
-            let (session, number) = (session.id, self.daemons.len());
+            let (session, number) = (session.id, self.first + self.daemons.len());
             let said = move |line| Event::Daemon(Said { session, node: number, line });
             Daemon::start(command, &line, &inherited, events, said)
         });
@@ -240,7 +243,7 @@ impl Daemons {
         let said = move |line| Event::Daemon(Said { session, node: 0, line });
         let daemon = Daemon::start(command(subcommand, verbose), &line, &[listener.as_fd()], events, said);
         let daemon = daemon.context("the daemon can't be started")?;
-        Ok(Daemons { daemons: vec![daemon], session, owner: None, lifeline: None })
+        Ok(Daemons { daemons: vec![daemon], session, first: 0, owner: None, lifeline: None })
     }
 
     /// Waits until every daemon is ready.
@@ -253,7 +256,7 @@ impl Daemons {
         while waiting > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             match events.recv_timeout(left) {
-                Ok(Event::Daemon(said)) if said.session != self.session => {}
+                Ok(Event::Daemon(said)) if self.index(&said).is_none() => {}
                 Ok(Event::Daemon(Said { node, line, .. })) => match line {
                     Some(line) if is_ready(&line) => waiting -= 1,
                     Some(line) => failure(&line).map_or(Ok(()), |why| Err(anyhow!(why)))?,
@@ -266,12 +269,16 @@ impl Daemons {
         Ok(())
     }
 
+    /// Which of them said it; `None` if none did.
+    fn index(&self, said: &Said) -> Option<usize> {
+        let index = said.node.checked_sub(self.first).filter(|&index| index < self.daemons.len());
+        index.filter(|_| said.session == self.session)
+    }
+
     /// Notes what a daemon said.
     pub fn heard(&mut self, said: &Said) {
-        if said.session != self.session {
-            return;
-        }
-        let daemon = &mut self.daemons[said.node];
+        let Some(index) = self.index(said) else { return };
+        let daemon = &mut self.daemons[index];
         match said.line.as_deref() {
             Some(line) if lingers(line) => (daemon.ended, daemon.lingers) = (true, true),
             Some(line) => daemon.report = serde_json::from_str(line).ok().or(daemon.report.take()),

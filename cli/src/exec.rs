@@ -9,18 +9,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use headwater_closure::program;
+use headwater_closure::scope::Scope;
 use headwater_daemon::layout::NodeDir;
 use headwater_launch::place::Place;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::job::{self, ToProcess, Way};
-use crate::launch::{CARRIED, SESSION, TABLE};
+use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
 use crate::message::say;
 use crate::namespace;
 use crate::options::ExecOptions;
 use crate::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
+use crate::via::prefix;
 
 /// A shell's exit status for a program that is not there.
 const NOT_FOUND: u8 = 127;
@@ -29,7 +31,8 @@ const NOT_EXECUTABLE: u8 = 126;
 
 /// Executes the program, or says why it can't and gives the exit status that a shell would.
 pub fn exec(options: &ExecOptions) -> u8 {
-    let attached = options.job.as_ref().map(|job| come_to(job, options.store.as_deref())).unwrap_or_default();
+    let come_to = |job| come_to(job, options.store.as_deref(), &options.program[0]);
+    let attached = options.job.as_deref().map(come_to).unwrap_or_default();
     if let Some(supervisor) = options.enter.as_ref().or(attached.enter.as_ref()) {
         enter(supervisor);
     }
@@ -52,6 +55,7 @@ pub fn exec(options: &ExecOptions) -> u8 {
         shim::attach(table.as_ref());
     }
     let (name, arguments) = options.program.split_first().expect("the program is required");
+    let name = attached.program.as_ref().unwrap_or(name);
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
     say(message);
@@ -63,11 +67,13 @@ pub fn exec(options: &ExecOptions) -> u8 {
 struct Attached {
     audit: Option<PathBuf>,
     enter: Option<PathBuf>,
+    /// The program below the node's mount.
+    program: Option<OsString>,
     variables: Vec<(OsString, OsString)>,
 }
 
 /// Comes to the node's part of the job. Where that fails, the program runs without it.
-fn come_to(job: &Path, store: Option<&Path>) -> Attached {
+fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
     let place = Place::of(&|name| env::var_os(name));
     let is_first = place.as_ref().and_then(|place| place.local_rank).is_none_or(|rank| rank == 0);
     let (way, session, node, nodes) = match job::attend(job, store, is_first) {
@@ -94,6 +100,14 @@ fn come_to(job: &Path, store: Option<&Path>) -> Attached {
             attached.audit = Some(library);
         }
         Way::Enter { supervisor } => attached.enter = Some(supervisor),
+        Way::Mount { view, scope } => {
+            let scope = Scope::of_pairs(scope);
+            let by_path = program.as_bytes().contains(&b'/');
+            let file = program::find(program, None, &env::current_dir().unwrap_or_default()).ok();
+            attached.program = file.filter(|_| by_path).and_then(|file| prefix::path(&scope, &view, &file));
+            attached.variables.extend(prefix::variables(&scope, &view, |name| env::var_os(name)));
+            attached.variables.push((MOUNT.into(), view.into()));
+        }
     }
     attached
 }

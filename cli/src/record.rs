@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use headwater_abi::Kind;
 use headwater_abi::table::{AtomicU64, Reader, Record, State, word};
 use headwater_closure::recorded::{self, ENTRIES_MAX, Entry, Version, What};
@@ -16,16 +16,21 @@ use crate::run;
 use crate::serving::Serving;
 
 /// Runs the program on one node, in a session in which nothing is fetched that it does not ask for, and gives
-/// its exit status.
+/// its exit status, whether what it used could be written or not.
 pub fn record(mut options: crate::options::RecordOptions) -> Result<u8> {
     (options.run.nodes, options.run.service.preload) = (1, PreloadOption::Off);
     let mut recorded = None;
     let status = run::run_with(&options.run, |serving| recorded = Some(write(serving, &options.output)))?;
-    let recorded = recorded.context(
-        "nothing was recorded, because the program ran without Headwater; `headwater run --show-scope` tells why",
-    )?;
-    let entries = recorded?;
-    say(format_args!("{entries} entries in {}", options.output.display()));
+    let recorded = recorded.unwrap_or_else(|| {
+        Err(anyhow!(
+            "nothing was recorded, because the program ran without Headwater; `headwater run --show-scope` tells why"
+        ))
+    });
+    match recorded {
+        Ok(entries) => say(format_args!("{entries} entries in {}", options.output.display())),
+        // The program has run, and its status tells how that went.
+        Err(error) => say(format_args!("warning: {error:#}")),
+    }
     Ok(status)
 }
 

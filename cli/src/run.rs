@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use headwater_closure::program;
 use headwater_closure::scope::{Named, Scope, World, network_file_system};
 
@@ -67,6 +67,11 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     }
     match job::find(&options.program, options.marker.as_deref()) {
         Ok(None) => {}
+        Ok(Some(found)) if found.is_detached && !options.show_scope => {
+            let why = "the launcher does not wait for its programs, which would be served by nobody when it has ended: \
+                       have it wait (as `flux run` does), or use a session of `headwater start`";
+            return job::run_without(options, &anyhow!(why));
+        }
         Ok(Some(found)) => return job::run(options, &found),
         Err(error) if options.show_scope => return Err(error),
         Err(error) => return job::run_without(options, &error),

@@ -130,8 +130,10 @@ impl Start {
         (self.instant.elapsed().as_secs_f64() * 1e6).round() / 1e3
     }
 
-    fn since(self, unix_ms: u64) -> f64 {
-        unix_ms.saturating_sub(self.unix_ms) as f64
+    /// When something happened by another machine's clock; `None` if that can't be, because the clock is wrong.
+    fn since(self, unix_ms: u64) -> Option<f64> {
+        let ms = unix_ms.checked_sub(self.unix_ms)? as f64;
+        (ms <= self.elapsed_ms().ceil()).then_some(ms)
     }
 }
 
@@ -186,9 +188,11 @@ impl Summary {
             self.memory.table_bytes = self.memory.table_bytes.max(report.memory.table_bytes);
             self.memory.daemon_rss_max = self.memory.daemon_rss_max.max(report.memory.daemon_rss_max);
         }
-        let reports = || reports.iter().flatten();
-        self.timeline.first_byte = reports().filter_map(|r| r.first_byte_unix_ms).min().map(|ms| start.since(ms));
-        self.timeline.last_file = reports().filter_map(|r| r.last_file_unix_ms).max().map(|ms| start.since(ms));
+        let times = |time: fn(&Report) -> Option<u64>| {
+            reports.iter().flatten().filter_map(time).filter_map(|unix_ms| start.since(unix_ms))
+        };
+        self.timeline.first_byte = times(|report| report.first_byte_unix_ms).min_by(f64::total_cmp);
+        self.timeline.last_file = times(|report| report.last_file_unix_ms).max_by(f64::total_cmp);
     }
 
     /// Writes the summary as JSON.
@@ -338,6 +342,7 @@ pub fn bytes(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn choice() -> Choice {
         Choice { mechanism: Mechanism::Audit, reason: "--via audit".into() }
@@ -355,12 +360,15 @@ mod tests {
 
     #[test]
     fn reports_add_up() {
-        let start = Start { instant: Instant::now(), unix_ms: 1500 };
-        let mut summary = Summary::new(3, 6, &choice());
+        let start = Start { instant: Instant::now() - Duration::from_secs(2), unix_ms: 1500 };
+        let mut summary = Summary::new(4, 6, &choice());
         let mut other = report();
         other.memory.store_bytes = 7;
         other.last_file_unix_ms = Some(2500);
-        summary.add(&[Some(report()), None, Some(other)], start);
+        // Its clock goes wrong.
+        let mut wrong = Report { depth: 1, ..Report::default() };
+        (wrong.first_byte_unix_ms, wrong.last_file_unix_ms) = (Some(3), Some(1 << 50));
+        summary.add(&[Some(report()), None, Some(other), Some(wrong)], start);
         assert_eq!((summary.shared_fs.files_read, summary.clients.lookups), (1624, 90_240));
         assert_eq!((summary.memory.store_bytes, summary.overlay.depth, summary.daemons_lost), (7, 1, 1));
         assert_eq!((summary.timeline.last_file, summary.timeline.first_byte), (Some(1000.0), None));

@@ -58,6 +58,22 @@ fn two_jobs_on_one_node_know_nothing_of_each_other() {
 }
 
 #[test]
+fn a_launcher_that_does_not_wait_needs_a_session() {
+    let site = Site::new();
+    let flux =
+        site.write("work/flux", "#!/bin/sh\nwhile [ $1 = submit ] || [ $1 = --wait ]; do shift; done\nexec \"$@\"\n");
+    fs::set_permissions(&flux, fs::Permissions::from_mode(0o755)).unwrap();
+    let jobs = jobs(&site).display().to_string();
+    let submit = |more: &[&str]| {
+        let words = ["--job-dir", &jobs, "--", "./flux", "submit"];
+        site.command(&[&words, more, &["sh", "-c", PROGRAM]].concat()).output().unwrap()
+    };
+    check(&submit(&[]), "alone of none\n", "headwater start");
+    check(&submit(&["--wait"]), "0 of 1\n", "");
+    site.assert_clean();
+}
+
+#[test]
 fn what_fails_before_the_launch_means_the_plain_command() {
     let site = Site::new();
     let jobs = jobs(&site).display().to_string();
@@ -68,6 +84,17 @@ fn what_fails_before_the_launch_means_the_plain_command() {
     check(&launch(&site, &["--job-dir", &jobs, "--ports", &port]).output().unwrap(), plain, "--ports");
     let no_session = ["--job-dir", &jobs, "--session", "0123456789abcdef"];
     check(&launch(&site, &no_session).output().unwrap(), plain, "has ended");
+    site.assert_clean();
+}
+
+#[test]
+fn a_store_whose_path_no_socket_takes() {
+    let site = Site::new();
+    let (jobs, store) = (jobs(&site).display().to_string(), site.path(&format!("store/{}", "long".repeat(25))));
+    fs::create_dir(&store).unwrap();
+    let options = ["--job-dir", &jobs, "--store", &store.display().to_string()];
+    check(&launch(&site, &options).output().unwrap(), "alone of none\n", "too long for a socket");
+    fs::remove_dir(store).unwrap();
     site.assert_clean();
 }
 

@@ -213,6 +213,24 @@ fn without_what_it_needs_the_program_runs_as_it_is() {
 }
 
 #[test]
+fn what_can_not_be_recorded_is_told_and_the_programs_status_counts() {
+    let site = Site::new();
+    site.write("shared/file", "");
+    let check = |via: &str, complaint: &str| {
+        let run = site.plain_command(&[] as &[&str]);
+        let mut record = Command::new(run.get_program());
+        record.envs(run.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("HEADWATER_VIA", via);
+        record.args(["record", "-o", "/proc/closure", "--shared"]).arg(site.path("shared"));
+        let output = record.args(["--", "sh", "-c", "exit 7"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{output:?}");
+        assert!(text(&output.stderr).contains(complaint), "{output:?}");
+    };
+    check("audit", "warning: /proc/closure can't be written: name another file with -o");
+    check("off", "warning: nothing was recorded");
+    site.assert_clean();
+}
+
+#[test]
 fn a_session_in_a_session_is_its_own() {
     let site = Site::new();
     let script = format!(

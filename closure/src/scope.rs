@@ -128,6 +128,12 @@ impl Scope {
         self.entries.iter().filter_map(pair).collect()
     }
 
+    /// The scope with these entries, whose reasons are not known.
+    pub fn of_pairs(pairs: Vec<(bool, String)>) -> Scope {
+        let entry = |(included, path): (bool, String)| Entry { included, path: path.into(), reason: String::new() };
+        Scope { entries: pairs.into_iter().map(entry).collect(), refused: Vec::new() }
+    }
+
     /// Leaves out a directory whatever the other entries say, if it lies in one of them.
     pub fn cut_out(&mut self, directory: &Path, reason: &str) {
         self.entries.retain(|e| !e.path.starts_with(directory));

@@ -18,9 +18,10 @@ pub fn run(shell: &Shell) -> Result<()> {
         files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))
     })?;
     shell.step("build the Slurm plugin", || slurm::dist(shell, &dist))?;
-    shell.step("headers, units, man pages, completions", || {
+    shell.step("headers, units, plugins, man pages, completions", || {
         files::copy_tree(&shell.path("abi/include"), &dist.join("include"))?;
         files::copy_tree(&shell.path("integrations/systemd"), &dist.join("lib/systemd/system"))?;
+        files::copy_tree(&shell.path("integrations/flux"), &dist.join("share/headwater/flux"))?;
         files::copy_if_changed(&shell.path("LICENSE"), &dist.join("share/doc/headwater/LICENSE"))?;
         files::copy_if_changed(&shell.path("README.md"), &dist.join("share/doc/headwater/README.md"))?;
         generate(shell, &dist)

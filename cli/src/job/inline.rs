@@ -95,6 +95,11 @@ fn wanted(options: &FrontOptions) -> Result<Wanted> {
     if start.service.via == Via::Off {
         return Ok(Wanted::No("via=off"));
     }
+    if start.service.via == Via::Mount {
+        return Ok(Wanted::No(
+            "via=mount changes a program's paths, which a plugin can't: use `headwater run -- srun`",
+        ));
+    }
     let opened = Opened::default();
     let program = options.program.get(..1).unwrap_or_default();
     let mut found = look(&start.service, program, &opened);

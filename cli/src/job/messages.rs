@@ -98,21 +98,35 @@ pub enum Way {
         /// The socket of the node's supervisor.
         supervisor: PathBuf,
     },
+    /// It uses paths below the node's mount.
+    Mount {
+        /// The mount.
+        view: PathBuf,
+        /// The directories that are served, and those in them that are not.
+        scope: Vec<(bool, String)>,
+    },
 }
 
 impl ToProcess {
-    /// The message's bytes: `alone WHY`, `audit SESSION NODE NODES TABLE LIBRARY` or
-    /// `enter SESSION NODE NODES SUPERVISOR`.
+    /// The message's bytes: `alone WHY`, `audit SESSION NODE NODES TABLE LIBRARY`,
+    /// `enter SESSION NODE NODES SUPERVISOR` or `mount SESSION NODE NODES VIEW DIRECTORY…`, with `+` before each
+    /// directory that is served, and `-` before one that is not.
     pub fn encode(&self) -> Vec<u8> {
         let fields: Vec<OsString> = match self {
             ToProcess::Alone(why) => vec!["alone".into(), why.into()],
             ToProcess::Served { way, session, node, nodes } => {
-                let (kind, paths): (_, &[&PathBuf]) = match way {
-                    Way::Audit { table, library } => ("audit", &[table, library]),
-                    Way::Enter { supervisor } => ("enter", &[supervisor]),
+                let (kind, more): (_, Vec<OsString>) = match way {
+                    Way::Audit { table, library } => ("audit", vec![table.into(), library.into()]),
+                    Way::Enter { supervisor } => ("enter", vec![supervisor.into()]),
+                    Way::Mount { view, scope } => {
+                        let sign = |is_included: &bool| if *is_included { '+' } else { '-' };
+                        let directories =
+                            scope.iter().map(|(included, path)| format!("{}{path}", sign(included)).into());
+                        ("mount", [view.into()].into_iter().chain(directories).collect())
+                    }
                 };
                 let first = [kind.into(), session.into(), node.to_string().into(), nodes.to_string().into()];
-                first.into_iter().chain(paths.iter().map(|path| path.as_os_str().to_owned())).collect()
+                first.into_iter().chain(more).collect()
             }
         };
         fields.iter().flat_map(|field| field.as_bytes().iter().copied().chain([0])).collect()
@@ -130,6 +144,14 @@ impl ToProcess {
             }
             [b"enter", session, node, nodes, supervisor] => {
                 (session, node, nodes, Way::Enter { supervisor: path(supervisor) })
+            }
+            [b"mount", session, node, nodes, view, ref scope @ ..] => {
+                let directory = |field: &&[u8]| {
+                    let path = text(field)?;
+                    Some((path.starts_with('+'), path.strip_prefix(['+', '-'])?.to_owned()))
+                };
+                let scope = scope.iter().map(directory).collect::<Option<_>>()?;
+                (session, node, nodes, Way::Mount { view: path(view), scope })
             }
             _ => return None,
         };
@@ -149,6 +171,7 @@ mod tests {
             ToProcess::Alone("it\nis over".into()),
             served(Way::Audit { table: "/dev/shm/a b".into(), library: "/n/é.so".into() }),
             served(Way::Enter { supervisor: "/n/s".into() }),
+            served(Way::Mount { view: "/n/v".into(), scope: vec![(true, "/sw".into()), (false, "/sw/x".into())] }),
         ] {
             let bytes = message.encode();
             assert_eq!(ToProcess::decode(&bytes), Some(message));

@@ -18,7 +18,7 @@ use crate::serving;
 use crate::session::Session;
 use crate::store;
 use crate::topology::Arrangement;
-use crate::via::{Choice, Mechanism, Via};
+use crate::via::{Choice, Mechanism};
 
 /// A daemon that serves.
 pub struct Served {
@@ -43,9 +43,6 @@ impl Served {
         let is_root = rustix::process::geteuid().is_root();
         // A trial takes about as long as the thing itself.
         let mut choice = Choice::make(service.via, &service.program, is_root, presumed);
-        if matches!(choice.mechanism, Mechanism::Mount) {
-            choice = Choice::make(Via::Audit, &service.program, is_root, presumed);
-        }
         let attempt = Attempt { service, roster, session, overlay, sender, events };
         for number in 0.. {
             if choice.mechanism == Mechanism::Off {
@@ -101,6 +98,7 @@ impl Attempt<'_> {
                 let library = prepare::read_audit_library()?;
                 Way::Audit { library: prepare::prepare_audit(&node, &library)?, table: node.table_link() }
             }
+            Mechanism::Mount => Way::Mount { view: prepare::prepare_view(&node)?, scope: service.scope.clone() },
             _ => {
                 prepare::prepare_view(&node)?;
                 Way::Enter { supervisor: node.supervisor() }

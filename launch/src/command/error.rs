@@ -33,11 +33,13 @@ pub enum Error {
     /// A launcher that starts a script, in which the programs are.
     #[error(
         "{launcher} starts a script, which is not looked into: put `headwater run --` before the launcher in \
-         that script, and use {launcher} without Headwater"
+         that script, and use {launcher} without Headwater{instead}"
     )]
     Script {
         /// The launcher, as it was called.
         launcher: String,
+        /// What can be had instead, where there is something.
+        instead: &'static str,
     },
     /// A launcher that makes an allocation, behind which no launcher stands.
     #[error(

@@ -24,6 +24,25 @@ pub fn find(words: &[OsString], prefix: &[OsString], world: &dyn World) -> Resul
     Ok(finder.prepared(words))
 }
 
+/// Why the programs of a script's steps are not found.
+fn script(launcher: String) -> Error {
+    let has_plugin = Path::new(&launcher).file_name().is_some_and(|name| name == "sbatch");
+    let instead = if has_plugin {
+        "; where Slurm has Headwater's plugin, `sbatch --headwater` serves all steps of the script (docs/slurm.md)"
+    } else {
+        ""
+    };
+    Error::Script { launcher, instead }
+}
+
+/// A launcher's own containers need not have Headwater's files, without which the programs would not start.
+fn in_a_container(line: &Line<'_>, option: &'static str) -> Error {
+    let why = "has the programs start inside of a container, where headwater need not be: start the container's \
+               command with the launcher (as `srun apptainer exec IMAGE PROGRAM`), or, if the container has \
+               headwater's and the job's directories, put @ right before the program and say `headwater run --marker @`";
+    Error::Refused { launcher: line.launcher(), option, why }
+}
+
 /// What has been found.
 #[derive(Default)]
 struct Finder<'a> {
@@ -33,6 +52,7 @@ struct Finder<'a> {
     files: Vec<Replacement>,
     /// The innermost launcher, and the word that calls it.
     launcher: Option<(Launcher, usize)>,
+    is_detached: bool,
 }
 
 impl Finder<'_> {
@@ -54,7 +74,7 @@ impl Finder<'_> {
             Kind::Salloc => self.salloc(line, depth)?,
             Kind::Flux => self.flux(line, depth)?,
             Kind::Jsrun => self.jsrun(line, depth)?,
-            Kind::Script => return Err(Error::Script { launcher: line.launcher() }),
+            Kind::Script => return Err(script(line.launcher())),
             Kind::Unsupported | Kind::Several => return Err(Error::Unsupported { launcher: line.launcher() }),
         }
         Ok(true)
@@ -73,6 +93,10 @@ impl Finder<'_> {
         while at < line.end {
             let component = line.component(at);
             let scan = grammar.scan(&component, at)?;
+            if let Some(option) = table::CONTAINERS.into_iter().find(|name| scan.option(name).is_some()) {
+                return Err(in_a_container(&line, option));
+            }
+            self.is_detached |= scan.option("async").is_some();
             let is_file = self.files_of(&component, &scan, grammar, launcher)?;
             if let Some(program) = scan.program.filter(|_| !is_file) {
                 self.started(component, program, launcher, depth)?;
@@ -158,8 +182,10 @@ impl Finder<'_> {
         let behind = |grammar: &Grammar| grammar.scan(&line, at + 1).map(|scan| scan.program);
         match subcommand {
             b"run" | b"submit" | b"bulksubmit" => {
-                let program = behind(&table::FLUX_RUN)?.ok_or_else(nothing)?;
-                self.started(line, program, Launcher::Flux, depth)
+                let scan = table::FLUX_RUN.scan(&line, at + 1)?;
+                let waits = subcommand == b"run" || ["wait", "watch"].iter().any(|name| scan.option(name).is_some());
+                self.is_detached |= !waits;
+                self.started(line, scan.program.ok_or_else(nothing)?, Launcher::Flux, depth)
             }
             b"alloc" => self.launchers_command(line, behind(&table::FLUX_ALLOC)?, depth),
             b"start" => self.launchers_command(line, behind(&table::FLUX_START)?, depth),
@@ -167,7 +193,7 @@ impl Finder<'_> {
                 let command = behind(&table::FLUX_PROXY)?.map(|job| job + 1).filter(|&command| command < line.end);
                 self.launchers_command(line, command, depth)
             }
-            b"batch" => Err(Error::Script { launcher: format!("{} batch", line.launcher()) }),
+            b"batch" => Err(script(format!("{} batch", line.launcher()))),
             _ => Err(Error::Unsupported { launcher: format!("{} {}", line.launcher(), line.text(at)) }),
         }
     }
@@ -206,7 +232,8 @@ impl Finder<'_> {
             let before = self.programs.partition_point(|&program| program <= file.word);
             file.word += before * self.prefix.len();
         }
-        Prepared { words: prepared, files, launcher: self.launcher.map(|(launcher, _)| launcher), explanation }
+        let launcher = self.launcher.map(|(launcher, _)| launcher);
+        Prepared { words: prepared, files, launcher, is_detached: self.is_detached, explanation }
     }
 
     fn explanation(&self, words: &[OsString]) -> String {

@@ -43,6 +43,8 @@ pub struct Prepared {
     /// What starts the programs, the innermost if there are several; `None` if the command itself is
     /// the program.
     pub launcher: Option<Launcher>,
+    /// The launcher ends before its programs do.
+    pub is_detached: bool,
     /// What was found, in one line for people.
     pub explanation: String,
 }
@@ -116,7 +118,7 @@ fn marked(words: &[OsString], prefix: &[OsString], marker: &OsStr) -> Result<Pre
         Some(_) => format!("{} starts {}, as the marker says", words[0].display(), list(&programs)),
         None => format!("{} is the program, as the marker says", list(&programs)),
     };
-    Ok(Prepared { words: prepared, files: Vec::new(), launcher, explanation })
+    Ok(Prepared { words: prepared, files: Vec::new(), launcher, is_detached: false, explanation })
 }
 
 /// Names in a row.

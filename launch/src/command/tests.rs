@@ -51,22 +51,56 @@ fn srun_with_components() {
 #[test]
 fn srun_with_options_of_plugins() {
     let fake = Fake::default().file("/images/x.sqsh", None).file("./tool", None);
-    fake.check("srun --container-image=/images/x.sqsh @ ./a");
-    fake.check("srun --container-image /images/x.sqsh -n2 @ ./a");
-    fake.check("srun --container-image /images/x.sqsh --container-mounts /a:/b @ ./a /images");
-    fake.check("srun --container-writable @ ./a data");
-    fake.check("srun --container-writable -n2 @ ./a");
-    fake.check("srun --container-writable -- @ ./tool");
-    fake.check("srun --container-name x -- @ ./tool");
-    fake.check("srun --container-writable @ ./a --input data");
-    fake.check("srun --container-writable @ A data");
+    fake.check("srun --plugged-image=/images/x.sqsh @ ./a");
+    fake.check("srun --plugged-image /images/x.sqsh -n2 @ ./a");
+    fake.check("srun --plugged-image /images/x.sqsh --plugged-mounts /a:/b @ ./a /images");
+    fake.check("srun --plugged-writable @ ./a data");
+    fake.check("srun --plugged-writable -n2 @ ./a");
+    fake.check("srun --plugged-writable -- @ ./tool");
+    fake.check("srun --plugged-name x -- @ ./tool");
+    fake.check("srun --plugged-writable @ ./a --input data");
+    fake.check("srun --plugged-writable @ A data");
     let check = |line, part| fake.check_error(line, part);
-    check("srun --container-writable ./tool data", "--container-writable of srun is not known");
+    check("srun --plugged-writable ./tool data", "--plugged-writable of srun is not known");
     check("srun --plugin ./a ./b", "`./a` may be its value or the program");
     check("srun --plugin ./a --other ./b", "--plugin");
-    check("srun --con 1 -n2 x", "--con");
+    check("srun --plug 1 -n2 x", "--plug");
     check("srun --plugin A -n2 x", "`A` may be its value or the program");
     check("srun --plugin x", "@ right before the program");
+}
+
+#[test]
+fn containers() {
+    let fake = Fake::mpirun(OPEN_MPI_4);
+    fake.check("srun -N2 @ apptainer exec --bind /sw image.sif ./a -n 2");
+    fake.check("srun -N2 @ singularity run --nv image.sif");
+    fake.check("srun -n2 --mpi=pmi2 @ shifter --image=docker:x/y:latest ./a");
+    fake.check("srun -n2 @ podman-hpc run --rm --mpi x/y:latest ./a");
+    fake.check("srun -n2 @ sarus run --mpi x/y ./a");
+    fake.check("mpirun -n 2 @ apptainer exec image.sif ./a : -n 1 @ ./b");
+    fake.check("@ apptainer exec image.sif mpirun -n 4 ./a");
+    Fake::mpirun(CRAY).check("mpiexec -n 4 --ppn 2 @ apptainer exec --fakeroot -B /lus image.sif ./a");
+    fake.check("jsrun -n2 @ singularity exec image.sif ./a");
+    fake.check("flux run -N2 @ apptainer exec image.sif ./a");
+    for line in [
+        "srun --container-image=x.sqsh ./a",
+        "srun -N2 --container-mounts /a:/b --container-image x.sqsh --no-container-mount-home ./a",
+        "srun --container-name=x --container-writable ./a",
+        "srun --container /oci/bundle ./a",
+        "srun ./a : --container /oci/bundle ./b",
+    ] {
+        fake.check_error(line, "inside of a container");
+    }
+}
+
+#[test]
+fn wrapper_scripts() {
+    let fake = Fake::mpirun(CRAY);
+    fake.check("srun -n2 @ ./set_gpu.sh ./a -n 2");
+    fake.check("mpiexec -n 4 --ppn 4 @ ./gpu_affinity.sh ./a : -n 1 @ ./monitor.sh");
+    fake.check("jsrun -n6 -a1 -g1 @ ./bind.sh ./a");
+    fake.check("flux run -n2 @ ./bind.sh ./a");
+    fake.check("aprun -n 4 @ bash -c A");
 }
 
 #[test]
@@ -100,6 +134,7 @@ fn salloc_and_scripts() {
     fake.check_error("salloc -N2 ./job.sh", "put `headwater run --` before the launcher that ./job.sh uses");
     fake.check_error("sbatch job.sh", "sbatch starts a script, which is not looked into");
     fake.check_error("sbatch --wrap hostname", "in that script");
+    fake.check_error("/opt/slurm/bin/sbatch job.sh", "`sbatch --headwater` serves all steps");
     fake.check_error("bsub -n 4 mpirun ./a", "bsub");
     fake.check_error("salloc -N2 sbatch x", "sbatch");
 }
@@ -202,6 +237,17 @@ fn flux() {
     fake.check("flux start -s 4 -o,-Slog-stderr-level=6 flux run -n4 @ ./a");
     fake.check("flux proxy f12 flux run @ ./a");
     fake.check("srun -N2 --pty flux start flux run -n 2 @ ./a");
+    for (line, is_detached) in [
+        ("flux run ./a", false),
+        ("flux submit ./a --wait", true),
+        ("flux submit --wait ./a", false),
+        ("flux bulksubmit --watch ./a", false),
+        ("flux alloc -N2 flux submit ./a", true),
+        ("srun --async ./a", true),
+        ("srun ./a", false),
+    ] {
+        assert_eq!(fake.prepare(line).unwrap().is_detached, is_detached, "{line}");
+    }
     fake.check_error("flux batch -N2 job.sh", "flux batch starts a script");
     fake.check_error("flux alloc -N2 ./job.sh", "flux starts ./job.sh, which is no launcher");
     fake.check_error("flux exec -r all ./a", "flux exec is not known here");
@@ -298,10 +344,10 @@ fn a_marker_says_where() {
         prepare(&words, &PREFIX.map(OsString::from), Some(OsStr::new("@")), &fake)
     };
     let check = |line: &str, launcher, explanation: &str| {
-        let Prepared { words, files, launcher: found, explanation: said } = run(line).unwrap();
+        let Prepared { words, files, launcher: found, is_detached, explanation: said } = run(line).unwrap();
         let expected = line.replace('@', "hw exec --");
         assert_eq!(words, expected.split(' ').collect::<Vec<_>>());
-        assert!(files.is_empty());
+        assert!(files.is_empty() && !is_detached);
         assert_eq!((found, said.as_str()), (launcher, explanation));
     };
     let marked = Some(Launcher::Marked);

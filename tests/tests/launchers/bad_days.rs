@@ -1,13 +1,13 @@
 //! What goes wrong in the middle: programs get the same results or end, and nothing is left.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use headwater_tests::harness::services::{SLURM_CONF, Slurm, Ssh, succeeds};
 use headwater_tests::harness::{Output, Running, skipped, wait_until};
 
 use crate::site::{Site, in_any_order};
+use crate::ssh::{VARIABLES, launcher, marked, with_ssh};
 
 /// How long programs may take to be in the middle.
 const BEGUN_MAX: Duration = Duration::from_secs(30);
@@ -71,20 +71,11 @@ fn ends_of_slurms_steps() {
     }
 }
 
-/// Starts programs that wait on four nodes, has something go wrong, and lets them go on.
+/// Starts programs that wait on such nodes, has something go wrong, and lets them go on.
 fn disturbed(site: &Site, ssh: &Ssh, nodes: &[usize], disturb: impl Fn()) -> (Output, usize) {
     let go = site.directory("jobs").with_file_name("go");
     let _ = fs::remove_file(&go);
-    let script = site.directory("ssh").join("launch");
-    let names: Vec<&str> = nodes.iter().map(|&number| site.cluster.on(number).name.as_str()).collect();
-    let text = format!(
-        "#!/bin/bash\nwords=$(printf ' %q' env PYTHONPATH=\"$PYTHONPATH\" PYTHONDONTWRITEBYTECODE=1 \"$@\")\n\
-         for node in {}; do {} root@$node \"$words\" & done\nwait\n",
-        names.join(" "),
-        ssh.agent.display()
-    );
-    fs::write(&script, text).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let script = launcher(site, ssh, nodes, VARIABLES);
     let launcher = format!("{} @", script.display());
     let running = site.begin(&["--marker", "@"], &words(&launcher, WAITS, &[go.display().to_string()]));
     begun(&running, nodes.len());
@@ -95,14 +86,13 @@ fn disturbed(site: &Site, ssh: &Ssh, nodes: &[usize], disturb: impl Fn()) -> (Ou
 
 #[test]
 fn programs_go_on_whatever_dies_beside_them() {
-    let Some(site) = Site::new() else { return };
-    let ssh = match Ssh::start(&site.cluster, &site.directory("ssh")) {
-        Ok(ssh) => ssh,
-        Err(reason) => return skipped(reason),
-    };
+    with_ssh(Site::new(), whatever_dies);
+}
+
+fn whatever_dies(site: &Site, ssh: &Ssh) {
     let all = [1, 2, 3, 4];
     let check = |what: &str, nodes: &[usize], disturb: &dyn Fn()| {
-        let (output, expected) = disturbed(&site, &ssh, nodes, disturb);
+        let (output, expected) = disturbed(site, ssh, nodes, disturb);
         let results = output.stdout.lines().filter(|line| *line == "9").count();
         assert_eq!(results, expected, "{what}: {output:?}");
         site.assert_clean();
@@ -115,16 +105,34 @@ fn programs_go_on_whatever_dies_beside_them() {
 
 #[test]
 fn a_node_without_room_uses_the_originals() {
-    let Some(site) = Site::new() else { return };
-    let ssh = match Ssh::start(&site.cluster, &site.directory("ssh")) {
-        Ok(ssh) => ssh,
-        Err(reason) => return skipped(reason),
-    };
+    with_ssh(Site::new(), a_full_node);
+}
+
+fn a_full_node(site: &Site, ssh: &Ssh) {
     let full = site.cluster.on(2);
     let fill = "head -c 8G /dev/zero >/dev/shm/full; head -c 8G /dev/zero >/tmp/full; true";
     assert!(succeeds(full, fill));
-    let (output, expected) = disturbed(&site, &ssh, &[1, 2, 3], || {});
+    let (output, expected) = disturbed(site, ssh, &[1, 2, 3], || {});
     assert_eq!(output.stdout.lines().filter(|line| *line == "9").count(), expected, "{output:?}");
     assert!(succeeds(full, "rm /dev/shm/full /tmp/full"));
     site.assert_clean();
+}
+
+#[test]
+fn a_node_that_crashes_while_it_starts() {
+    with_ssh(Site::of(6), |site, ssh| {
+        // The first of the nodes reads for all.
+        for (nodes, sign) in
+            [([2, 3, 4], "ls /dev/shm/headwater-*/*/join"), ([3, 4, 5], "pgrep -f '[h]eadwater daemon'")]
+        {
+            let running = site.begin(&["--marker", "@"], &marked(site, ssh, &nodes));
+            let crashing = site.cluster.on(nodes[0]);
+            assert!(wait_until(BEGUN_MAX, || succeeds(crashing, sign)), "{sign}: {}", running.stdout());
+            crashing.kill().expect("a node can be killed");
+            let output = running.finish_within(ENDED_MAX);
+            let results = output.stdout.lines().filter(|line| line.starts_with("36100 ")).count();
+            assert_eq!(results, nodes.len() - 1, "{sign}: {output:?}");
+            site.assert_clean();
+        }
+    });
 }

@@ -2,7 +2,9 @@
 //! once, and nothing left.
 
 mod bad_days;
+mod many;
 mod mpi;
+mod odd_nodes;
 mod site;
 mod slurm;
 mod spank;

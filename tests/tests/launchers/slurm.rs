@@ -1,9 +1,17 @@
-//! Slurm's steps, and sessions of several of them.
+//! Slurm's steps, alone, in batch scripts and at once, and sessions of several of them.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::time::Duration;
 
 use headwater_tests::harness::services::Slurm;
-use headwater_tests::harness::{has_program, skipped};
+use headwater_tests::harness::{Running, has_program, headwater_binary, skipped};
+use serde_json::Value;
 
 use crate::site::{Site, in_any_order};
+
+/// How long steps at once may take.
+const STEPS_MAX: Duration = Duration::from_secs(60);
 
 fn with_slurm(test: impl Fn(&Site)) {
     let Some(site) = Site::new() else { return };
@@ -21,13 +29,119 @@ fn steps_of_slurm() {
         site.check("srun -N2 --ntasks-per-node=2", 2);
         site.check("salloc -Q -N4 srun -n4", 4);
         site.check("srun --label -N3 -n3 --kill-on-bad-exit=1", 3);
+        let without_variables = words("srun --export=NONE -N4 -n4");
+        site.check_words(&[without_variables, site.program_with_variables()].concat(), 4);
+        programs_of_several_kinds(site);
+        below_a_prefix(site);
         if has_program("mpirun.openmpi") {
-            let launcher = "salloc -Q -N4 -n8 mpirun.openmpi --allow-run-as-root";
-            site.check_words(
-                &launcher.split(' ').map(String::from).chain(site.program_with_variables()).collect::<Vec<_>>(),
-                4,
-            );
+            let launcher = words("salloc -Q -N4 -n8 mpirun.openmpi --allow-run-as-root");
+            site.check_words(&[launcher, site.program_with_variables()].concat(), 4);
         }
+    });
+}
+
+/// Starts Python once, or twice at once, and then as itself.
+const RUN: &str = "#!/bin/sh
+times=$1
+shift
+if [ $times = twice ]; then python3 \"$@\" & python3 \"$@\"; wait; fi
+exec python3 \"$@\"
+";
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(String::from).collect()
+}
+
+/// Several programs of one step, and programs that are scripts, which start others.
+fn programs_of_several_kinds(site: &Site) {
+    let directory = site.directory("slurm");
+    let (several, run) = (directory.join("programs"), directory.join("run"));
+    fs::write(&run, RUN).expect("an own directory");
+    fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).expect("an own file");
+    let run = run.display();
+    let script = "import pkg.m1, pkg.m2; print(pkg.m2.value)";
+    let text = format!("0 {} twice -c '{script}'\n1-3 python3 -c '{script}'\n", run);
+    fs::write(&several, text).expect("an own directory");
+    site.check_words(&words(&format!("srun -N4 -n4 --multi-prog {}", several.display())), 4);
+    let both = format!("srun -N1 -n1 {0} once -c : -N2 -n2 {0} twice -c", run);
+    let both = words(&both).into_iter().flat_map(|word| match word.as_str() {
+        "-c" => vec![word, script.into()],
+        _ => vec![word],
+    });
+    site.check_words(&both.collect::<Vec<_>>(), 3);
+}
+
+/// By a view of its own on each node, which the program's paths lead to.
+fn below_a_prefix(site: &Site) {
+    let (output, summary) = site.served(&["--via", "mount"], &site.words("srun -N4 -n4"));
+    assert_eq!((&summary["nodes"], &summary["via"]), (&4.into(), &"mount".into()), "{output:?}");
+    let shown = format!("/view{}/pkg/m0.py", site.shared().display());
+    assert_eq!(output.stdout.lines().filter(|line| line.ends_with(&shown)).count(), 4, "{output:?}");
+    assert!(output.stdout.lines().all(|line| line.starts_with("36100 /dev/shm/headwater-")), "{output:?}");
+}
+
+/// What a step in a script of Slurm's told.
+fn summary(site: &Site, step: usize) -> Value {
+    let text = fs::read_to_string(site.directory("steps").join(step.to_string()));
+    serde_json::from_str(&text.expect("each step writes one")).expect("JSON")
+}
+
+#[test]
+fn steps_of_a_batch_script() {
+    with_slurm(|site| {
+        let (script, result) = (site.directory("slurm").join("script"), site.directory("slurm").join("result"));
+        let program = site.directory("slurm").join("program");
+        fs::write(&program, &site.program()[2]).expect("an own directory");
+        let run = format!(
+            "{} run --shared {} --job-dir {} --summary-json {}/$1 -- srun $2 python3 {} {}",
+            headwater_binary().display(),
+            site.shared().display(),
+            site.directory("jobs").display(),
+            site.directory("steps").display(),
+            program.display(),
+            site.program()[3],
+        );
+        let steps =
+            "step 0 '-N4 -n4'\nstep 1 '-N4 -n8'\nstep 2 '-N2 -n2 --exact' &\nstep 3 '-N2 -n2 --exact' &\nwait\n";
+        let text = format!("#!/bin/sh\nstep() {{ {run}; }}\n{steps}");
+        fs::write(&script, text).expect("an own directory");
+        let sbatch = format!("sbatch --wait -N4 -n8 --output {} {}", result.display(), script.display());
+        let output = site.plain(&words(&sbatch));
+        let told = fs::read_to_string(&result).unwrap_or_default();
+        assert_eq!(output.status, 0, "{output:?}\n{told}");
+        assert_eq!(told.lines().filter(|line| line.starts_with("36100 ")).count(), 16, "{told}");
+        for (step, nodes) in [4, 4, 2, 2].into_iter().enumerate() {
+            let summary = summary(site, step);
+            assert_eq!((&summary["nodes"], &summary["off"]), (&nodes.into(), &Value::Null), "{step}: {summary}");
+        }
+        site.assert_clean();
+        // Its steps begin when the command has ended.
+        let output = site.run(&[], &words(&sbatch));
+        assert_eq!(output.status, 0, "{output:?}");
+        let said = &output.stderr;
+        assert!(said.contains("in that script") && said.contains("docs/slurm.md"), "{said}");
+    });
+}
+
+#[test]
+fn users_and_their_jobs_on_the_same_nodes() {
+    with_slurm(|site| {
+        let start = |(number, user): (usize, u32)| -> (u32, Running) {
+            let jobs = site.directory(&format!("jobs-{number}"));
+            chown(&jobs, Some(user), Some(user)).expect("root gives away what is its own");
+            let become_user = format!("setpriv --reuid={user} --regid={user} --clear-groups");
+            let run = format!("{} run --job-dir {}", headwater_binary().display(), jobs.display());
+            let line = format!("{become_user} {run} --shared {} -- srun --overcommit -N4 -n4", site.shared().display());
+            let script = "import os, pkg.m1; print(os.getuid(), os.environ['HEADWATER_NODES'])";
+            let program = ["/usr/bin/python3", "-c", script].map(String::from);
+            (user, site.on_first(&[words(&line), program.into()].concat()).in_dir("/").start())
+        };
+        let jobs: Vec<_> = [0, 7, 7, 1].into_iter().enumerate().map(start).collect();
+        for (user, running) in jobs {
+            let output = in_any_order(running.finish_within(STEPS_MAX));
+            assert_eq!(output.stdout, vec![format!("{user} 4"); 4].join("\n"), "{output:?}");
+        }
+        site.assert_clean();
     });
 }
 

@@ -15,7 +15,7 @@ pub use jsrun::JSRUN;
 pub use openmpi::OPEN_MPI;
 pub use pals::{APRUN, PALS};
 pub use prrte::PRRTE;
-pub use slurm::{SALLOC, SRUN};
+pub use slurm::{CONTAINERS, SALLOC, SRUN};
 pub use wrappers::{WRAPPERS, Wrapper};
 
 #[cfg(test)]

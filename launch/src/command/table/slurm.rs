@@ -5,18 +5,24 @@
 
 use crate::command::grammar::{Grammar, Style};
 
-/// `srun`.
+/// `srun`'s options with which the programs are in a container: its own, and those of the plugin pyxis.
+pub const CONTAINERS: [&str; 4] = ["container", "container-id", "container-image", "container-name"];
+
+/// `srun`. Options of the plugin pyxis are from its README.
 pub const SRUN: Grammar = Grammar {
     style: Style::Getopt,
     flags: &[
-        "async", "consolidate-segments", "contiguous", "debugger-test", "X disable-status", "exact", "h help", "H hold",
+        "async", "consolidate-segments", "container-entrypoint", "container-mount-home", "container-readonly",
+        "container-remap-root", "container-writable", "no-container-entrypoint", "no-container-mount-home",
+        "no-container-remap-root", "contiguous", "debugger-test", "X disable-status", "exact", "h help", "H hold",
         "interactive", "l label", "multi-prog", "Z no-allocate", "O overcommit", "s oversubscribe", "E preserve-env",
         "Q quiet", "quit-on-interrupt", "reboot", "share", "spread-job", "spread-segments", "stepmgr", "test-only",
         "u unbuffered", "usage", "use-min-nodes", "v verbose", "V version", "wait-for-children", "whole",
     ],
     values: &[
         "accel-bind", "A account", "acctg-freq", "autocomplete", "bb", "bbf", "bcast-exclude", "b begin", "D chdir",
-        "cluster", "cluster-constraint", "M clusters", "comment", "C constraint", "container", "container-id",
+        "cluster", "cluster-constraint", "M clusters", "comment", "C constraint", "container", "container-env",
+        "container-id", "container-image", "container-mounts", "container-name", "container-save", "container-workdir",
         "context", "S core-spec", "cores-per-socket", "cpu-bind cpu_bind", "cpu-freq", "cpus-per-gpu",
         "c cpus-per-task", "deadline", "delay-boot", "d dependency", "m distribution", "epilog", "e error", "x exclude",
         "export", "extra", "B extra-node-info", "gid", "gpu-bind", "gpu-freq", "G gpus", "gpus-per-node",

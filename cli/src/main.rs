@@ -9,6 +9,7 @@ mod daemons;
 mod doctor;
 mod exec;
 mod generate;
+mod inner;
 mod job;
 mod launch;
 mod message;
@@ -37,7 +38,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use options::{Command, CommandLine, InnerCommand, InnerLine};
+use inner::{InnerCommand, InnerLine};
+use options::{Command, CommandLine};
 
 /// A failure of headwater's own, as `env` and `timeout` have it.
 const FAILURE: u8 = 125;

@@ -1,0 +1,110 @@
+//! The commands that headwater starts by itself.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// What headwater starts by itself, on each node. It is parsed apart from all else, which takes a process longer
+/// than what it does.
+#[derive(Debug, Parser)]
+#[command(name = "headwater", disable_help_subcommand = true)]
+pub struct InnerLine {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: InnerCommand,
+}
+
+/// What headwater starts by itself.
+#[derive(Debug, Subcommand)]
+#[command(hide = true)]
+pub enum InnerCommand {
+    /// One node's daemon; its configuration comes on standard input.
+    #[command(hide = true)]
+    Daemon,
+    /// One node's supervisor, which mounts and starts the daemon; its configuration comes on standard
+    /// input.
+    #[command(hide = true)]
+    Supervise,
+    /// Make a node's namespaces, as the supervisor on standard input says.
+    #[command(hide = true)]
+    Namespace(NamespaceOptions),
+    /// Become a program, as one process of a session.
+    #[command(hide = true)]
+    Exec(ExecOptions),
+    /// Be the front end of a job whose nodes are told of it by others, until standard input ends.
+    #[command(hide = true)]
+    Front(FrontOptions),
+    /// Serve a node's processes of a job, until the job ends.
+    #[command(hide = true)]
+    Node(NodeOptions),
+    /// Remove what dead sessions left.
+    #[command(hide = true)]
+    Sweep(SweepOptions),
+}
+
+/// Options of `headwater namespace`.
+#[derive(Debug, Args)]
+pub struct NamespaceOptions {
+    /// Only try, and say on standard output what is possible.
+    #[arg(long)]
+    pub probe: bool,
+}
+
+/// Options of `headwater exec`.
+#[derive(Debug, Args)]
+pub struct ExecOptions {
+    /// The audit library that the program is started with.
+    #[arg(long)]
+    pub audit: Option<PathBuf>,
+    /// The supervisor whose namespaces the program is started in.
+    #[arg(long, conflicts_with = "audit")]
+    pub enter: Option<PathBuf>,
+    /// The process that this one is not to outlive.
+    #[arg(long)]
+    pub parent: Option<u32>,
+    /// With --parent: ask the program to end, instead of killing it.
+    #[arg(long, requires = "parent")]
+    pub gently: bool,
+    /// The job whose node is to be asked how its daemon is found.
+    #[arg(long, conflicts_with_all = ["audit", "enter"])]
+    pub job: Option<PathBuf>,
+    /// Where the node's store is to be.
+    #[arg(long, requires = "job")]
+    pub store: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true)]
+    pub program: Vec<OsString>,
+}
+
+/// Options of `headwater node`.
+#[derive(Debug, Args)]
+pub struct NodeOptions {
+    /// Where the node's store is to be.
+    #[arg(long)]
+    pub store: Option<PathBuf>,
+    /// Standard input stays open until who starts the node's processes ends.
+    #[arg(long)]
+    pub has_owner: bool,
+    /// The job file.
+    pub job: PathBuf,
+}
+
+/// Options of `headwater front`.
+#[derive(Debug, Args)]
+pub struct FrontOptions {
+    /// Options of `headwater start`, separated by commas, without the dashes before them.
+    #[arg(long, default_value = "")]
+    pub options: String,
+    /// The program whose directories are served.
+    #[arg(trailing_var_arg = true)]
+    pub program: Vec<OsString>,
+}
+
+/// Options of `headwater sweep`.
+#[derive(Debug, Args)]
+pub struct SweepOptions {
+    /// Where the node's stores are.
+    #[arg(long)]
+    pub store: Option<PathBuf>,
+}

@@ -54,9 +54,16 @@ impl Launches<'_> {
     }
 
     /// The same by `headwater run` and `srun`; the output is that of as many processes.
-    fn served(&self, binary: &Path, jobs: &str, (nodes, processes): (usize, usize), srun: &[&str]) -> Counts {
-        let binary = binary.display().to_string();
-        let run = [&binary, "run", "--no-summary", "--shared", SOFTWARE, "--job-dir", jobs, "--", "srun"];
+    fn served(
+        &self,
+        [binary, jobs]: [&Path; 2],
+        via: &str,
+        (nodes, processes): (usize, usize),
+        srun: &[&str],
+    ) -> Counts {
+        let [binary, jobs] = [binary, jobs].map(|path| path.display().to_string());
+        let run =
+            [&binary, "run", "--no-summary", "--via", via, "--shared", SOFTWARE, "--job-dir", &jobs, "--", "srun"];
         let exclude = format!("--exclude=node{:03}", NODES + 1);
         let shape = [format!("-N{nodes}"), format!("--ntasks-per-node={processes}")];
         let words = [&run[..], srun, &[&exclude, &shape[0], &shape[1]]].concat();
@@ -94,27 +101,33 @@ fn the_server_is_asked_for_one_processs_files() {
         started => started.unwrap(),
     };
     let installed = directory("installed");
-    std::fs::create_dir(installed.join("bin")).unwrap();
-    std::fs::copy(headwater_binary(), installed.join("bin/headwater")).unwrap();
+    let prefix = headwater_binary().ancestors().nth(2).unwrap().to_path_buf();
+    for name in ["bin/headwater", "lib/libheadwater-audit.so"] {
+        std::fs::create_dir(installed.join(name).parent().unwrap()).unwrap();
+        std::fs::copy(prefix.join(name), installed.join(name)).unwrap();
+    }
     gluster.fill(&[fixture.shared(), installed]).unwrap();
     let mut launches = Launches { cluster: &cluster, gluster: &gluster, program: &program, printed: String::new() };
     let (printed, plain) = launches.run(1, &[]);
     launches.printed = printed;
-    let jobs = directory("jobs").display().to_string();
-    let first = launches.served(&headwater_binary(), &jobs, (1, 1), &[]);
+    let (jobs, binary) = (directory("jobs"), headwater_binary());
+    let first = launches.served([&binary, &jobs], "namespace", (1, 1), &[]);
     assert_eq!(first.opens, plain.opens, "{first:?}, of one process alone: {plain:?}");
-    let most = launches.served(&headwater_binary(), &jobs, (NODES, 4), &[]);
+    let most = launches.served([&binary, &jobs], "namespace", (NODES, 4), &[]);
     assert_eq!((most.opens, most.bytes), (first.opens, first.bytes), "{most:?}, of one: {first:?}");
 
     // Its own files on the volume too: where `headwater run` is, the program and its copy; on each node the
     // program for each process, its copy, and the job file.
-    let own = Path::new(INSTALLED).join("bin/headwater");
+    let own = [&Path::new(INSTALLED).join("bin/headwater"), Path::new(INSTALLED)];
     for (nodes, processes) in [(1, 1), (1, 4), (NODES, 1), (NODES, 4)] {
-        let counts = launches.served(&own, INSTALLED, (nodes, processes), &[]);
+        let counts = launches.served(own, "namespace", (nodes, processes), &[]);
         let expected = 2 + nodes * (processes + 2);
         assert_eq!((counts.opens - plain.opens) as usize, expected, "{nodes} nodes of {processes}: {counts:?}");
     }
+    // The audit library is read once a node.
+    let counts = launches.served(own, "audit", (NODES, 4), &[]);
+    assert_eq!((counts.opens - plain.opens) as usize, 2 + NODES * (4 + 3), "{counts:?}");
     // Where the launcher brings the program, it is the job file alone, and once the program for the launcher.
-    let counts = launches.served(&own, INSTALLED, (NODES, 4), &["--bcast=/tmp/headwater"]);
+    let counts = launches.served(own, "namespace", (NODES, 4), &["--bcast=/tmp/headwater"]);
     assert_eq!((counts.opens - plain.opens) as usize, 2 + 1 + NODES, "{counts:?}");
 }

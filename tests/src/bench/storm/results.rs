@@ -141,7 +141,7 @@ impl Results {
         let asked: [Which; 5] = [
             ("OPEN", |c| c.opens, format!("{} files, and 1 by `headwater run`", needs.files)),
             ("READ", |c| c.reads, "as on 1 node".into()),
-            ("LOOKUP", |c| c.lookups, format!("{} names that are there", needs.names)),
+            ("LOOKUP", |c| c.lookups, format!("{} names that are there, each again after 1 s", needs.names)),
             ("OPENDIR", |c| c.directory_opens, String::new()),
             ("bytes", |c| c.bytes, "as on 1 node".into()),
         ];

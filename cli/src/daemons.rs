@@ -6,7 +6,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender};
@@ -24,6 +23,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::launch;
 use crate::opened::Opened;
+use crate::own;
 use crate::run::Event;
 use crate::session::Session;
 use crate::topology::Arrangement;
@@ -380,8 +380,8 @@ impl Daemon {
 
 /// A subcommand of this executable, to run in the background.
 fn command(subcommand: &str, verbose: bool) -> Command {
-    let mut command = Command::new(own_executable());
-    command.arg0("headwater").arg(subcommand);
+    let mut command = own::again();
+    command.arg(subcommand);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     for name in launch::loader_variables() {
         command.env_remove(name);
@@ -397,11 +397,6 @@ fn new_log(node: &NodeDir) -> Result<File> {
     let path = node.path().join("log");
     let log = File::options().append(true).create_new(true).mode(0o600).open(&path);
     log.with_context(|| format!("{} can't be made", path.display()))
-}
-
-/// This executable, for starting it again.
-pub fn own_executable() -> PathBuf {
-    std::env::current_exe().ok().filter(|path| path.exists()).unwrap_or_else(|| "/proc/self/exe".into())
 }
 
 fn is_ready(line: &str) -> bool {

@@ -9,14 +9,14 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result};
 use rustix::process::Pid;
 
-use crate::daemons::own_executable;
+use crate::own;
 
 /// Names the session, in each of its processes.
 pub const SESSION: &str = "HEADWATER_SESSION";
@@ -97,8 +97,8 @@ impl Launch<'_> {
 
     fn command(&self, rank: u32) -> Command {
         let node = self.nodes[(rank / self.ppn) as usize];
-        let mut command = Command::new(own_executable());
-        command.arg0("headwater").args(["exec", "--parent", &std::process::id().to_string()]);
+        let mut command = own::again();
+        command.args(["exec", "--parent", &std::process::id().to_string()]);
         for name in loader_variables() {
             command.env(carried(&name), std::env::var_os(&name).unwrap_or_default()).env_remove(name);
         }

@@ -17,6 +17,7 @@ mod mount;
 mod namespace;
 mod opened;
 mod options;
+mod own;
 mod preload;
 mod prepare;
 mod process;
@@ -45,6 +46,8 @@ use options::{Command, CommandLine};
 const FAILURE: u8 = 125;
 
 fn main() -> ExitCode {
+    // A copy in memory was started by another name.
+    let _ = rustix::thread::set_name(c"headwater");
     let is_inner = std::env::args().nth(1).is_some_and(|name| InnerCommand::has_subcommand(&name));
     let parsed = if is_inner {
         InnerLine::try_parse().map(|line| (Command::Inner(line.command), None))

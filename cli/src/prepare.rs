@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use headwater_daemon::layout::NodeDir;
 
+use crate::own;
+
 /// The audit library's file name.
 pub const AUDIT_LIBRARY: &str = "libheadwater-audit.so";
 /// The variable that names the directory of the libraries.
@@ -23,7 +25,7 @@ pub fn read_audit_library() -> Result<Vec<u8>> {
 
 /// Where the audit library is installed.
 pub fn find_audit_library() -> Result<PathBuf> {
-    let executable = env::current_exe().context("/proc/self/exe can't be read")?;
+    let executable = own::installed().context("/proc/self/exe can't be read")?;
     let candidates = match env::var_os(LIBRARY_DIRECTORY).filter(|d| !d.is_empty()) {
         Some(directory) => vec![PathBuf::from(directory).join(AUDIT_LIBRARY)],
         None => candidates(&executable),

@@ -8,7 +8,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use headwater_abi::Listing;
+use headwater_abi::listing::d_type;
+use headwater_abi::{Listing, Name};
 
 /// Blocks of one file that processes read in order. The window begins with one block and doubles up to
 /// its bound; while it is read, the next one is on its way.
@@ -64,11 +65,11 @@ impl Sequence {
     }
 }
 
-/// Requests for contents in one directory, in whatever order, from which on more are asked for ahead: a
-/// program that looks at a few files alone has stopped before.
-const REQUESTS_MIN: u32 = 16;
-/// Files that may be asked for before one of them proves to be used.
-const CREDIT_START: usize = 32;
+/// Requests for contents in one directory, each for the file behind the one before, from which on more are
+/// asked for ahead. A program that knows which files it wants leaves some out: of those, none is asked for.
+const STREAK_MIN: u32 = 16;
+/// Names that may be left out later on: files without content are not asked for.
+const GAP_MAX: usize = 4;
 /// Of so many files that are asked for ahead, one is marked.
 const MARK_EVERY: usize = 8;
 /// Files that may be asked for when a marked one has been used.
@@ -82,8 +83,8 @@ pub(crate) struct Files {
     requests: u32,
     /// The last file that was asked for.
     last: u32,
-    /// How often the next one came behind the last one, by [`By`].
-    forward: [u32; 2],
+    /// The last requests that came each behind the one before, by [`By`].
+    streaks: [Streak; 2],
     order: Option<Order>,
     /// Where to go on.
     end: usize,
@@ -92,6 +93,13 @@ pub(crate) struct Files {
     marks: BTreeMap<u32, Unproven>,
     newest_mark: u32,
     all: Unproven,
+}
+
+/// Requests in a row, each for a file behind the one before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Streak {
+    first: u32,
+    files: u32,
 }
 
 /// Files that were asked for ahead and have not proved to be used.
@@ -106,6 +114,17 @@ struct Unproven {
 pub(crate) enum By {
     Listing,
     Name,
+}
+
+impl By {
+    /// Whether the file numbered `b` stands behind the one numbered `a`.
+    fn is_ascending(self, listing: &Listing, a: usize, b: usize) -> bool {
+        let name = |number: usize| listing.get(number).map(|n| n.name);
+        match self {
+            By::Listing => a < b,
+            By::Name => name(a) < name(b),
+        }
+    }
 }
 
 /// The order in which files are read.
@@ -139,22 +158,23 @@ impl Files {
     /// to be asked for. `expected`: all of this directory's files are likely to be read, in this order.
     pub(crate) fn missed(&mut self, listing: &Listing, number: usize, files_max: usize, expected: Option<By>) -> bool {
         self.count(listing, number);
-        if self.requests < REQUESTS_MIN && expected.is_none() && self.order.is_none() {
-            return false;
-        }
         if self.order.is_none() {
-            self.order = Some(Order::new(expected.unwrap_or(self.by()), listing));
-            self.credit = CREDIT_START.min(files_max);
+            let Some(by) = expected.or_else(|| self.by(listing)) else { return false };
+            self.order = Some(Order::new(by, listing));
+            self.end = self.position(listing, number).unwrap_or(0);
         }
         if self.used(number, files_max) {
             return true;
         }
         let Some(at) = self.position(listing, number) else { return false };
-        if at == self.end {
+        if at > self.end + GAP_MAX {
+            // Whoever read in order has stopped.
+            (self.order, self.credit) = (None, 0);
+            return false;
+        }
+        if at >= self.end {
             // All that was asked for ahead is behind it.
             self.credit = (self.credit + CREDIT_FOR_MARK).min(files_max);
-        }
-        if self.credit > 0 {
             self.end = at + 1;
         }
         self.credit > 0
@@ -172,7 +192,7 @@ impl Files {
     /// In which order the files are read, if each comes after the one before.
     pub(crate) fn strictly_by(&self) -> Option<By> {
         let by = self.order.as_ref().map(Order::by)?;
-        (self.forward[by as usize] + 1 >= self.requests).then_some(by)
+        (self.streaks[by as usize].files == self.requests).then_some(by)
     }
 
     /// Whether nothing was asked for yet.
@@ -223,15 +243,40 @@ impl Files {
 
     fn count(&mut self, listing: &Listing, number: usize) {
         let last = self.last as usize;
-        let name = |number: usize| listing.get(number).map(|n| n.name);
-        self.forward[By::Listing as usize] += u32::from(number > last);
-        self.forward[By::Name as usize] += u32::from(name(number) > name(last));
+        if self.requests > 0 && number == last {
+            return;
+        }
+        for by in [By::Listing, By::Name] {
+            let is_behind = self.requests > 0 && by.is_ascending(listing, last, number);
+            let streak = &mut self.streaks[by as usize];
+            if is_behind {
+                streak.files += 1;
+            } else {
+                *streak = Streak { first: number as u32, files: 1 };
+            }
+        }
         self.last = number as u32;
         self.requests += 1;
     }
 
-    fn by(&self) -> By {
-        if self.forward[By::Listing as usize] >= self.forward[By::Name as usize] { By::Listing } else { By::Name }
+    /// The order in which files are read, of which none was left out since it was first seen. An order in which
+    /// some were is to be seen anew.
+    fn by(&mut self, listing: &Listing) -> Option<By> {
+        for by in [By::Listing, By::Name] {
+            let Streak { first, files } = self.streaks[by as usize];
+            if files < STREAK_MIN {
+                continue;
+            }
+            let (first, last) = (first as usize, self.last as usize);
+            let is_between = |n: usize| !by.is_ascending(listing, n, first) && !by.is_ascending(listing, last, n);
+            let is_file = |name: Name<'_>| matches!(name.d_type, d_type::FILE | d_type::UNKNOWN);
+            if listing.iter().enumerate().filter(|&(n, name)| is_file(name) && is_between(n)).count() == files as usize
+            {
+                return Some(by);
+            }
+            self.streaks[by as usize] = Streak { first: self.last, files: 1 };
+        }
+        None
     }
 
     fn position(&self, listing: &Listing, number: usize) -> Option<usize> {
@@ -331,10 +376,31 @@ mod tests {
     fn a_program_that_reads_a_few_brings_few() {
         let listing = directory(5000);
         assert_eq!(read(&listing, 0..15, 512), (15, 0, 0));
-        let (_, ahead, _) = read(&listing, (0..5000).map(|n| n * 2741 % 5000).take(100), 512);
-        assert!(ahead <= 200, "{ahead}");
+        assert_eq!(read(&listing, (0..5000).map(|n| n * 2741 % 5000).take(100), 512), (100, 0, 0));
         let (_, ahead, unused_max) = read(&listing, 0..5000, 40);
         assert!(ahead > 4000 && unused_max <= 48, "{ahead} {unused_max}");
+    }
+
+    #[test]
+    fn a_program_that_leaves_files_out_brings_none_of_them() {
+        let listing = directory(5000);
+        let mut by_name: Vec<usize> = (0..5000).collect();
+        by_name.sort_by_key(|&number| listing.get(number).unwrap().name);
+        for order in [(0..5000).collect(), by_name] {
+            let all_but_some = Vec::into_iter(order).enumerate().filter(|(n, _)| n % 10 != 9).map(|(_, number)| number);
+            assert_eq!(read(&listing, all_but_some, 512), (4500, 0, 0));
+        }
+        // Directories are not files, and a file that is asked for by many processes is one.
+        let names: Vec<_> = (0..200).map(|n| format!("{n:03}")).collect();
+        let names =
+            names.iter().enumerate().map(|(n, name)| (if n % 3 == 0 { d_type::DIR } else { d_type::FILE }, name));
+        let listing = names.map(|(d_type, name)| Name { ino: 1, d_type, name: name.as_bytes() }).collect();
+        let mut files = Files::default();
+        let mut is_asked =
+            |number| files.missed(&listing, number, 512, None) || files.missed(&listing, number, 512, None);
+        let asked: Vec<usize> = (0..30).filter(|n| n % 3 != 0).filter(|&number| is_asked(number)).collect();
+        assert_eq!(asked, [23, 25, 26, 28, 29]);
+        assert!(!is_asked(150), "one that is far away ends it");
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::messages::ToProcess;
-use crate::daemons::own_executable;
+use crate::own;
 use crate::session;
 use crate::store;
 
@@ -63,7 +63,7 @@ fn connect(store: &Path, name: &str) -> Option<UnixStream> {
 
 /// Starts the node's part, which goes on by itself. Another process may have done so meanwhile.
 fn start(job: &Path, store: Option<&Path>) -> Result<(), String> {
-    let mut command = Command::new(own_executable());
+    let mut command = own::again();
     command.arg("node").arg(job).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     if let Some(store) = store {
         command.arg("--store").arg(store);

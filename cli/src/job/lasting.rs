@@ -3,7 +3,7 @@
 
 use std::env;
 use std::io::{self, Read, Write};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use super::look::{find, look, programs, service};
 use super::messages::{FromNode, ToNode};
 use super::run::open;
 use super::watch::Watch;
-use crate::daemons::own_executable;
 use crate::message::{say, show};
 use crate::opened::Opened;
 use crate::options::{StartOptions, StopOptions};
+use crate::own;
 use crate::run::Event;
 use crate::session::name_of;
 use crate::signals;
@@ -37,7 +37,7 @@ pub fn start(options: &StartOptions) -> Result<u8> {
         return stay(options);
     }
     let mut arguments = env::args_os().skip(1);
-    let mut command = Command::new(own_executable());
+    let mut command = own::again();
     command.args(arguments.next()).arg("--stays").args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut process = command.spawn().context("the session's process can't be started")?;

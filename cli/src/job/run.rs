@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -20,11 +19,11 @@ use super::look::{look, programs, service, with_prefix};
 use super::messages::{FromNode, ToNode};
 use super::paths;
 use super::watch::Watch;
-use crate::daemons::own_executable;
 use crate::launch::{self, Processes};
 use crate::message::{say, show};
 use crate::opened::Opened;
 use crate::options::{RunOptions, ServiceOptions};
+use crate::own;
 use crate::run::{Event, report, wait};
 use crate::session::Session;
 use crate::signals;
@@ -160,7 +159,7 @@ fn run_words(words: &[OsString]) -> Result<u8> {
 /// dropped.
 fn prepared_words(options: &RunOptions, job: &Path) -> Result<(Vec<OsString>, Vec<Written>)> {
     let on_nodes = |path: &Path| paths::on_nodes(&options.service.map, path);
-    let mut prefix: Vec<OsString> = vec![on_nodes(&own_executable()).into(), "exec".into()];
+    let mut prefix: Vec<OsString> = vec![on_nodes(&own::installed()?).into(), "exec".into()];
     prefix.extend(["--job".into(), on_nodes(job).into()]);
     prefix.extend(options.service.store.iter().flat_map(|store| [OsString::from("--store"), store.into()]));
     prefix.push("--".into());
@@ -171,7 +170,7 @@ fn prepared_words(options: &RunOptions, job: &Path) -> Result<(Vec<OsString>, Ve
 
 /// Starts the launcher, which ends with this process.
 fn start_launcher(words: &[OsString]) -> Result<Processes> {
-    let mut command = Command::new(own_executable());
+    let mut command = own::again();
     command.args(["exec", "--parent", &std::process::id().to_string(), "--gently", "--"]).args(words);
     command.env_remove(launch::SESSION).env_remove(launch::TABLE).env_remove(launch::MOUNT);
     Ok(Processes::of(command.spawn().context("the launcher can't be started")?))

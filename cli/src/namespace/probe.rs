@@ -1,7 +1,6 @@
 //! Finding out what the kernel allows, by doing it in a process that then ends.
 
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_daemon::supervisor::namespace::Task;
@@ -9,7 +8,7 @@ use headwater_fuse::{Device, Operation, Request};
 use serde::{Deserialize, Serialize};
 
 use super::make;
-use crate::daemons::own_executable;
+use crate::own;
 
 /// Any directory that is there everywhere; the mount vanishes with its namespace.
 const ANYWHERE: &str = "/proc";
@@ -48,8 +47,8 @@ pub fn presumed() -> Found {
 /// Tries to make namespaces with a FUSE file system. Takes some milliseconds.
 pub fn probe() -> Found {
     let run = || -> Result<Found> {
-        let mut command = Command::new(own_executable());
-        command.arg0("headwater").args(["namespace", "--probe"]).stdin(Stdio::null()).stderr(Stdio::null());
+        let mut command = own::again();
+        command.args(["namespace", "--probe"]).stdin(Stdio::null()).stderr(Stdio::null());
         let output = command.output().context("headwater can't start itself")?;
         ensure!(!output.stdout.is_empty(), "the trial ended with {}", output.status);
         Ok(serde_json::from_slice(&output.stdout)?)

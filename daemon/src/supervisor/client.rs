@@ -2,7 +2,7 @@
 //!
 //! One request a connection: a line of JSON each way. The peer's user is checked on both sides.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -18,6 +18,8 @@ use super::namespace::receive_with_descriptors;
 pub(crate) const LINE_BYTES_MAX: usize = 16 << 10;
 /// How long an answer may take. Unmounting is the longest.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often a process asks for its node's namespaces.
+const ATTEMPTS_MAX: u32 = 10;
 
 /// What a supervisor can be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +110,18 @@ pub fn ask(socket: &Path, request: Request) -> Result<Reply, AskError> {
 /// # Errors
 /// See [`AskError`].
 pub fn namespaces(socket: &Path) -> Result<Namespaces, AskError> {
-    let (_, descriptors) = exchange(socket, Request::Enter)?;
+    let mut answer = exchange(socket, Request::Enter);
+    for _ in 1..ATTEMPTS_MAX {
+        // The supervisor does not wait long for who has connected, and then may not run for a while.
+        let Err(AskError::Io(error)) = &answer else { break };
+        let is_turned_away =
+            matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof);
+        if !is_turned_away {
+            break;
+        }
+        answer = exchange(socket, Request::Enter);
+    }
+    let (_, descriptors) = answer?;
     let mut descriptors = descriptors.into_iter();
     let mount = descriptors.next().ok_or(Refusal::NoNamespace)?;
     Ok(Namespaces { mount, user: descriptors.next() })

@@ -97,7 +97,9 @@ impl Supervisor {
         let signals = Signals::catch().map_err(shown("catch signals"))?;
         let inherited = Inherited::take(&mut config.daemon).map_err(shown("use the inherited descriptors"))?;
         control.files().try_for_each(|file| rustix::io::ioctl_fionbio(file, true)).map_err(|e| e.to_string())?;
-        let executable = std::env::current_exe().map_err(shown("find its own executable"))?;
+        // A copy in memory has no path.
+        let own = std::env::current_exe().ok().filter(|path| path.exists());
+        let executable = own.unwrap_or_else(|| OWN_EXECUTABLE.into());
         let dir = config.daemon.dir();
         std::fs::create_dir_all(dir.path()).map_err(shown("make the node's directory"))?;
         let session = Session::join(&config.daemon).map_err(|error| error.to_string())?;

@@ -216,6 +216,8 @@ impl Site {
         assert_eq!(expected.status, 0, "{expected:?}");
         let (output, _) = self.run_once(&[], words, nodes);
         assert_eq!(in_any_order(output), in_any_order(expected), "{launcher}");
+        let counts = self.mounted.borrow_mut().counts();
+        assert_eq!(counts["total"]["failed_lookup"], 0, "absent names were looked up: {launcher}: {counts:#}");
     }
 
     /// Checks what the site's program says on so many nodes, with one process on each, without a run to compare it

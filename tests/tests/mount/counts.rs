@@ -65,6 +65,41 @@ fn everything_is_read_once_by_any_number_of_nodes_and_processes() {
     }
 }
 
+/// What was opened.
+fn opened(counts: &Value) -> Vec<String> {
+    let paths = counts["paths"].as_object().expect("counts by path");
+    let is_opened = |counts: &Value| counts["open"].as_u64().unwrap_or(0) > 0;
+    paths.iter().filter(|(_, counts)| is_opened(counts)).map(|(path, _)| path.clone()).collect()
+}
+
+/// A program knows which of a directory's files it wants, as an interpreter does of its modules.
+#[test]
+fn what_nobody_asks_for_is_not_opened() {
+    needs_mounts!();
+    let fixture = Fixture::new("unasked");
+    for number in 0..100 {
+        fixture.file(&format!("ordered/{number:02}"), format!("{number}\n"), 0o644);
+        fixture.file(&format!("scattered/{number:02}"), format!("{number}\n"), 0o644);
+    }
+    let mut mounted = match Mounted::new(&fixture.shared(), 1, Caching { ttl_ms: 60_000, pages: true }) {
+        Ok(mounted) => mounted,
+        Err(reason) => return skipped(reason),
+    };
+    let ordered = (0..100).filter(|number| number % 3 != 1).map(|number| format!("ordered/{number:02}"));
+    let scattered = (0..50).map(|number| format!("scattered/{:02}", number * 37 % 100));
+    let files: Vec<String> = ordered.chain(scattered).collect();
+    let program = Program::shell(&format!("cd {} && cat {} | cksum", mounted.path().display(), files.join(" ")));
+    let plain = program.run();
+    let expected = opened(&mounted.counts());
+    assert_eq!(expected.len(), files.len());
+    for (nodes, processes) in [(1, 1), (1, 4), (4, 1), (4, 4)] {
+        mounted.reset();
+        let session = Headwater::new(mounted.path()).via(Mechanism::Namespace).on(nodes, processes).run(&program);
+        assert_eq!(session.output.stdout, plain.stdout.repeat(nodes * processes), "{:?}", session.output);
+        assert_eq!(opened(&mounted.counts()), expected, "{nodes} nodes of {processes}: {:#}", session.summary);
+    }
+}
+
 /// A second run of anything is answered by the kernel alone.
 #[test]
 fn a_second_run_asks_nothing() {

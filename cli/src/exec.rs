@@ -15,11 +15,11 @@ use headwater_launch::place::Place;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::inner::ExecOptions;
 use crate::job::{self, ToProcess, Way};
 use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
 use crate::message::say;
 use crate::namespace;
+use crate::options::inner::ExecOptions;
 use crate::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
 use crate::via::prefix;

@@ -9,7 +9,6 @@ mod daemons;
 mod doctor;
 mod exec;
 mod generate;
-mod inner;
 mod job;
 mod launch;
 mod message;
@@ -39,7 +38,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use inner::{InnerCommand, InnerLine};
+use options::inner::{InnerCommand, InnerLine};
 use options::{Command, CommandLine};
 
 /// A failure of headwater's own, as `env` and `timeout` have it.

@@ -1,5 +1,7 @@
 //! The command line: one definition for parsing, `--help`, man pages and completions.
 
+pub mod inner;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -10,7 +12,6 @@ use headwater_daemon::Policy;
 use headwater_fuse::init::Opening;
 
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
-use crate::inner::InnerCommand;
 use crate::job::paths::{Mapping, parse_mapping};
 use crate::job::ports::Ports;
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
@@ -19,6 +20,8 @@ use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOp
 use crate::standing::options::{JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions};
 use crate::topology::options::{ShapeOptions, TOPOLOGY_HELP, TopologyOptions};
 use crate::via::Via;
+
+use self::inner::InnerCommand;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,10 +12,10 @@ use anyhow::Result;
 use serde::Serialize;
 use std::io::stdout;
 
-use crate::inner::SweepOptions;
 use crate::message::show;
 use crate::namespace::{self, Found};
 use crate::options::DoctorOptions;
+use crate::options::inner::SweepOptions;
 use crate::via::{Choice, Mechanism, Program, Via};
 
 /// How a check came out.

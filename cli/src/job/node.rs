@@ -34,7 +34,7 @@ use super::messages::{FromNode, Roster, ToNode, ToProcess};
 use super::muster::{Arrival, MISSING_MS_MAX};
 use super::ports::listen;
 use super::served::Served;
-use crate::inner::NodeOptions;
+use crate::options::inner::NodeOptions;
 use crate::process::{self, Side};
 use crate::run::Event;
 use crate::session::Session;

@@ -17,8 +17,8 @@ use std::os::fd::AsFd;
 use anyhow::{Context, Result, ensure};
 use headwater_daemon::supervisor::namespace::{Channel, Said, Serving, Task};
 
-use crate::inner::NamespaceOptions;
 use crate::message::show;
+use crate::options::inner::NamespaceOptions;
 
 pub use enter::enter;
 pub use make::{SUBTYPE, may_mount};

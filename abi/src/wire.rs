@@ -17,7 +17,7 @@ use crate::listing::Listing;
 use crate::path::Path;
 
 /// The protocol's version; peers of another are refused.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The largest body of a frame.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// The most bytes of content in one message.
@@ -31,6 +31,8 @@ pub const BLOCK_BYTES: u64 = 1 << 20;
 pub const CHANGES_MAX: usize = 1024;
 /// The most names in one [`Message::Details`].
 pub const DETAILS_MAX: usize = 256;
+/// The longest name of an [`Endpoint`], in bytes: a greeting is short.
+pub const ENDPOINT_NAME_BYTES_MAX: usize = 256;
 
 /// What part of a path's knowledge a message is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -178,6 +180,15 @@ impl core::fmt::Debug for Digest {
     }
 }
 
+/// Where a link can go on, beside the connection on which this is said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// The sender's number for the link, drawn for it alone.
+    pub link: u64,
+    /// The name of the sender's endpoint, as its carrier has it; at most [`ENDPOINT_NAME_BYTES_MAX`] bytes.
+    pub name: Vec<u8>,
+}
+
 /// What daemons say to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
@@ -193,6 +204,8 @@ pub enum Message {
         forest: u64,
         /// True from who will ask, false from who answers.
         is_child: bool,
+        /// Where the link can go on; the answer names a place only if the question did.
+        endpoint: Option<Endpoint>,
     },
     /// Child to parent: in these trees, and in no others, the sender has the receiver for a parent.
     Join {
@@ -414,6 +427,7 @@ impl Message {
                 let is_in_one_piece = matches!(aspect, Aspect::Loadable | Aspect::Whole);
                 is_in_one_piece && head.is_valid() && head.content_bytes() <= CHUNK_BYTES_MAX as u64
             }
+            Message::Hello { endpoint: Some(endpoint), .. } => endpoint.name.len() <= ENDPOINT_NAME_BYTES_MAX,
             Message::Join { trees, .. } => trees.len() <= TREES_MAX,
             Message::Large { head, .. } => head.is_valid(),
             Message::File { head, position, .. } => head.is_valid() && *position <= head.content_bytes(),

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use headwater_daemon::layout::NodeDir;
 use headwater_daemon::supervisor::{SupervisorConfig, Via, WORKERS_DEFAULT};
-use headwater_daemon::{Config, Policy, Preload, Report, SessionId};
+use headwater_daemon::{Config, Fabric, Policy, Preload, Report, SessionId};
 use headwater_fuse::init::Opening;
 use headwater_topology::Rank;
 use rustix::io::FdFlags;
@@ -56,6 +56,8 @@ pub struct Settings<'a> {
     pub verbose: bool,
     /// What they fetch before anybody asks.
     pub preload: Option<&'a Preload>,
+    /// Their links go over libfabric where that can be.
+    pub fabric: Option<Fabric>,
     /// Whether they are to outlive this process: see [`Daemons::detach`].
     pub is_detached: bool,
 }
@@ -145,6 +147,7 @@ impl Settings<'_> {
             lifeline_fd: None,
             whole_file_bytes_max: self.whole_file_bytes_max,
             preload: self.preload.cloned(),
+            fabric: self.fabric.clone(),
         }
     }
 }

@@ -303,6 +303,10 @@ pub struct ServiceOptions {
     #[arg(long, value_name = "FIRST-LAST", env = "HEADWATER_PORTS")]
     pub ports: Option<Ports>,
 
+    /// How nodes reach each other: tcp, or libfabric, by the provider that it finds first or by libfabric:PROVIDER
+    #[arg(long, value_name = "HOW", env = "HEADWATER_TRANSPORT", default_value = "tcp")]
+    pub transport: crate::topology::transport::Transport,
+
     /// Tell on standard error what is done
     #[arg(long, short, env = "HEADWATER_VERBOSE", value_parser = FalseyValueParser::new())]
     pub verbose: bool,

@@ -25,25 +25,30 @@ pub fn read_audit_library() -> Result<Vec<u8>> {
 
 /// Where the audit library is installed.
 pub fn find_audit_library() -> Result<PathBuf> {
+    find_installed(AUDIT_LIBRARY)
+}
+
+/// Where a file is installed that lies beside the audit library.
+pub fn find_installed(name: &str) -> Result<PathBuf> {
     let executable = own::installed().context("/proc/self/exe can't be read")?;
     let candidates = match env::var_os(LIBRARY_DIRECTORY).filter(|d| !d.is_empty()) {
-        Some(directory) => vec![PathBuf::from(directory).join(AUDIT_LIBRARY)],
-        None => candidates(&executable),
+        Some(directory) => vec![PathBuf::from(directory).join(name)],
+        None => candidates(&executable, name),
     };
     candidates.iter().find(|c| c.is_file()).cloned().with_context(|| {
         let looked = candidates.iter().map(|c| c.display().to_string()).collect::<Vec<_>>().join(", ");
         format!(
-            "{AUDIT_LIBRARY} is missing (looked for {looked}). Build it with `cargo xtask dist`, or name its directory \
+            "{name} is missing (looked for {looked}). Build it with `cargo xtask dist`, or name its directory \
              in {LIBRARY_DIRECTORY}"
         )
     })
 }
 
-/// Where the library is for this executable: beside it as installed, or as built by cargo.
-fn candidates(executable: &Path) -> Vec<PathBuf> {
-    let installed = executable.parent().and_then(Path::parent).map(|prefix| prefix.join("lib").join(AUDIT_LIBRARY));
+/// Where the file is for this executable: beside it as installed, or as built by cargo.
+fn candidates(executable: &Path, name: &str) -> Vec<PathBuf> {
+    let installed = executable.parent().and_then(Path::parent).map(|prefix| prefix.join("lib").join(name));
     let target = executable.ancestors().skip(1).take(4).find(|a| a.ends_with("target"));
-    installed.into_iter().chain(target.map(|t| t.join("dist/lib").join(AUDIT_LIBRARY))).collect()
+    installed.into_iter().chain(target.map(|t| t.join("dist/lib").join(name))).collect()
 }
 
 /// Makes a node's directory with its copy of the library, and gives the copy's path.
@@ -83,7 +88,7 @@ mod tests {
     fn beside_the_executable_and_in_cargos_directory() {
         let check = |executable: &str, expected: &[&str]| {
             let expected: Vec<PathBuf> = expected.iter().map(|e| Path::new(e).join(AUDIT_LIBRARY)).collect();
-            assert_eq!(candidates(Path::new(executable)), expected);
+            assert_eq!(candidates(Path::new(executable), AUDIT_LIBRARY), expected);
         };
         check("/opt/hw/bin/headwater", &["/opt/hw/lib"]);
         check("/src/target/dist/bin/headwater", &["/src/target/dist/lib", "/src/target/dist/lib"]);

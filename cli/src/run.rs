@@ -230,6 +230,8 @@ fn warn_of_end(mechanism: Mechanism, node: usize) {
 pub fn report(options: &RunOptions, summary: &Summary) {
     if options.prints_summary(stderr().is_terminal()) {
         show(stderr(), summary);
+    } else if let Some((why, nodes)) = &summary.tcp_instead {
+        say(format_args!("warning: {nodes} of {} nodes used TCP in place of libfabric: {why}", summary.nodes));
     }
     if let Some(Err(e)) = options.summary_json.as_ref().map(|file| summary.write_json(file)) {
         say(format_args!("{e:#}. Name a file that can be written with --summary-json"));

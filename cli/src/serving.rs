@@ -9,7 +9,7 @@ use anyhow::Result;
 use headwater_closure::scope::Scope;
 use headwater_daemon::layout::NodeDir;
 use headwater_daemon::supervisor::{MountVia, NamespaceVia, Via};
-use headwater_daemon::{Preload, Report};
+use headwater_daemon::{Fabric, Preload, Report};
 
 use crate::daemons::{Daemons, Settings};
 use crate::launch::Attachment;
@@ -69,8 +69,9 @@ impl Wanted<'_> {
         sender: &Sender<Event>,
         events: &Receiver<Event>,
     ) -> Result<Option<Serving>, Interrupted> {
+        let fabric = self.options.service.transport.fabric();
         while choice.mechanism != Mechanism::Off {
-            let error = match self.serve_by(choice.mechanism, sender, events) {
+            let error = match self.serve_by(choice.mechanism, fabric.clone(), sender, events) {
                 Ok(serving) => return Ok(Some(serving)),
                 Err(error) => error.downcast::<Interrupted>().map_or_else(Ok, Err)?,
             };
@@ -85,7 +86,13 @@ impl Wanted<'_> {
     }
 
     /// Starts a session and waits until it serves.
-    fn serve_by(self, mechanism: Mechanism, sender: &Sender<Event>, events: &Receiver<Event>) -> Result<Serving> {
+    fn serve_by(
+        self,
+        mechanism: Mechanism,
+        fabric: Option<Fabric>,
+        sender: &Sender<Event>,
+        events: &Receiver<Event>,
+    ) -> Result<Serving> {
         let options = self.options;
         let library = (mechanism == Mechanism::Audit).then(prepare::read_audit_library).transpose()?;
         let store = store::choose(options.service.store.as_deref(), options.service.store_max, options.nodes)?;
@@ -118,6 +125,7 @@ impl Wanted<'_> {
             verbose: options.service.verbose,
             is_detached: false,
             preload: self.preload,
+            fabric,
         };
         let mut daemons = Daemons::start(&session, &settings, sender)?;
         daemons.wait_ready(events)?;

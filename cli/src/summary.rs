@@ -38,6 +38,8 @@ pub struct Overlay {
     pub messages: u64,
     /// Bytes sent by all.
     pub bytes: u64,
+    /// Those of them that went over libfabric.
+    pub fabric_bytes: u64,
     /// Hops from the root to the furthest rank.
     pub depth: u32,
     /// Contents that came from a peer and were not what had been read; they were fetched from others.
@@ -100,6 +102,8 @@ pub struct Summary {
     pub via_reason: String,
     /// Why the program ran without Headwater, if it did.
     pub off: Option<String>,
+    /// Why a node used TCP in place of libfabric, and how many did.
+    pub tcp_instead: Option<(String, u32)>,
     /// Daemons that ended without a report.
     pub daemons_lost: u32,
     /// Work on the shared file system, by all readers.
@@ -148,6 +152,7 @@ impl Summary {
             via_reason: choice.reason.clone(),
             off: (choice.mechanism == Mechanism::Off).then(|| choice.reason.clone()),
             exit_status: 0,
+            tcp_instead: None,
             daemons_lost: 0,
             shared_fs: SharedFs::default(),
             overlay: Overlay::default(),
@@ -172,6 +177,10 @@ impl Summary {
             self.shared_fs.operations += report.shared_fs.operations;
             self.overlay.messages += report.overlay.messages;
             self.overlay.bytes += report.overlay.bytes;
+            self.overlay.fabric_bytes += report.overlay.fabric_bytes;
+            if let Some(why) = &report.tcp_instead {
+                self.tcp_instead.get_or_insert_with(|| (why.clone(), 0)).1 += 1;
+            }
             self.overlay.mismatches += report.overlay.mismatches;
             self.overlay.depth = self.overlay.depth.max(report.depth);
             self.clients.lookups += report.clients.lookups;
@@ -232,8 +241,12 @@ impl fmt::Display for Summary {
         self.fmt_asked(f)?;
         writeln!(
             f,
-            "  between nodes       {} in {}, tree of depth {}",
+            "  between nodes       {}{} in {}, tree of depth {}",
             bytes(self.overlay.bytes),
+            match self.overlay.fabric_bytes {
+                0 => String::new(),
+                carried => format!(" ({} over libfabric)", bytes(carried)),
+            },
             count(self.overlay.messages, "message", "messages"),
             self.overlay.depth
         )?;
@@ -297,6 +310,10 @@ impl Summary {
         if self.clients.fallbacks > 0 {
             let times = count(self.clients.fallbacks, "time", "times");
             writeln!(f, "  originals           used {times} instead of a copy")?;
+        }
+        if let Some((why, nodes)) = &self.tcp_instead {
+            let nodes = count(u64::from(*nodes), "node", "nodes");
+            writeln!(f, "  transport           TCP in place of libfabric on {nodes}: {why}")?;
         }
         if self.overlay.mismatches > 0 {
             let contents = count(self.overlay.mismatches, "content", "contents");

@@ -77,6 +77,18 @@ pub struct Config {
     /// What is fetched before anybody asks; the same on all nodes.
     #[serde(default)]
     pub preload: Option<Preload>,
+    /// Links go over libfabric where both ends can.
+    #[serde(default)]
+    pub fabric: Option<Fabric>,
+}
+
+/// How links go over libfabric.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fabric {
+    /// The program `headwater-fabric`, as this node sees it.
+    pub carrier: PathBuf,
+    /// The provider; by default the first that libfabric finds.
+    pub provider: Option<String>,
 }
 
 /// A mounted file system that the daemon serves. The mount stands and INIT is over.
@@ -382,6 +394,7 @@ pub(crate) mod tests {
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
             preload: None,
+            fabric: None,
         }
     }
 

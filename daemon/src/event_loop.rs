@@ -187,8 +187,9 @@ impl Daemon {
         let identity = Identity { rank: Rank(config.rank), forest, session: config.session, key: config.key.clone() };
         listener.set_nonblocking(true).map_err(system("listen for peers"))?;
         let listener = mio::net::TcpListener::from_std(listener);
-        let links = Links::new(identity, listener, Addresses::of_config(config), registry, PEERS)
+        let mut links = Links::new(identity, listener, Addresses::of_config(config), registry, PEERS)
             .map_err(system("listen for peers"))?;
+        links.use_fabric(config.fabric.as_ref());
         let pressure = Pressure::start(config.store_bytes_max, dir.path(), registry, PRESSURE);
         let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("wake the event loop"))?);
         // Last, because a table without a daemon would make processes wait.

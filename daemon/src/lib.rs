@@ -28,7 +28,7 @@ pub mod supervisor;
 mod table;
 
 pub use config::{
-    Config, ConfigError, MountConfig, Policy, SOCKET_PATH_BYTES_MAX, SessionId, SessionKey, TableGeometry,
+    Config, ConfigError, Fabric, MountConfig, Policy, SOCKET_PATH_BYTES_MAX, SessionId, SessionKey, TableGeometry,
 };
 pub use control_socket::{protocol, stats};
 pub use event_loop::DaemonError;

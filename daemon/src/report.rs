@@ -3,12 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 /// A node's share of the session's summary.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Work on the shared file system.
     pub shared_fs: SharedFs,
     /// Traffic between daemons.
     pub overlay: Overlay,
+    /// Why TCP was used in place of libfabric, if it was.
+    #[serde(default)]
+    pub tcp_instead: Option<String>,
     /// Hops from the root to the furthest rank.
     pub depth: u32,
     /// What the node's processes asked.
@@ -62,6 +65,9 @@ pub struct Overlay {
     pub messages: u64,
     /// Bytes, encryption and framing included.
     pub bytes: u64,
+    /// Those of them that went over libfabric.
+    #[serde(default)]
+    pub fabric_bytes: u64,
     /// Contents that came from a peer and were not what had been read; they were fetched from others.
     #[serde(default)]
     pub mismatches: u64,

@@ -107,7 +107,13 @@ impl Daemon {
         let traffic = self.links.traffic();
         Report {
             shared_fs: self.readers.counts(),
-            overlay: Overlay { messages: traffic.messages, bytes: traffic.bytes, mismatches: self.timeline.mismatches },
+            overlay: Overlay {
+                messages: traffic.messages,
+                bytes: traffic.bytes,
+                fabric_bytes: traffic.carried_bytes,
+                mismatches: self.timeline.mismatches,
+            },
+            tcp_instead: self.links.tcp_instead().map(str::to_owned),
             depth: self.depth,
             clients: self.generations.clients(&self.dir).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the processes' counters can't be read; the summary shows none");

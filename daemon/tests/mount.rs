@@ -80,7 +80,7 @@ fn a_tree_looks_as_its_original_does() {
         let Some(mounts) = run(&mut cluster, 1, opening) else { return };
         assert_same(&cluster.shared(""), &mounts[0].at);
         assert_same(&cluster.shared(""), &mounts[0].at);
-        let report = end(cluster, mounts)[0];
+        let report = end(cluster, mounts).swap_remove(0);
         assert!(report.shared_fs.files_read < 320, "{report:?}");
     }
 }
@@ -107,7 +107,7 @@ fn absent_names_are_absent_and_need_no_file_system() {
         let (original, shown) = (std::fs::metadata(cluster.shared(name)), std::fs::metadata(mounts[0].path(name)));
         assert_eq!(shown.unwrap_err().raw_os_error(), original.unwrap_err().raw_os_error(), "{name}");
     }
-    let report = end(cluster, mounts)[0];
+    let report = end(cluster, mounts).swap_remove(0);
     assert_eq!((report.shared_fs.files_read, report.mount.from_original), (0, 0));
 }
 
@@ -164,7 +164,7 @@ fn what_is_out_of_the_scope_comes_from_the_original() {
     assert_same(&root, &mounts[0].at);
     cluster.write("bin/new", b"new");
     assert_eq!(std::fs::read(mounts[0].path("bin/new")).unwrap(), b"new");
-    let report = end(cluster, mounts)[0];
+    let report = end(cluster, mounts).swap_remove(0);
     assert!(report.mount.from_original > 0);
 }
 

@@ -84,7 +84,7 @@ fn unloaded_sections_are_holes_until_they_are_wanted() {
     let (copied, metadata) = (std::fs::metadata(&copy).unwrap(), std::fs::metadata(&original).unwrap());
     assert_eq!(copied.ino(), ino, "the holes are filled in place");
     assert_eq!((copied.mtime(), copied.mtime_nsec()), (metadata.mtime(), metadata.mtime_nsec()));
-    let report = cluster.stop()[0];
+    let report = cluster.stop().swap_remove(0);
     assert_eq!(report.shared_fs.bytes_read, content.len() as u64 * 2 - 4096, "what is there is not read again");
     assert_eq!(report.memory.store_bytes, content.len() as u64);
 }
@@ -128,7 +128,7 @@ fn hard_links_stay_hard_links() {
     }
     let ino = |name: &str| std::fs::metadata(cluster.nodes[0].copy(&cluster.shared(name))).unwrap().ino();
     assert_eq!(ino("bin/python3"), ino("bin/python3.11"));
-    let report = cluster.stop()[0];
+    let report = cluster.stop().swap_remove(0);
     assert_eq!(report.shared_fs.files_read, 1);
 }
 
@@ -159,7 +159,7 @@ fn outside_of_the_scope_is_the_originals() {
     let mut cluster = Cluster::prepare();
     cluster.run(1, |_| ());
     assert_eq!(cluster.nodes[0].ask("/etc/passwd".as_ref(), Want::WHOLE), Status::Fallback);
-    let report = cluster.stop()[0];
+    let report = cluster.stop().swap_remove(0);
     assert_eq!(report.shared_fs.operations, 0);
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::fabric;
 use crate::files;
 use crate::shell::Shell;
 use crate::shim;
@@ -18,6 +19,7 @@ pub fn run(shell: &Shell) -> Result<()> {
         files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))
     })?;
     shell.step("build the Slurm plugin", || slurm::dist(shell, &dist))?;
+    shell.step("build the libfabric carrier", || fabric::dist(shell, &dist))?;
     shell.step("headers, units, plugins, man pages, completions", || {
         files::copy_tree(&shell.path("abi/include"), &dist.join("include"))?;
         files::copy_tree(&shell.path("integrations/systemd"), &dist.join("lib/systemd/system"))?;

@@ -4,6 +4,7 @@ mod bench;
 mod cluster;
 mod demo;
 mod dist;
+mod fabric;
 mod files;
 mod fuzz;
 mod setup;

@@ -59,6 +59,7 @@ const PACKAGES: &[Package] = &[
     Package::optional("glusterfs-server", "the storm benchmark's file system, which counts"),
     Package::optional("glusterfs-client", "the same on nodes"),
     Package::optional("libslurm-dev", "the headers of the Slurm plugin"),
+    Package::optional("libfabric-dev", "the carrier of links over libfabric"),
     Package::new("fuse3", "the file system of the tests that counts and delays operations"),
 ];
 

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol, elf};
 
+use crate::fabric;
 use crate::files;
 use crate::shell::{Shell, display};
 use crate::slurm;
@@ -81,7 +82,8 @@ pub fn build_audit(shell: &Shell, directory: &Path) -> Result<PathBuf> {
 
 /// Checks that each header can be included by itself.
 pub fn check_headers(shell: &Shell) -> Result<()> {
-    for directory in ["abi/include/headwater", AUDIT_SOURCES, slurm::SOURCES] {
+    let fabric = fabric::libraries(shell)?.map(|_| fabric::SOURCES);
+    for directory in ["abi/include/headwater", AUDIT_SOURCES, slurm::SOURCES].into_iter().chain(fabric) {
         let mut headers = files::with_extensions(&shell.path(directory), &["h"])?;
         headers.retain(|header| !header.starts_with(shell.path(AUDIT_TESTS)));
         for header in headers {

@@ -107,6 +107,14 @@ fn table(session: &str, nodes: &BTreeMap<u32, NodeStats>) -> String {
         text += "\nTIMES: of the slowest node\n";
         text += &columns(&operation_rows(&operations), 1);
     }
+    for (number, stats) in nodes {
+        if stats.bytes.sent_by_fabric > 0 {
+            let _ = writeln!(text, "\nnode {number}: {} of SENT over libfabric", bytes(stats.bytes.sent_by_fabric));
+        }
+        if let Some(why) = &stats.tcp_instead {
+            let _ = writeln!(text, "\nnode {number}: TCP in place of libfabric: {why}");
+        }
+    }
     for (number, stats) in nodes.iter().filter(|(_, stats)| stats.changed.count > 0) {
         let paths: Vec<String> = stats.changed.paths.iter().map(|path| path.to_path().display().to_string()).collect();
         let _ = writeln!(

@@ -128,6 +128,7 @@ fn examine(options: &DoctorOptions, removed: Vec<String>) -> Findings {
         overlay::encryption(),
         overlay::socket_buffers(),
         overlay::links(),
+        overlay::libfabric(),
         leftovers::sessions(options.store.as_deref()),
         leftovers::mounts(),
     ];

@@ -1,11 +1,14 @@
 //! What the links between nodes depend on.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Resource, getrlimit};
 
 use super::Check;
 use crate::summary::bytes;
+use crate::topology::transport::find_carrier;
 
 /// The least that the kernel should let a connection have under way, in bytes: what 100 Gbit/s carry in
 /// 80 µs.
@@ -48,6 +51,23 @@ fn buffers(send: Option<u64>, receive: Option<u64>) -> Check {
     }
     let next = "as root, `sysctl -w net.ipv4.tcp_wmem='4096 65536 4194304' net.ipv4.tcp_rmem='4096 131072 6291456'`";
     Check::warning(NAME, format!("{found}, too few for a fast network"), next)
+}
+
+/// Whether `--transport libfabric` can be had, and by which providers.
+pub fn libfabric() -> Check {
+    const NAME: &str = "libfabric";
+    let Ok(carrier) = find_carrier() else {
+        return Check::ok(NAME, "not built in; links use TCP");
+    };
+    let listed = Command::new(&carrier).arg("--list").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    let providers = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let providers: BTreeSet<&str> = providers.lines().collect();
+    if providers.is_empty() {
+        let next = format!("`ldd {0}` and `FI_LOG_LEVEL=warn {0} --list` tell what is missing", carrier.display());
+        return Check::warning(NAME, "no provider can be used; links use TCP", next);
+    }
+    let providers: Vec<&str> = providers.into_iter().collect();
+    Check::ok(NAME, format!("for --transport libfabric:PROVIDER: {}", providers.join(", ")))
 }
 
 /// How many links a node can have.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_abi::wire;
-use headwater_daemon::{Policy, Preload, SessionId, SessionKey};
+use headwater_daemon::{Fabric, Policy, Preload, SessionId, SessionKey};
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,8 @@ pub struct Service {
     pub preload: Option<Preload>,
     /// Where daemons listen, if not anywhere.
     pub ports: Option<Ports>,
+    /// Daemons' links go over libfabric where that can be.
+    pub fabric: Option<Fabric>,
     /// Whether nodes tell what they do.
     pub verbose: bool,
 }
@@ -185,6 +187,7 @@ mod tests {
             opening: None,
             preload: None,
             ports: None,
+            fabric: None,
             verbose: false,
         };
         let front = vec!["127.0.0.1:1".parse().unwrap()];

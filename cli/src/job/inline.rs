@@ -166,6 +166,8 @@ mod tests {
     #[test]
     fn options_are_those_of_start() {
         let options = parse("shared=/a:/b,via=audit,via=namespace,verbose,,map=/x=/y,map=/z=/w").unwrap().service;
+        let carried = parse("transport=libfabric:verbs;ofi_rxm").unwrap().service.transport;
+        assert_eq!(carried.to_string(), "libfabric:verbs;ofi_rxm");
         assert_eq!(options.shared, [Path::new("/a"), Path::new("/b")]);
         assert_eq!((options.via, options.verbose, options.map.len()), (Via::Namespace, true, 2));
         assert!(!parse("").unwrap().service.verbose);

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use anyhow::Result;
 use headwater_closure::program;
 use headwater_closure::scope::Scope;
+use headwater_daemon::Fabric;
 use headwater_launch::command::{Prepared, World, prepare};
 
 use super::file::Service;
@@ -89,6 +90,10 @@ pub fn service(options: &ServiceOptions, scope: &Scope, Found { file, program }:
     let on_nodes = |(is_included, path): (bool, String)| {
         (is_included, paths::on_nodes(&options.map, Path::new(&path)).display().to_string())
     };
+    let fabric = options.transport.fabric().map(|fabric| {
+        let carrier = paths::on_nodes(&options.map, &fabric.carrier);
+        Fabric { carrier, ..fabric }
+    });
     Service {
         scope: scope.pairs().into_iter().map(on_nodes).collect(),
         program,
@@ -100,6 +105,7 @@ pub fn service(options: &ServiceOptions, scope: &Scope, Found { file, program }:
         opening: options.opening.named(),
         preload: preload::prepare(&options.preload, &paths::on_nodes(&options.map, &file), &working_directory()),
         ports: options.ports,
+        fabric,
         verbose: options.verbose,
     }
 }

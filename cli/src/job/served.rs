@@ -118,6 +118,7 @@ impl Attempt<'_> {
             opening: service.opening,
             verbose: service.verbose,
             preload: service.preload.as_ref(),
+            fabric: service.fabric.clone(),
             is_detached: false,
         };
         let rank =

@@ -63,6 +63,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         verbose: options.verbose,
         is_detached: !options.foreground,
         preload: None,
+        fabric: None,
     };
     for node in (0..options.nodes).filter(|_| options.nodes > 1) {
         let place = place(&mount_point, node, options.nodes);

@@ -4,6 +4,7 @@ mod arrangement;
 pub mod options;
 mod overview;
 mod render;
+pub mod transport;
 
 use std::fs;
 use std::io::stdout;

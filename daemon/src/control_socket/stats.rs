@@ -43,6 +43,9 @@ pub struct NodeStats {
     pub preload: Preloaded,
     /// Work on the shared file system.
     pub shared_fs: SharedFs,
+    /// Why TCP is used in place of libfabric, if it is.
+    #[serde(default)]
+    pub tcp_instead: Option<String>,
     /// Originals that were found changed during the session, and are used in place of copies.
     pub changed: Changed,
     /// What was asked of this daemon, by operation; those that never happened are left out.
@@ -89,6 +92,9 @@ pub struct Bytes {
     pub store_max_configured: u64,
     /// Sent to other daemons.
     pub sent: u64,
+    /// Those of them that went over libfabric.
+    #[serde(default)]
+    pub sent_by_fabric: u64,
     /// Received from other daemons.
     pub received: u64,
     /// Content read from the shared file system.

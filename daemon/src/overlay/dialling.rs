@@ -34,6 +34,11 @@ impl Dialling {
         self.0.remove(&rank)?.link
     }
 
+    /// This link takes the place of the rank's other one, if there is one: that.
+    pub(super) fn replace(&mut self, rank: Rank, link: Token) -> Option<Token> {
+        self.0.get_mut(&rank)?.link.replace(link)
+    }
+
     /// All of them.
     pub(super) fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
         self.0.keys().copied()

@@ -9,14 +9,14 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use headwater_abi::wire::{FRAME_BYTES_MAX, Message, VERSION, WireError};
+use headwater_abi::wire::{Endpoint, FRAME_BYTES_MAX, Message, VERSION, WireError};
 use headwater_proto::{Forest, Peer, Rank, Time};
-use mio::net::TcpStream;
 use thiserror::Error;
 
 use super::buffer::Buffer;
 use super::noise::{Noise, NoiseError};
 use super::shared::Shared;
+use super::stream::Stream;
 use crate::config::{SessionId, SessionKey};
 
 /// Messages and chunks that wait for one peer.
@@ -133,8 +133,8 @@ impl LinkError {
 /// What a link has received.
 #[allow(clippy::large_enum_variant, reason = "it lives for one call; boxing would cost more")]
 pub(crate) enum Received {
-    /// The peer has greeted; the link stands.
-    Up(Peer),
+    /// The peer has greeted, and may have named a place where the link can go on.
+    Up(Peer, Option<Endpoint>),
     /// A message and where the bytes of its content are: see [`Link::content`].
     Message(Peer, Message, Range<usize>),
 }
@@ -144,13 +144,15 @@ pub(crate) enum Received {
 pub(crate) struct Traffic {
     pub(crate) messages: u64,
     pub(crate) bytes: u64,
+    /// Those of them that a carrier took.
+    pub(crate) carried_bytes: u64,
     pub(crate) bytes_received: u64,
 }
 
 /// A connection.
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     /// Whom this rank dialled; `None` if the peer did.
     pub(crate) dialled: Option<Rank>,
     /// The peer, once it has greeted.
@@ -158,6 +160,12 @@ pub(crate) struct Link {
     pub(crate) opened_at: Time,
     pub(crate) heard_at: Time,
     pub(crate) spoke_at: Time,
+    /// Where this end's greeting says that the link can go on; until the peer has greeted.
+    pub(super) offered: Option<Endpoint>,
+    /// This end greets once it has been told to: see [`Link::greet`].
+    pub(super) greets_last: bool,
+    /// The peer has greeted, and a carried link is to take this one's place until this time.
+    pub(super) held_until: Option<Time>,
     /// Bytes received that have not been counted yet.
     pub(crate) bytes_received: u64,
     /// When something was last handed out.
@@ -177,18 +185,23 @@ pub(crate) struct Link {
 
 impl Link {
     /// A connection that is being made to `rank`.
-    pub(crate) fn dial(stream: TcpStream, rank: Rank, now: Time) -> Link {
-        let mut link = Link::new(stream, Noise::Silent, now);
+    pub(crate) fn dial(stream: impl Into<Stream>, rank: Rank, now: Time) -> Link {
+        let mut link = Link::new(stream.into(), Noise::Silent, now);
         (link.dialled, link.is_connecting) = (Some(rank), true);
         link
     }
 
-    /// A connection that a peer has made.
-    pub(crate) fn accept(stream: TcpStream, identity: &Identity, now: Time) -> Link {
-        Link::new(stream, Noise::responder(identity.session, &identity.key), now)
+    /// The same link, whose greeting says that it can go on there.
+    pub(super) fn offering(self, place: Option<Endpoint>) -> Link {
+        Link { offered: place, ..self }
     }
 
-    fn new(stream: TcpStream, noise: Noise, now: Time) -> Link {
+    /// A connection that a peer has made.
+    pub(crate) fn accept(stream: impl Into<Stream>, identity: &Identity, now: Time) -> Link {
+        Link::new(stream.into(), Noise::responder(identity.session, &identity.key), now)
+    }
+
+    fn new(stream: Stream, noise: Noise, now: Time) -> Link {
         Link {
             stream,
             dialled: None,
@@ -196,6 +209,9 @@ impl Link {
             opened_at: now,
             heard_at: now,
             spoke_at: now,
+            offered: None,
+            greets_last: false,
+            held_until: None,
             bytes_received: 0,
             handed_at: now,
             noise,
@@ -250,9 +266,10 @@ impl Link {
         if let Some(peer) = self.peer() {
             return Ok(Some(Received::Message(peer, message, content)));
         }
-        self.rank = Some(check_hello(&message, identity, self.dialled)?);
+        let (rank, place) = check_hello(message, identity, self.dialled)?;
+        self.rank = Some(rank);
         self.receive_bytes = RECEIVE_BYTES_MIN;
-        Ok(self.peer().map(Received::Up))
+        Ok(self.peer().map(|peer| Received::Up(peer, place)))
     }
 
     /// The peer, once it has greeted: who was dialled is asked, who has dialled asks.
@@ -305,6 +322,7 @@ impl Link {
                         self.sending.consume(bytes);
                         self.spoke_at = now;
                         traffic.bytes += bytes as u64;
+                        traffic.carried_bytes += if self.stream.is_carried() { bytes as u64 } else { 0 };
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(chunks),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -323,18 +341,9 @@ impl Link {
 
     /// Whether a connection that is being made has come about; then this end speaks.
     pub(crate) fn connected(&mut self, identity: &Identity) -> Result<(), LinkError> {
-        if self.is_connecting {
-            if let Some(error) = self.stream.take_error()? {
-                return Err(error.into());
-            }
-            match self.stream.peer_addr() {
-                Ok(_) => {
-                    self.is_connecting = false;
-                    self.noise = Noise::initiator(identity.session, &identity.key, &mut self.sending)?;
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
-                Err(error) => return Err(error.into()),
-            }
+        if self.is_connecting && self.stream.is_connected()? {
+            self.is_connecting = false;
+            self.noise = Noise::initiator(identity.session, &identity.key, &mut self.sending)?;
         }
         Ok(())
     }
@@ -415,10 +424,15 @@ impl Link {
         let was_ready = self.noise.is_ready();
         self.noise.receive(&self.ciphertext.data()[..bytes], &mut self.plain, &mut self.sending)?;
         self.ciphertext.consume(bytes);
-        if !was_ready && self.noise.is_ready() {
-            self.queue.push_front(Outgoing::Message(hello(identity, self.dialled.is_some())));
+        if !was_ready && self.noise.is_ready() && !self.greets_last {
+            self.greet(identity, self.offered.clone());
         }
         Ok(true)
+    }
+
+    /// Has this end greet, with a place where the link can go on.
+    pub(super) fn greet(&mut self, identity: &Identity, place: Option<Endpoint>) {
+        self.queue.push_front(Outgoing::Message(hello(identity, self.dialled.is_some(), place)));
     }
 
     /// Receives more ciphertext; false if the socket has none.
@@ -452,19 +466,25 @@ impl Link {
     }
 }
 
-fn hello(identity: &Identity, is_child: bool) -> Message {
+fn hello(identity: &Identity, is_child: bool, endpoint: Option<Endpoint>) -> Message {
     Message::Hello {
         version: VERSION,
         session: identity.session.0,
         rank: identity.rank.0,
         forest: identity.forest.fingerprint(),
         is_child,
+        endpoint,
     }
 }
 
-/// The rank of a peer that greets as it should: the one that was dialled, or any other that dials.
-fn check_hello(message: &Message, identity: &Identity, dialled: Option<Rank>) -> Result<Rank, LinkError> {
-    let Message::Hello { version, session, rank, forest, is_child } = *message else {
+/// The rank of a peer that greets as it should: the one that was dialled, or any other that dials. And the place that
+/// it names.
+fn check_hello(
+    message: Message,
+    identity: &Identity,
+    dialled: Option<Rank>,
+) -> Result<(Rank, Option<Endpoint>), LinkError> {
+    let Message::Hello { version, session, rank, forest, is_child, endpoint } = message else {
         return Err(LinkError::Hello("it is missing"));
     };
     let is_expected = match dialled {
@@ -480,7 +500,7 @@ fn check_hello(message: &Message, identity: &Identity, dialled: Option<Rank>) ->
     ];
     match checks.into_iter().find(|(holds, _)| !holds) {
         Some((_, why)) => Err(LinkError::Hello(why)),
-        None => Ok(Rank(rank)),
+        None => Ok((Rank(rank), endpoint)),
     }
 }
 

@@ -6,26 +6,27 @@
 
 mod addresses;
 mod buffer;
+mod carrier;
 mod dialling;
 mod link;
 mod noise;
 mod refusals;
 mod shared;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod transfers;
 mod unsent;
+mod upgrade;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use headwater_abi::wire::Message;
 use headwater_proto::{Peer, Rank, Time};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use rustix::net::sockopt;
 
 pub(crate) use self::addresses::Addresses;
 pub(crate) use self::buffer::Buffer;
@@ -37,6 +38,7 @@ pub(crate) use self::noise::{Noise, NoiseError};
 use self::refusals::Refusals;
 use self::shared::Sharing;
 pub(crate) use self::transfers::{Arrival, ArrivalError, Transfers, Verdict, store_all};
+use self::upgrade::Upgrading;
 
 /// How long a connection may take until its peer has greeted, in milliseconds.
 const GREETING_TIMEOUT_MS: Time = 5000;
@@ -56,9 +58,6 @@ const ACCEPT_RETRY_MS: Time = 100;
 const ALIVE_INTERVAL_MS: Time = 2000;
 /// How long a peer may be silent, in milliseconds.
 const SILENCE_MS_MAX: Time = 10_000;
-
-/// What a socket takes beyond what it has sent: what comes later, as a sign of life, waits for that.
-const UNSENT_BYTES_MAX: u32 = 256 << 10;
 
 /// All links of a rank.
 #[derive(Debug)]
@@ -85,6 +84,7 @@ pub(crate) struct Links {
     scratch: Buffer,
     sharing: Sharing,
     refusals: Refusals,
+    upgrading: Upgrading,
 }
 
 /// What happens on the links.
@@ -145,6 +145,7 @@ impl Links {
             scratch: Buffer::default(),
             sharing: Sharing::default(),
             refusals: Refusals::default(),
+            upgrading: Upgrading::default(),
         })
     }
 
@@ -155,9 +156,8 @@ impl Links {
 
     /// Ends the link to this rank, or the attempts to make one. Nothing more is heard of it.
     pub(crate) fn hang_up(&mut self, now: Time, rank: Rank) {
-        if let Some(token) = self.dialling.remove(rank) {
-            self.close(now, token);
-        }
+        self.dialling.remove(rank);
+        self.forget_carried(now, rank);
         self.events.retain(|event| event.peer() != Peer::Parent(rank));
     }
 
@@ -189,7 +189,8 @@ impl Links {
             match self.listener.accept() {
                 Ok((stream, address)) => {
                     self.make_room(now);
-                    let link = Link::accept(stream, &self.identity, now);
+                    let mut link = Link::accept(stream, &self.identity, now);
+                    link.greets_last = self.upgrading.offer().is_some();
                     if let Err(error) = self.add(link, token(), registry) {
                         self.refused(now, Some(address), &error);
                     }
@@ -240,9 +241,17 @@ impl Links {
             match received {
                 Ok(None) => drop(self.writable.insert(token)),
                 Err(error) => self.drop_link(now, token, &error),
-                Ok(Some(Received::Up(peer))) => {
+                Ok(Some(Received::Up(peer, place))) => {
                     self.readable.push_back(token);
-                    self.greeted(now, token, peer);
+                    self.greeted(now, token, peer, place);
+                }
+                Ok(Some(Received::Message(_, message, _))) if link.held_until.is_some() => {
+                    if message != Message::Alive {
+                        self.drop_link(now, token, &LinkError::Hello("it goes on where it is held"));
+                        continue;
+                    }
+                    self.readable.push_back(token);
+                    self.stay(now, token);
                 }
                 Ok(Some(Received::Message(peer, message, content))) => {
                     self.readable.push_back(token);
@@ -324,11 +333,14 @@ impl Links {
             self.accept(now, registry, &mut token);
         }
         self.dial_due(now, registry, &mut token);
+        self.begin_carried(now, registry, &mut token);
         let due: Vec<Token> = self.links.iter().filter(|(_, link)| now >= due(link)).map(|(token, _)| *token).collect();
         for token in due {
             let Some(link) = self.links.get_mut(&token) else { continue };
             let silent_ms = now - link.heard_at;
-            if link.rank.is_none() || silent_ms >= SILENCE_MS_MAX {
+            if link.held_until.is_some() {
+                self.held_too_long(now, token);
+            } else if link.rank.is_none() || silent_ms >= SILENCE_MS_MAX {
                 self.drop_link(now, token, &LinkError::Silent(silent_ms));
             } else {
                 link.spoke_at = now;
@@ -341,7 +353,13 @@ impl Links {
 
     /// When [`Links::tick`] is due.
     pub(crate) fn next_tick(&self) -> Option<Time> {
-        self.links.values().map(due).chain(self.dialling.next()).chain(self.accept_at).min()
+        self.links
+            .values()
+            .map(due)
+            .chain(self.dialling.next())
+            .chain(self.accept_at)
+            .chain(self.upgrading.next())
+            .min()
     }
 
     fn dial_due(&mut self, now: Time, registry: &Registry, token: &mut impl FnMut() -> Token) {
@@ -349,7 +367,9 @@ impl Links {
             let token = token();
             self.dialling.began(now, rank, token);
             let stream = self.addresses.of(rank).and_then(TcpStream::connect).map_err(LinkError::Io);
-            let added = stream.and_then(|stream| self.add(Link::dial(stream, rank, now), token, registry));
+            let offered = self.upgrading.offer_to(rank);
+            let link = stream.map(|stream| Link::dial(stream, rank, now).offering(offered));
+            let added = link.and_then(|link| self.add(link, token, registry));
             if let Err(error) = added {
                 tracing::debug!(rank = rank.0, %error, "a parent can't be dialled");
                 self.dialling.ended(now, token);
@@ -358,18 +378,14 @@ impl Links {
     }
 
     fn add(&mut self, mut link: Link, token: Token, registry: &Registry) -> Result<(), LinkError> {
-        sockopt::set_tcp_nodelay(&link.stream, true).map_err(io::Error::from)?;
-        // Half-open connections end even while nothing is sent.
-        sockopt::set_socket_keepalive(&link.stream, true).map_err(io::Error::from)?;
-        let _ = sockopt::set_tcp_keepidle(&link.stream, Duration::from_millis(SILENCE_MS_MAX));
-        let _ = sockopt::set_tcp_user_timeout(&link.stream, SILENCE_MS_MAX as u32);
-        let _ = unsent::limit(&link.stream, UNSENT_BYTES_MAX);
+        link.stream.prepare()?;
         registry.register(&mut link.stream, token, Interest::READABLE | Interest::WRITABLE)?;
         self.links.insert(token, link);
         Ok(())
     }
 
-    fn greeted(&mut self, now: Time, token: Token, peer: Peer) {
+    /// A link stands.
+    fn up(&mut self, now: Time, token: Token, peer: Peer) {
         // A peer that comes again has lost its earlier link, noticed here or not.
         if let Some(earlier) = self.by_peer.get(&peer).copied() {
             self.close(now, earlier);
@@ -383,15 +399,23 @@ impl Links {
 
     fn drop_link(&mut self, now: Time, token: Token, error: &LinkError) {
         let Some(link) = self.links.get(&token) else { return };
-        let address = link.stream.peer_addr().ok();
+        let address = link.stream.peer_addr();
+        let not_carried = link.dialled.filter(|_| link.stream.is_carried() && link.rank.is_none());
         match (link.peer(), link.dialled) {
+            // A carried link has taken its place.
+            (Some(_), None) if link.held_until.is_some() => {}
             (Some(peer), _) => tracing::info!(?peer, %error, "a link ended"),
             (None, Some(rank)) if error.is_of_connection() => {
                 tracing::debug!(rank = rank.0, %error, "a parent does not answer yet");
             }
+            // Where its connection is held, the peer tells what becomes of the link.
+            (None, None) if link.stream.is_carried() => tracing::debug!(%error, "nothing came of a carried link"),
             (None, _) => self.refused(now, address, error),
         }
         self.close(now, token);
+        if not_carried.is_some() {
+            self.not_carried(now, not_carried, error);
+        }
     }
 
     fn refused(&mut self, now: Time, address: Option<SocketAddr>, error: &LinkError) {
@@ -426,6 +450,7 @@ impl Links {
 /// When something has to be done about a link.
 fn due(link: &Link) -> Time {
     match link.rank {
+        _ if link.held_until.is_some() => link.held_until.unwrap_or_default(),
         None => link.opened_at + GREETING_TIMEOUT_MS,
         Some(_) => (link.heard_at + SILENCE_MS_MAX).min(link.spoke_at + ALIVE_INTERVAL_MS),
     }

@@ -31,7 +31,7 @@ fn hello(rank: u32) -> Message {
 }
 
 fn hello_by(version: u32, session: u128, rank: u32, ranks: u32) -> Message {
-    Message::Hello { version, session, rank, forest: forest(ranks).fingerprint(), is_child: true }
+    Message::Hello { version, session, rank, forest: forest(ranks).fingerprint(), is_child: true, endpoint: None }
 }
 
 fn frame(message: &Message, content: &[u8]) -> Vec<u8> {
@@ -91,7 +91,7 @@ impl Pair {
     fn greeted() -> Pair {
         let mut pair = Pair::new();
         pair.send(&frame(&hello(2), b""));
-        assert!(matches!(pair.receive(), Ok(Received::Up(Peer::Child(Rank(2))))));
+        assert!(matches!(pair.receive(), Ok(Received::Up(Peer::Child(Rank(2)), None))));
         pair
     }
 }
@@ -121,7 +121,7 @@ fn read_record(peer: &mut TcpStream, noise: &mut Noise, plain: &mut Buffer) {
 #[test]
 fn greetings_are_checked() {
     let forest = forest(3).fingerprint();
-    let answering = Message::Hello { version: VERSION, session: 1, rank: 1, forest, is_child: false };
+    let answering = Message::Hello { version: VERSION, session: 1, rank: 1, forest, is_child: false, endpoint: None };
     for (message, why) in [
         (Message::Alive, "it is missing"),
         (hello(0), "its rank is no neighbour's"),

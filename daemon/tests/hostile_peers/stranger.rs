@@ -113,13 +113,13 @@ pub fn hello(rank: u32, ranks: u32) -> Message {
 /// The same in a session of another shape.
 pub fn hello_in(shape: Shape, rank: u32, ranks: u32) -> Message {
     let forest = Forest::new(ranks, 0, shape).fingerprint();
-    Message::Hello { version: VERSION, session: SESSION.0, rank, forest, is_child: true }
+    Message::Hello { version: VERSION, session: SESSION.0, rank, forest, is_child: true, endpoint: None }
 }
 
 /// The same with everything as it is said.
 pub fn hello_by(version: u32, session: u128, rank: u32, ranks: u32, fan_out: u32) -> Message {
     let forest = Forest::new(ranks, 0, Shape::Single(Branching::KAry(fan_out))).fingerprint();
-    Message::Hello { version, session, rank, forest, is_child: true }
+    Message::Hello { version, session, rank, forest, is_child: true, endpoint: None }
 }
 
 /// What a parent with this rank of `ranks` answers to a greeting.
@@ -131,7 +131,7 @@ pub fn parents_hello(rank: u32, ranks: u32) -> Message {
 pub fn parents_hello_in(shape: Shape, rank: u32, ranks: u32) -> Message {
     match hello_in(shape, rank, ranks) {
         Message::Hello { version, session, rank, forest, .. } => {
-            Message::Hello { version, session, rank, forest, is_child: false }
+            Message::Hello { version, session, rank, forest, is_child: false, endpoint: None }
         }
         other => other,
     }

@@ -2,6 +2,7 @@
 //! once, and nothing left.
 
 mod bad_days;
+mod fabric;
 mod many;
 mod mpi;
 mod odd_nodes;

@@ -12,7 +12,7 @@ use headwater_tests::harness::{Fixture, Output, Program, Running, has_program, h
 use serde_json::Value;
 
 /// Nodes of a site, where a test doesn't need others.
-const NODES: usize = 4;
+pub const NODES: usize = 4;
 /// Modules that the program imports.
 const MODULES: usize = 20;
 /// How long a launcher may take.

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::report::{Tally, parse_cargo_test};
 use crate::shell::{Shell, display};
-use crate::{dist, files, fuzz, setup, shim, slurm, tidy};
+use crate::{dist, fabric, files, fuzz, setup, shim, slurm, tidy};
 
 /// What fuzzing is built with has a workspace of its own.
 const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
@@ -54,11 +54,13 @@ pub fn shim(shell: &Shell) -> Result<Tally> {
     Ok(Tally::passed())
 }
 
-/// Each `shim/audit/tests/*.c` and `integrations/slurm/tests/*.c` that begins with a line
-/// `/* sources: a.c b.c */` is a program of its own, linked with these sources and run under the sanitizers.
+/// Each `shim/audit/tests/*.c`, `integrations/slurm/tests/*.c` and `integrations/fabric/tests/*.c` that begins with a
+/// line `/* sources: a.c b.c */` is a program of its own, linked with these sources and run under the sanitizers; of
+/// the last, those that need libfabric only where it is.
 pub fn c(shell: &Shell) -> Result<Tally> {
     let mut tally = c_in(shell, shim::AUDIT_SOURCES, shim::AUDIT_TESTS)?;
     tally.add(c_in(shell, slurm::SOURCES, slurm::TESTS)?);
+    tally.add(c_in(shell, fabric::SOURCES, fabric::TESTS)?);
     Ok(tally)
 }
 
@@ -71,11 +73,17 @@ fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
         let Some(sources) = linked_sources(&text) else { continue };
         let name = source.file_stem().expect("a source has a name").to_string_lossy().into_owned();
         let program = directory.join(&name);
+        let libraries =
+            if sources.contains(&fabric::NEEDS_LIBFABRIC) { fabric::libraries(shell)? } else { Some(vec![]) };
+        let Some(libraries) = libraries else {
+            tally.add(Tally::skipped(format!("{name}: libfabric's headers are missing")));
+            continue;
+        };
         let mut command = shim::compiler(shell);
         command.args(SANITIZER_FLAGS).arg(format!("-I{sources_in}")).arg(format!("-I{}", shim::AUDIT_TESTS));
         command.arg("-o").arg(&program);
         command.arg(source.strip_prefix(&shell.root)?);
-        command.args(sources.iter().map(|name| format!("{sources_in}/{name}")));
+        command.args(sources.iter().map(|name| format!("{sources_in}/{name}"))).args(libraries);
         tally.add(match shell.run(&mut command) {
             Ok(_) => run_c(shell, &name, &mut shell.command(&program))?,
             Err(error) => {

@@ -1,0 +1,120 @@
+//! What a link's bytes travel on: a TCP connection, or a Unix socket to this node's carrier.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use mio::event::Source;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use rustix::net::sockopt;
+
+use super::{SILENCE_MS_MAX, unsent};
+
+/// What a socket takes beyond what it has sent: what comes later, as a sign of life, waits for that. A Unix
+/// socket takes less by itself (`net.core.wmem_default`).
+const UNSENT_BYTES_MAX: u32 = 256 << 10;
+
+/// An ordered stream of bytes.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    /// To the peer.
+    Tcp(TcpStream),
+    /// To the carrier, which has the peer's carrier give the peer the same bytes.
+    Carried(UnixStream),
+}
+
+impl Stream {
+    /// True if it goes over the carrier.
+    pub(super) fn is_carried(&self) -> bool {
+        matches!(self, Stream::Carried(_))
+    }
+
+    /// Settles how the socket behaves.
+    pub(super) fn prepare(&self) -> io::Result<()> {
+        let Stream::Tcp(stream) = self else { return Ok(()) };
+        sockopt::set_tcp_nodelay(stream, true)?;
+        // Half-open connections end even while nothing is sent.
+        sockopt::set_socket_keepalive(stream, true)?;
+        let _ = sockopt::set_tcp_keepidle(stream, Duration::from_millis(SILENCE_MS_MAX));
+        let _ = sockopt::set_tcp_user_timeout(stream, SILENCE_MS_MAX as u32);
+        let _ = unsent::limit(stream, UNSENT_BYTES_MAX);
+        Ok(())
+    }
+
+    /// Whether a connection that was being made has come about.
+    pub(super) fn is_connected(&self) -> io::Result<bool> {
+        let Stream::Tcp(stream) = self else { return Ok(true) };
+        if let Some(error) = stream.take_error()? {
+            return Err(error);
+        }
+        match stream.peer_addr() {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The peer's address, where that can be told.
+    pub(super) fn peer_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Stream::Tcp(stream) => stream.peer_addr().ok(),
+            Stream::Carried(_) => None,
+        }
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Stream::Tcp(stream) => stream,
+            Stream::Carried(stream) => stream,
+        }
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(stream: TcpStream) -> Stream {
+        Stream::Tcp(stream)
+    }
+}
+
+impl From<UnixStream> for Stream {
+    fn from(stream: UnixStream) -> Stream {
+        Stream::Carried(stream)
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(room),
+            Stream::Carried(stream) => stream.read(room),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Carried(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Source for Stream {
+    fn register(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        self.source().register(registry, token, interests)
+    }
+
+    fn reregister(&mut self, registry: &Registry, token: Token, interests: Interest) -> io::Result<()> {
+        self.source().reregister(registry, token, interests)
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        self.source().deregister(registry)
+    }
+}

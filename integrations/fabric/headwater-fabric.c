@@ -1,0 +1,23 @@
+/* The program that carries a daemon's links over libfabric, which a statically linked program can't load. A process
+ * of its own keeps the library's threads and its hooks out of the daemon; it sees what the daemons have encrypted.
+ *
+ * `headwater-fabric [PROVIDER]` carries for who has the other end of the socket on standard input, and ends with it;
+ * `headwater-fabric --list` writes the providers that can be used. */
+#define _GNU_SOURCE
+#include "carrier.h"
+#include "fabric.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+int main(int count, char **words)
+{
+	if (count == 2 && strcmp(words[1], "--list") == 0)
+		return fabric_list() ? EXIT_SUCCESS : EXIT_FAILURE;
+	/* An owner that is gone already shows by the end of its socket. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return carry(STDIN_FILENO, count == 2 ? words[1] : NULL) ? EXIT_SUCCESS : EXIT_FAILURE;
+}

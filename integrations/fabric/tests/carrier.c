@@ -1,0 +1,319 @@
+/* sources: carrier.c fabric.c wire.c */
+/* Two carriers over the tcp provider, and this process in the place of their daemons and of a stranger. */
+#define _GNU_SOURCE
+#include "carrier.h"
+#include "check.h"
+#include "fabric.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+/* The status that says that nothing was tested. */
+#define SKIPPED 77
+#define WAIT_MS_MAX 10000
+/* Links at once; one beyond them is refused. */
+#define STREAMS 4
+
+struct end {
+	pid_t pid;
+	int control;
+	unsigned char name[NAME_BYTES_MAX];
+	size_t name_bytes;
+};
+
+static ssize_t hear(int fd, void *bytes, size_t size)
+{
+	struct pollfd ready = { fd, POLLIN, 0 };
+
+	CHECK(poll(&ready, 1, WAIT_MS_MAX) == 1, "nothing comes");
+	return recv(fd, bytes, size, MSG_DONTWAIT);
+}
+
+static struct end start(const char *provider)
+{
+	struct end end = { 0 };
+	int pair[2];
+	unsigned char said[2 + 255 + NAME_BYTES_MAX];
+
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "%m");
+	end.pid = fork();
+	if (end.pid == 0) {
+		close(pair[0]);
+		_exit(carry(pair[1], provider) ? 0 : 1);
+	}
+	close(pair[1]);
+	end.control = pair[0];
+	ssize_t size = hear(end.control, said, sizeof(said));
+
+	CHECK(size > 1, "%zd", size);
+	if (said[0] == 'E') {
+		printf("skipped: %.*s\n", (int)size - 1, (char *)said + 1);
+		exit(SKIPPED);
+	}
+	end.name_bytes = (size_t)size - 2 - said[1];
+	CHECK(said[0] == 'N' && end.name_bytes > 8 && end.name_bytes <= NAME_BYTES_MAX, "%zu", end.name_bytes);
+	memcpy(end.name, said + 2 + said[1], end.name_bytes);
+	return end;
+}
+
+/* Closing the socket ends it. */
+static void stop(struct end *end)
+{
+	int status = -1;
+
+	close(end->control);
+	CHECK(waitpid(end->pid, &status, 0) == end->pid && status == 0, "status %x", status);
+}
+
+static void order_fd(const struct end *end, const void *bytes, size_t size, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { .header = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct iovec from = { (void *)bytes, size };
+	struct msghdr message = { .msg_iov = &from, .msg_iovlen = 1, .msg_control = &control,
+		.msg_controllen = sizeof(control) };
+
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	CHECK(sendmsg(end->control, &message, 0) == (ssize_t)size, "%m");
+}
+
+/* A stream to the other carrier, of which this process has one end. */
+static int carry_stream(const struct end *end, const struct end *other, uint64_t own, uint64_t peer)
+{
+	unsigned char order[ORDER_BYTES_MAX] = { 'L' };
+	int pair[2];
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0, "%m");
+	memcpy(order + 1, &own, 8);
+	memcpy(order + 9, &peer, 8);
+	memcpy(order + 17, other->name, other->name_bytes);
+	order_fd(end, order, 17 + other->name_bytes, pair[1]);
+	close(pair[1]);
+	return pair[0];
+}
+
+static bool ends(int fd)
+{
+	char byte;
+
+	return hear(fd, &byte, 1) <= 0;
+}
+
+static unsigned char byte_at(int stream, size_t position)
+{
+	return (unsigned char)(position * 2654435761U >> 13) ^ (unsigned char)stream;
+}
+
+struct way {
+	int from, to;
+	size_t sent, received, total;
+};
+
+/* Moves some bytes of one way, in pieces of random size. */
+static void move_some(struct way *way, int number, bool reads)
+{
+	static unsigned char bytes[100000];
+	size_t size = 1 + (size_t)random() % sizeof(bytes);
+
+	if (size > way->total - way->sent)
+		size = way->total - way->sent;
+	for (size_t at = 0; at < size; at++)
+		bytes[at] = byte_at(number, way->sent + at);
+	ssize_t done = size ? send(way->from, bytes, size, MSG_NOSIGNAL) : 0;
+
+	CHECK(done >= 0 || errno == EAGAIN, "way %d: %m", number);
+	way->sent += done > 0 ? (size_t)done : 0;
+	if (!reads)
+		return;
+	done = recv(way->to, bytes, sizeof(bytes), 0);
+	CHECK(done > 0 || (done < 0 && errno == EAGAIN), "way %d has ended", number);
+	for (ssize_t at = 0; at < done; at++)
+		CHECK(bytes[at] == byte_at(number, way->received + (size_t)at), "way %d at %zu", number, way->received);
+	way->received += done > 0 ? (size_t)done : 0;
+}
+
+/* Whoever was ordered last speaks first: the other one's first bytes would find no link. */
+static void greet(int from, int to)
+{
+	char byte;
+
+	CHECK(send(from, "!", 1, MSG_NOSIGNAL) == 1 && hear(to, &byte, 1) == 1, "%m");
+}
+
+/* Both ways of all streams at once, with readers that stand still in between. */
+static void streams_are_whole(const struct end *one, const struct end *other)
+{
+	struct way ways[2 * STREAMS];
+	bool is_done = false;
+
+	for (uint64_t number = 0; number < STREAMS; number++) {
+		int there = carry_stream(other, one, 100 + number, number), here = carry_stream(one, other, number, 100 + number);
+
+		greet(here, there);
+		ways[2 * number] = (struct way){ .from = here, .to = there, .total = 3000000 };
+		ways[2 * number + 1] = (struct way){ .from = there, .to = here, .total = 1000 + number * 700000 };
+	}
+	for (long turn = 0; !is_done; turn++) {
+		is_done = true;
+		for (int number = 0; number < 2 * STREAMS; number++) {
+			move_some(&ways[number], number, (turn / 50 + number) % 3 != 0);
+			is_done = is_done && ways[number].received == ways[number].total;
+		}
+	}
+	for (int number = 0; number < STREAMS; number++) {
+		close(ways[2 * number].from);
+		CHECK(ends(ways[2 * number].to), "the other end stays open");
+		close(ways[2 * number].to);
+	}
+}
+
+/* Nobody takes anything: little is taken from the writer, and all of it arrives later. */
+static void a_slow_reader_costs_little(const struct end *one, const struct end *other)
+{
+	int there = carry_stream(other, one, 11, 10), here = carry_stream(one, other, 10, 11);
+	static unsigned char bytes[65536];
+	size_t sent = 0, received = 0, bound = (2 * WINDOW_MAX + 2) * sizeof(bytes) + 4 * 425984;
+	struct pollfd room = { here, POLLOUT, 0 };
+
+	while (poll(&room, 1, 300) == 1) {
+		ssize_t done = send(here, bytes, sizeof(bytes), MSG_NOSIGNAL);
+
+		CHECK(done > 0 || errno == EAGAIN, "%m");
+		sent += done > 0 ? (size_t)done : 0;
+		CHECK(sent < bound, "%zu bytes are kept for a reader that takes none", sent);
+	}
+	while (received < sent) {
+		ssize_t done = hear(there, bytes, sizeof(bytes));
+
+		CHECK(done > 0, "%m");
+		received += (size_t)done;
+	}
+	close(there);
+	CHECK(ends(here), "the other end stays open");
+	close(here);
+}
+
+static void wrong_orders_end_their_streams(const struct end *one, const struct end *other)
+{
+	struct end wrong = *other;
+	int pair[2], first, second;
+
+	wrong.name_bytes--;
+	CHECK(ends(carry_stream(one, &wrong, 1, 2)), "a short name");
+	wrong.name_bytes++;
+	wrong.name[0] ^= 1;
+	CHECK(ends(carry_stream(one, &wrong, 1, 2)), "another protocol");
+	for (size_t size = 0; size < 40; size++) {
+		unsigned char bytes[64] = { size % 2 ? 'L' : 'x' };
+
+		CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "%m");
+		order_fd(one, bytes, size + 1, pair[1]);
+		close(pair[1]);
+		CHECK(ends(pair[0]), "%zu bytes", size);
+		close(pair[0]);
+	}
+	first = carry_stream(one, other, 5, 6);
+	second = carry_stream(one, other, 5, 7);
+	CHECK(ends(second), "a number that is in use");
+	close(first);
+	close(second);
+}
+
+static void post_all(struct fabric *fabric, struct slot *slots, size_t count)
+{
+	for (size_t number = 0; number < count; number++)
+		CHECK(fabric_receive(fabric, &slots[number]) == 0, "receive");
+}
+
+/* A third endpoint, which knows the carrier's name and nothing else, or at last the number of a link. */
+static void strangers_do_no_harm(const struct end *one, const struct end *other)
+{
+	static struct fabric fabric;
+	static struct slot slots[4];
+	char why[WHY_BYTES_MAX];
+	fi_addr_t address;
+	int there = carry_stream(other, one, 0x7700000000000021, 0x7700000000000020);
+	int here = carry_stream(one, other, 0x7700000000000020, 0x7700000000000021);
+
+	CHECK(fabric_open(&fabric, "tcp", why, sizeof(why)), "%s", why);
+	CHECK(fabric_prepare(&fabric, slots, 4), "memory");
+	post_all(&fabric, slots + 1, 3);
+	CHECK(fabric_find(&fabric, one->name, one->name_bytes, &address), "the carrier's address");
+	for (int turn = 0; turn < 3000; turn++) {
+		struct completion completion = { 0 };
+		struct header header = { KIND_DATA, (uint64_t)random(), 1, 0 };
+		ssize_t result;
+		int count = 0;
+
+		slots[0].size = (size_t)random() % (turn % 10 ? 200 : SLOT_BYTES);
+		for (size_t at = 0; at < slots[0].size; at++)
+			slots[0].bytes[at] = (unsigned char)random();
+		if (slots[0].size >= HEADER_BYTES && turn % 2)
+			put_header(slots[0].bytes, &header);
+		while ((result = fabric_send(&fabric, &slots[0], address)) == -FI_EAGAIN)
+			fabric_poll(&fabric, &completion, 1);
+		CHECK(result == 0, "%zd", result);
+		while (count == 0 || completion.slot != &slots[0])
+			count = fabric_poll(&fabric, &completion, 1);
+		CHECK(count == 1, "%d", count);
+	}
+	struct way way = { .from = here, .to = there, .total = 1000000 };
+
+	while (way.received < way.total)
+		move_some(&way, 9, true);
+	/* Nothing that was not sent can be taken: the link ends, at both ends. */
+	put_header(slots[0].bytes, &(struct header){ KIND_CREDIT, 0x7700000000000020, 0, 12345 });
+	slots[0].size = HEADER_BYTES;
+	while (fabric_send(&fabric, &slots[0], address) == -FI_EAGAIN)
+		;
+	CHECK(ends(here) && ends(there), "a link that was lied about");
+	close(here);
+	close(there);
+}
+
+static void a_dead_peer_ends_streams(struct end *one, struct end *other)
+{
+	int there = carry_stream(other, one, 31, 30), here = carry_stream(one, other, 30, 31);
+	struct way way = { .from = here, .to = there, .total = 100000 };
+	struct timespec pause = { 0, 1000000 };
+	int turns = 0;
+
+	while (way.received < way.total)
+		move_some(&way, 1, true);
+	CHECK(kill(other->pid, SIGKILL) == 0 && waitpid(other->pid, NULL, 0) == other->pid, "%m");
+	CHECK(ends(there), "its own daemon sees it at once");
+	/* Who says something in between, as daemons do, learns it. */
+	do {
+		CHECK(turns++ < WAIT_MS_MAX, "nobody is there, and that is not told");
+		nanosleep(&pause, NULL);
+	} while (send(here, "alive", 5, MSG_NOSIGNAL) > 0 || errno == EAGAIN);
+	close(here);
+	close(there);
+	close(other->control);
+}
+
+int main(void)
+{
+	struct end none, one = start("tcp"), other = start("tcp");
+	unsigned char said[WHY_BYTES_MAX + 1];
+	int pair[2];
+
+	streams_are_whole(&one, &other);
+	a_slow_reader_costs_little(&one, &other);
+	wrong_orders_end_their_streams(&one, &other);
+	strangers_do_no_harm(&one, &other);
+	streams_are_whole(&one, &other);
+	a_dead_peer_ends_streams(&one, &other);
+	stop(&one);
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "%m");
+	none.control = pair[0];
+	CHECK(!carry(pair[1], "nosuchprovider"), "there is no such provider");
+	CHECK(hear(none.control, said, sizeof(said)) > 1 && said[0] == 'E', "it says why");
+	return 0;
+}

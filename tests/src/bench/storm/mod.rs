@@ -141,10 +141,16 @@ impl Storm<'_> {
         let alone = self.case(alone, &[Way::Plain, Way::Floor], self.options.rounds);
         let median = |way| alone.seconds(way).map_or(f64::NAN, |sample| sample.median());
         let reading = (median(Way::Plain) - median(Way::Floor)).max(0.0);
+        let recorded = self.stage.record(&|root| self.software.words(workload, root));
+        if let Err(reason) = &recorded {
+            self.results.failure(&format!("a closure of {workload}: {reason}"));
+        }
+        let mut ways = vec![Way::Plain, Way::Headwater, Way::Recorded, Way::Floor];
+        ways.retain(|way| *way != Way::Recorded || recorded.is_ok());
         let mut all = Vec::new();
         for &nodes in &self.options.nodes {
             let case = Case { server, workload, nodes, processes };
-            let mut measured = self.case(case.clone(), &[Way::Plain, Way::Headwater, Way::Floor], self.options.rounds);
+            let mut measured = self.case(case.clone(), &ways, self.options.rounds);
             if workload == "numpy" {
                 measured.runs.extend(self.case(case, &[Way::OwnFilesToo], 1).runs);
             }

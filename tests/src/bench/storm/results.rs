@@ -111,10 +111,11 @@ impl Results {
     }
 
     fn times(&mut self, all: &[Measurements], reading: f64, factor: f64) {
-        let head = ["s, medians (10 to 90 %)", "without", "with Headwater", "from memory", "without / with"];
-        let mut table = Table::new([&head[..], &["bound for with", "with / bound"]].concat());
+        let head = ["s, medians (10 to 90 %)", "without", "with Headwater", "and a closure", "from memory"];
+        let mut table = Table::new([&head[..], &["without / with", "bound for with", "with / bound"]].concat());
         for one in all {
-            let [plain, with, floor] = [Way::Plain, Way::Headwater, Way::Floor].map(|way| one.seconds(way));
+            let [plain, with, recorded, floor] =
+                [Way::Plain, Way::Headwater, Way::Recorded, Way::Floor].map(|way| one.seconds(way));
             let shown = |sample: &Option<Sample>| {
                 sample.as_ref().map_or("-".into(), |s| format!("{:.2} ({})", s.median(), s.spread()))
             };
@@ -127,6 +128,7 @@ impl Results {
                 nodes(one.case.nodes),
                 shown(&plain),
                 shown(&with),
+                shown(&recorded),
                 shown(&floor),
                 ratio(median(&plain), median(&with)),
                 bound.map_or("-".into(), |bound| format!("{bound:.2}")),

@@ -26,6 +26,8 @@ pub(super) enum Way {
     Plain,
     /// From the volume, with Headwater, which is installed on the nodes.
     Headwater,
+    /// The same, with what the program uses written down by a run before.
+    Recorded,
     /// The same with Headwater's own files on the volume.
     OwnFilesToo,
     /// The same in a session whose nodes have served a launch.
@@ -40,6 +42,7 @@ impl Way {
         match self {
             Way::Plain => "plain",
             Way::Headwater => "headwater",
+            Way::Recorded => "headwater-recorded",
             Way::OwnFilesToo => "headwater-own-files-too",
             Way::Session => "headwater-session",
             Way::Floor => "floor",
@@ -124,6 +127,20 @@ impl<'a> Stage<'a> {
         self.measure(&words, root)
     }
 
+    /// Writes down what a program uses, for [`Way::Recorded`].
+    pub(super) fn record(&self, words: &dyn Fn(&Path) -> Vec<String>) -> Result<(), String> {
+        self.gluster.mount(1)?;
+        let closure = self.closure().display().to_string();
+        let mut record = vec![headwater_binary().display().to_string(), "record".into(), "-o".into(), closure];
+        record.extend(["--shared", VOLUME, "--no-summary", "--"].map(String::from));
+        record.extend(words(Path::new(VOLUME)));
+        self.measure(&record, Path::new(VOLUME)).map(drop)
+    }
+
+    fn closure(&self) -> PathBuf {
+        self.jobs.join("closure")
+    }
+
     /// Starts a program again, with what the nodes have cached, by Headwater in this session.
     pub(super) fn start_again(&self, start: &Start, session: &str) -> Result<Measured, String> {
         let mut words = self.launch(start, Path::new(VOLUME));
@@ -174,6 +191,11 @@ impl<'a> Stage<'a> {
         let mut words = match start.way {
             Way::Plain | Way::Floor | Way::Session => Vec::new(),
             Way::Headwater => run(installed, &self.jobs),
+            Way::Recorded => {
+                let mut words = run(installed, &self.jobs);
+                words.splice(2..2, ["--preload".into(), self.closure().display().to_string()]);
+                words
+            }
             Way::OwnFilesToo => run(on_volume.join("bin/headwater"), &on_volume),
         };
         let (nodes, processes) = (start.nodes, start.processes);

@@ -280,7 +280,7 @@ pub struct ServiceOptions {
     pub whole_file_max: Option<u64>,
 
     /// How files are opened in a mount: no-open (by the kernel alone), cached, passthrough (root
-    /// only), or auto: the quickest here
+    /// only), or auto: no-open in a job's namespace, the quickest here otherwise
     #[arg(
         long,
         value_name = "HOW",

@@ -174,15 +174,19 @@ impl Results {
     }
 
     fn draw(&mut self, all: &[Measurements], title: &str, file: &str) {
-        let mut curves = [Curve::new("without Headwater"), Curve::new("with Headwater"), Curve::new("from memory")];
-        for one in all {
-            let seconds = [Way::Plain, Way::Headwater, Way::Floor].map(|way| one.seconds(way).map(|s| s.median()));
-            let [Some(plain), Some(with), Some(floor)] = seconds else { continue };
-            for (curve, seconds) in curves.iter_mut().zip([plain, with, floor]) {
-                curve.points.push((one.case.nodes as f64, seconds));
-            }
+        let ways = [
+            (Way::Plain, "without Headwater"),
+            (Way::Headwater, "with Headwater"),
+            (Way::Recorded, "with Headwater and a closure"),
+            (Way::Floor, "from memory"),
+        ];
+        let mut curves = Vec::from(ways.map(|(_, name)| Curve::new(name)));
+        for (curve, (way, _)) in curves.iter_mut().zip(ways) {
+            let seconds = all.iter().filter_map(|one| Some((one.case.nodes as f64, one.seconds(way)?.median())));
+            curve.points.extend(seconds);
         }
-        if curves[0].points.is_empty() {
+        curves.retain(|curve| !curve.points.is_empty());
+        if curves.is_empty() {
             return;
         }
         let plot = Plot { title, x: "nodes", y: "seconds", curves: &curves };

@@ -9,7 +9,8 @@ pub fn inherit_nothing() {
     unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
-/// Closes all descriptors but standard input, output and error.
+/// Closes all descriptors but standard input, output and error. Where the kernel can't do that (before Linux
+/// 5.9), they stay open.
 ///
 /// Call it before anything is opened.
 pub fn close_inherited() {

@@ -20,6 +20,7 @@
 /* The most descriptors beside a message, and the longest line, of a supervisor. */
 #define DESCRIPTORS_MAX 4
 #define LINE_BYTES_MAX 16384
+#define TURNED_AWAY -1
 
 /* Connects to a socket of this user's or root's; -1 if that can't be done. */
 static int connect_to(const char *path, int timeout_ms)
@@ -97,7 +98,7 @@ static void keep(struct msghdr *message, int descriptors[], int *count)
 }
 
 /* Asks for the namespaces: the mount namespace, and the user namespace if there is one. How many came, 0 if
- * the supervisor refuses or is gone. */
+ * the supervisor refuses or is gone, TURNED_AWAY if it closed the connection without a word. */
 static int ask_supervisor(const char *path, int timeout_ms, int descriptors[])
 {
 	static const char request[] = "\"enter\"\n";
@@ -123,7 +124,11 @@ static int ask_supervisor(const char *path, int timeout_ms, int descriptors[])
 		keep(&message, descriptors, &count);
 		used += (size_t)bytes;
 	}
+	int failure = errno;
 	close(fd);
+	errno = failure;
+	if (used == 0 && errno != EAGAIN)
+		return TURNED_AWAY;
 	if (!is_welcome(line, used)) {
 		while (count > 0)
 			close(descriptors[--count]);
@@ -143,12 +148,17 @@ static bool join(const int descriptors[], int count, const char **what)
 
 bool enter_namespaces(const char *supervisor, int timeout_ms, const char **what)
 {
-	int descriptors[DESCRIPTORS_MAX], count, failure = 0, signal_of_parent = 0;
+	int descriptors[DESCRIPTORS_MAX], count = 0, failure = 0, signal_of_parent = 0;
 	char path[PATH_MAX];
 
 	*what = "the node's supervisor does not answer";
-	count = ask_supervisor(supervisor, timeout_ms, descriptors);
-	if (count == 0)
+	/* It does not wait long for who has connected, and this process may not have run for a while. */
+	for (int attempt = 0; attempt < ENTER_ATTEMPTS_MAX; attempt++) {
+		count = ask_supervisor(supervisor, timeout_ms, descriptors);
+		if (count != TURNED_AWAY)
+			break;
+	}
+	if (count <= 0)
 		return false;
 	bool has_path = getcwd(path, sizeof(path)) != NULL;
 	int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -5,6 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* How often a process asks for its node's namespaces. */
+#define ENTER_ATTEMPTS_MAX 10
+
 /* Asks the node's part of the job at this socket, and gives the bytes of its answer, -1 if none comes in time. */
 long ask_node(const char *socket, char *answer, size_t size, int timeout_ms);
 

@@ -74,9 +74,10 @@ fn start(job: &Path, store: Option<&Path>) -> Result<(), String> {
     let output = starter.stdout.take();
     output.map(|output| output.take(4096).read_to_string(&mut said)).transpose().map_err(failed)?;
     // It has left the other to itself.
-    starter.wait().map_err(failed)?;
+    let status = starter.wait().map_err(failed)?;
     match said.trim_end().strip_prefix(FAILED) {
         Some(why) => Err(why.to_owned()),
+        None if !status.success() => Err(format!("the node's part of the job can't be started: {status}")),
         None => Ok(()),
     }
 }

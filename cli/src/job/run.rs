@@ -70,9 +70,8 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     let ((words, _replaced), front, job, file) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            let why = format!("{error:#}");
-            say(format_args!("warning: {why}. The command runs without Headwater"));
-            let mut summary = Summary::new(0, 0, &Choice::off(why));
+            say_without(&error);
+            let mut summary = Summary::new(0, 0, &Choice::off(format!("{error:#}")));
             summary.exit_status = wait(start_launcher(&plain_words(options))?, &events, |_| {})?;
             summary.timeline.program_exit = Some(start.elapsed_ms());
             report(options, &summary);
@@ -140,8 +139,12 @@ fn come_to(options: &RunOptions, session: &str) -> Result<(Vec<OsString>, Visit)
 
 /// Runs the command as it is, and says why.
 pub fn run_without(options: &RunOptions, why: &anyhow::Error) -> Result<u8> {
-    say(format_args!("warning: {why:#}. The command runs without Headwater"));
+    say_without(why);
     run_words(&plain_words(options))
+}
+
+fn say_without(why: &anyhow::Error) {
+    say(format_args!("warning: {why:#}. The command runs without Headwater"));
 }
 
 /// The command without markers, which are for this one alone.

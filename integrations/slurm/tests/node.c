@@ -24,6 +24,8 @@ static struct {
 	const char *file;
 	int count;
 	bool hangs;
+	/* So many connections before are closed without a word. */
+	int turned_away;
 } script;
 
 static void send_piece(int fd, const char *bytes, size_t size, int count)
@@ -51,6 +53,9 @@ static void send_piece(int fd, const char *bytes, size_t size, int count)
 
 static void *serve_once(void *unused)
 {
+	for (int n = 0; n < script.turned_away; n++)
+		close(accept(listener, NULL, NULL));
+
 	int fd = accept(listener, NULL, NULL);
 	char byte;
 
@@ -129,6 +134,7 @@ static void check_inside(void)
 
 	script.file = "/proc/self/ns/mnt";
 	script.count = 1;
+	script.turned_away = ENTER_ATTEMPTS_MAX - 1;
 	thread = start("{}\n", 3, 3);
 	pid_t pid = fork();
 	if (pid == 0)
@@ -166,7 +172,10 @@ int main(void)
 	CHECK(!enter_namespaces(far, TIMEOUT_MS, &what) && strstr(what, "supervisor"), "%s", what);
 	check_enter("", "/dev/null", 0, "supervisor");
 	script.hangs = false;
+	script.turned_away = ENTER_ATTEMPTS_MAX - 1;
 	check_enter("", "/dev/null", 0, "supervisor");
+	check_enter("{}\n", "/dev/null", 1, "mount namespace");
+	script.turned_away = 0;
 	check_enter("{}\n", "/dev/null", 0, "supervisor");
 	check_enter("{", "/dev/null", 2, "supervisor");
 	check_enter("{\"refused\":\"nonamespace\"}\n", "/dev/null", 2, "supervisor");

@@ -9,6 +9,7 @@ use crate::files;
 use crate::shell::Shell;
 use crate::shim;
 use crate::slurm;
+use crate::spawn;
 
 /// Builds everything that a user installs; quick if nothing has changed.
 pub fn run(shell: &Shell) -> Result<()> {
@@ -19,6 +20,7 @@ pub fn run(shell: &Shell) -> Result<()> {
         files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))
     })?;
     shell.step("build the Slurm plugin", || slurm::dist(shell, &dist))?;
+    shell.step("build the spawning libraries", || spawn::dist(shell, &dist))?;
     shell.step("build the libfabric carrier", || fabric::dist(shell, &dist))?;
     shell.step("headers, units, plugins, man pages, completions", || {
         files::copy_tree(&shell.path("abi/include"), &dist.join("include"))?;

@@ -12,6 +12,7 @@ mod shell;
 mod shim;
 mod sim;
 mod slurm;
+mod spawn;
 mod strace;
 mod test;
 mod tidy;

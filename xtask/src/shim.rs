@@ -11,9 +11,10 @@ use crate::fabric;
 use crate::files;
 use crate::shell::{Shell, display};
 use crate::slurm;
+use crate::spawn;
 
 /// Language and warnings, for every C file of the repository.
-const C_FLAGS: &[&str] = &["-std=c11", "-Wall", "-Wextra", "-Werror", "-Iabi/include"];
+const C_FLAGS: &[&str] = &["-std=c11", "-Wall", "-Wextra", "-Werror", "-Iabi/include", "-Ispawn/include"];
 
 /// What makes code freestanding: it may rely on nothing that a C library or run-time provides.
 /// Unwind tables stay, because exceptions and cancellation pass through the wrappers.
@@ -83,12 +84,16 @@ pub fn build_audit(shell: &Shell, directory: &Path) -> Result<PathBuf> {
 /// Checks that each header can be included by itself.
 pub fn check_headers(shell: &Shell) -> Result<()> {
     let fabric = fabric::libraries(shell)?.map(|_| fabric::SOURCES);
-    for directory in ["abi/include/headwater", AUDIT_SOURCES, slurm::SOURCES].into_iter().chain(fabric) {
+    for directory in ["abi/include/headwater", AUDIT_SOURCES, slurm::SOURCES, spawn::SOURCES].into_iter().chain(fabric)
+    {
         let mut headers = files::with_extensions(&shell.path(directory), &["h"])?;
         headers.retain(|header| !header.starts_with(shell.path(AUDIT_TESTS)));
         for header in headers {
             let mut command = compiler(shell);
-            command.arg(format!("-I{AUDIT_SOURCES}")).args(["-fsyntax-only", "-x", "c", "-include"]).arg(&header);
+            command.arg(format!("-I{AUDIT_SOURCES}"));
+            // For sets of processors, as the header itself says.
+            command.args((directory == spawn::SOURCES).then_some("-D_GNU_SOURCE"));
+            command.args(["-fsyntax-only", "-x", "c", "-include"]).arg(&header);
             shell.run(command.arg("/dev/null"))?;
         }
     }

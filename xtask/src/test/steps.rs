@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::report::{Tally, parse_cargo_test};
 use crate::shell::{Shell, display};
-use crate::{dist, fabric, files, fuzz, setup, shim, slurm, tidy};
+use crate::{dist, fabric, files, fuzz, setup, shim, slurm, spawn, tidy};
 
 /// What fuzzing is built with has a workspace of its own.
 const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
@@ -51,16 +51,18 @@ pub fn tidy(shell: &Shell) -> Result<Tally> {
 pub fn shim(shell: &Shell) -> Result<Tally> {
     shim::check_headers(shell)?;
     shim::build_audit(shell, &shell.path("target/shim"))?;
+    spawn::build(shell)?;
     Ok(Tally::passed())
 }
 
-/// Each `shim/audit/tests/*.c`, `integrations/slurm/tests/*.c` and `integrations/fabric/tests/*.c` that begins with a
+/// Each C file in the `tests` of `shim/audit`, `integrations/slurm`, `integrations/fabric` and `spawn` that begins with a
 /// line `/* sources: a.c b.c */` is a program of its own, linked with these sources and run under the sanitizers; of
-/// the last, those that need libfabric only where it is.
+/// those of the carrier, those that need libfabric only where it is.
 pub fn c(shell: &Shell) -> Result<Tally> {
     let mut tally = c_in(shell, shim::AUDIT_SOURCES, shim::AUDIT_TESTS)?;
     tally.add(c_in(shell, slurm::SOURCES, slurm::TESTS)?);
     tally.add(c_in(shell, fabric::SOURCES, fabric::TESTS)?);
+    tally.add(c_in(shell, spawn::SOURCES, spawn::TESTS)?);
     Ok(tally)
 }
 

@@ -36,7 +36,7 @@ pub(super) fn measure(options: &Options, place: &Path, rate: &str, results: &mut
     let case = Case { server: "links-1gbit", workload: "broadcast", nodes, processes: 1 };
     for round in 0..options.rounds {
         for (name, measured) in &mut rows {
-            let start = |way| stage.start(&Start { way, nodes, processes: 1, words: &read });
+            let start = |way| stage.start(&Start { way, nodes, processes: 1, srun: &[], words: &read });
             let (way, run) = match *name {
                 "with Headwater" => (Some(Way::Headwater), start(Way::Headwater)),
                 "sbcast" => (None, stage.gluster.mount(nodes).and_then(|()| stage.measure(&sbcast, Path::new(VOLUME)))),

@@ -32,8 +32,6 @@ const DELAY_US: u32 = 1000;
 const RATE: &str = "1gbit";
 /// What is started without Headwater for longer than this, all rounds together, is not started again.
 const PLAIN_SECONDS_MAX: f64 = 60.0;
-/// Processes of Pynamic on each node; of others, one.
-const PROCESSES: usize = 4;
 /// Headwater's own cost is measured so many times more often.
 const LAUNCHES: usize = 5;
 
@@ -131,7 +129,8 @@ impl Storm<'_> {
     }
 
     fn workload(&mut self, server: &'static str, workload: &'static str) {
-        let (processes, factor) = if workload == "pynamic" { (PROCESSES, 1.1) } else { (1, 1.15) };
+        let (processes, factor) =
+            if workload.starts_with("pynamic") { (self.options.processes, 1.1) } else { (1, 1.15) };
         let needs = self.needs(workload).unwrap_or_else(|reason| {
             self.results.failure(&format!("what {workload} needs: {reason}"));
             Needs::default()
@@ -146,7 +145,7 @@ impl Storm<'_> {
             self.results.failure(&format!("a closure of {workload}: {reason}"));
         }
         let mut ways = vec![Way::Plain, Way::Headwater, Way::Recorded, Way::Floor];
-        ways.retain(|way| *way != Way::Recorded || recorded.is_ok());
+        ways.retain(|way| self.options.ways.contains(&way.name()) && (*way != Way::Recorded || recorded.is_ok()));
         let mut all = Vec::new();
         for &nodes in &self.options.nodes {
             let case = Case { server, workload, nodes, processes };
@@ -159,40 +158,47 @@ impl Storm<'_> {
         self.results.workload(&all, needs, reading, factor);
     }
 
-    /// Measures a case in these ways in turn; what fails ends it.
+    /// Measures a case in these ways in turn. A way that fails is told and not tried again.
     fn case(&mut self, case: Case, ways: &[Way], rounds: usize) -> Measurements {
         let Case { server, workload, nodes, processes } = case;
         println!("  {workload}, {server}, nodes: {nodes}, processes on each: {processes}");
         let words = |root: &Path| self.software.words(workload, root);
+        let srun: &[&str] = if workload == "pynamic-mpi" { &["--mpi=pmi2"] } else { &[] };
         let mut measurements = Measurements { case, runs: Vec::new() };
+        let mut ways = ways.to_vec();
         for round in 0..rounds {
-            for &way in ways {
+            ways.retain(|&way| {
                 let spent: f64 = measurements.of(way).map(|measured| measured.seconds).sum();
                 if way == Way::Plain && spent > PLAIN_SECONDS_MAX {
-                    continue;
+                    return true;
                 }
-                let started = self.stage.start(&Start { way, nodes, processes, words: &words });
+                let started = self.stage.start(&Start { way, nodes, processes, srun, words: &words });
                 let measured = started.and_then(|measured| self.checked(workload, nodes * processes, measured));
                 let written = measured.and_then(|measured| {
                     self.results.run(&measurements.case, way, round, &measured)?;
                     measurements.runs.push((way, measured));
                     Ok(())
                 });
-                if let Err(reason) = written {
+                if let Err(reason) = &written {
                     self.results.failure(&format!("{workload}, {server}, nodes: {nodes}, {}: {reason}", way.name()));
-                    return measurements;
                 }
-            }
+                written.is_ok()
+            });
         }
         measurements
     }
 
-    /// What was measured, if all processes of Pynamic have printed the right sum.
+    /// What was measured, if all processes of Pynamic have printed the right sum; with MPI it is the first alone.
     fn checked(&self, workload: &str, processes: usize, measured: Measured) -> Result<Measured, String> {
+        let expected = match workload {
+            "pynamic" => processes,
+            "pynamic-mpi" => 1,
+            _ => 0,
+        };
         let right = measured.stdout.matches(&format!("checksum {}", self.software.checksum)).count();
-        match workload == "pynamic" && right != processes {
-            true => Err(format!("{right} of {processes} processes printed the right sum: {}", measured.stdout)),
-            false => Ok(measured),
+        match right == expected {
+            true => Ok(measured),
+            false => Err(format!("{right} right sums instead of {expected} were printed: {}", measured.stdout)),
         }
     }
 
@@ -260,7 +266,8 @@ impl Storm<'_> {
         let done = self.stage.in_session(|session| {
             for round in 0..rounds {
                 for way in [Way::Plain, Way::Session] {
-                    let measured = self.stage.start_again(&Start { way, nodes, processes, words: &words }, session)?;
+                    let start = Start { way, nodes, processes, srun: &[], words: &words };
+                    let measured = self.stage.start_again(&start, session)?;
                     self.results.run(&measurements.case, way, round, &measured)?;
                     measurements.runs.push((way, measured));
                 }

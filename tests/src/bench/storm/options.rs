@@ -6,14 +6,18 @@ use std::path::PathBuf;
 pub(super) const HELP: &str = "\
 cargo xtask bench storm [OPTION…]     with each LIST separated by commas
   --nodes LIST      numbers of nodes                      [1,2,4,8,16,32]
-  --workload LIST   numpy, scipy.stats, pandas, pynamic, launch, broadcast [all]
+  --workload LIST   numpy, scipy.stats, pandas, pynamic, pynamic-mpi, launch, broadcast [all]
   --server LIST     slow-metadata, slow-link, quick       [slow-metadata,slow-link]
+  --ways LIST       plain, headwater, headwater-recorded, floor [all]
+  --processes N     Pynamic's processes on each node      [4]
   --rounds N        times that each is measured           [3]
   --divisor N       Pynamic's sizes are the paper's over N [4]
   --out DIR         where results go                      [target/bench/storm/results]";
 
 /// The workloads, in the order of measuring.
-pub(super) const WORKLOADS: [&str; 6] = ["numpy", "scipy.stats", "pandas", "pynamic", "launch", "broadcast"];
+pub(super) const WORKLOADS: [&str; 7] =
+    ["numpy", "scipy.stats", "pandas", "pynamic", "pynamic-mpi", "launch", "broadcast"];
+const WAYS: [&str; 4] = ["plain", "headwater", "headwater-recorded", "floor"];
 const SERVERS: [&str; 3] = ["slow-metadata", "slow-link", "quick"];
 /// One more node, the server, belongs to the cluster.
 const NODES_MAX: usize = headwater_cluster::NODES_MAX - 1;
@@ -24,6 +28,10 @@ pub(super) struct Options {
     pub(super) nodes: Vec<usize>,
     pub(super) workloads: Vec<&'static str>,
     pub(super) servers: Vec<&'static str>,
+    /// How programs are started, by their names in the results.
+    pub(super) ways: Vec<&'static str>,
+    /// Of Pynamic, on each node.
+    pub(super) processes: usize,
     pub(super) rounds: usize,
     pub(super) divisor: usize,
     pub(super) out: PathBuf,
@@ -36,6 +44,8 @@ impl Options {
             nodes: vec![1, 2, 4, 8, 16, 32],
             workloads: WORKLOADS.to_vec(),
             servers: SERVERS[..2].to_vec(),
+            ways: WAYS.to_vec(),
+            processes: 4,
             rounds: 3,
             divisor: 4,
             out: crate::workspace().join("target/bench/storm/results"),
@@ -47,6 +57,8 @@ impl Options {
                 "--nodes" => options.nodes = numbers(value)?,
                 "--workload" => options.workloads = known(value, &WORKLOADS)?,
                 "--server" => options.servers = known(value, &SERVERS)?,
+                "--ways" => options.ways = known(value, &WAYS)?,
+                "--processes" => options.processes = numbers(value)?[0],
                 "--rounds" => options.rounds = numbers(value)?[0],
                 "--divisor" => options.divisor = numbers(value)?[0],
                 "--out" => options.out = PathBuf::from(value),

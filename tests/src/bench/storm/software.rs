@@ -1,12 +1,13 @@
 //! What is started: the interpreter with its packages, and Pynamic's libraries.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::options::Options;
 use crate::pynamic::Plan;
 
-const PACKAGES: [&str; 3] = ["numpy", "scipy", "pandas"];
+const PACKAGES: [&str; 5] = ["numpy", "scipy", "pandas", "mpich", "mpi4py"];
 /// An interpreter as if it were installed there: its program, its standard library and packages, without
 /// what nobody imports. `sh -euc SCRIPT sh DIRECTORY PACKAGE…`
 const INSTALL: &str = r#"
@@ -24,8 +25,8 @@ tar -C "$standard" --exclude=./site-packages --exclude=./dist-packages --exclude
     tar -C lib/python3* -xf -
 mv lib/python3*/site-packages packages
 find . -depth -type d -name tests -exec rm -r {} +
-PYTHONPATH=$directory/packages bin/python3 -c 'import numpy, scipy.stats, pandas, sys; assert sys.prefix == sys.argv[1]' "$directory"
-touch complete
+PYTHONPATH=$directory/packages bin/python3 -c 'import numpy, scipy.stats, pandas, mpi4py.MPI, sys; assert sys.prefix == sys.argv[1]' "$directory"
+echo "$@" >complete
 "#;
 
 /// What is started, in directories that are copied to the volume and into memory.
@@ -41,7 +42,8 @@ impl Software {
     /// Makes what these workloads need in `place`, unless it is there.
     pub(super) fn prepare(options: &Options, place: &Path) -> Result<Software, String> {
         let python = place.join("python");
-        if !python.join("complete").exists() {
+        let complete = fs::read_to_string(python.join("complete")).unwrap_or_default();
+        if complete.split_whitespace().ne(PACKAGES) {
             println!("installing Python with {} in {}", PACKAGES.join(", "), python.display());
             let mut command = Command::new("sh");
             command.args(["-euc", INSTALL, "sh"]).arg(&python).args(PACKAGES);
@@ -52,7 +54,7 @@ impl Software {
         }
         let mut directories = vec![python.clone()];
         let pynamic = Plan::paper(options.divisor);
-        if options.workloads.contains(&"pynamic") {
+        if options.workloads.iter().any(|workload| workload.starts_with("pynamic")) {
             let libraries = place.join("pynamic");
             println!("building {} libraries in {}, unless they are there", pynamic.libraries(), libraries.display());
             // The interpreter that was copied knows where its headers would be if they had been copied too.
@@ -71,6 +73,7 @@ impl Software {
         match workload {
             "launch" => vec!["/bin/true".into()],
             "pynamic" => vec![python, driver(), self.pynamic.modules.to_string()],
+            "pynamic-mpi" => vec![python, driver(), self.pynamic.modules.to_string(), "--mpi".into()],
             module => vec![python, "-c".into(), format!("import {module}")],
         }
     }

@@ -55,6 +55,8 @@ pub(super) struct Start<'a> {
     pub(super) way: Way,
     pub(super) nodes: usize,
     pub(super) processes: usize,
+    /// More options of `srun`.
+    pub(super) srun: &'a [&'a str],
     /// Its words, by the directory below which its files are.
     pub(super) words: &'a dyn Fn(&Path) -> Vec<String>,
 }
@@ -201,6 +203,7 @@ impl<'a> Stage<'a> {
         let (nodes, processes) = (start.nodes, start.processes);
         words.extend(["srun".into(), format!("-N{nodes}"), format!("--ntasks-per-node={processes}")]);
         words.extend([format!("--exclude={server}")]);
+        words.extend(start.srun.iter().map(ToString::to_string));
         words.extend((start.words)(root));
         words
     }

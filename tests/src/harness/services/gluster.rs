@@ -33,6 +33,8 @@ volume management
     option event-threads 1
 end-volume
 X
+# Every process of every node has its libraries open at the server.
+ulimit -n $(cat /proc/sys/fs/nr_open) 2>/dev/null || ulimit -n $(ulimit -H -n)
 glusterd --volfile=/var/tmp/glusterd.vol --log-level=WARNING
 ";
 

@@ -1,0 +1,365 @@
+/* A zygote as its owner sees it: starting it, asking it, and knowing that it is gone. */
+#include "internal.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LIBRARY "libheadwater-zygote.so"
+#define START_MS_MAX 10000
+#define RESULTS_BYTES (HW_RESULTS * sizeof(struct hw_result))
+
+static ino_t identity_of(int fd)
+{
+	struct stat file;
+	return fstat(fd, &file) == 0 && S_ISSOCK(file.st_mode) ? file.st_ino : 0;
+}
+
+/* Where the library lies that makes a program a zygote. */
+static bool find_library(const char *given, char path[PATH_MAX])
+{
+	Dl_info self;
+	const char *named = given ? given : getenv("HEADWATER_ZYGOTE_LIBRARY");
+
+	if (named)
+		return snprintf(path, PATH_MAX, "%s", named) < PATH_MAX && access(path, R_OK) == 0;
+	if (!dladdr((void *)find_library, &self) || !self.dli_fname)
+		return false;
+	const char *slash = strrchr(self.dli_fname, '/');
+	int directory = slash ? (int)(slash - self.dli_fname) : 0;
+	const char *folders[] = {"", "/../lib"};
+	for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
+		if (snprintf(path, PATH_MAX, "%.*s%s/%s", directory, self.dli_fname, folders[i], LIBRARY) < PATH_MAX &&
+		    access(path, R_OK) == 0)
+			return true;
+	return false;
+}
+
+/* The zygote's environment: the caller's, with what makes it one, which it takes out again before anybody looks. */
+struct environment {
+	char preload[PATH_MAX + 4096];
+	char socket[64];
+	char imports[1024];
+	char **list; /* to free() */
+};
+
+static int make_environment(struct environment *made, const struct hw_start *start, int socket)
+{
+	char library[PATH_MAX];
+	const char *before = "";
+	size_t count = 0, kept = 0;
+
+	if (!find_library(start->options->zygote_library, library))
+		return ELIBACC;
+	while (start->envp[count])
+		count++;
+	made->list = calloc(count + 4, sizeof *made->list);
+	if (!made->list)
+		return ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		if (!strncmp(start->envp[i], "LD_PRELOAD=", 11))
+			before = start->envp[i] + 11;
+		else
+			made->list[kept++] = start->envp[i];
+	}
+	int length = snprintf(made->preload, sizeof made->preload, "LD_PRELOAD=%s%s%s", library, *before ? ":" : "", before);
+	if (length < 0 || (size_t)length >= sizeof made->preload || strpbrk(library, ": "))
+		return ENAMETOOLONG;
+	snprintf(made->socket, sizeof made->socket, HW_ZYGOTE_VARIABLE "=%d %d", socket, start->options->stop);
+	made->list[kept++] = made->preload;
+	made->list[kept++] = made->socket;
+	if (start->options->imports) {
+		length = snprintf(made->imports, sizeof made->imports, HW_IMPORTS_VARIABLE "=%s", start->options->imports);
+		if (length < 0 || (size_t)length >= sizeof made->imports)
+			return ENAMETOOLONG;
+		made->list[kept++] = made->imports;
+	}
+	return 0;
+}
+
+/* The words that a script's interpreter gets, or those of the program itself. */
+static char **make_words(const struct hw_start *start)
+{
+	static char *const none[] = {NULL};
+	char *const *given = start->options->argv ? start->options->argv : none;
+	const struct hw_program *program = start->program;
+	size_t count = 0, kept = 0;
+
+	while (given[count])
+		count++;
+	char **words = calloc(count + 4, sizeof *words);
+	if (!words)
+		return NULL;
+	words[kept++] = given[0] && !program->script ? given[0] : program->path;
+	if (program->argument)
+		words[kept++] = program->argument;
+	if (program->script)
+		words[kept++] = program->script;
+	for (size_t i = 1; i < count; i++)
+		words[kept++] = given[i];
+	return words;
+}
+
+static long milliseconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Waits for the first message, which brings the memory for results. */
+static int greet(struct hw_zygote *zygote, unsigned ms_max, char reason[HW_REASON_BYTES])
+{
+	struct pollfd ready = {.fd = zygote->socket, .events = POLLIN};
+	long end = milliseconds() + (ms_max ? ms_max : START_MS_MAX);
+	struct hw_hello hello;
+	size_t received = 0;
+	int polled, error;
+
+	do {
+		long left = end - milliseconds();
+		polled = poll(&ready, 1, left > 0 ? (int)left : 0);
+	} while (polled < 0 && errno == EINTR);
+	if (polled <= 0) {
+		snprintf(reason, HW_REASON_BYTES, "its constructors did not end within %u ms", ms_max ? ms_max : START_MS_MAX);
+		return ETIMEDOUT;
+	}
+	error = hw_receive(zygote->socket, &hello, sizeof hello, &received, NULL, NULL);
+	if (error || received != sizeof hello || hello.version != HW_SPAWN_VERSION) {
+		snprintf(reason, HW_REASON_BYTES, "%s", received ? "the zygote's library is of another version"
+		                                                  : "it ended before it came to main");
+		return ECHILD;
+	}
+	if (hello.refused) {
+		hello.reason[HW_REASON_BYTES - 1] = 0;
+		snprintf(reason, HW_REASON_BYTES, "%s", hello.reason);
+		return ENOTSUP;
+	}
+	return 0;
+}
+
+/* A file in memory with room for so many bytes, mapped. */
+static int shared_memory(size_t bytes, void **memory)
+{
+	int fd = memfd_create("headwater-spawn", MFD_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	*memory = ftruncate(fd, (off_t)bytes) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (*memory == MAP_FAILED) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+/* Execs the zygote with its end of the socket, in a process group of its own. */
+static int launch(struct hw_zygote *zygote, const struct hw_start *start, int end)
+{
+	struct environment environment = {0};
+	/* High, where no program looks for a descriptor of its own. */
+	int boundary = zygote->boundary;
+	const struct pspawn_file_action actions[] = {{.kind = PSPAWN_DUP2, .from = end, .fd = boundary}};
+	struct pspawn_options options = {.size = sizeof options, .flags = PSPAWN_SETPGROUP};
+	struct pspawn_process process = {.file_actions = actions, .file_action_count = 1};
+	cpu_set_t core;
+	struct hw_result result;
+	int error = make_environment(&environment, start, boundary), tried_error;
+
+	process.argv = make_words(start);
+	process.envp = environment.list;
+	if (!process.argv)
+		error = ENOMEM;
+	if (start->options->on_core) {
+		CPU_ZERO(&core);
+		CPU_SET(start->options->core, &core);
+		process.mask = &core;
+		process.mask_size = sizeof core;
+	}
+	if (!error) {
+		hw_direct(PSPAWN_VFORK, start->program->path, &process, 1, &options, &result, &tried_error);
+		zygote->pid = result.pid > 0 ? result.pid : 0;
+		error = result.error;
+	}
+	free((void *)process.argv);
+	free(environment.list);
+	return error;
+}
+
+int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char reason[HW_REASON_BYTES])
+{
+	int ends[2], error;
+	void *memory = NULL;
+
+	*zygote = HW_NO_ZYGOTE;
+	rlim_t limit = start->inherited->limits[RLIMIT_NOFILE].rlim_cur;
+	zygote->boundary = (int)(limit < INT_MAX ? limit : INT_MAX) - HW_PRIVATE_FDS;
+	if (zygote->boundary <= 3 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
+		snprintf(reason, HW_REASON_BYTES, "no more files may be open");
+		return EMFILE;
+	}
+	zygote->socket = ends[0];
+	zygote->identity = identity_of(ends[0]);
+	zygote->owner = getpid();
+	zygote->key = start->key;
+	error = launch(zygote, start, ends[1]);
+	close(ends[1]);
+	if (error) {
+		snprintf(reason, HW_REASON_BYTES, error == ELIBACC ? "%s is not there" : "%s",
+		         error == ELIBACC ? LIBRARY : strerror(error));
+	} else {
+		hw_children_hide(zygote->pid);
+		int fd = shared_memory(RESULTS_BYTES, &memory);
+		zygote->results = fd >= 0 ? memory : NULL;
+		error = fd < 0 ? errno : hw_send(zygote->socket, "", 1, NULL, 0, &fd, 1);
+		if (fd >= 0)
+			close(fd);
+		error = error ? error : greet(zygote, start->options->start_ms_max, reason);
+		if (!error && !hw_watch_begin(&zygote->watch, zygote->pid, start->inherited, zygote->boundary, reason))
+			error = ENOTSUP;
+		error = error ? error : hw_send(zygote->socket, "", 1, NULL, 0, NULL, 0);
+	}
+	if (error)
+		hw_zygote_end(zygote);
+	return error;
+}
+
+void hw_zygote_end(struct hw_zygote *zygote)
+{
+	bool own = zygote->owner == getpid();
+
+	hw_watch_end(&zygote->watch);
+	if (zygote->results)
+		munmap(zygote->results, RESULTS_BYTES);
+	if (zygote->socket >= 0 && identity_of(zygote->socket) == zygote->identity)
+		close(zygote->socket);
+	if (own && zygote->pid > 0) {
+		kill(zygote->pid, SIGKILL);
+		hw_reap(zygote->pid);
+		hw_children_show(zygote->pid);
+	}
+	*zygote = HW_NO_ZYGOTE;
+}
+
+bool hw_zygote_lives(const struct hw_zygote *zygote)
+{
+	return zygote->pid > 0 && zygote->owner == getpid() && identity_of(zygote->socket) == zygote->identity;
+}
+
+/* The descriptors of a request, in the order that `hw_head` tells. Those from `first_own` on are to be closed. */
+struct luggage {
+	int fds[HW_FDS_MAX + 8];
+	uint32_t count, first_own;
+};
+
+static int pack(struct luggage *luggage, struct hw_head *head, struct hw_bytes *body,
+                const struct hw_inherited *inherited, const struct pspawn_options *options, struct hw_asked *asked)
+{
+	int ends[2];
+	void *memory;
+
+	memcpy(luggage->fds, inherited->fds, inherited->fd_count * sizeof inherited->fds[0]);
+	luggage->count = luggage->first_own = inherited->fd_count;
+	int cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (cwd < 0)
+		return errno;
+	luggage->fds[luggage->count++] = cwd;
+	if (head->flags & HW_OWN_RESULTS) {
+		asked->mapped = asked->count * sizeof *asked->results;
+		int fd = shared_memory(asked->mapped, &memory);
+		if (fd < 0) {
+			asked->mapped = 0;
+			return errno;
+		}
+		asked->results = memory;
+		luggage->fds[luggage->count++] = fd;
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+			return errno;
+		asked->socket = ends[0];
+		asked->own = true;
+		luggage->fds[luggage->count++] = ends[1];
+	}
+	if (head->flags & HW_IN_FILE) {
+		int fd = shared_memory(body->length, &memory);
+		if (fd < 0)
+			return errno;
+		memcpy(memory, body->data, body->length);
+		munmap(memory, body->length);
+		luggage->fds[luggage->count++] = fd;
+	}
+	if (head->flags & HW_WITH_CGROUP) {
+		int fd = fcntl(options->cgroup, F_DUPFD_CLOEXEC, 0);
+		if (fd < 0)
+			return errno;
+		luggage->fds[luggage->count++] = fd;
+	}
+	return 0;
+}
+
+int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited,
+                  const struct pspawn_process *processes, uint32_t count, const struct pspawn_options *options,
+                  bool apart, struct hw_asked *asked)
+{
+	struct hw_bytes body = {0};
+	struct hw_head head = {.version = HW_SPAWN_VERSION, .count = count, .fds = inherited->fd_count};
+	struct luggage luggage;
+	int error;
+
+	*asked = (struct hw_asked){.socket = zygote->socket, .count = count, .results = zygote->results};
+	hw_encode(&body, inherited, processes, count, options);
+	head.bytes = body.length;
+	head.flags = (apart || count > HW_RESULTS ? HW_OWN_RESULTS : 0) | (body.length > HW_INLINE_MAX ? HW_IN_FILE : 0) |
+	             (options->flags & PSPAWN_SETCGROUP ? HW_WITH_CGROUP : 0);
+	if (body.failed) {
+		free(body.data);
+		return ENOMEM;
+	}
+	memset(asked->results, 0, (head.flags & HW_OWN_RESULTS ? 0 : count) * sizeof *asked->results);
+	error = pack(&luggage, &head, &body, inherited, options, asked);
+	if (!error)
+		error = hw_send(zygote->socket, &head, sizeof head, body.data, head.flags & HW_IN_FILE ? 0 : body.length,
+		                luggage.fds, luggage.count);
+	while (luggage.count > luggage.first_own)
+		close(luggage.fds[--luggage.count]);
+	free(body.data);
+	if (error)
+		hw_asked_free(asked);
+	return error;
+}
+
+uint32_t hw_zygote_answer(struct hw_asked *asked, int *error)
+{
+	struct hw_answer answer;
+	size_t received = 0;
+	int failed = hw_receive(asked->socket, &answer, sizeof answer, &received, NULL, NULL);
+
+	if (!failed && received == sizeof answer && answer.tried <= asked->count) {
+		*error = (int)answer.error;
+		return answer.tried;
+	}
+	/* The zygote is gone. What it has made before is known all the same. */
+	uint32_t made = 0;
+	while (made < asked->count && asked->results[made].pid > 0)
+		made++;
+	*error = EPIPE;
+	return made;
+}
+
+void hw_asked_free(struct hw_asked *asked)
+{
+	if (asked->mapped)
+		munmap(asked->results, asked->mapped);
+	if (asked->own)
+		close(asked->socket);
+	asked->mapped = 0;
+	asked->own = false;
+}

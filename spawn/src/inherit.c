@@ -1,0 +1,165 @@
+/* What a process keeps over exec, which a zygote's processes must be given. */
+#include "internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define STATUS_BYTES 8192
+
+/* Variables at which the loader, the C library or common libraries look before main(). */
+static const char early_variables[] =
+	"LD_*,GLIBC_TUNABLES,MALLOC_*,OMP_*,GOMP_*,KMP_*,OPENBLAS_*,MKL_*,BLIS_*,PYTHON*,LC_*,LANG,LANGUAGE,LOCPATH,"
+	"CUDA_*,ROCR_*,HIP_*,NVIDIA_*,ASAN_OPTIONS,TSAN_OPTIONS,UBSAN_OPTIONS,HEADWATER_*";
+
+static int by_number(const void *a, const void *b)
+{
+	return *(const int32_t *)a - *(const int32_t *)b;
+}
+
+/* The open descriptors that exec keeps, in ascending order. */
+static int find_descriptors(struct hw_inherited *inherited, int boundary)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	struct dirent *entry;
+	bool sorted = true;
+
+	if (!directory)
+		return errno;
+	inherited->fd_count = 0;
+	while ((entry = readdir(directory))) {
+		int fd = atoi(entry->d_name);
+		if (entry->d_name[0] == '.' || fd == dirfd(directory))
+			continue;
+		int flags = fcntl(fd, F_GETFD);
+		if (flags < 0 || flags & FD_CLOEXEC)
+			continue;
+		if (inherited->fd_count == HW_FDS_MAX || fd >= boundary) {
+			closedir(directory);
+			return ENOTSUP;
+		}
+		sorted = sorted && (!inherited->fd_count || inherited->fds[inherited->fd_count - 1] < fd);
+		inherited->fds[inherited->fd_count++] = fd;
+	}
+	closedir(directory);
+	if (!sorted)
+		qsort(inherited->fds, inherited->fd_count, sizeof inherited->fds[0], by_number);
+	return 0;
+}
+
+/* One of the process's files in /proc, as a string. */
+static ssize_t read_own(const char *path, char *text, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	ssize_t got = read(fd, text, bytes - 1);
+	close(fd);
+	text[got > 0 ? got : 0] = 0;
+	return got;
+}
+
+static unsigned long long field(const char *status, const char *name, int base)
+{
+	const char *at = strstr(status, name);
+	return at ? strtoull(at + strlen(name), NULL, base) : 0;
+}
+
+/* FNV-1a, 64 bits: there is no adversary, both sides are the same user's. */
+#define DIGEST_OF_NOTHING 0xcbf29ce484222325u
+
+static uint64_t mix(uint64_t digest, const void *data, size_t bytes)
+{
+	for (const unsigned char *at = data; bytes; bytes--, at++)
+		digest = (digest ^ *at) * 0x100000001b3u;
+	return digest;
+}
+
+/* A digest of the lines that say who the process is, among those that say how it is. */
+static uint64_t credentials(const char *status)
+{
+	static const char *const names[] = {"\nUid:", "\nGid:", "\nGroups:", "\nCap", "\nNoNewPrivs:", "\nSeccomp"};
+	uint64_t digest = DIGEST_OF_NOTHING;
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		for (const char *at = strstr(status, names[i]); at; at = strstr(at + 1, names[i]))
+			digest = mix(digest, at + 1, strcspn(at + 1, "\n"));
+	return digest;
+}
+
+int hw_inherit(struct hw_inherited *inherited, int boundary)
+{
+	char status[STATUS_BYTES];
+
+	memset(inherited, 0, offsetof(struct hw_inherited, fds));
+	if (read_own("/proc/thread-self/status", status, sizeof status) <= 0)
+		return errno ? errno : ENOTSUP;
+	inherited->umask = (mode_t)field(status, "\nUmask:", 8);
+	inherited->ignored = field(status, "\nSigIgn:", 16);
+	inherited->blocked = field(status, "\nSigBlk:", 16);
+	inherited->credentials = credentials(status);
+	inherited->may_move = field(status, "\nCapEff:", 16) >> CAP_SYS_ADMIN & 1;
+	inherited->group = getpgrp();
+	errno = 0;
+	inherited->nice = getpriority(PRIO_PROCESS, 0);
+	if (errno || sched_getaffinity(0, sizeof inherited->affinity, &inherited->affinity))
+		return errno;
+	for (int resource = 0; resource < RLIM_NLIMITS; resource++)
+		if (getrlimit((__rlimit_resource_t)resource, &inherited->limits[resource]))
+			return errno;
+	/* ENOSYS where the kernel knows one domain alone. */
+	if (syscall(SYS_get_mempolicy, &inherited->policy, inherited->policy_domains, HW_DOMAINS_WORDS * 64ul, NULL, 0ul))
+		inherited->policy = 0;
+	return find_descriptors(inherited, boundary);
+}
+
+static bool is_in(const char *variable, const char *list)
+{
+	size_t name = strcspn(variable, "=");
+	while (list && *list) {
+		size_t length = strcspn(list, ",");
+		bool prefix = length && list[length - 1] == '*';
+		if (prefix ? name >= length - 1 && !memcmp(variable, list, length - 1)
+		           : name == length && !memcmp(variable, list, length))
+			return true;
+		list += length;
+		list += *list == ',';
+	}
+	return false;
+}
+
+/* Control group and namespaces. Who isn't privileged gets other namespaces with other capabilities only. */
+static uint64_t mix_place(uint64_t digest, bool may_move)
+{
+	static const char *const spaces[] = {"mnt", "net", "user", "uts", "ipc", "pid_for_children", "cgroup", "time"};
+	char text[4096];
+	struct stat file;
+
+	for (size_t i = 0; may_move && i < sizeof spaces / sizeof spaces[0]; i++) {
+		snprintf(text, sizeof text, "/proc/self/ns/%s", spaces[i]);
+		if (stat(text, &file) == 0)
+			digest = mix(digest, &file.st_ino, sizeof file.st_ino);
+	}
+	ssize_t got = read_own("/proc/self/cgroup", text, sizeof text);
+	return mix(digest, text, got > 0 ? (size_t)got : 0);
+}
+
+uint64_t hw_key(char *const *envp, const char *more_variables, const struct hw_inherited *inherited)
+{
+	uint64_t digest = inherited->credentials;
+	long numbers[] = {getsid(0), (long)inherited->ignored, sched_getscheduler(0), syscall(SYS_personality, 0xffffffffu),
+	                  syscall(SYS_ioprio_get, 1, 0)};
+
+	digest = mix_place(mix(digest, numbers, sizeof numbers), inherited->may_move);
+	for (; *envp; envp++)
+		if (is_in(*envp, early_variables) || is_in(*envp, more_variables))
+			digest = mix(digest, *envp, strlen(*envp) + 1);
+	return digest;
+}

@@ -1,0 +1,242 @@
+/* What the library and the zygote agree on, and what their files share. Not installed. */
+#ifndef HEADWATER_SPAWN_INTERNAL_H
+#define HEADWATER_SPAWN_INTERNAL_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "pspawn.h"
+
+#define HW_SPAWN_VERSION 1u
+/* Tells a process that it is a zygote: "SOCKET STOP". */
+#define HW_ZYGOTE_VARIABLE "HEADWATER_ZYGOTE_SOCKET"
+/* What a Python zygote imports, separated by commas. */
+#define HW_IMPORTS_VARIABLE "HEADWATER_ZYGOTE_IMPORTS"
+/* A zygote's own descriptors have this number and those above; what it hands on lies below. */
+#define HW_PRIVATE_FDS 16
+/* Descriptors that one message carries: the kernel takes 253. */
+#define HW_FDS_MAX 240
+/* Requests up to this size come in the packet itself, larger ones in a file in memory. */
+#define HW_INLINE_MAX 65536
+/* Processes of one request whose results fit into the context's own memory. */
+#define HW_RESULTS 512
+#define HW_REASON_BYTES 160
+#define HW_DOMAINS_WORDS 16
+#define HW_SIGNALS 64
+/* Processors that a set can name. */
+#define HW_MASK_BYTES sizeof(cpu_set_t)
+
+/* What came of one process. `pid` is written by the kernel as it makes the process, so that it is known even if the
+ * zygote dies in that moment. */
+struct hw_result {
+	int32_t pid;
+	int32_t error;
+};
+
+/* The first message of a zygote, when it has stopped. It goes on after one byte of its owner's. */
+struct hw_hello {
+	uint32_t version;
+	uint32_t refused; /* 1: `reason` says why it can't be faithful */
+	char reason[HW_REASON_BYTES];
+};
+
+enum hw_request_flags {
+	HW_OWN_RESULTS = 1, /* a file in memory for the results comes along, and a socket for the answer */
+	HW_IN_FILE = 2,     /* the request is in a file in memory */
+	HW_WITH_CGROUP = 4  /* a control group's directory comes along */
+};
+
+/* Begins a request. Descriptors come with it: those that processes inherit in ascending order, then the working
+ * directory, and those that `flags` name, in the order of their values. */
+struct hw_head {
+	uint32_t version;
+	uint32_t flags;
+	uint32_t count; /* of processes */
+	uint32_t fds;   /* inherited */
+	uint64_t bytes; /* of what follows */
+};
+
+struct hw_answer {
+	uint32_t tried; /* results that are valid */
+	uint32_t error; /* why no more were tried */
+};
+
+/* What each process has from the caller, and exec would have kept. */
+struct hw_inherited {
+	uint64_t ignored; /* signals, by bit number - 1 */
+	uint64_t blocked;
+	uint64_t credentials; /* a digest */
+	bool may_move;        /* to other namespaces, without a change of credentials */
+	mode_t umask;
+	int nice;
+	pid_t group;
+	cpu_set_t affinity;
+	int policy; /* of memory */
+	unsigned long policy_domains[HW_DOMAINS_WORDS];
+	struct rlimit limits[RLIM_NLIMITS];
+	uint32_t fd_count;
+	int32_t fds[HW_FDS_MAX]; /* ascending, without those that exec closes */
+};
+
+/* A request, decoded: `processes` and `options` point into it. */
+struct hw_request {
+	struct hw_inherited inherited;
+	struct pspawn_options options;
+	uint32_t count;
+	struct pspawn_process *processes;
+	struct hw_kept *memory;
+};
+
+/* wire.c */
+
+/* Bytes that grow. After a lack of memory `failed` is set, and everything is ignored. */
+struct hw_bytes {
+	char *data;
+	size_t length, capacity;
+	bool failed;
+};
+void hw_encode(struct hw_bytes *bytes, const struct hw_inherited *inherited, const struct pspawn_process *processes,
+               uint32_t count, const struct pspawn_options *options);
+/* 0, EINVAL for bytes that are no request, or ENOMEM. The bytes must outlive the request. */
+int hw_decode(const char *data, size_t length, uint32_t count, struct hw_request *request);
+void hw_request_free(struct hw_request *request);
+
+/* apply.c: what is done in the new process. Async-signal-safe; gives 0 or an errno value. */
+
+/* Before everything else, or by the one who makes it. */
+struct hw_place {
+	bool bound;
+	cpu_set_t mask;
+	int domain; /* of memory, -1: as the caller */
+};
+int hw_apply(const struct pspawn_process *process, const struct pspawn_options *options, const struct hw_place *place);
+/* Signals that have handlers get their default action, as exec does. */
+void hw_default_handlers(void);
+
+/* place.c */
+
+/* Where the process with this number runs: by its own mask, or else by the options. 0, or EINVAL for a mask without
+ * a processor that is there. */
+int hw_place(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
+             struct hw_place *place);
+
+/* direct.c: processes made by exec. */
+
+/* Spawns them in order. Gives how many were tried; `*error` is why no more were. */
+uint32_t hw_direct(enum pspawn_mechanism mechanism, const char *path, const struct pspawn_process *processes,
+                   uint32_t count, const struct pspawn_options *options, struct hw_result *results, int *error);
+
+/* Takes the status of a process that nobody else knows of. */
+void hw_reap(pid_t pid);
+
+/* context.c: the context ends with the batch. */
+void hw_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context);
+
+/* inherit.c */
+
+/* 0, or ENOTSUP for more descriptors than a message carries, or another errno value. `boundary`: no descriptor at
+ * or above it can be handed on. */
+int hw_inherit(struct hw_inherited *inherited, int boundary);
+/* A digest of what a zygote can't be given later: credentials, session, namespaces, control group, key variables. */
+uint64_t hw_key(char *const *envp, const char *more_variables, const struct hw_inherited *inherited);
+
+/* program.c */
+
+/* What a path is, to somebody who would run it. */
+struct hw_program {
+	char *path;        /* of the file that is run: a script's interpreter; to free() */
+	char *script;      /* or NULL; to free() */
+	char *argument;    /* that the script gives its interpreter, or NULL; to free() */
+	const char *refusal; /* why no zygote can be made of it, or NULL */
+};
+/* 0, or what execve() would say. `name` is looked for in PATH if it has no slash. */
+int hw_program(const char *name, struct hw_program *program);
+void hw_program_free(struct hw_program *program);
+
+/* watch.c */
+
+/* The files that a zygote has loaded. */
+struct hw_watch {
+	int inotify; /* -1: none */
+	size_t count;
+	struct hw_seen *seen;
+	long looked_ms;
+};
+/* Looks at a zygote that has stopped. False with the reason if its processes could not be faithful. */
+bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_inherited *inherited, int boundary,
+                    char reason[HW_REASON_BYTES]);
+/* False once one of the files is another. */
+bool hw_watch_unchanged(struct hw_watch *watch);
+void hw_watch_end(struct hw_watch *watch);
+
+/* asking.c: a zygote as its owner sees it. */
+
+struct hw_zygote {
+	pid_t pid;        /* 0: none */
+	int socket;
+	ino_t identity;   /* of the socket, since a program may close what it doesn't know and use the number again */
+	pid_t owner;      /* a fork of the owner has no zygote */
+	int boundary;
+	uint64_t key;
+	struct hw_result *results;
+	struct hw_watch watch;
+};
+#define HW_NO_ZYGOTE ((struct hw_zygote){.socket = -1, .watch = {.inotify = -1}})
+struct hw_start {
+	const struct hw_program *program;
+	const struct pspawn_context_options *options;
+	char *const *envp;
+	const struct hw_inherited *inherited;
+	uint64_t key;
+};
+/* Starts a zygote and waits until it has stopped. 0, or an errno value with the reason in words. */
+int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char reason[HW_REASON_BYTES]);
+void hw_zygote_end(struct hw_zygote *zygote);
+/* True if it can be asked. */
+bool hw_zygote_lives(const struct hw_zygote *zygote);
+/* A request that was sent. */
+struct hw_asked {
+	int socket; /* of the answer; the zygote's own, or one to close */
+	bool own;
+	uint32_t count;
+	struct hw_result *results;
+	size_t mapped; /* bytes, 0: the zygote's own memory */
+};
+/* Sends it. With `apart` the answer comes on a socket of its own. 0 or an errno value. */
+int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited,
+                  const struct pspawn_process *processes, uint32_t count, const struct pspawn_options *options,
+                  bool apart, struct hw_asked *asked);
+/* Waits for the answer. Gives how many results are valid; `*error` is why there are no more. */
+uint32_t hw_zygote_answer(struct hw_asked *asked, int *error);
+void hw_asked_free(struct hw_asked *asked);
+
+/* wait.c: idle zygotes are children of the caller, but none that it knows of. A program that waits for its children by
+ * their numbers alone goes without. */
+#ifdef HW_WITHOUT_WAIT
+static inline void hw_children_hide(pid_t pid)
+{
+	(void)pid;
+}
+static inline void hw_children_show(pid_t pid)
+{
+	(void)pid;
+}
+#else
+void hw_children_hide(pid_t pid);
+void hw_children_show(pid_t pid);
+#endif
+
+/* message.c: packets with descriptors. Both give 0 or an errno value. */
+int hw_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
+            uint32_t fd_count);
+/* `*received` are bytes, 0 at the end; at most `*fd_count` descriptors, and how many came. */
+int hw_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count);
+
+#endif

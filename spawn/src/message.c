@@ -1,0 +1,72 @@
+/* Packets with descriptors. */
+#include "internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+union hw_control {
+	char bytes[CMSG_SPACE(sizeof(int) * (HW_FDS_MAX + 8))];
+	struct cmsghdr align;
+};
+
+int hw_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
+            uint32_t fd_count)
+{
+	union hw_control control;
+	struct iovec parts[2] = {{(void *)head, head_bytes}, {(void *)body, body_bytes}};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = body_bytes ? 2 : 1};
+
+	if (fd_count > HW_FDS_MAX + 8)
+		return EINVAL;
+	if (fd_count) {
+		message.msg_control = control.bytes;
+		message.msg_controllen = CMSG_SPACE(sizeof(int) * fd_count);
+		memset(control.bytes, 0, message.msg_controllen);
+		struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+		rights->cmsg_level = SOL_SOCKET;
+		rights->cmsg_type = SCM_RIGHTS;
+		rights->cmsg_len = CMSG_LEN(sizeof(int) * fd_count);
+		memcpy(CMSG_DATA(rights), fds, sizeof(int) * fd_count);
+	}
+	ssize_t sent;
+	do
+		sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent < 0)
+		return errno;
+	return (size_t)sent == head_bytes + body_bytes ? 0 : EMSGSIZE;
+}
+
+int hw_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count)
+{
+	union hw_control control;
+	struct iovec part = {data, bytes};
+	struct msghdr message = {
+		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+	uint32_t most = fd_count ? *fd_count : 0, came = 0;
+	ssize_t got;
+
+	do
+		got = recvmsg(socket, &message, 0);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return errno;
+	for (struct cmsghdr *part_of = CMSG_FIRSTHDR(&message); part_of; part_of = CMSG_NXTHDR(&message, part_of)) {
+		if (part_of->cmsg_level != SOL_SOCKET || part_of->cmsg_type != SCM_RIGHTS)
+			continue;
+		const unsigned char *at = CMSG_DATA(part_of);
+		for (size_t left = (part_of->cmsg_len - CMSG_LEN(0)) / sizeof(int); left; left--, at += sizeof(int)) {
+			int fd;
+			memcpy(&fd, at, sizeof fd);
+			if (came < most)
+				fds[came++] = fd;
+			else
+				close(fd);
+		}
+	}
+	if (fd_count)
+		*fd_count = came;
+	*received = (size_t)got;
+	return message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? EMSGSIZE : 0;
+}

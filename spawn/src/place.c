@@ -1,0 +1,150 @@
+/* Where processes run: which processors, and whose memory. */
+#include "internal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DOMAINS_MAX 256
+
+/* The machine's memory domains that have processors; they don't change while a program runs. */
+static struct {
+	int count;
+	int numbers[DOMAINS_MAX];
+	cpu_set_t *cores[DOMAINS_MAX];
+} machine;
+static pthread_once_t read_machine = PTHREAD_ONCE_INIT;
+
+/* Adds the processors of a list such as "0-3,8". */
+static void add_list(const char *list, cpu_set_t *set)
+{
+	while (*list >= '0' && *list <= '9') {
+		char *end;
+		unsigned long first = strtoul(list, &end, 10), last = first;
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		for (; first <= last && first < CPU_SETSIZE; first++)
+			CPU_SET(first, set);
+		list = *end == ',' ? end + 1 : end;
+	}
+}
+
+static void find_domains(void)
+{
+	for (int number = 0; number < DOMAINS_MAX; number++) {
+		char path[64], list[4096];
+		snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", number);
+		FILE *file = fopen(path, "re");
+		if (!file)
+			continue;
+		cpu_set_t *cores = fgets(list, sizeof list, file) ? calloc(1, sizeof *cores) : NULL;
+		fclose(file);
+		if (!cores)
+			continue;
+		add_list(list, cores);
+		if (!CPU_COUNT(cores)) {
+			free(cores);
+			continue;
+		}
+		machine.numbers[machine.count] = number;
+		machine.cores[machine.count++] = cores;
+	}
+}
+
+/* The processors of a domain that the caller may use. */
+static void usable(int domain, const cpu_set_t *allowed, cpu_set_t *set)
+{
+	CPU_AND(set, allowed, machine.cores[domain]);
+}
+
+/* The set's processor with this number, counted from 0. */
+static int nth(const cpu_set_t *set, unsigned number)
+{
+	for (int core = 0; core < CPU_SETSIZE; core++)
+		if (CPU_ISSET(core, set) && number-- == 0)
+			return core;
+	return -1;
+}
+
+static void bind_to(struct hw_place *place, const cpu_set_t *set, int domain)
+{
+	place->bound = true;
+	place->mask = *set;
+	/* With one domain there is nothing to prefer. */
+	place->domain = machine.count > 1 ? machine.numbers[domain] : -1;
+}
+
+static void bind_core(struct hw_place *place, const cpu_set_t *set, unsigned number, int domain)
+{
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(nth(set, number), &one);
+	bind_to(place, &one, domain);
+}
+
+/* One core each, in the domains' order; more processes than cores begin again. */
+static void fill(const cpu_set_t *allowed, unsigned number, struct hw_place *place)
+{
+	cpu_set_t set;
+	number %= (unsigned)CPU_COUNT(allowed);
+	for (int domain = 0; domain < machine.count; domain++) {
+		usable(domain, allowed, &set);
+		unsigned cores = (unsigned)CPU_COUNT(&set);
+		if (number < cores) {
+			bind_core(place, &set, number, domain);
+			return;
+		}
+		number -= cores;
+	}
+}
+
+/* The domains in turn, each core of one or the whole. */
+static void spread(const cpu_set_t *allowed, unsigned number, bool whole, struct hw_place *place)
+{
+	cpu_set_t set;
+	unsigned domains = 0, turn = 0;
+	for (int domain = 0; domain < machine.count; domain++) {
+		usable(domain, allowed, &set);
+		domains += CPU_COUNT(&set) > 0;
+	}
+	if (!domains)
+		return;
+	for (int domain = 0; domain < machine.count; domain++) {
+		usable(domain, allowed, &set);
+		if (!CPU_COUNT(&set) || turn++ != number % domains)
+			continue;
+		if (whole)
+			bind_to(place, &set, domain);
+		else
+			bind_core(place, &set, number / domains % (unsigned)CPU_COUNT(&set), domain);
+		return;
+	}
+}
+
+int hw_place(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
+             struct hw_place *place)
+{
+	cpu_set_t allowed;
+
+	memset(place, 0, sizeof *place);
+	place->domain = -1;
+	if (process->mask) {
+		size_t size = process->mask_size < HW_MASK_BYTES ? process->mask_size : HW_MASK_BYTES;
+		memcpy(&place->mask, process->mask, size);
+		place->bound = true;
+		return CPU_COUNT(&place->mask) ? 0 : EINVAL;
+	}
+	if (options->numa == PSPAWN_NUMA_NONE)
+		return 0;
+	if (sched_getaffinity(0, sizeof allowed, &allowed))
+		return errno;
+	pthread_once(&read_machine, find_domains);
+	number += options->first;
+	if (options->numa == PSPAWN_NUMA_FILL)
+		fill(&allowed, number, place);
+	else
+		spread(&allowed, number, options->numa == PSPAWN_NUMA_DOMAIN, place);
+	return 0;
+}

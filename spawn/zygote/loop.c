@@ -1,0 +1,353 @@
+/* A zygote's life: it takes requests, makes processes, and ends when its owner's end of the socket closes. */
+#include "zygote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES (sizeof(struct hw_head) + HW_INLINE_MAX)
+/* How often a process that should have told its outcome is looked after. */
+#define LOOK_MS 20
+
+/* What a request brought. Its descriptors are private ones, -1: none came. */
+struct visit {
+	struct hw_head head;
+	struct hw_request request;
+	int cwd, results_file, answer, body, cgroup;
+	char *mapped; /* the body, if it came in a file */
+	struct hw_result *results;
+};
+
+static char *buffer;
+static struct hw_result *standing_results;
+
+/* Moves a descriptor to where the zygote's own are. */
+static int make_private(int fd)
+{
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, hw_zygote.socket + 1);
+	close(fd);
+	return moved;
+}
+
+/* Descriptors came in ascending order at the lowest numbers there are, and no number is less than its place; so
+ * from the last to the first each finds its place free. */
+static int arrange(struct visit *visit, int *fds, uint32_t count)
+{
+	const struct hw_inherited *inherited = &visit->request.inherited;
+	for (uint32_t i = count; i-- > 0;) {
+		int wanted = inherited->fds[i];
+		if (fds[i] == wanted)
+			continue;
+		if (wanted < fds[i] || wanted >= hw_zygote.socket || dup2(fds[i], wanted) < 0)
+			return ENOTSUP;
+		close(fds[i]);
+	}
+	return 0;
+}
+
+/* Takes the descriptors that aren't inherited. */
+static int unpack(struct visit *visit, int *fds, uint32_t count)
+{
+	uint32_t next = visit->head.fds;
+	int *places[] = {&visit->cwd, visit->head.flags & HW_OWN_RESULTS ? &visit->results_file : NULL,
+	                 visit->head.flags & HW_OWN_RESULTS ? &visit->answer : NULL,
+	                 visit->head.flags & HW_IN_FILE ? &visit->body : NULL,
+	                 visit->head.flags & HW_WITH_CGROUP ? &visit->cgroup : NULL};
+	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+		if (!places[i])
+			continue;
+		if (next >= count)
+			return EINVAL;
+		*places[i] = make_private(fds[next++]);
+		if (*places[i] < 0)
+			return EMFILE;
+	}
+	return next == count ? 0 : EINVAL;
+}
+
+/* The zygote becomes what its processes are to be like, so that they needn't. */
+static int adopt(const struct visit *visit)
+{
+	static struct hw_inherited before;
+	static bool any_before;
+	const struct hw_inherited *now = &visit->request.inherited;
+
+	if (fchdir(visit->cwd) || setpgid(0, now->group))
+		return ENOTSUP;
+	umask(now->umask);
+	for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
+		bool same = any_before && !memcmp(&before.limits[resource], &now->limits[resource], sizeof now->limits[0]);
+		if (!same && setrlimit((__rlimit_resource_t)resource, &now->limits[resource]))
+			return ENOTSUP;
+	}
+	if ((!any_before || before.nice != now->nice) && setpriority(PRIO_PROCESS, 0, now->nice))
+		return ENOTSUP;
+	if ((!any_before || memcmp(&before.affinity, &now->affinity, sizeof now->affinity)) &&
+	    sched_setaffinity(0, sizeof now->affinity, &now->affinity))
+		return ENOTSUP;
+	if ((any_before ? before.policy : 0) != now->policy ||
+	    (now->policy && memcmp(before.policy_domains, now->policy_domains, sizeof now->policy_domains)))
+		if (syscall(SYS_set_mempolicy, now->policy, now->policy_domains, HW_DOMAINS_WORDS * 64ul))
+			return ENOTSUP;
+	before = *now;
+	any_before = true;
+	return 0;
+}
+
+/* True if something may fail in the process before its program begins. */
+static bool may_fail(const struct pspawn_process *process, const struct pspawn_options *options)
+{
+	return process->file_action_count || process->cwd || process->mask || options->numa || options->limit_count ||
+	       options->flags & (PSPAWN_SETSID | PSPAWN_SETPGROUP);
+}
+
+/* Where a process tells what came of it: 0 while it hasn't, 1 for success, or 2 + an errno value. */
+typedef _Atomic uint32_t outcome;
+
+static void tell(outcome *told, int error)
+{
+	atomic_store(told, error ? 2u + (uint32_t)error : 1u);
+	syscall(SYS_futex, told, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+/* Waits until the process has told, or is gone. */
+static int outcome_of(outcome *told, int process_fd)
+{
+	struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
+	uint32_t said;
+	while (!(said = atomic_load(told))) {
+		struct pollfd ended = {.fd = process_fd, .events = POLLIN};
+		if (poll(&ended, 1, 0) == 1)
+			return 0; /* its status says the rest */
+		syscall(SYS_futex, told, FUTEX_WAIT, 0, &look, NULL, 0);
+	}
+	return said == 1 ? 0 : (int)said - 2;
+}
+
+static outcome *told_here;
+
+/* The new process, on its way to its program. */
+static bool become(struct visit *visit, uint32_t number, const struct hw_place *place)
+{
+	const struct pspawn_options *options = &visit->request.options;
+	const struct pspawn_process *process = &visit->request.processes[number];
+	struct hw_inherited inherited = visit->request.inherited;
+	sigset_t mask = {{0}};
+
+	close_range((unsigned)hw_zygote.socket, ~0u, 0);
+	hw_zygote.socket = -1;
+	int error = hw_apply(process, options, place);
+	if (!error && !hw_present(process))
+		error = ENOMEM;
+	if (told_here) {
+		tell(told_here, error);
+		munmap((void *)told_here, sizeof *told_here);
+	}
+	if (error)
+		_exit(127);
+	if (options->flags & PSPAWN_SETSIGMASK)
+		mask = options->signal_mask;
+	else
+		for (int signal = 1; signal <= HW_SIGNALS; signal++)
+			if (inherited.blocked >> (signal - 1) & 1)
+				sigaddset(&mask, signal);
+	munmap(buffer, BUFFER_BYTES);
+	if (visit->mapped)
+		munmap(visit->mapped, visit->head.bytes);
+	hw_fork_child();
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	return true;
+}
+
+/* Makes one process: true in it. In the zygote the result says what came of it. */
+static bool make(struct visit *visit, uint32_t number)
+{
+	struct pspawn_options *options = &visit->request.options;
+	const struct pspawn_process *process = &visit->request.processes[number];
+	struct hw_result *result = &visit->results[number];
+	struct hw_place place;
+	int process_fd = -1;
+	struct clone_args arguments = {
+		.flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID,
+		.child_tid = (uint64_t)(uintptr_t)hw_thread_number(),
+		.parent_tid = (uint64_t)(uintptr_t)&result->pid,
+	};
+
+	result->error = hw_place(process, options, number, &place);
+	if (result->error)
+		return false;
+	told_here = NULL;
+	if (may_fail(process, options)) {
+		told_here = mmap(NULL, sizeof *told_here, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (told_here == MAP_FAILED) {
+			result->error = ENOMEM;
+			return false;
+		}
+		arguments.flags |= CLONE_PIDFD;
+		arguments.pidfd = (uint64_t)(uintptr_t)&process_fd;
+	}
+	if (visit->cgroup >= 0) {
+		arguments.flags |= CLONE_INTO_CGROUP;
+		arguments.cgroup = (uint64_t)visit->cgroup;
+	}
+	long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
+	if (pid == 0)
+		return become(visit, number, &place);
+	if (pid < 0)
+		result->error = errno;
+	if (told_here) {
+		if (pid > 0) {
+			result->error = outcome_of(told_here, process_fd);
+			close(process_fd);
+		}
+		munmap((void *)told_here, sizeof *told_here);
+	}
+	if (pid > 0 && number == 0 && options->flags & PSPAWN_ONE_GROUP && options->pgroup == 0)
+		options->pgroup = (pid_t)pid;
+	return false;
+}
+
+/* Makes the processes of a request: true in each of them. */
+static bool make_all(struct visit *visit, struct hw_answer *answer)
+{
+	hw_fork_prepare();
+	for (answer->tried = 0; answer->tried < visit->head.count;) {
+		if (make(visit, answer->tried))
+			return true;
+		int error = visit->results[answer->tried++].error;
+		if (error == EAGAIN || error == ENOMEM) {
+			answer->error = (uint32_t)error;
+			break;
+		}
+	}
+	hw_fork_parent();
+	return false;
+}
+
+/* Reads a request's body and results. */
+static int open_visit(struct visit *visit, size_t body_bytes, int *fds, uint32_t fd_count)
+{
+	const char *body = buffer + sizeof visit->head;
+	int error = unpack(visit, fds, fd_count);
+
+	visit->results = standing_results;
+	if (!error && visit->head.flags & HW_OWN_RESULTS) {
+		visit->results = mmap(NULL, visit->head.count * sizeof *visit->results, PROT_READ | PROT_WRITE, MAP_SHARED,
+		                      visit->results_file, 0);
+		if (visit->results == MAP_FAILED)
+			return ENOMEM;
+		madvise(visit->results, visit->head.count * sizeof *visit->results, MADV_DONTFORK);
+	} else if (visit->head.count > HW_RESULTS) {
+		return EINVAL;
+	}
+	if (!error && visit->head.flags & HW_IN_FILE) {
+		visit->mapped = mmap(NULL, visit->head.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, visit->body, 0);
+		if (visit->mapped == MAP_FAILED) {
+			visit->mapped = NULL;
+			return ENOMEM;
+		}
+		body = visit->mapped;
+	} else if (body_bytes != visit->head.bytes) {
+		return EINVAL;
+	}
+	if (!error)
+		error = hw_decode(body, visit->head.bytes, visit->head.count, &visit->request);
+	if (!error && visit->request.inherited.fd_count != visit->head.fds)
+		error = EINVAL;
+	return error ? error : arrange(visit, fds, visit->head.fds);
+}
+
+static void close_visit(struct visit *visit)
+{
+	if (visit->mapped)
+		munmap(visit->mapped, visit->head.bytes);
+	if (visit->results && visit->results != MAP_FAILED && visit->results != standing_results)
+		munmap(visit->results, visit->head.count * sizeof *visit->results);
+	hw_request_free(&visit->request);
+	/* What belongs to the owner must not stay open here: others wait for its end. */
+	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
+	close_range((unsigned)hw_zygote.socket + 1, ~0u, 0);
+	setpgid(0, 0);
+}
+
+/* Serves one request: true in a process that it made. */
+static bool serve(struct visit *visit, size_t received, int *fds, uint32_t fd_count)
+{
+	struct hw_answer answer = {0};
+	int error = open_visit(visit, received - sizeof visit->head, fds, fd_count);
+
+	if (!error)
+		error = adopt(visit);
+	if (!error && make_all(visit, &answer))
+		return true;
+	if (error)
+		answer.error = (uint32_t)error;
+	hw_send(visit->answer >= 0 ? visit->answer : hw_zygote.socket, &answer, sizeof answer, NULL, 0, NULL, 0);
+	close_visit(visit);
+	return false;
+}
+
+/* Takes the memory for results, and tells that it has stopped. */
+static void greet(void)
+{
+	struct hw_hello hello = {.version = HW_SPAWN_VERSION};
+	uint32_t count = 1;
+	size_t received;
+	char byte;
+	int fd;
+
+	if (hw_receive(hw_zygote.socket, &byte, sizeof byte, &received, &fd, &count) || count != 1)
+		_exit(127);
+	size_t bytes = HW_RESULTS * sizeof *standing_results;
+	standing_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (standing_results == MAP_FAILED || buffer == MAP_FAILED)
+		_exit(127);
+	madvise(standing_results, bytes, MADV_DONTFORK);
+	if (!hw_present_prepare() || !hw_thread_number()) {
+		hello.refused = 1;
+		strcpy(hello.reason, "this kernel does not let a process change what /proc shows of it");
+	}
+	/* What threads a library has for its own use, it ends before a fork. */
+	hw_fork_prepare();
+	hw_fork_parent();
+	hw_send(hw_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
+	if (hw_receive(hw_zygote.socket, &byte, sizeof byte, &received, NULL, NULL) || received != sizeof byte)
+		_exit(0);
+	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
+	close_range((unsigned)hw_zygote.socket + 1, ~0u, 0);
+}
+
+void hw_zygote_serve(void)
+{
+	sigset_t all;
+
+	/* Nothing that is meant for the caller's processes may end or interrupt it. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	greet();
+	for (;;) {
+		struct visit visit = {.cwd = -1, .results_file = -1, .answer = -1, .body = -1, .cgroup = -1};
+		int fds[HW_FDS_MAX + 8];
+		uint32_t fd_count = HW_FDS_MAX + 8;
+		size_t received;
+		if (hw_receive(hw_zygote.socket, buffer, BUFFER_BYTES, &received, fds, &fd_count) ||
+		    received < sizeof visit.head)
+			_exit(0);
+		memcpy(&visit.head, buffer, sizeof visit.head);
+		if (visit.head.version != HW_SPAWN_VERSION)
+			_exit(0);
+		if (serve(&visit, received, fds, fd_count))
+			return;
+	}
+}

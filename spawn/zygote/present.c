@@ -1,0 +1,101 @@
+/* How a process looks from outside: /proc shows arguments and environment where the kernel believes them to be. */
+#include "zygote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/prctl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* Where the parts of this process are, as the kernel has them. */
+static struct prctl_mm_map parts;
+
+static bool set_parts(void)
+{
+	return prctl(PR_SET_MM, PR_SET_MM_MAP, &parts, sizeof parts, 0) == 0;
+}
+
+bool hw_present_prepare(void)
+{
+	/* Fields of /proc/self/stat, counted from 1 as in proc(5). */
+	enum { START_CODE = 26, END_CODE = 27, START_STACK = 28, START_DATA = 45, END_DATA, START_BRK, ARG_START, ARG_END,
+	       ENV_START, ENV_END, FIELDS = ENV_END + 2 };
+	unsigned long field[FIELDS] = {0};
+	char text[2048];
+	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (got <= 0)
+		return false;
+	text[got] = 0;
+	/* The second field is a name in parentheses, and may hold some itself. */
+	char *at = strrchr(text, ')');
+	at = at ? strchr(at + 2, ' ') : NULL;
+	for (int number = 4; at && number < FIELDS; number++)
+		field[number] = strtoul(at, &at, 10);
+	parts = (struct prctl_mm_map){
+		.start_code = field[START_CODE],   .end_code = field[END_CODE],  .start_data = field[START_DATA],
+		.end_data = field[END_DATA],       .start_brk = field[START_BRK], .brk = (unsigned long)sbrk(0),
+		.start_stack = field[START_STACK], .arg_start = field[ARG_START], .arg_end = field[ARG_END],
+		.env_start = field[ENV_START],     .env_end = field[ENV_END],     .exe_fd = (unsigned)-1,
+	};
+	return set_parts();
+}
+
+/* Copies the strings of a list to `at`, and where each begins to `list`. Gives what follows the last. */
+static char *copy_list(char *const *from, char **list, char *at)
+{
+	while (*from) {
+		size_t length = strlen(*from) + 1;
+		memcpy(at, *from++, length);
+		*list++ = at;
+		at += length;
+	}
+	*list = NULL;
+	return at;
+}
+
+static size_t measure(char *const *list, size_t *count)
+{
+	size_t bytes = 0;
+	for (*count = 0; list[*count]; ++*count)
+		bytes += strlen(list[*count]) + 1;
+	return bytes;
+}
+
+bool hw_present(const struct pspawn_process *process)
+{
+	size_t arguments, variables;
+	size_t argument_bytes = measure(process->argv, &arguments);
+	size_t bytes = argument_bytes + measure(process->envp, &variables);
+	size_t lists = (arguments + variables + 2) * sizeof(char *);
+	/* As on a new stack: arguments, right behind them the environment. */
+	char **list = mmap(NULL, lists + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (list == MAP_FAILED)
+		return false;
+	char *strings = (char *)list + lists;
+	char *end = copy_list(process->argv, list, strings);
+	parts.arg_start = (unsigned long)strings;
+	parts.arg_end = parts.env_start = (unsigned long)end;
+	end = copy_list(process->envp, list + arguments + 1, end);
+	parts.env_end = (unsigned long)end;
+	parts.brk = (unsigned long)sbrk(0);
+	if (!set_parts())
+		return false;
+	hw_zygote.argc = (int)arguments;
+	hw_zygote.argv = list;
+	environ = list + arguments + 1;
+	if (arguments) {
+		char *slash = strrchr(list[0], '/');
+		program_invocation_name = list[0];
+		program_invocation_short_name = slash ? slash + 1 : list[0];
+	}
+	return true;
+}

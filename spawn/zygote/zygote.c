@@ -1,0 +1,98 @@
+/* Makes a program a zygote: it stops before main(), and each process that it makes goes on from there with arguments
+ * of its own. Loaded by LD_PRELOAD into processes that pspawn.h's library starts; in any other it does nothing. */
+#include "zygote.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct zygote hw_zygote = {.socket = -1};
+
+/* The entry's value, if the entry is of this variable. */
+static char *value_of(char *entry, const char *name)
+{
+	size_t length = strlen(name);
+	return !strncmp(entry, name, length) && entry[length] == '=' ? entry + length + 1 : NULL;
+}
+
+/* Takes this library, which stands first, out of a list of libraries. */
+static bool take_first(char *list)
+{
+	char *rest = strpbrk(list, ": ");
+	if (rest)
+		memmove(list, rest + 1, strlen(rest + 1) + 1);
+	return rest;
+}
+
+/* The first of all constructors (the linker's -z initfirst): whatever looks at the environment after it sees what the
+ * program's caller gave. The C library isn't ready yet. */
+__attribute__((constructor)) static void begin(int argc, char **argv, char **envp)
+{
+	char **kept = envp;
+	int stop = 0;
+
+	(void)argc, (void)argv;
+	for (char **entry = envp; *entry; entry++) {
+		char *value = value_of(*entry, HW_ZYGOTE_VARIABLE);
+		if (value && sscanf(value, "%d %d", &hw_zygote.socket, &stop) == 2)
+			hw_zygote.stop = (enum pspawn_stop)stop;
+	}
+	if (hw_zygote.socket < 0)
+		return;
+	fcntl(hw_zygote.socket, F_SETFD, FD_CLOEXEC);
+	for (char **entry = envp; *entry; entry++) {
+		char *preload = value_of(*entry, "LD_PRELOAD");
+		bool gone = value_of(*entry, HW_ZYGOTE_VARIABLE) || (preload && !take_first(preload));
+		if (!gone)
+			*kept++ = *entry;
+	}
+	*kept = NULL;
+}
+
+static int stopped_main(int argc, char **argv, char **envp)
+{
+	if (hw_zygote.stop == PSPAWN_STOP_MAIN) {
+		hw_zygote_serve();
+		return hw_zygote.main(hw_zygote.argc, hw_zygote.argv, environ);
+	}
+	if (hw_zygote.stop == PSPAWN_STOP_PYTHON) {
+		char **words = hw_python_arguments(argc, argv);
+		if (!words)
+			_exit(127);
+		while (words[argc])
+			argc++;
+		return hw_zygote.main(argc, words, envp);
+	}
+	return hw_zygote.main(argc, argv, envp);
+}
+
+/* The C library's, which calls all constructors and then main(). */
+typedef int start_function(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void),
+                           void (*)(void), void *);
+
+EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
+                             void (*fini)(void), void (*loader_fini)(void), void *stack_end)
+{
+	start_function *original = (start_function *)dlsym(RTLD_NEXT, "__libc_start_main");
+	if (!original)
+		_exit(127);
+	if (hw_zygote.socket >= 0) {
+		hw_zygote.main = main;
+		main = stopped_main;
+	}
+	return original(main, argc, argv, init, fini, loader_fini, stack_end);
+}
+
+EXPORT int pspawn_stop(int *argc, char ***argv)
+{
+	if (hw_zygote.socket < 0 || hw_zygote.stop != PSPAWN_STOP_CALL)
+		return 0;
+	hw_zygote_serve();
+	*argc = hw_zygote.argc;
+	*argv = hw_zygote.argv;
+	return 1;
+}

@@ -1,0 +1,43 @@
+/* What the files of libheadwater-zygote.so share. */
+#ifndef HEADWATER_ZYGOTE_H
+#define HEADWATER_ZYGOTE_H
+
+#include "../src/internal.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* zygote.c */
+struct zygote {
+	int socket; /* -1: this process is none */
+	enum pspawn_stop stop;
+	int (*main)(int, char **, char **);
+	/* Of a process that was spawned. */
+	int argc;
+	char **argv;
+};
+extern struct zygote hw_zygote;
+
+/* loop.c: answers requests, and comes back in each process that it makes. */
+void hw_zygote_serve(void);
+
+/* present.c: how a process looks from outside. */
+
+/* Finds out what will be needed. False if the kernel lets no process change what /proc shows of its arguments. */
+bool hw_present_prepare(void);
+/* Arguments and environment become the process's own, everywhere that they can be seen. */
+bool hw_present(const struct pspawn_process *process);
+
+/* forks.c: what the C library does around a fork, for a process made by the kernel's call alone. */
+void hw_fork_prepare(void);
+void hw_fork_parent(void);
+void hw_fork_child(void);
+/* Where the C library keeps this thread's number, for the kernel to write it. */
+int *hw_thread_number(void);
+
+/* python.c: an interpreter that has imported what its programs will. */
+
+/* The arguments of an interpreter that imports, stops, and becomes what its processes' arguments say; NULL without
+ * memory. */
+char **hw_python_arguments(int argc, char **argv);
+
+#endif

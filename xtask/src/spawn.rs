@@ -1,0 +1,166 @@
+//! The spawning libraries: how they are compiled, and the manual pages of their calls, which the header's comments are.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::files;
+use crate::shell::Shell;
+use crate::shim;
+
+/// Where all of it is.
+pub const SOURCES: &str = "spawn";
+/// Its tests.
+pub const TESTS: &str = "spawn/tests";
+/// What callers include.
+const HEADER: &str = "spawn/include/pspawn.h";
+const FLAGS: &[&str] = &[
+    "-O2",
+    "-g1",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-Wl,-z,relro",
+    "-Wl,-z,now",
+    "-Wl,--build-id",
+    "-Wl,--no-undefined",
+];
+
+/// A library: its name, the folder of its sources, what it shares with the other one, and more flags.
+struct Library {
+    name: &'static str,
+    folder: &'static str,
+    shared: &'static [&'static str],
+    flags: &'static [&'static str],
+}
+
+const LIBRARIES: [Library; 2] = [
+    Library { name: "libheadwater-spawn.so", folder: "src", shared: &[], flags: &[] },
+    Library {
+        name: "libheadwater-zygote.so",
+        folder: "zygote",
+        shared: &["src/apply.c", "src/message.c", "src/place.c", "src/wire.c"],
+        // Its constructor comes before all others.
+        flags: &["-Wl,-z,initfirst"],
+    },
+];
+
+/// Compiles the libraries into `target/spawn`, and gives their paths.
+pub fn build(shell: &Shell) -> Result<Vec<PathBuf>> {
+    let directory = shell.path("target/spawn");
+    std::fs::create_dir_all(&directory)?;
+    LIBRARIES.iter().map(|library| library.build(shell, &directory)).collect()
+}
+
+impl Library {
+    fn build(&self, shell: &Shell, directory: &Path) -> Result<PathBuf> {
+        let made = directory.join(self.name);
+        let partial = files::partial(&made);
+        let folder = Path::new(SOURCES).join(self.folder);
+        let mut sources = files::with_extensions(&shell.path(&folder), &["c"])?;
+        ensure!(!sources.is_empty(), "{} holds no C files", folder.display());
+        sources.extend(self.shared.iter().map(|name| shell.path(SOURCES).join(name)));
+        let mut command = shim::compiler(shell);
+        command.args(FLAGS).args(self.flags);
+        command.arg(format!("-Wl,--version-script={}/export.map", folder.display()));
+        command.arg(format!("-Wl,-soname,{}", self.name)).arg("-o").arg(&partial);
+        command.args(sources.iter().map(|source| source.strip_prefix(&shell.root).unwrap_or(source)));
+        shell.run(&mut command)?;
+        std::fs::rename(partial, &made)?;
+        Ok(made)
+    }
+}
+
+/// Puts the libraries, the header and the manual pages where they are installed.
+pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
+    for library in build(shell)? {
+        files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))?;
+    }
+    files::copy_if_changed(&shell.path(HEADER), &dist.join("include/pspawn.h"))?;
+    let manual = dist.join("share/man/man3");
+    std::fs::create_dir_all(&manual)?;
+    for page in pages(&std::fs::read_to_string(shell.path(HEADER))?)? {
+        std::fs::write(manual.join(format!("{}.3", page.name)), page.text)?;
+    }
+    Ok(())
+}
+
+/// A manual page in section 3.
+struct Page {
+    name: String,
+    text: String,
+}
+
+/// A page for each function that the header declares: what its comment says, or that of the declaration before it.
+fn pages(header: &str) -> Result<Vec<Page>> {
+    let introduction = comment(header).context("the header begins with a comment")?;
+    let mut pages = Vec::new();
+    let mut said = String::new();
+    for block in header.split("\n\n").skip(1) {
+        if let Some(text) = comment(block) {
+            said = text;
+        }
+        let code = block.rsplit_once("*/").map_or(block, |(_, code)| code).trim();
+        let Some(function) = code.rsplit_once(';').and_then(|(rest, _)| declared(rest)) else { continue };
+        let text = page(&function, code, &said, &introduction);
+        pages.push(Page { name: function, text });
+    }
+    ensure!(!pages.is_empty(), "{HEADER} declares no function");
+    Ok(pages)
+}
+
+/// The function that a declaration, without its semicolon, names.
+fn declared(code: &str) -> Option<String> {
+    let last = code.rsplit([';', '}']).next()?;
+    let name = last.split_once('(')?.0.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    (name.starts_with("pspawn") || name.starts_with("ipspawn")).then(|| name.to_owned())
+}
+
+/// The text of a block's first comment, as paragraphs.
+fn comment(block: &str) -> Option<String> {
+    let (_, rest) = block.split_once("/*")?;
+    let (text, _) = rest.split_once("*/")?;
+    let lines = text.lines().map(|line| line.trim().trim_start_matches('*').trim());
+    Some(lines.collect::<Vec<_>>().join("\n").trim().to_owned())
+}
+
+fn page(name: &str, code: &str, said: &str, introduction: &str) -> String {
+    let roff = |text: &str| text.replace('\\', "\\e").replace("\n\n", "\n.PP\n").replace("\n.'", "\n\\&.'");
+    let summary = said.split_once(". ").map_or(said, |(first, _)| first).replace('\n', " ");
+    format!(
+        ".TH {} 3 \"\" Headwater\n.SH NAME\n{name} \\- {}\n.SH SYNOPSIS\n.nf\n#include <pspawn.h>\n\n{}\n.fi\n\
+         Link with \\fI-lheadwater-spawn\\fP.\n.SH DESCRIPTION\n{}\n.SH NOTES\n{}\n.SH SEE ALSO\nposix_spawn(3), execve(2), \
+         waitpid(2)\n",
+        name.to_uppercase(),
+        roff(summary.trim_end_matches('.')),
+        roff(code),
+        roff(said),
+        roff(introduction)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_have_pages() {
+        let header = "/* All of it. */\n#ifndef X\n\n/* Makes one. And more. */\nstruct a {\n\tint b;\n};\n\
+                      int pspawn_make(struct a *a,\n                int b);\n\nenum c { D };\n\n/* Ends\n * it. */\n\
+                      void pspawn_end(void);\n";
+        let pages = pages(header).unwrap();
+        let names: Vec<&str> = pages.iter().map(|page| page.name.as_str()).collect();
+        assert_eq!(names, ["pspawn_make", "pspawn_end"]);
+        assert!(pages[0].text.contains("pspawn_make \\- Makes one\n"), "{}", pages[0].text);
+        assert!(pages[1].text.contains("Ends\nit."), "{}", pages[1].text);
+    }
+
+    #[test]
+    fn the_header_is_a_manual() {
+        let header = include_str!("../../spawn/include/pspawn.h");
+        let names: Vec<String> = pages(header).unwrap().into_iter().map(|page| page.name).collect();
+        for call in ["pspawn", "pspawn_n", "pspawn_context_create", "pspawn_vector", "ipspawn_vector", "pspawn_many"] {
+            assert!(names.iter().any(|name| name == call), "{call} of {names:?}");
+        }
+    }
+}

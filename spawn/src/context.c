@@ -445,3 +445,12 @@ void hw_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context)
 {
 	batch->context = *context;
 }
+
+bool hw_context_zygote(const pspawn_context_t *ctx, struct hw_zygote *zygote)
+{
+	struct hw_zygote *own = &ctx->state->zygote;
+	if (!hw_zygote_lives(own) || !hw_watch_unchanged(&own->watch))
+		return false;
+	*zygote = *own;
+	return true;
+}

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #define STATUS_BYTES 8192
+/* Interpreters look, before they stop, whether this signal is ignored. */
+#define INTERRUPT (1ul << (SIGINT - 1))
 
 /* Variables at which the loader, the C library or common libraries look before main(). */
 static const char early_variables[] =
@@ -107,6 +109,7 @@ int hw_inherit(struct hw_inherited *inherited, int boundary)
 	inherited->credentials = credentials(status);
 	inherited->may_move = field(status, "\nCapEff:", 16) >> CAP_SYS_ADMIN & 1;
 	inherited->group = getpgrp();
+	inherited->session = getsid(0);
 	errno = 0;
 	inherited->nice = getpriority(PRIO_PROCESS, 0);
 	if (errno || sched_getaffinity(0, sizeof inherited->affinity, &inherited->affinity))
@@ -154,12 +157,13 @@ static uint64_t mix_place(uint64_t digest, bool may_move)
 uint64_t hw_key(char *const *envp, const char *more_variables, const struct hw_inherited *inherited)
 {
 	uint64_t digest = inherited->credentials;
-	long numbers[] = {getsid(0), (long)inherited->ignored, sched_getscheduler(0), syscall(SYS_personality, 0xffffffffu),
+	long numbers[] = {inherited->session, (long)(inherited->ignored & INTERRUPT), sched_getscheduler(0), syscall(SYS_personality, 0xffffffffu),
 	                  syscall(SYS_ioprio_get, 1, 0)};
 
 	digest = mix_place(mix(digest, numbers, sizeof numbers), inherited->may_move);
 	for (; *envp; envp++)
 		if (is_in(*envp, early_variables) || is_in(*envp, more_variables))
-			digest = mix(digest, *envp, strlen(*envp) + 1);
+			/* A sum, since shells give their variables in any order. */
+			digest += mix(DIGEST_OF_NOTHING, *envp, strlen(*envp) + 1);
 	return digest;
 }

@@ -76,7 +76,7 @@ struct hw_inherited {
 	bool may_move;        /* to other namespaces, without a change of credentials */
 	mode_t umask;
 	int nice;
-	pid_t group;
+	pid_t group, session;
 	cpu_set_t affinity;
 	int policy; /* of memory */
 	unsigned long policy_domains[HW_DOMAINS_WORDS];
@@ -135,9 +135,6 @@ uint32_t hw_direct(enum pspawn_mechanism mechanism, const char *path, const stru
 
 /* Takes the status of a process that nobody else knows of. */
 void hw_reap(pid_t pid);
-
-/* context.c: the context ends with the batch. */
-void hw_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context);
 
 /* inherit.c */
 
@@ -216,6 +213,11 @@ int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited
 /* Waits for the answer. Gives how many results are valid; `*error` is why there are no more. */
 uint32_t hw_zygote_answer(struct hw_asked *asked, int *error);
 void hw_asked_free(struct hw_asked *asked);
+
+/* context.c: the context ends with the batch. */
+void hw_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context);
+/* A copy of the context's zygote, for a process that the caller has forked. False if there is none, or not any more. */
+bool hw_context_zygote(const pspawn_context_t *ctx, struct hw_zygote *zygote);
 
 /* wait.c: idle zygotes are children of the caller, but none that it knows of. A program that waits for its children by
  * their numbers alone goes without. */

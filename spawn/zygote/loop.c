@@ -146,6 +146,7 @@ static bool become(struct visit *visit, uint32_t number, const struct hw_place *
 
 	close_range((unsigned)hw_zygote.socket, ~0u, 0);
 	hw_zygote.socket = -1;
+	hw_signals_as_caller(inherited.ignored);
 	int error = hw_apply(process, options, place);
 	if (!error && !hw_present(process))
 		error = ENOMEM;
@@ -314,6 +315,7 @@ static void greet(void)
 	if (standing_results == MAP_FAILED || buffer == MAP_FAILED)
 		_exit(127);
 	madvise(standing_results, bytes, MADV_DONTFORK);
+	close(fd);
 	if (!hw_present_prepare() || !hw_thread_number()) {
 		hello.refused = 1;
 		strcpy(hello.reason, "this kernel does not let a process change what /proc shows of it");

@@ -44,6 +44,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
 	if (hw_zygote.socket < 0)
 		return;
 	fcntl(hw_zygote.socket, F_SETFD, FD_CLOEXEC);
+	hw_signals_begin();
 	for (char **entry = envp; *entry; entry++) {
 		char *preload = value_of(*entry, "LD_PRELOAD");
 		bool gone = value_of(*entry, HW_ZYGOTE_VARIABLE) || (preload && !take_first(preload));

@@ -27,6 +27,13 @@ bool hw_present_prepare(void);
 /* Arguments and environment become the process's own, everywhere that they can be seen. */
 bool hw_present(const struct pspawn_process *process);
 
+/* signals.c */
+
+/* Before anything else has changed what is ignored. */
+void hw_signals_begin(void);
+/* The process ignores what its caller does, by bit number - 1. */
+void hw_signals_as_caller(uint64_t ignored);
+
 /* forks.c: what the C library does around a fork, for a process made by the kernel's call alone. */
 void hw_fork_prepare(void);
 void hw_fork_parent(void);

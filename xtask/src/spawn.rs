@@ -26,7 +26,7 @@ const FLAGS: &[&str] = &[
     "-Wl,--no-undefined",
 ];
 
-/// A library: its name, the folder of its sources, what it shares with the other one, and more flags.
+/// A library: its name, the folder of its sources, files and folders that it shares with others, and more flags.
 struct Library {
     name: &'static str,
     folder: &'static str,
@@ -34,7 +34,7 @@ struct Library {
     flags: &'static [&'static str],
 }
 
-const LIBRARIES: [Library; 2] = [
+const LIBRARIES: [Library; 3] = [
     Library { name: "libheadwater-spawn.so", folder: "src", shared: &[], flags: &[] },
     Library {
         name: "libheadwater-zygote.so",
@@ -43,6 +43,7 @@ const LIBRARIES: [Library; 2] = [
         // Its constructor comes before all others.
         flags: &["-Wl,-z,initfirst"],
     },
+    Library { name: "libheadwater-relay.so", folder: "relay", shared: &["src"], flags: &[] },
 ];
 
 /// Compiles the libraries into `target/spawn`, and gives their paths.
@@ -59,7 +60,10 @@ impl Library {
         let folder = Path::new(SOURCES).join(self.folder);
         let mut sources = files::with_extensions(&shell.path(&folder), &["c"])?;
         ensure!(!sources.is_empty(), "{} holds no C files", folder.display());
-        sources.extend(self.shared.iter().map(|name| shell.path(SOURCES).join(name)));
+        for shared in self.shared.iter().map(|name| shell.path(SOURCES).join(name)) {
+            let folder = shared.is_dir();
+            sources.extend(if folder { files::with_extensions(&shared, &["c"])? } else { vec![shared] });
+        }
         let mut command = shim::compiler(shell);
         command.args(FLAGS).args(self.flags);
         command.arg(format!("-Wl,--version-script={}/export.map", folder.display()));

@@ -10,19 +10,19 @@ pub const LIBRARIES: usize = 200;
 /// Directories that they lie in, each an entry of the search path.
 pub const DIRECTORIES: usize = 20;
 
-/// `bin/app` with its libraries in `d0` to `d19`.
-pub fn many_libraries() -> Fixture {
+/// `bin/app` with so many libraries in the directories `d0`, `d1` and so on, and `bin/empty` without.
+pub fn many_libraries(libraries: usize, directories: usize) -> Fixture {
     let fixture = Fixture::new("bench");
-    let rpath: Vec<String> = (0..DIRECTORIES).map(|n| format!("$ORIGIN/../d{n}")).collect();
+    let rpath: Vec<String> = (0..directories).map(|n| format!("$ORIGIN/../d{n}")).collect();
     let rpath = format!("-Wl,--disable-new-dtags,-rpath,{}", rpath.join(":"));
     let mut flags = vec!["-Wl,--no-as-needed".to_string(), "-Wl,--allow-shlib-undefined".into(), rpath];
-    (0..DIRECTORIES).for_each(|n| flags.push(format!("-L{{shared}}/d{n}")));
-    for number in 0..LIBRARIES {
+    (0..directories).for_each(|n| flags.push(format!("-L{{shared}}/d{n}")));
+    for number in 0..libraries {
         // Neighbours in the loader's order lie in different directories.
-        let name = format!("d{}/libbench{number}.so", number * 7 % DIRECTORIES);
+        let name = format!("d{}/libbench{number}.so", number * 7 % directories);
         let own = [
             format!("-DNUMBER={number}"),
-            format!("-DNEXT={}", (number + 1) % LIBRARIES),
+            format!("-DNEXT={}", (number + 1) % libraries),
             format!("-Wl,-soname,libbench{number}.so"),
         ];
         let all: Vec<&str> = ["-shared", "-fPIC", "-g0"].into_iter().chain(own.iter().map(String::as_str)).collect();

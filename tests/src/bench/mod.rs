@@ -10,6 +10,7 @@ mod overlay;
 mod plot;
 mod scale;
 mod simulate;
+mod spawn;
 mod startup;
 mod statistics;
 mod storm;
@@ -22,9 +23,9 @@ pub use table::Table;
 
 type Measure = fn(&mut Report);
 
-/// What can be measured, by name; `mount` names all that begin with it, and so do `overlay` and
-/// `simulate`.
-const ALL: [(&str, Measure); 20] = [
+/// What can be measured, by name; `mount` names all that begin with it, and so do `overlay`, `simulate` and
+/// `spawn`.
+const ALL: [(&str, Measure); 26] = [
     ("startup", startup::run),
     ("operations", counts::run),
     ("scale", scale::run),
@@ -45,6 +46,12 @@ const ALL: [(&str, Measure); 20] = [
     ("overlay-simulated", overlay::simulated),
     ("simulate-exact", simulate::exact),
     ("simulate-sample", simulate::sample),
+    ("spawn-libraries", spawn::libraries),
+    ("spawn-tiny", spawn::tiny),
+    ("spawn-python", spawn::python),
+    ("spawn-large-parent", spawn::large_parent),
+    ("spawn-memory", spawn::memory),
+    ("spawn-paper", spawn::paper),
 ];
 
 /// Where the results go.

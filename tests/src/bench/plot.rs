@@ -29,7 +29,7 @@ pub struct Plot<'a> {
     pub curves: &'a [Curve],
 }
 
-const COLOURS: [&str; 3] = ["#b2432f", "#2f6db2", "#5a8f3c"];
+const COLOURS: [&str; 7] = ["#b2432f", "#2f6db2", "#5a8f3c", "#8a5fb0", "#c08a1e", "#3c8f8a", "#444444"];
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 400.0;
 
@@ -78,9 +78,10 @@ impl Plot<'_> {
         );
         let (left, bottom) = (70.0, HEIGHT - 60.0);
         let _ = writeln!(svg, "<path d=\"M{left} 50V{bottom}H{}\" fill=\"none\" stroke=\"#444\"/>", WIDTH - 30.0);
-        for tick in [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0]
-            .into_iter()
-            .filter(|t: &f64| (y_low..=y_high).contains(&t.ln()))
+        for tick in
+            [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5]
+                .into_iter()
+                .filter(|t: &f64| (y_low..=y_high).contains(&t.ln()))
         {
             let y = up(tick);
             let _ = writeln!(

@@ -18,7 +18,7 @@ pub(super) fn run(report: &mut Report) {
         "Milliseconds from exec to main, {RUNS} starts with and {RUNS} without Headwater in turn, in one session \
          in which the program has run before.\n"
     ));
-    let fixture = many_libraries();
+    let fixture = many_libraries(LIBRARIES, DIRECTORIES);
     let driver = fixture.build("bench/driver.c", "bin/driver", &[]);
     let mut table = Table::new(["", "plain", "10 to 90 %", "with Headwater", "10 to 90 %", "ratio", "target"]);
     let headwater = Headwater::new(&fixture.shared());

@@ -1,0 +1,80 @@
+/* The C library's functions that end in an exec. Each asks first, in a child that fork.c has made, and then does what
+ * it has always done. */
+#include "relay.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define ORIGINAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+#define WORDS_MAX 4096
+
+EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+	hw_relay_exec(path, argv, envp);
+	return ORIGINAL(execve)(path, argv, envp);
+}
+
+EXPORT int execv(const char *path, char *const argv[])
+{
+	hw_relay_exec(path, argv, environ);
+	return ORIGINAL(execv)(path, argv);
+}
+
+EXPORT int execvpe(const char *name, char *const argv[], char *const envp[])
+{
+	struct hw_program program;
+	if (hw_relay.child && hw_program(name, &program) == 0) {
+		hw_relay_exec(program.script ? program.script : program.path, argv, envp);
+		hw_program_free(&program);
+	}
+	return ORIGINAL(execvpe)(name, argv, envp);
+}
+
+EXPORT int execvp(const char *name, char *const argv[])
+{
+	return execvpe(name, argv, environ);
+}
+
+/* The words of a call that has them as arguments; `last` is behind the NULL at their end. */
+static size_t collect(const char *first, va_list list, const char *words[WORDS_MAX])
+{
+	size_t count = 0;
+	words[count] = first;
+	while (words[count] && count + 1 < WORDS_MAX)
+		words[++count] = va_arg(list, const char *);
+	return count;
+}
+
+EXPORT int execl(const char *path, const char *first, ...)
+{
+	const char *words[WORDS_MAX];
+	va_list list;
+	va_start(list, first);
+	collect(first, list, words);
+	va_end(list);
+	return execv(path, (char *const *)words);
+}
+
+EXPORT int execlp(const char *name, const char *first, ...)
+{
+	const char *words[WORDS_MAX];
+	va_list list;
+	va_start(list, first);
+	collect(first, list, words);
+	va_end(list);
+	return execvp(name, (char *const *)words);
+}
+
+EXPORT int execle(const char *path, const char *first, ...)
+{
+	const char *words[WORDS_MAX];
+	va_list list;
+	va_start(list, first);
+	collect(first, list, words);
+	char *const *envp = va_arg(list, char *const *);
+	va_end(list);
+	return execve(path, (char *const *)words, envp);
+}

@@ -1,0 +1,282 @@
+/* The launcher's side: fork() gives the number of a process that its zygote has made, if its child says in time that it
+ * would exec a program of which there is one. Whatever fails or takes too long, fork() is the C library's.
+ *
+ * The child meanwhile is a stub: it has done to itself what the launcher's code does between fork and exec, sends what
+ * it has become to the zygote, and ends. */
+#include "relay.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+/* How long a fork waits for its child's exec. Some children wait for their parent first. */
+#define EXEC_MS_MAX 50
+/* A place in the program from which this many forks have waited in vain waits no more. */
+#define FRUITLESS_MAX 3
+#define SITES_MAX 64
+/* Programs that have zygotes; from the second start on, since most are started once. */
+#define PROGRAMS_MAX 16
+#define SEEN_BEFORE 2
+/* How long a child that has been told to go on may take: its own limit is lower. */
+#define GO_MS_MAX 10000
+
+struct relay hw_relay = {.listener = -1};
+
+struct program {
+	char *path;
+	unsigned seen;
+	bool tried;
+	pspawn_context_t context;
+};
+static struct program programs[PROGRAMS_MAX];
+static struct {
+	const void *address;
+	unsigned fruitless;
+} sites[SITES_MAX];
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+
+static pid_t original_fork(void)
+{
+	pid_t (*fork_function)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
+	return fork_function();
+}
+
+static long now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A process that was forked itself has none of its parent's zygotes. */
+static bool prepare(void)
+{
+	uint64_t random;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+	if (hw_relay.ready && hw_relay.owner == getpid())
+		return true;
+	if (hw_relay.owner != getpid()) {
+		memset(programs, 0, sizeof programs);
+		hw_relay = (struct relay){.listener = -1, .owner = getpid()};
+	}
+	if (getrandom(&random, sizeof random, 0) != sizeof random)
+		return false;
+	snprintf(hw_relay.address, sizeof hw_relay.address, "headwater-relay-%d-%016llx", getpid(),
+	         (unsigned long long)random);
+	strcpy(address.sun_path + 1, hw_relay.address);
+	hw_relay.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	hw_relay.shared = mmap(NULL, sizeof *hw_relay.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (hw_relay.listener < 0 || hw_relay.shared == MAP_FAILED)
+		return false;
+	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(hw_relay.address));
+	hw_relay.ready = bind(hw_relay.listener, (struct sockaddr *)&address, length) == 0 &&
+	                 listen(hw_relay.listener, SITES_MAX) == 0;
+	return hw_relay.ready;
+}
+
+static unsigned *fruitless_at(const void *address)
+{
+	for (size_t i = 0; i < SITES_MAX; i++) {
+		if (!sites[i].address)
+			sites[i].address = address;
+		if (sites[i].address == address)
+			return &sites[i].fruitless;
+	}
+	return NULL;
+}
+
+static struct program *find(const char *path)
+{
+	for (size_t i = 0; i < PROGRAMS_MAX; i++) {
+		if (!programs[i].path)
+			programs[i].path = strdup(path);
+		if (programs[i].path && !strcmp(programs[i].path, path))
+			return &programs[i];
+	}
+	return NULL;
+}
+
+/* Makes a zygote of a program that is started again and again. */
+static void learn(struct program *program)
+{
+	const struct pspawn_context_options options = {.size = sizeof options, .mechanism = PSPAWN_ZYGOTE};
+	if (!program || program->tried || ++program->seen < SEEN_BEFORE)
+		return;
+	program->tried = true;
+	if (pspawn_context_create_with(&program->context, program->path, &options))
+		program->context.state = NULL;
+}
+
+/* Takes the connection of the child with this number; others are late, and see theirs closed. */
+static int take_connection(pid_t child)
+{
+	for (;;) {
+		struct ucred peer;
+		socklen_t length = sizeof peer;
+		int connection = accept4(hw_relay.listener, NULL, NULL, SOCK_CLOEXEC);
+		if (connection < 0)
+			return -1;
+		if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == child)
+			return connection;
+		close(connection);
+	}
+}
+
+/* Waits until the child asks, has begun its program without asking, or time is up. */
+static int await_question(pid_t child, int alive)
+{
+	long end = now_ms() + EXEC_MS_MAX;
+	for (;;) {
+		struct pollfd ready[2] = {{.fd = hw_relay.listener, .events = POLLIN}, {.fd = alive, .events = POLLIN}};
+		long left = end - now_ms();
+		if (left <= 0 || (poll(ready, 2, (int)left) < 0 && errno != EINTR))
+			return -1;
+		int connection = take_connection(child);
+		if (connection >= 0)
+			return connection;
+		/* Closed by exec; or by a child that closes everything, and asks then. */
+		if (ready[1].revents) {
+			alive = -1;
+			end = now_ms() + EXEC_MS_MAX / 10;
+		}
+	}
+}
+
+static bool await(int connection, int ms)
+{
+	struct pollfd ready = {.fd = connection, .events = POLLIN};
+	return poll(&ready, 1, ms) == 1;
+}
+
+/* Answers the child. Gives the number of the process that stands for it, or 0: the child itself. */
+static pid_t answer(int connection)
+{
+	struct relay_question question;
+	struct relay_reply reply = {0};
+	struct relay_outcome outcome = {0};
+	struct program *program = NULL;
+	size_t received;
+
+	if (await(connection, EXEC_MS_MAX) &&
+	    hw_receive(connection, &question, sizeof question, &received, NULL, NULL) == 0 && received == sizeof question) {
+		question.path[RELAY_PATH_BYTES - 1] = 0;
+		program = find(question.path);
+	}
+	if (program && program->context.state && hw_context_zygote(&program->context, &reply.zygote))
+		reply.go = 1;
+	if (hw_send(connection, &reply, sizeof reply, NULL, 0, &reply.zygote.socket, reply.go))
+		return 0;
+	if (!reply.go) {
+		learn(program);
+		return 0;
+	}
+	if (!await(connection, GO_MS_MAX) ||
+	    hw_receive(connection, &outcome, sizeof outcome, &received, NULL, NULL) || received != sizeof outcome)
+		return 0;
+	return outcome.pid;
+}
+
+static void become_stub(uint32_t generation)
+{
+	hw_relay.child = true;
+	hw_relay.generation = generation;
+}
+
+/* Forks, and waits for what the child is going to be. */
+static pid_t relay(unsigned *fruitless)
+{
+	int alive[2];
+	uint32_t generation = atomic_fetch_add(&hw_relay.shared->generation, 1) + 1;
+	pid_t made = 0;
+
+	if (pipe2(alive, O_CLOEXEC))
+		return original_fork();
+	pid_t child = original_fork();
+	if (child == 0) {
+		become_stub(generation);
+		return 0;
+	}
+	int error = errno;
+	close(alive[1]);
+	if (child > 0) {
+		int connection = await_question(child, alive[0]);
+		*fruitless = connection >= 0 ? 0 : *fruitless + 1;
+		if (connection >= 0) {
+			hw_children_hide(child);
+			made = answer(connection);
+			close(connection);
+			if (made > 0)
+				hw_reap(child);
+			hw_children_show(child);
+		}
+		/* From now on the child is what fork() has given. */
+		atomic_fetch_add(&hw_relay.shared->generation, 1);
+	}
+	close(alive[0]);
+	errno = error;
+	return made > 0 ? made : child;
+}
+
+pid_t hw_relay_spawn(const char *path, const struct pspawn_process *process, const struct pspawn_options *options)
+{
+	pid_t pid = -1;
+
+	if (path[0] != '/' || hw_relay.child || pthread_mutex_trylock(&one_at_a_time))
+		return -1;
+	struct program *program = prepare() ? find(path) : NULL;
+	if (program && program->context.state) {
+		/* Where there is no zygote any more, the C library does it. */
+		int count = pspawn_many(&program->context, process, 1, options, &pid, NULL);
+		if (count != 1)
+			pid = -1;
+	} else {
+		learn(program);
+	}
+	pthread_mutex_unlock(&one_at_a_time);
+	return pid;
+}
+
+static pid_t fork_from(const void *site)
+{
+	unsigned *fruitless;
+	sigset_t child_ends, before;
+	pid_t pid;
+
+	if (pthread_mutex_trylock(&one_at_a_time))
+		return original_fork();
+	/* The stub's end is nobody's business. */
+	sigemptyset(&child_ends);
+	sigaddset(&child_ends, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &child_ends, &before);
+	fruitless = prepare() ? fruitless_at(site) : NULL;
+	pid = fruitless && *fruitless < FRUITLESS_MAX ? relay(fruitless) : original_fork();
+	int error = errno;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_mutex_unlock(&one_at_a_time);
+	errno = error;
+	return pid;
+}
+
+EXPORT pid_t fork(void)
+{
+	return fork_from(__builtin_return_address(0));
+}
+
+/* What shares memory with its parent can't go on in a function that the parent returns from. */
+EXPORT pid_t vfork(void)
+{
+	return fork_from(__builtin_return_address(0));
+}

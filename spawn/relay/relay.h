@@ -1,0 +1,52 @@
+/* What the files of libheadwater-relay.so share. */
+#ifndef HEADWATER_RELAY_H
+#define HEADWATER_RELAY_H
+
+#include <stdatomic.h>
+
+#include "../src/internal.h"
+
+#define RELAY_PATH_BYTES 4096
+
+/* What a child says before it would exec. */
+struct relay_question {
+	uint32_t generation;
+	char path[RELAY_PATH_BYTES];
+};
+/* What it is told: to exec, or to have the zygote do it. The zygote's socket comes along with the latter. */
+struct relay_reply {
+	uint32_t go;
+	struct hw_zygote zygote; /* as its owner sees it; the memory for results is at the same place in the child */
+};
+/* What came of that. */
+struct relay_outcome {
+	int32_t pid; /* 0: it execs itself */
+};
+
+/* launcher.c: the process that forks. */
+
+/* Shared with all children. */
+struct relay_shared {
+	_Atomic uint32_t generation; /* of the child that may ask */
+};
+struct relay {
+	bool ready;
+	pid_t owner;
+	int listener;
+	char address[64]; /* of an abstract socket: a child may close what it doesn't know */
+	struct relay_shared *shared;
+	/* In a child. */
+	bool child;
+	uint32_t generation;
+};
+extern struct relay hw_relay;
+
+/* Has the zygote of a program make a process of this one, if there is one. The number, or -1: nothing has happened. */
+pid_t hw_relay_spawn(const char *path, const struct pspawn_process *process, const struct pspawn_options *options);
+
+/* stub.c: a child between fork and exec. */
+
+/* Has the program started by the zygote, and ends; or comes back, and nothing has happened. */
+void hw_relay_exec(const char *path, char *const argv[], char *const envp[]);
+
+#endif

@@ -1,0 +1,133 @@
+/* A child between fork and exec: it asks its parent for the zygote, sends what it has become, and ends. */
+#include "relay.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/un.h>
+#include <termios.h>
+#include <unistd.h>
+
+/* How long an answer may take, of the parent and of the zygote. */
+#define ANSWER_S_MAX 2
+
+static int connect_to_parent(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct timeval limit = {.tv_sec = ANSWER_S_MAX};
+	int connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (connection < 0)
+		return -1;
+	strcpy(address.sun_path + 1, hw_relay.address);
+	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(hw_relay.address));
+	setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+	if (connect(connection, (struct sockaddr *)&address, length)) {
+		close(connection);
+		return -1;
+	}
+	return connection;
+}
+
+/* The group and session that the child may have made of itself, as options of the process. */
+static bool adopt_groups(struct hw_inherited *inherited, struct pspawn_options *options)
+{
+	pid_t self = getpid(), parent = getppid();
+	int signal = 0;
+
+	/* Tied to a parent, which the new process has too, but not by its own doing. */
+	if (prctl(PR_GET_PDEATHSIG, &signal) || signal)
+		return false;
+	if (inherited->session == self) {
+		/* A terminal that it has taken since can't be passed on. */
+		if (tcgetsid(0) == self)
+			return false;
+		options->flags |= PSPAWN_SETSID;
+		inherited->session = getsid(parent);
+		inherited->group = getpgid(parent);
+	} else if (inherited->group == self) {
+		options->flags |= PSPAWN_SETPGROUP;
+		inherited->group = getpgid(parent);
+	}
+	return true;
+}
+
+/* Ends a zygote that doesn't answer, and sees it end: what it has not begun by then will not begin beside this
+ * process's own program. */
+static void end_zygote(const struct hw_zygote *zygote)
+{
+	char byte;
+	size_t received;
+	kill(zygote->pid, SIGKILL);
+	hw_receive(zygote->socket, &byte, sizeof byte, &received, NULL, NULL);
+}
+
+/* Has the zygote make the process. Its number, or 0. */
+static pid_t make(struct hw_zygote *zygote, char *const argv[], char *const envp[])
+{
+	struct pspawn_process process = {.argv = argv, .envp = envp};
+	struct pspawn_options options = {.size = sizeof options};
+	struct timeval limit = {.tv_sec = ANSWER_S_MAX};
+	struct hw_inherited inherited;
+	struct hw_asked asked;
+	int error;
+
+	if (hw_inherit(&inherited, zygote->boundary) || !adopt_groups(&inherited, &options) ||
+	    hw_key(envp, NULL, &inherited) != zygote->key)
+		return 0;
+	setsockopt(zygote->socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	if (hw_zygote_ask(zygote, &inherited, &process, 1, &options, false, &asked))
+		return 0;
+	if (!hw_zygote_answer(&asked, &error) && error == EPIPE)
+		end_zygote(zygote);
+	struct hw_result result = asked.results[0];
+	hw_asked_free(&asked);
+	return result.error || result.pid <= 0 ? 0 : result.pid;
+}
+
+static bool absolute(const char *path, char out[RELAY_PATH_BYTES])
+{
+	char directory[PATH_MAX] = "";
+	if (path[0] != '/' && !getcwd(directory, sizeof directory))
+		return false;
+	int length = snprintf(out, RELAY_PATH_BYTES, "%s%s%s", directory, path[0] == '/' ? "" : "/", path);
+	return length > 0 && length < RELAY_PATH_BYTES;
+}
+
+void hw_relay_exec(const char *path, char *const argv[], char *const envp[])
+{
+	struct relay_question question = {.generation = hw_relay.generation};
+	struct relay_reply reply;
+	struct relay_outcome outcome = {0};
+	int error = errno, zygote_socket = -1;
+	uint32_t fds = 1;
+	size_t received;
+
+	/* Once: a program that could not be begun may be followed by another. */
+	if (!hw_relay.child || !argv || !argv[0] || atomic_load(&hw_relay.shared->generation) != hw_relay.generation)
+		return;
+	hw_relay.child = false;
+	if (access(path, X_OK) || !absolute(path, question.path)) {
+		errno = error;
+		return;
+	}
+	int connection = connect_to_parent();
+	if (connection < 0)
+		return;
+	if (hw_send(connection, &question, sizeof question, NULL, 0, NULL, 0) == 0 &&
+	    hw_receive(connection, &reply, sizeof reply, &received, &zygote_socket, &fds) == 0 &&
+	    received == sizeof reply && reply.go && fds == 1) {
+		reply.zygote.socket = zygote_socket;
+		outcome.pid = make(&reply.zygote, argv, envp ? envp : environ);
+		close(zygote_socket);
+		hw_send(connection, &outcome, sizeof outcome, NULL, 0, NULL, 0);
+		if (outcome.pid > 0)
+			_exit(0);
+	}
+	close(connection);
+	errno = error;
+}

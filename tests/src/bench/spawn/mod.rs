@@ -1,0 +1,143 @@
+//! Spawning: from a zygote, and in all other ways, in turn.
+
+mod paper;
+mod runs;
+
+pub(super) use paper::paper;
+
+use std::path::Path;
+
+use self::runs::{Mode, Runs, Way};
+use super::fixture::many_libraries;
+use super::statistics::Sample;
+use super::{Report, Table};
+
+/// Libraries of the large program, and directories that they lie in.
+const LIBRARIES: usize = 100;
+const DIRECTORIES: usize = 12;
+const VARIABLES: usize = 200;
+/// How often each way has its turn.
+const ROUNDS: usize = 7;
+/// What a parent with much memory has, in MB.
+const RESIDENT_MB: usize = 4096;
+const SMALL_MB: usize = 10;
+/// Processes that live at once when memory is looked at.
+const LIVE: usize = 50;
+
+/// A program with many libraries and a long environment.
+pub(super) fn libraries(report: &mut Report) {
+    report.heading(&format!(
+        "Spawning a program with {LIBRARIES} libraries in {DIRECTORIES} directories, {VARIABLES} variables"
+    ));
+    let fixture = many_libraries(LIBRARIES, DIRECTORIES);
+    let runs = Runs::new(&fixture, &["bin/app"]).variables(VARIABLES);
+    let ways = [Way::ZYGOTE, Way::POSIX_SPAWN, Way::VFORK];
+    compare(report, &runs, &ways, 60, &["4 times posix_spawn's", "5 times posix_spawn's"]);
+}
+
+/// Programs with hardly anything to load.
+pub(super) fn tiny(report: &mut Report) {
+    let fixture = many_libraries(1, 1);
+    report.heading("Spawning a tiny dynamic program");
+    let runs = Runs::new(&fixture, &["bin/empty"]);
+    compare(report, &runs, &[Way::ZYGOTE, Way::POSIX_SPAWN, Way::VFORK], 300, &["4 times posix_spawn's", ""]);
+    report.heading("Spawning a tiny static program");
+    fixture.build("bench/main.c", "bin/static", &["-static"]);
+    let runs = Runs::new(&fixture, &["bin/static"]);
+    compare(report, &runs, &[Way::AUTO, Way::VFORK, Way::POSIX_SPAWN], 300, &["", "vfork's by the vector call"]);
+}
+
+/// An interpreter that has imported.
+pub(super) fn python(report: &mut Report) {
+    report.heading("Spawning Python with numpy");
+    let environment = match super::python_environment() {
+        Ok(environment) => environment,
+        Err(reason) => return report.line(format!("not measured: {reason}")),
+    };
+    let python = environment.join("bin/python3").display().to_string();
+    let fixture = many_libraries(1, 1);
+    let statement = "import numpy, time, os; os.write(1, b'%d' % time.clock_gettime_ns(time.CLOCK_MONOTONIC))";
+    let runs = Runs::new(&fixture, &[&python, "-c", statement]).imports("numpy,time,os");
+    let mut table = Table::new(["ms, medians (10 to 90 %)", "zygote", "posix_spawn", "ratio", "bound"]);
+    for (mode, name, bound) in [(Mode::First, "to the first statement", "20"), (Mode::Sync, "to its exit", "8")] {
+        let ways = [Way::ZYGOTE, Way::POSIX_SPAWN];
+        let [zygote, exec] = runs.in_turn(&ways, mode, 12, ROUNDS).try_into().expect("two ways");
+        row(&mut table, name, [&zygote.sample(1e3), &exec.sample(1e3)], bound);
+        zygote.tell(report);
+    }
+    report.table(&table);
+}
+
+/// Two measurements, and how much the second is larger.
+fn row(table: &mut Table, name: &str, [one, other]: [&Sample; 2], bound: &str) {
+    let shown = |sample: &Sample| format!("{:.2} ({})", sample.median(), sample.spread());
+    let ratio = format!("{:.1}", other.median() / one.median());
+    table.row([name.to_owned(), shown(one), shown(other), ratio, bound.to_owned()]);
+}
+
+/// Whether the caller's own memory matters.
+pub(super) fn large_parent(report: &mut Report) {
+    report.heading(&format!("Spawning from a parent of {RESIDENT_MB} MB"));
+    let fixture = many_libraries(1, 1);
+    let runs = |megabytes| Runs::new(&fixture, &["bin/empty"]).resident(megabytes);
+    let (small, large) = (runs(SMALL_MB), runs(RESIDENT_MB));
+    let mut table =
+        Table::new(["µs of the call, medians (10 to 90 %)", "10 MB", "4096 MB", "ratio", "bound"].map(String::from));
+    for (way, bound) in [(Way::ZYGOTE, "1.2"), (Way::VFORK, ""), (Way::POSIX_SPAWN, ""), (Way::FORK, "")] {
+        let (mut of_small, mut of_large) = (Vec::new(), Vec::new());
+        let count = if way == Way::FORK { 10 } else { 100 };
+        for _ in 0..ROUNDS {
+            of_small.extend(small.once(way, Mode::Call, count).microseconds);
+            of_large.extend(large.once(way, Mode::Call, count).microseconds);
+        }
+        row(&mut table, way.name, [&Sample::new(of_small), &Sample::new(of_large)], bound);
+    }
+    report.table(&table);
+}
+
+/// What many processes of one program take together.
+pub(super) fn memory(report: &mut Report) {
+    report.heading(&format!("Memory of {LIVE} living processes with {LIBRARIES} libraries"));
+    let fixture = many_libraries(LIBRARIES, DIRECTORIES);
+    let runs = Runs::new(&fixture, &["bin/app", "stay"]).variables(VARIABLES);
+    let mut table = Table::new(["KiB each (PSS)", "zygote", "posix_spawn", "share", "bound"]);
+    let [zygote, exec] = [Way::ZYGOTE, Way::POSIX_SPAWN].map(|way| runs.once(way, Mode::Live, LIVE).microseconds[0]);
+    let cells = [format!("{zygote:.0}"), format!("{exec:.0}"), format!("{:.3}", zygote / exec), "0.1".into()];
+    table.row(std::iter::once("mean".to_owned()).chain(cells));
+    report.table(&table);
+}
+
+/// Latency and throughput by these ways, the first against the others. `bounds`: of latency and throughput.
+fn compare(report: &mut Report, runs: &Runs, ways: &[Way], count: usize, bounds: &[&str; 2]) {
+    let mut table = Table::new(
+        ["µs a process, medians (10 to 90 %)"].into_iter().chain(ways.iter().map(|way| way.name)).chain(["bound"]),
+    );
+    let mut ratios = Table::new(["the first's advantage"].into_iter().chain(ways[1..].iter().map(|way| way.name)));
+    for (mode, name, bound) in [
+        (Mode::Sync, "to its exit, one by one", bounds[0]),
+        (Mode::Async, "many at once, one call each", ""),
+        (Mode::Vector, "many at once, one call", bounds[1]),
+    ] {
+        let all = runs.in_turn(ways, mode, count, ROUNDS);
+        let samples: Vec<Sample> = all.iter().map(|measured| measured.sample(1.0)).collect();
+        let shown = samples.iter().map(|sample| format!("{:.0} ({})", sample.median(), sample.spread()));
+        table.row(std::iter::once(name.to_owned()).chain(shown).chain([bound.to_owned()]));
+        let advantage = samples[1..].iter().map(|sample| format!("{:.2}", sample.median() / samples[0].median()));
+        ratios.row(std::iter::once(name.to_owned()).chain(advantage));
+        if matches!(mode, Mode::Sync) {
+            all[0].tell(report);
+        }
+    }
+    report.table(&table);
+    report.table(&ratios);
+}
+
+/// Where the libraries are that are measured.
+fn installed(name: &str) -> std::path::PathBuf {
+    crate::harness::headwater_binary().ancestors().nth(2).map(|prefix| prefix.join(name)).unwrap_or_else(|| name.into())
+}
+
+/// A path as an argument.
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}

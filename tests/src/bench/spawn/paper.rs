@@ -1,0 +1,87 @@
+//! The comparison of Kulkarni et al.: fork in turn and all at once, vfork, one child that forks the others, and a
+//! zygote; with a small environment and a long one, on one core and on all, and with memory that is written to.
+
+use std::fmt::Write;
+
+use super::super::fixture::many_libraries;
+use super::super::plot::{Curve, Plot};
+use super::super::{Report, Table};
+use super::runs::{Mode, Runs, Way};
+use super::{ROUNDS, VARIABLES};
+
+const COUNT: usize = 200;
+/// Of the program whose memory is written to, as in the paper.
+const TOUCHED_MB: usize = 100;
+/// Processes of it at once: each takes that much memory.
+const TOUCHING: usize = 20;
+
+/// The paper's names, and what they mean here.
+const SCHEMES: [(&str, Way, Mode); 7] = [
+    ("sfork", Way::FORK, Mode::Sync),
+    ("afork", Way::FORK, Mode::Async),
+    ("vfork", Way::VFORK, Mode::Async),
+    ("pfork", Way::PFORK, Mode::Vector),
+    ("posix_spawn", Way::POSIX_SPAWN, Mode::Async),
+    ("zygote", Way::ZYGOTE, Mode::Async),
+    ("zygote, vector", Way::ZYGOTE, Mode::Vector),
+];
+
+/// The paper's table, its curves beside `--svg`'s files, and its numbers as CSV.
+pub(in super::super) fn paper(report: &mut Report) {
+    report.heading("The paper's comparison: spawning a tiny dynamic program");
+    let fixture = many_libraries(1, 1);
+    let touch = format!("-DMEGABYTES={TOUCHED_MB}");
+    fixture.build("spawn/touch.c", "bin/touch", &[&touch]);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let sizes: Vec<usize> = (0..).map(|power| 1 << power).take_while(|&n| n < cores).chain([cores]).collect();
+    report.line(format!(
+        "µs a process, medians of {ROUNDS} rounds in turn; *sfork* waits for each process before the next, the others \
+         for all {COUNT} ({TOUCHING} where {TOUCHED_MB} MB are written to) together.\n"
+    ));
+    let mut csv = String::from("scheme,cores,environment,touched_mb,us\n");
+    let mut table = Table::new(["", "cores"].into_iter().chain(SCHEMES.map(|(name, ..)| name)));
+    for (title, variables, program, count) in [
+        ("small environment", 0, "bin/empty", COUNT),
+        ("long environment", VARIABLES, "bin/empty", COUNT),
+        ("memory written to", 0, "bin/touch", TOUCHING),
+    ] {
+        let mut curves: Vec<Curve> = SCHEMES.iter().map(|(name, ..)| Curve::new(name)).collect();
+        for &cores in &sizes {
+            let runs = Runs::new(&fixture, &[program]).variables(variables).cores(cores);
+            let mut all = vec![Vec::new(); SCHEMES.len()];
+            for _ in 0..ROUNDS {
+                for ((_, way, mode), of_scheme) in SCHEMES.iter().zip(&mut all) {
+                    of_scheme.extend(runs.once(*way, *mode, count).microseconds);
+                }
+            }
+            let medians: Vec<f64> =
+                all.into_iter().map(|values| super::super::statistics::Sample::new(values).median()).collect();
+            for ((curve, us), (name, ..)) in curves.iter_mut().zip(&medians).zip(SCHEMES) {
+                curve.points.push((cores as f64, *us));
+                let touched = if program == "bin/touch" { TOUCHED_MB } else { 0 };
+                let _ = writeln!(csv, "\"{name}\",{cores},{variables},{touched},{us:.1}");
+            }
+            let cells = medians.iter().map(|us| format!("{us:.0}"));
+            table.row([title.to_owned(), cores.to_string()].into_iter().chain(cells));
+        }
+        draw(report, title, &curves);
+    }
+    report.table(&table);
+    if let Some(file) = &report.svg {
+        save(&file.with_extension("csv"), &csv);
+    }
+}
+
+fn draw(report: &Report, title: &str, curves: &[Curve]) {
+    let plot = Plot { title: &format!("spawning, {title}"), x: "cores", y: "µs a process", curves };
+    if let Some(file) = &report.svg {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        save(&file.with_file_name(format!("{name}-{}.svg", title.replace(' ', "-"))), &plot.svg());
+    }
+}
+
+fn save(file: &std::path::Path, text: &str) {
+    if let Err(reason) = std::fs::write(file, text) {
+        eprintln!("{}: {reason}", file.display());
+    }
+}

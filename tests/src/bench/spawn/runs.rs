@@ -1,0 +1,161 @@
+//! One way of spawning at a time, by the program that measures it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::super::Report;
+use super::super::statistics::Sample;
+use super::{installed, text};
+use crate::harness::Fixture;
+
+/// How processes are made: by the library's name, and whether it is worth a name of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) name: &'static str,
+}
+
+impl Way {
+    pub(super) const AUTO: Way = Way { name: "auto" };
+    pub(super) const ZYGOTE: Way = Way { name: "zygote" };
+    pub(super) const VFORK: Way = Way { name: "vfork" };
+    pub(super) const POSIX_SPAWN: Way = Way { name: "posix_spawn" };
+    pub(super) const FORK: Way = Way { name: "fork" };
+    pub(super) const PFORK: Way = Way { name: "pfork" };
+}
+
+/// What is measured; see `tests/programs/bench/spawn.c`.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mode {
+    Sync,
+    Call,
+    Async,
+    Vector,
+    First,
+    Live,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Sync => "sync",
+            Mode::Call => "call",
+            Mode::Async => "async",
+            Mode::Vector => "vector",
+            Mode::First => "first",
+            Mode::Live => "live",
+        }
+    }
+}
+
+/// What came of one way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    /// Or KiB.
+    pub(super) microseconds: Vec<f64>,
+    /// What made the processes in the end, and why.
+    by: String,
+}
+
+impl Measured {
+    /// In units of so many microseconds.
+    pub(super) fn sample(&self, unit: f64) -> Sample {
+        Sample::new(self.microseconds.iter().map(|us| us / unit).collect())
+    }
+
+    /// Says so if it was not a zygote.
+    pub(super) fn tell(&self, report: &mut Report) {
+        if !self.by.starts_with("by zygote") {
+            report.line(format!("({}.)\n", self.by));
+        }
+    }
+}
+
+/// A program that is spawned, and from where.
+pub(super) struct Runs {
+    measure: PathBuf,
+    program: Vec<String>,
+    variables: usize,
+    resident_mb: usize,
+    imports: String,
+    cores: Option<usize>,
+}
+
+impl Runs {
+    /// The words of a program, whose first lies below the fixture's directory unless it is absolute.
+    pub(super) fn new(fixture: &Fixture, words: &[&str]) -> Runs {
+        let library = installed("lib");
+        let flags = [
+            format!("-I{}", text(&installed("include"))),
+            format!("-L{}", text(&library)),
+            format!("-Wl,-rpath,{}", text(&library)),
+            "-lheadwater-spawn".into(),
+        ];
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let measure = fixture.build("bench/spawn.c", "bin/measure", &flags);
+        let mut program: Vec<String> = words.iter().map(ToString::to_string).collect();
+        program[0] = text(&fixture.path(words[0]));
+        Runs { measure, program, variables: 0, resident_mb: 0, imports: String::new(), cores: None }
+    }
+
+    /// With so many more variables in the environment.
+    pub(super) fn variables(mut self, count: usize) -> Runs {
+        self.variables = count;
+        self
+    }
+
+    /// With so much memory in the parent.
+    pub(super) fn resident(mut self, megabytes: usize) -> Runs {
+        self.resident_mb = megabytes;
+        self
+    }
+
+    /// With a zygote that stops after these imports.
+    pub(super) fn imports(mut self, names: &str) -> Runs {
+        names.clone_into(&mut self.imports);
+        self
+    }
+
+    /// On the first so many cores.
+    pub(super) fn cores(mut self, count: usize) -> Runs {
+        self.cores = Some(count);
+        self
+    }
+
+    /// Spawns so many processes one way.
+    pub(super) fn once(&self, way: Way, mode: Mode, count: usize) -> Measured {
+        let mut command = match self.cores {
+            Some(cores) => {
+                let mut command = Command::new("taskset");
+                command.arg("--cpu-list").arg(format!("0-{}", cores - 1)).arg(&self.measure);
+                command
+            }
+            None => Command::new(&self.measure),
+        };
+        let imports = if way == Way::ZYGOTE { self.imports.as_str() } else { "" };
+        command.args([way.name, mode.name(), &count.to_string(), &self.resident_mb.to_string(), imports]);
+        command.args(&self.program).env_remove("LD_LIBRARY_PATH").env("OPENBLAS_NUM_THREADS", "1");
+        for number in 0..self.variables {
+            command.env(format!("VARIABLE_{number}"), format!("/opt/package{number}/lib:/opt/package{number}/lib64"));
+        }
+        let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let (numbers, by) = said.trim_end().rsplit_once('\n').expect("numbers, and what made the processes");
+        // What the program prints itself is between.
+        let microseconds = numbers.lines().filter_map(|line| line.parse().ok()).collect();
+        Measured { microseconds, by: by.into() }
+    }
+
+    /// Each way so often, in turn.
+    pub(super) fn in_turn(&self, ways: &[Way], mode: Mode, count: usize, rounds: usize) -> Vec<Measured> {
+        let mut all = vec![Measured::default(); ways.len()];
+        for _ in 0..rounds {
+            for (way, measured) in ways.iter().zip(&mut all) {
+                let more = self.once(*way, mode, count);
+                measured.microseconds.extend(more.microseconds);
+                measured.by = more.by;
+            }
+        }
+        all
+    }
+}

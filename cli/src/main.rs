@@ -27,6 +27,7 @@ mod session;
 mod shim;
 mod signals;
 mod simulate;
+mod spawn;
 mod standing;
 mod store;
 mod summary;

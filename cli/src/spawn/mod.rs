@@ -1,0 +1,3 @@
+//! `headwater spawn`: many processes of one program on this node, placed, labelled and counted.
+
+pub mod library;

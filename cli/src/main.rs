@@ -73,6 +73,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
             options.settle(of("run"), std::env::var_os(launch::SESSION).is_some());
             run::run(&options)
         }
+        Command::Spawn(options) => spawn::spawn(&options),
         Command::Start(mut options) => {
             options.service.settle(of("start"), false);
             job::start(&options)

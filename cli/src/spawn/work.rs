@@ -136,6 +136,7 @@ struct Work<'a> {
     /// When what still runs is killed.
     kill_at: Option<Instant>,
     is_ending: bool,
+    /// Output is to come, for which somebody still waits.
     has_output: bool,
     has_lost_output: bool,
 }
@@ -240,8 +241,7 @@ impl<'a> Work<'a> {
     fn wait(&mut self) -> Result<()> {
         self.processes.reap(Whose::All);
         self.after_failures();
-        // A signal that came when nothing ran ends the wait for output that strangers hold open.
-        while self.processes.running() > 0 || (self.has_output && self.stopped_by.is_none()) {
+        while self.processes.running() > 0 || self.has_output {
             let event = match self.kill_at.map(|at| at.saturating_duration_since(Instant::now())) {
                 None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(left) => self.events.recv_timeout(left),
@@ -285,6 +285,8 @@ impl<'a> Work<'a> {
         }
         if matches!(number, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT) {
             self.stopped_by = Some(signal.number);
+            // When nothing runs, it is strangers that hold the output open.
+            self.has_output &= whose == Whose::Group || self.processes.running() > 0;
         }
         if signal.number == SIGINT && self.interrupted.replace(signal.at).is_some_and(|t| signal.at - t < KILL_WITHIN) {
             say(format_args!("killing {} processes", self.processes.running()));

@@ -27,6 +27,7 @@ mod session;
 mod shim;
 mod signals;
 mod simulate;
+mod spawn;
 mod standing;
 mod store;
 mod summary;
@@ -72,6 +73,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
             options.settle(of("run"), std::env::var_os(launch::SESSION).is_some());
             run::run(&options)
         }
+        Command::Spawn(options) => spawn::spawn(&options),
         Command::Start(mut options) => {
             options.service.settle(of("start"), false);
             job::start(&options)

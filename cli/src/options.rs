@@ -17,6 +17,7 @@ use crate::job::ports::Ports;
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
 use crate::preload::PreloadOption;
 use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOptions};
+use crate::spawn::options::{SPAWN_HELP, SpawnOptions};
 use crate::standing::options::{JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions};
 use crate::topology::options::{ShapeOptions, TOPOLOGY_HELP, TopologyOptions};
 use crate::via::Via;
@@ -87,6 +88,9 @@ pub enum Command {
     /// Run a program
     #[command(after_help = EXAMPLES)]
     Run(RunOptions),
+    /// Start many processes of a program on this node, placed, their output labelled
+    #[command(after_help = SPAWN_HELP)]
+    Spawn(SpawnOptions),
     /// Make a session that several launches use, and print its name
     #[command(after_help = START_HELP)]
     Start(StartOptions),

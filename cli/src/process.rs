@@ -2,6 +2,8 @@
 
 use std::io;
 
+use rustix::process::Pid;
+
 /// Has no program inherit a descriptor, but for standard input, output and error, unless it is given one from
 /// now on. Where the kernel can't do that (before Linux 5.11), they do.
 pub fn inherit_nothing() {
@@ -21,8 +23,8 @@ pub fn close_inherited() {
 /// Which process this is.
 #[derive(PartialEq, Eq)]
 pub enum Side {
-    /// The one that was there.
-    Old,
+    /// The one that was there, with its child's number.
+    Old(Pid),
     /// Its child.
     New,
 }
@@ -35,6 +37,6 @@ pub fn fork() -> io::Result<Side> {
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Side::New),
-        _ => Ok(Side::Old),
+        child => Pid::from_raw(child).map(Side::Old).ok_or_else(|| io::ErrorKind::InvalidData.into()),
     }
 }

@@ -53,8 +53,12 @@ impl Signal {
 /// were ignored when this process started stay ignored, here and in its children: `nohup` relies
 /// on that.
 pub fn watch(events: Sender<Event>) -> Result<()> {
-    let ignored = ignored_signals();
-    let watched = PASSED_ON.iter().filter(|&&s| ignored >> (s - 1) & 1 == 0).chain([&SIGCHLD]);
+    watch_for(&PASSED_ON, move |signal| events.send(Event::Signal(signal)).is_ok())
+}
+
+/// The same with these signals. `hear` is told each, until it says that nobody listens any more.
+pub fn watch_for(signals: &[c_int], mut hear: impl FnMut(Signal) -> bool + Send + 'static) -> Result<()> {
+    let watched: Vec<c_int> = heeded(signals).chain([SIGCHLD]).collect();
     let mut signals = SignalsInfo::<WithOrigin>::new(watched).context("signals can't be watched")?;
     thread::Builder::new().name("signals".into()).spawn(move || {
         for origin in signals.forever() {
@@ -63,12 +67,18 @@ pub fn watch(events: Sender<Event>) -> Result<()> {
                 from_kernel: matches!(origin.cause, Cause::Kernel),
                 at: Instant::now(),
             };
-            if events.send(Event::Signal(signal)).is_err() {
+            if !hear(signal) {
                 return;
             }
         }
     })?;
     Ok(())
+}
+
+/// Those of the signals that this process does not ignore.
+pub fn heeded(signals: &[c_int]) -> impl Iterator<Item = c_int> {
+    let ignored = ignored_signals();
+    signals.iter().copied().filter(move |signal| ignored >> (signal - 1) & 1 == 0)
 }
 
 /// Stops this process until it is continued.

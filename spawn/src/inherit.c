@@ -20,6 +20,8 @@
 static const char early_variables[] =
 	"LD_*,GLIBC_TUNABLES,MALLOC_*,OMP_*,GOMP_*,KMP_*,OPENBLAS_*,MKL_*,BLIS_*,PYTHON*,LC_*,LANG,LANGUAGE,LOCPATH,"
 	"CUDA_*,ROCR_*,HIP_*,NVIDIA_*,ASAN_OPTIONS,TSAN_OPTIONS,UBSAN_OPTIONS,HEADWATER_*";
+/* Variables among these in which the processes of one program differ, and at which nothing looks before main(). */
+static const char own_variables[] = "HEADWATER_RANK";
 
 static int by_number(const void *a, const void *b)
 {
@@ -162,7 +164,7 @@ uint64_t hw_key(char *const *envp, const char *more_variables, const struct hw_i
 
 	digest = mix_place(mix(digest, numbers, sizeof numbers), inherited->may_move);
 	for (; *envp; envp++)
-		if (is_in(*envp, early_variables) || is_in(*envp, more_variables))
+		if ((is_in(*envp, early_variables) && !is_in(*envp, own_variables)) || is_in(*envp, more_variables))
 			/* A sum, since shells give their variables in any order. */
 			digest += mix(DIGEST_OF_NOTHING, *envp, strlen(*envp) + 1);
 	return digest;

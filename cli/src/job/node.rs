@@ -58,7 +58,7 @@ pub fn serve(options: &NodeOptions) -> Result<u8> {
     let null = File::options().write(true).open("/dev/null")?;
     rustix::stdio::dup2_stderr(&null)?;
     env::set_current_dir("/")?;
-    if process::fork()? == Side::Old {
+    if let Side::Old(_) = process::fork()? {
         return Ok(0);
     }
     let _ = rustix::process::setsid();

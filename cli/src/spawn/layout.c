@@ -1,0 +1,30 @@
+/* How long the structures of pspawn.h are, and where a late member of each stands: what library.rs mirrors by hand is
+ * compared with this by a test. */
+#define _GNU_SOURCE
+#include "pspawn.h"
+
+/* Gives the number with this index, 0 after the last. */
+size_t hw_spawn_layout(unsigned index)
+{
+	static const size_t numbers[] = {
+		sizeof(pspawn_context_t),
+		sizeof(struct pspawn_context_options),
+		offsetof(struct pspawn_context_options, argv),
+		offsetof(struct pspawn_context_options, start_ms_max),
+		offsetof(struct pspawn_context_options, zygote_library),
+		sizeof(struct pspawn_file_action),
+		offsetof(struct pspawn_file_action, path),
+		offsetof(struct pspawn_file_action, mode),
+		sizeof(struct pspawn_process),
+		offsetof(struct pspawn_process, mask),
+		offsetof(struct pspawn_process, file_action_count),
+		sizeof(struct pspawn_limit),
+		sizeof(struct pspawn_options),
+		offsetof(struct pspawn_options, numa),
+		offsetof(struct pspawn_options, cgroup),
+		offsetof(struct pspawn_options, signal_default),
+		offsetof(struct pspawn_options, limits),
+		offsetof(struct pspawn_options, first),
+	};
+	return index < sizeof numbers / sizeof numbers[0] ? numbers[index] : 0;
+}

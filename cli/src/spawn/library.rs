@@ -1,0 +1,443 @@
+//! The spawning library, which is C (`spawn/`): processes by exec in several ways, or from a zygote.
+//!
+//! Whoever uses it waits for its processes by their numbers, or by their group, as long as a [`Context`] lives: the
+//! zygote is a child too, in a group of its own.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::io;
+use std::path::Path;
+use std::ptr;
+
+use std::os::unix::ffi::OsStrExt;
+
+use libc::{cpu_set_t, mode_t, pid_t, rlimit, sigset_t};
+use rustix::process::Pid;
+
+/// How processes are made, as `enum pspawn_mechanism` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Mechanism {
+    /// From a zygote if that is faithful, or else by `Vfork`.
+    Auto,
+    /// Forks of one process that was exec'd.
+    Zygote,
+    /// Sharing memory until exec.
+    Vfork,
+    /// The same, without signals' handlers.
+    Clone3,
+    /// The C library's.
+    PosixSpawn,
+    /// fork and exec.
+    Fork,
+    /// The first child forks the others.
+    Pfork,
+}
+
+/// How processes are spread over the machine's memory domains, as `enum pspawn_numa` has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Numa {
+    /// Not at all.
+    #[default]
+    None,
+    /// One core each; a domain's cores before those of the next.
+    Fill,
+    /// One core each; the next domain for each process.
+    Spread,
+    /// All cores of a domain; the next domain for each process.
+    Domain,
+}
+
+/// What a process does with its descriptors before its program begins.
+#[derive(Clone, Debug)]
+pub enum FileAction {
+    /// Opens a file as this descriptor.
+    Open {
+        /// Its number.
+        fd: i32,
+        /// Of the file.
+        path: CString,
+        /// As those of `open`.
+        flags: i32,
+        /// Of a file that is made.
+        mode: mode_t,
+    },
+    /// Makes a descriptor a copy of another one, which it has from the caller or from an action before.
+    Copy {
+        /// Of what.
+        from: i32,
+        /// The copy.
+        fd: i32,
+    },
+}
+
+/// A process to be spawned.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Its arguments, the program's name among them.
+    pub arguments: Vec<CString>,
+    /// Variables beside those that all have.
+    pub variables: Vec<CString>,
+    /// The processors on which it may run; as the options say if there are none.
+    pub cores: Vec<usize>,
+    /// What it does first.
+    pub actions: Vec<FileAction>,
+}
+
+/// What holds for all processes of one call.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where those run that have no cores of their own.
+    pub numa: Numa,
+    /// The number of the first process of the call, from which `numa` counts.
+    pub first: u32,
+    /// Most open files, soft and hard, if not as the caller has it.
+    pub open_files_max: Option<(u64, u64)>,
+}
+
+/// A program whose processes are spawned.
+#[derive(Debug)]
+pub struct Context {
+    raw: RawContext,
+    /// What the library copies no earlier than when it starts a zygote anew.
+    environment: Vec<CString>,
+}
+
+#[derive(Debug)]
+#[repr(C)]
+struct RawContext {
+    state: *mut c_void,
+}
+
+#[repr(C)]
+struct RawContextOptions {
+    size: usize,
+    mechanism: c_uint,
+    stop: c_uint,
+    on_core: c_int,
+    core: c_int,
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+    imports: *const c_char,
+    key_variables: *const c_char,
+    start_ms_max: c_uint,
+    zygote_library: *const c_char,
+}
+
+#[repr(C)]
+struct RawFileAction {
+    kind: c_uint,
+    fd: c_int,
+    from: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+}
+
+#[repr(C)]
+struct RawProcess {
+    argv: *const *const c_char,
+    envp: *const *const c_char,
+    mask: *const cpu_set_t,
+    mask_size: usize,
+    cwd: *const c_char,
+    file_actions: *const RawFileAction,
+    file_action_count: usize,
+}
+
+#[repr(C)]
+struct RawLimit {
+    resource: c_int,
+    limit: rlimit,
+}
+
+#[repr(C)]
+struct RawOptions {
+    size: usize,
+    flags: c_uint,
+    numa: c_uint,
+    pgroup: pid_t,
+    umask: mode_t,
+    cgroup: c_int,
+    signal_mask: sigset_t,
+    signal_default: sigset_t,
+    limits: *const RawLimit,
+    limit_count: usize,
+    first: c_uint,
+}
+
+/// `enum pspawn_file_action_kind`.
+const OPEN: c_uint = 0;
+const DUP2: c_uint = 2;
+/// `enum pspawn_option_flags`.
+const SET_SIGNALS_DEFAULT: c_uint = 32;
+
+unsafe extern "C" {
+    fn pspawn_context_create_with(
+        context: *mut RawContext,
+        path: *const c_char,
+        options: *const RawContextOptions,
+    ) -> c_int;
+    fn pspawn_context_destroy(context: *mut RawContext);
+    fn pspawn_context_mechanism(context: *mut RawContext, reason: *mut *const c_char) -> c_uint;
+    fn pspawn_mechanism_name(mechanism: c_uint) -> *const c_char;
+    fn pspawn_many(
+        context: *mut RawContext,
+        processes: *const RawProcess,
+        count: c_uint,
+        options: *const RawOptions,
+        pids: *mut pid_t,
+        errors: *mut c_int,
+    ) -> c_int;
+}
+
+impl Mechanism {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        // SAFETY: the library's names are constants, each ended by NUL.
+        let name = unsafe { CStr::from_ptr(pspawn_mechanism_name(self as c_uint)) };
+        name.to_str().unwrap_or("unknown")
+    }
+}
+
+impl Context {
+    /// Prepares `program`, which is looked for in PATH if its name has no slash. All its processes have `environment`
+    /// beside their own variables; a zygote starts with it and with `variables`, which should be those of a process.
+    /// `zygote_library` is the path of `libheadwater-zygote.so`.
+    ///
+    /// # Errors
+    /// Those of `execve`. That no zygote can be made of it is none.
+    pub fn create(
+        program: &CStr,
+        mechanism: Mechanism,
+        environment: Vec<CString>,
+        variables: &[CString],
+        zygote_library: &Path,
+    ) -> io::Result<Context> {
+        let library = CString::new(zygote_library.as_os_str().as_bytes())?;
+        let envp = list(environment.iter().chain(variables));
+        let options = RawContextOptions {
+            size: size_of::<RawContextOptions>(),
+            mechanism: mechanism as c_uint,
+            stop: 0,
+            on_core: 0,
+            core: 0,
+            argv: ptr::null(),
+            envp: envp.as_ptr(),
+            imports: ptr::null(),
+            key_variables: ptr::null(),
+            start_ms_max: 0,
+            zygote_library: library.as_ptr(),
+        };
+        let mut raw = RawContext { state: ptr::null_mut() };
+        // SAFETY: all pointers are to strings, and to a list with NULL at its end, that live until the call is over;
+        // the library copies the strings that it keeps, and forgets the list.
+        if unsafe { pspawn_context_create_with(&raw mut raw, program.as_ptr(), &raw const options) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Context { raw, environment })
+    }
+
+    /// How its processes are made, and why there is no zygote if one was wanted.
+    pub fn mechanism(&mut self) -> (Mechanism, Option<String>) {
+        let mut reason = ptr::null();
+        // SAFETY: the context was made and not destroyed; `reason` is the library's to write.
+        let mechanism = unsafe { pspawn_context_mechanism(&raw mut self.raw, &raw mut reason) };
+        let mechanism = match mechanism {
+            1 => Mechanism::Zygote,
+            3 => Mechanism::Clone3,
+            4 => Mechanism::PosixSpawn,
+            5 => Mechanism::Fork,
+            6 => Mechanism::Pfork,
+            _ => Mechanism::Vfork,
+        };
+        // SAFETY: a reason is a string that lives until the next call, and is copied before that.
+        let text = |reason: *const c_char| unsafe { CStr::from_ptr(reason) }.to_string_lossy().into_owned();
+        (mechanism, (!reason.is_null()).then(|| text(reason)))
+    }
+
+    /// Spawns these processes; gives for each its number, or why it was not started. They are children of this
+    /// process, and begin with the default action for SIGPIPE, which Rust programs ignore.
+    ///
+    /// # Errors
+    /// None of them could be tried.
+    pub fn spawn(&mut self, processes: &[Process], options: &Options) -> io::Result<Vec<io::Result<Pid>>> {
+        let lists: Vec<Lists> = processes.iter().map(|process| Lists::of(process, &self.environment)).collect();
+        let raw: Vec<RawProcess> = lists.iter().map(Lists::raw).collect();
+        let limits = options.open_files_max.map(|(soft, hard)| RawLimit {
+            resource: libc::RLIMIT_NOFILE as c_int,
+            limit: rlimit { rlim_cur: soft, rlim_max: hard },
+        });
+        let raw_options = RawOptions {
+            size: size_of::<RawOptions>(),
+            flags: SET_SIGNALS_DEFAULT,
+            numa: options.numa as c_uint,
+            pgroup: 0,
+            umask: 0,
+            cgroup: -1,
+            signal_mask: signals(&[]),
+            signal_default: signals(&[libc::SIGPIPE]),
+            limits: limits.as_ref().map_or(ptr::null(), ptr::from_ref),
+            limit_count: usize::from(limits.is_some()),
+            first: options.first,
+        };
+        let (mut pids, mut errors) = (vec![-1; raw.len()], vec![0; raw.len()]);
+        // SAFETY: all lists and strings that `raw` and `raw_options` point to live until the call is over, and the
+        // library keeps none; `pids` and `errors` have an entry for each process.
+        let started = unsafe {
+            pspawn_many(
+                &raw mut self.raw,
+                raw.as_ptr(),
+                raw.len() as c_uint,
+                &raw const raw_options,
+                pids.as_mut_ptr(),
+                errors.as_mut_ptr(),
+            )
+        };
+        if started < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let outcome = |(&pid, &error): (&pid_t, &c_int)| {
+            Pid::from_raw(pid.max(0)).ok_or_else(|| io::Error::from_raw_os_error(error))
+        };
+        Ok(pids.iter().zip(&errors).map(outcome).collect())
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it was made, and nobody uses it after this.
+        unsafe { pspawn_context_destroy(&raw mut self.raw) };
+    }
+}
+
+/// What a process's structure points to.
+struct Lists {
+    argv: Vec<*const c_char>,
+    envp: Vec<*const c_char>,
+    mask: Option<Box<cpu_set_t>>,
+    actions: Vec<RawFileAction>,
+}
+
+impl Lists {
+    /// Points into the process and the environment, which have to outlive it.
+    fn of(process: &Process, environment: &[CString]) -> Lists {
+        let actions = process.actions.iter().map(|action| match action {
+            FileAction::Open { fd, path, flags, mode } => {
+                RawFileAction { kind: OPEN, fd: *fd, from: -1, path: path.as_ptr(), flags: *flags, mode: *mode }
+            }
+            FileAction::Copy { from, fd } => {
+                RawFileAction { kind: DUP2, fd: *fd, from: *from, path: ptr::null(), flags: 0, mode: 0 }
+            }
+        });
+        Lists {
+            argv: list(&process.arguments),
+            envp: list(environment.iter().chain(&process.variables)),
+            mask: (!process.cores.is_empty()).then(|| Box::new(processors(&process.cores))),
+            actions: actions.collect(),
+        }
+    }
+
+    fn raw(&self) -> RawProcess {
+        RawProcess {
+            argv: self.argv.as_ptr(),
+            envp: self.envp.as_ptr(),
+            mask: self.mask.as_deref().map_or(ptr::null(), ptr::from_ref),
+            mask_size: size_of::<cpu_set_t>(),
+            cwd: ptr::null(),
+            file_actions: self.actions.as_ptr(),
+            file_action_count: self.actions.len(),
+        }
+    }
+}
+
+/// The strings, with NULL at the end. They have to outlive the list.
+fn list<'a>(strings: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
+    strings.into_iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
+}
+
+fn processors(cores: &[usize]) -> cpu_set_t {
+    // SAFETY: a set is an array of integers.
+    let mut set: cpu_set_t = unsafe { std::mem::zeroed() };
+    for &core in cores.iter().filter(|&&core| core < libc::CPU_SETSIZE as usize) {
+        // SAFETY: it changes one bit of the set, which has that many.
+        unsafe { libc::CPU_SET(core, &mut set) };
+    }
+    set
+}
+
+fn signals(numbers: &[c_int]) -> sigset_t {
+    // SAFETY: a set is an array of integers, which the next call sets in any case.
+    let mut set: sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is this function's own.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    for &number in numbers {
+        // SAFETY: the same.
+        unsafe { libc::sigaddset(&raw mut set, number) };
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    unsafe extern "C" {
+        fn hw_spawn_layout(index: c_uint) -> usize;
+    }
+
+    #[test]
+    fn structures_are_as_long_as_those_in_c() {
+        let here = [
+            size_of::<RawContext>(),
+            size_of::<RawContextOptions>(),
+            offset_of!(RawContextOptions, argv),
+            offset_of!(RawContextOptions, start_ms_max),
+            offset_of!(RawContextOptions, zygote_library),
+            size_of::<RawFileAction>(),
+            offset_of!(RawFileAction, path),
+            offset_of!(RawFileAction, mode),
+            size_of::<RawProcess>(),
+            offset_of!(RawProcess, mask),
+            offset_of!(RawProcess, file_action_count),
+            size_of::<RawLimit>(),
+            size_of::<RawOptions>(),
+            offset_of!(RawOptions, numa),
+            offset_of!(RawOptions, cgroup),
+            offset_of!(RawOptions, signal_default),
+            offset_of!(RawOptions, limits),
+            offset_of!(RawOptions, first),
+        ];
+        // SAFETY: it reads a constant.
+        let there = (0..).map(|index| unsafe { hw_spawn_layout(index) }).take_while(|&number| number != 0);
+        assert_eq!(there.collect::<Vec<_>>(), here);
+    }
+
+    #[test]
+    fn mechanisms_have_their_names() {
+        let all = [Mechanism::Auto, Mechanism::Zygote, Mechanism::Vfork, Mechanism::Clone3, Mechanism::PosixSpawn];
+        let names = all.into_iter().chain([Mechanism::Fork, Mechanism::Pfork]).map(Mechanism::name);
+        assert_eq!(names.collect::<Vec<_>>(), ["auto", "zygote", "vfork", "clone3", "posix_spawn", "fork", "pfork"]);
+    }
+
+    #[test]
+    fn processes_are_children_of_this_one() {
+        let program = CString::new("sh").unwrap();
+        let library = Path::new("/nonexistent/zygote.so");
+        let mut context = Context::create(&program, Mechanism::Vfork, Vec::new(), &[], library).unwrap();
+        let words = |text: &str| text.split('|').map(|word| CString::new(word).unwrap()).collect();
+        let process = |number: u8| Process {
+            arguments: words("sh|-c|exit $NUMBER"),
+            variables: words(&format!("NUMBER={number}")),
+            ..Process::default()
+        };
+        let started = context.spawn(&[process(3), process(4)], &Options::default()).unwrap();
+        for (pid, expected) in started.into_iter().zip([3, 4]) {
+            let (_, status) = rustix::process::waitpid(Some(pid.unwrap()), rustix::process::WaitOptions::empty())
+                .unwrap()
+                .expect("it was waited for");
+            assert_eq!(status.exit_status(), Some(expected));
+        }
+    }
+}

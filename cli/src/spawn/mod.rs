@@ -1,0 +1,24 @@
+//! `headwater spawn`: many processes of one program on this node, placed, labelled and counted.
+//!
+//! A [guard](guard) and a worker; the worker ([`work`]) makes the processes by the spawning library ([`library`]), as
+//! the [plan](plan) has them, reads their output ([`outlet`]), and waits for them ([`processes`]).
+
+mod guard;
+mod library;
+pub mod options;
+mod outlet;
+mod plan;
+mod processes;
+mod report;
+mod screen;
+mod work;
+
+use anyhow::Result;
+
+use self::options::SpawnOptions;
+
+/// Does what was asked for; gives the exit status.
+pub fn spawn(options: &SpawnOptions) -> Result<u8> {
+    plan::check(options)?;
+    guard::guarded(|guard| work::work(options, guard))
+}

@@ -1,0 +1,253 @@
+//! The processes' output, in whole lines, each behind its process's number.
+//!
+//! Each stream of each process is a pipe. A process opens it by its path in /proc: so a descriptor is handed to nobody,
+//! a zygote included, and no process has another one's pipe. One thread reads all of them. What nobody reads any more
+//! has its pipes closed, and processes that write to it see what they would see without us.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use super::library::FileAction;
+use super::screen::Screen;
+use crate::message::say;
+
+/// A longer line is broken.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// What is read of one pipe before the next has its turn.
+const READ_BYTES: usize = 64 << 10;
+const EVENTS_MAX: usize = 64;
+/// Stands for the pipe that says that no process comes any more.
+const END: u64 = u64::MAX;
+
+/// Where output goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    Output,
+    Error,
+}
+
+/// Pipes of processes, and the thread that reads them. It is dropped when all processes are started.
+#[derive(Debug)]
+pub struct Outlet {
+    shared: Arc<Shared>,
+    /// Its end tells the thread that no process comes any more.
+    _more: OwnedFd,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    epoll: OwnedFd,
+    sources: Mutex<HashMap<u64, Source>>,
+    screen: Arc<Screen>,
+}
+
+#[derive(Debug)]
+struct Source {
+    pipe: OwnedFd,
+    stream: Stream,
+    rank: u32,
+    /// The beginning of a line.
+    pending: Vec<u8>,
+}
+
+/// What is to stay open until the process has opened its pipes.
+#[derive(Debug)]
+pub struct Ends {
+    _ends: [OwnedFd; 2],
+}
+
+impl Outlet {
+    /// Starts the thread. `ended` is told when the last pipe is closed at its other end, and whether all was written.
+    pub fn start(screen: Arc<Screen>, ended: impl FnOnce(bool) + Send + 'static) -> io::Result<Outlet> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let (end, more) = pipe_with(PipeFlags::CLOEXEC)?;
+        epoll::add(&epoll, &end, EventData::new_u64(END), EventFlags::IN)?;
+        let shared = Arc::new(Shared { epoll, sources: Mutex::default(), screen });
+        let reader = Reader { shared: Arc::clone(&shared), end: Some(end), lost: [false; 2] };
+        thread::Builder::new().name("output".into()).spawn(move || ended(reader.read()))?;
+        Ok(Outlet { shared, _more: more, next: 0 })
+    }
+
+    /// Pipes for a process: what it does to have them, and what is to be kept until it has done that.
+    pub fn connect(&mut self, rank: u32) -> io::Result<(Vec<FileAction>, Ends)> {
+        let (output, output_end) = self.pipe(rank, Stream::Output)?;
+        let (error, error_end) = self.pipe(rank, Stream::Error)?;
+        Ok((vec![output, error], Ends { _ends: [output_end, error_end] }))
+    }
+
+    fn pipe(&mut self, rank: u32, stream: Stream) -> io::Result<(FileAction, OwnedFd)> {
+        let (pipe, end) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        let action = FileAction::Open { fd: stream.fd().as_raw_fd(), path: path(&end), flags: libc::O_WRONLY, mode: 0 };
+        self.next += 1;
+        let (number, raw) = (EventData::new_u64(self.next), pipe.as_raw_fd());
+        let mut sources = self.shared.sources();
+        let source = sources.entry(self.next).or_insert(Source { pipe, stream, rank, pending: Vec::new() });
+        debug_assert_eq!(source.pipe.as_raw_fd(), raw);
+        epoll::add(&self.shared.epoll, &source.pipe, number, EventFlags::IN)?;
+        Ok((action, end))
+    }
+}
+
+/// Where a process of this user opens this process's descriptor anew.
+fn path(fd: &OwnedFd) -> CString {
+    let text = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
+    CString::new(text).expect("digits and slashes")
+}
+
+/// Whether processes can open this one's pipes; not where /proc is another one, or guarded.
+pub fn can_connect() -> bool {
+    let Ok((_pipe, end)) = pipe_with(PipeFlags::CLOEXEC) else { return false };
+    rustix::fs::open(path(&end), rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())
+        .is_ok()
+}
+
+impl Shared {
+    fn sources(&self) -> MutexGuard<'_, HashMap<u64, Source>> {
+        self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Stream {
+    fn fd(self) -> BorrowedFd<'static> {
+        match self {
+            Stream::Output => rustix::stdio::stdout(),
+            Stream::Error => rustix::stdio::stderr(),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Stream::Output => "standard output",
+            Stream::Error => "standard error",
+        }
+    }
+}
+
+/// The thread's part.
+struct Reader {
+    shared: Arc<Shared>,
+    end: Option<OwnedFd>,
+    /// What can't be written to any more, by stream.
+    lost: [bool; 2],
+}
+
+impl Reader {
+    /// Until the end; true if all was written.
+    fn read(mut self) -> bool {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        let mut buffer = vec![0; READ_BYTES];
+        while self.end.is_some() || !self.shared.sources().is_empty() {
+            events.clear();
+            match epoll::wait(&self.shared.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+            for event in &events {
+                match event.data.u64() {
+                    END => self.end = None,
+                    number => self.turn(number, &mut buffer),
+                }
+            }
+        }
+        self.lost == [false; 2]
+    }
+
+    /// Reads once from one pipe, and writes the lines that are complete.
+    fn turn(&mut self, number: u64, buffer: &mut [u8]) {
+        let Some(mut source) = self.shared.sources().remove(&number) else { return };
+        let has_ended = match rustix::io::read(&source.pipe, &mut *buffer) {
+            Ok(0) => true,
+            Ok(bytes) => {
+                source.pending.extend_from_slice(&buffer[..bytes]);
+                false
+            }
+            Err(Errno::AGAIN | Errno::INTR) => false,
+            Err(_) => true,
+        };
+        let lines = source.take_lines(has_ended);
+        let lost = &mut self.lost[source.stream as usize];
+        if !lines.is_empty() && !*lost {
+            let written = self.shared.screen.cleared(|| write_all(source.stream.fd(), &lines));
+            if let Err(e) = written {
+                *lost = true;
+                if e != Errno::PIPE {
+                    let (name, e) = (source.stream.name(), io::Error::from(e));
+                    say(format_args!("{name} can't be written: {e}. What processes write there from now on is lost"));
+                }
+            }
+        }
+        if !has_ended && !*lost {
+            self.shared.sources().insert(number, source);
+        }
+    }
+}
+
+impl Source {
+    /// The complete lines, labelled; at the pipe's end what is left too.
+    fn take_lines(&mut self, has_ended: bool) -> Vec<u8> {
+        let complete = match self.pending.iter().rposition(|&byte| byte == b'\n') {
+            _ if has_ended || self.pending.len() >= LINE_BYTES_MAX => self.pending.len(),
+            Some(last) => last + 1,
+            None => return Vec::new(),
+        };
+        let label = format!("{}: ", self.rank);
+        let mut lines = Vec::with_capacity(complete + 16 * label.len());
+        for line in self.pending[..complete].split_inclusive(|&byte| byte == b'\n') {
+            lines.extend_from_slice(label.as_bytes());
+            lines.extend_from_slice(line);
+        }
+        if lines.last().is_some_and(|&last| last != b'\n') {
+            lines.push(b'\n');
+        }
+        self.pending.drain(..complete);
+        lines
+    }
+}
+
+/// Whoever shares the file with this process may have made it non-blocking.
+fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::write(fd, bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                poll(&mut [PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::OUT)], None).map(drop)?;
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_labelled_when_they_are_complete() {
+        let (pipe, _end) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let mut source = Source { pipe, stream: Stream::Output, rank: 12, pending: Vec::new() };
+        let mut check = |text: &str, has_ended: bool, expected: &str| {
+            source.pending.extend_from_slice(text.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&source.take_lines(has_ended)), expected);
+        };
+        check("a", false, "");
+        check("b\nc", false, "12: ab\n");
+        check("\n\n", false, "12: c\n12: \n");
+        check("rest", true, "12: rest\n");
+        check("", true, "");
+        let long = "x".repeat(LINE_BYTES_MAX);
+        check(&long, false, &format!("12: {long}\n"));
+    }
+}

@@ -1,0 +1,319 @@
+//! The part that spawns: it starts the processes, passes signals on, and waits for them and their output.
+
+use std::ffi::{CString, OsStr};
+use std::io::{self, stderr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+use signal_hook::consts::SIGINT;
+
+use super::guard::{self, Guard, PASSED_ON};
+use super::library::{Context, Mechanism, Process};
+use super::options::{From, Output, SpawnOptions};
+use super::outlet::{self, Outlet};
+use super::plan::{self, Plan};
+use super::processes::{Processes, Whose};
+use super::report::Report;
+use super::screen::{Screen, Shown};
+use crate::exec::complaint;
+use crate::message::{say, show};
+use crate::prepare;
+use crate::signals;
+
+/// What makes a program a zygote.
+const ZYGOTE_LIBRARY: &str = "libheadwater-zygote.so";
+/// From so many processes on a zygote pays: it takes longer to start than a process, and then saves half of one or
+/// more each time.
+const ZYGOTE_PAYS: u32 = 4;
+/// Processes of one call are at most so many, and fewer if calls take longer than this: between calls signals are
+/// looked at.
+const BATCH_MAX: usize = 256;
+const BATCH_TIME: Duration = Duration::from_millis(50);
+/// Two Ctrl-C in this time kill.
+const KILL_WITHIN: Duration = Duration::from_secs(2);
+/// How long processes may take to end by themselves.
+const END_MAX: Duration = Duration::from_secs(5);
+
+/// What the part that spawns waits for.
+#[derive(Debug)]
+enum Event {
+    Signal(signals::Signal),
+    /// All pipes are closed; true if all was written.
+    OutputEnded(bool),
+}
+
+/// Does all of it; gives the exit status.
+pub fn work(options: &SpawnOptions, guard: Guard) -> Result<u8> {
+    let (sender, events) = channel();
+    let signal_sender = sender.clone();
+    signals::watch_for(&PASSED_ON, move |signal| signal_sender.send(Event::Signal(signal)).is_ok())?;
+    let begun = Instant::now();
+    let (mut context, why) = match prepare(options) {
+        Ok(prepared) => prepared,
+        Err(e) => {
+            let (status, text) = complaint(&options.program[0], e);
+            say(text);
+            return Ok(status);
+        }
+    };
+    let (mechanism, refusal) = context.mechanism();
+    let why = refusal.or(why);
+    if let (From::Zygote, Some(why)) = (options.from, why.as_ref().filter(|_| mechanism != Mechanism::Zygote)) {
+        say(format_args!(
+            "warning: no zygote can be made of {}: {why}. Going on by exec",
+            options.program[0].display()
+        ));
+    }
+    let screen = Arc::new(Screen::default());
+    let mut outlet = open_outlet(options, &screen, sender)?;
+    let mut work = Work::new(options, guard, &events, outlet.is_some());
+    let prepared = begun.elapsed();
+    let starting = Instant::now();
+    work.start(context, Plan::new(options, mechanism, outlet.as_mut())?, &screen)?;
+    let starting = starting.elapsed();
+    drop(outlet);
+    work.wait()?;
+    if options.report {
+        let report = Report {
+            started: work.started as usize,
+            wanted: options.processes as usize,
+            program: options.program[0].to_string_lossy().into_owned(),
+            mechanism: mechanism.name(),
+            why,
+            prepared,
+            starting,
+            calls: std::mem::take(&mut work.calls),
+            lifetimes: std::mem::take(&mut work.processes.lifetimes),
+        };
+        show(stderr(), report);
+    }
+    Ok(work.status())
+}
+
+/// The program, ready to be spawned, and why it will not be from a zygote if that was decided here.
+fn prepare(options: &SpawnOptions) -> io::Result<(Context, Option<String>)> {
+    let program = CString::new(options.program[0].as_bytes())?;
+    let few = options.from == From::Auto && options.processes < ZYGOTE_PAYS;
+    let mechanism = if few { Mechanism::Vfork } else { options.from.mechanism() };
+    // Where it is missing the library says so.
+    let library = prepare::find_installed(ZYGOTE_LIBRARY).unwrap_or_else(|_| PathBuf::from(ZYGOTE_LIBRARY));
+    let environment = plan::environment(options.processes);
+    let context = Context::create(&program, mechanism, environment, &plan::variables(0), &library)?;
+    Ok((context, few.then(|| format!("for fewer than {ZYGOTE_PAYS} processes a zygote doesn't pay"))))
+}
+
+fn open_outlet(options: &SpawnOptions, screen: &Arc<Screen>, sender: Sender<Event>) -> Result<Option<Outlet>> {
+    if options.output != Output::Label {
+        return Ok(None);
+    }
+    if !outlet::can_connect() {
+        say("warning: /proc does not show this process's pipes, so output is not labelled (as --output none)");
+        return Ok(None);
+    }
+    let outlet = Outlet::start(Arc::clone(screen), move |is_whole| drop(sender.send(Event::OutputEnded(is_whole))));
+    outlet.map(Some).context("the processes' output can't be read")
+}
+
+struct Work<'a> {
+    options: &'a SpawnOptions,
+    guard: Guard,
+    events: &'a Receiver<Event>,
+    processes: Processes,
+    started: u32,
+    /// For each process, how long the call took that started it.
+    calls: Vec<Duration>,
+    /// Why one could not be started.
+    refused: Option<u8>,
+    /// The signal after which nothing is started any more.
+    stopped_by: Option<i32>,
+    interrupted: Option<Instant>,
+    /// When what still runs is killed.
+    kill_at: Option<Instant>,
+    is_ending: bool,
+    /// Output is to come, for which somebody still waits.
+    has_output: bool,
+    has_lost_output: bool,
+}
+
+impl<'a> Work<'a> {
+    fn new(options: &'a SpawnOptions, guard: Guard, events: &'a Receiver<Event>, has_output: bool) -> Work<'a> {
+        Work {
+            options,
+            guard,
+            events,
+            processes: Processes::default(),
+            started: 0,
+            calls: Vec::new(),
+            refused: None,
+            stopped_by: None,
+            interrupted: None,
+            kill_at: None,
+            is_ending: false,
+            has_output,
+            has_lost_output: false,
+        }
+    }
+
+    /// Starts all, in calls that are short enough to look at signals between them. The context ends with it.
+    fn start(&mut self, mut context: Context, mut plan: Plan<'_>, screen: &Screen) -> Result<()> {
+        let mut shown = Shown::new(screen, self.options.progress, self.options.processes);
+        let mut batch = 1;
+        while self.started < self.options.processes && self.may_start() {
+            let count = batch.min((self.options.processes - self.started) as usize);
+            let called = Instant::now();
+            if let Err(e) = self.start_batch(&mut context, &mut plan, count) {
+                // Those that run go on.
+                say(format_args!("process {} can't be started: {e:#}", self.started));
+                self.refused = Some(crate::FAILURE);
+            }
+            let took = called.elapsed();
+            batch = if took * 2 <= BATCH_TIME { (batch * 2).min(BATCH_MAX) } else { (batch / 2).max(1) };
+            while let Ok(event) = self.events.try_recv() {
+                self.handle(event, Whose::Group)?;
+            }
+            self.processes.reap(Whose::Group);
+            self.after_failures();
+            shown.show(self.started);
+        }
+        Ok(())
+    }
+
+    fn may_start(&self) -> bool {
+        self.refused.is_none() && self.stopped_by.is_none() && !self.is_ending
+    }
+
+    fn start_batch(&mut self, context: &mut Context, plan: &mut Plan<'_>, count: usize) -> Result<()> {
+        let first = self.started;
+        let made = (0..count as u32).map(|number| plan.process(first + number)).collect::<io::Result<Vec<_>>>();
+        let (processes, ends): (Vec<Process>, Vec<_>) =
+            made.context("a process's pipes can't be made")?.into_iter().unzip();
+        let called = Instant::now();
+        let outcomes = context.spawn(&processes, &plan.common(first)).context("no process can be started")?;
+        let took = called.elapsed();
+        drop(ends);
+        let mut failed = outcomes.iter().enumerate().filter_map(|(at, outcome)| Some((at, outcome.as_ref().err()?)));
+        if let Some((at, error)) = failed.next() {
+            let others = failed.count();
+            self.refused = Some(self.complain(first + at as u32, error, others));
+        }
+        for pid in outcomes.into_iter().flatten() {
+            self.add(pid, called, took);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, pid: Pid, called: Instant, took: Duration) {
+        self.processes.add(pid, called);
+        self.calls.push(took);
+        self.started += 1;
+    }
+
+    /// Says why a process, and others with it, could not be started; gives the exit status.
+    fn complain(&self, rank: u32, error: &io::Error, others: usize) -> u8 {
+        let with = if others > 0 { format!(" and {others} after it") } else { String::new() };
+        let file = plan::output_file(self.options, rank);
+        let unwritable = file.as_ref().and_then(|file| Some((file, file_error(file)?)));
+        if let Some((file, e)) = unwritable {
+            let file = file.display();
+            say(format_args!("process {rank}{with} can't be started: {file} can't be written: {e}. See --output"));
+            return crate::FAILURE;
+        }
+        if matches!(Errno::from_io_error(error), Some(Errno::AGAIN | Errno::NOMEM)) {
+            say(format_args!(
+                "process {rank}{with} can't be started: {error}. Start fewer, or allow more processes (ulimit -u) or \
+                 memory"
+            ));
+            return crate::FAILURE;
+        }
+        let again = io::Error::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO));
+        let (status, text) = complaint(&self.options.program[0], again);
+        say(format_args!("process {rank}{with} can't be started: {text}"));
+        status
+    }
+
+    /// Until no process is left, and none of their output.
+    fn wait(&mut self) -> Result<()> {
+        self.processes.reap(Whose::All);
+        self.after_failures();
+        while self.processes.running() > 0 || self.has_output {
+            let event = match self.kill_at.map(|at| at.saturating_duration_since(Instant::now())) {
+                None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(left) => self.events.recv_timeout(left),
+            };
+            match event {
+                Ok(event) => self.handle(event, Whose::All)?,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.processes.signal(Signal::KILL);
+                    self.kill_at = None;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("signals are no longer watched")),
+            }
+            self.after_failures();
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, event: Event, whose: Whose) -> Result<()> {
+        let signal = match event {
+            Event::OutputEnded(is_whole) => {
+                self.has_output = false;
+                self.has_lost_output = !is_whole;
+                return Ok(());
+            }
+            Event::Signal(signal) => signal,
+        };
+        if !self.guard.lives() {
+            guard::end_all();
+            return Err(anyhow!("the command was killed, and its processes with it"));
+        }
+        if signal.is_child() {
+            self.processes.reap(whose);
+            return Ok(());
+        }
+        let Some(number) = Signal::from_named_raw(signal.number) else { return Ok(()) };
+        // The kernel's has come to the whole group; its processes that left it are not in the foreground.
+        if signal.from_kernel {
+            self.processes.signal_others(number)
+        } else {
+            self.processes.signal(number)
+        }
+        if matches!(number, Signal::INT | Signal::TERM | Signal::HUP | Signal::QUIT) {
+            self.stopped_by = Some(signal.number);
+            // When nothing runs, it is strangers that hold the output open.
+            self.has_output &= whose == Whose::Group || self.processes.running() > 0;
+        }
+        if signal.number == SIGINT && self.interrupted.replace(signal.at).is_some_and(|t| signal.at - t < KILL_WITHIN) {
+            say(format_args!("killing {} processes", self.processes.running()));
+            self.processes.signal(Signal::KILL);
+        }
+        Ok(())
+    }
+
+    /// Ends the others, if one has failed and that is wanted.
+    fn after_failures(&mut self) {
+        let has_failed = self.processes.failure.or(self.refused).is_some();
+        if self.options.kill_on_failure && has_failed && !self.is_ending {
+            self.is_ending = true;
+            self.processes.signal(Signal::TERM);
+            self.kill_at = Some(Instant::now() + END_MAX);
+        }
+    }
+
+    fn status(&self) -> u8 {
+        let unfinished = self.stopped_by.filter(|_| self.started < self.options.processes);
+        let stopped = unfinished.map(|signal| (128 + signal) as u8);
+        let lost = self.has_lost_output.then_some(crate::FAILURE);
+        self.refused.or(self.processes.failure).or(stopped).or(lost).unwrap_or(0)
+    }
+}
+
+/// Why a process can't have this file for its output.
+fn file_error(file: &OsStr) -> Option<io::Error> {
+    std::fs::OpenOptions::new().append(true).create(true).open(file).err()
+}

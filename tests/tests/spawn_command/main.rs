@@ -1,0 +1,42 @@
+//! `headwater spawn` as a user sees it: output, places, statuses, signals, and how processes are made.
+
+mod ends;
+mod mechanisms;
+mod output;
+
+use std::process::{Command, Stdio};
+
+use headwater_tests::harness::headwater_binary;
+
+/// What a command came to.
+struct Seen {
+    status: Option<i32>,
+    out: String,
+    err: String,
+}
+
+/// The command with these words, and nothing to read.
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(headwater_binary());
+    command.arg("spawn").args(words).stdin(Stdio::null());
+    command
+}
+
+fn spawn(words: &[&str]) -> Seen {
+    seen(&mut command(words))
+}
+
+fn seen(command: &mut Command) -> Seen {
+    let output = command.output().expect("the command can be started");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("all of it is text");
+    Seen { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// The lines in order of the numbers before them, with those.
+fn by_rank(text: &str) -> Vec<(usize, &str)> {
+    let labelled = text.lines().map(|line| line.split_once(": ").unwrap_or_else(|| panic!("no label: {line}")));
+    let mut lines: Vec<(usize, &str)> =
+        labelled.map(|(rank, line)| (rank.parse().unwrap_or_else(|_| panic!("no number: {rank}")), line)).collect();
+    lines.sort_by_key(|&(rank, _)| rank);
+    lines
+}

@@ -1,0 +1,68 @@
+//! How processes are made, which nobody but `--report` may notice.
+
+use std::process::Command;
+
+use headwater_tests::harness::{Fixture, has_program, skipped};
+
+use super::{by_rank, spawn};
+
+#[test]
+fn all_ways_give_the_same() {
+    let fixture = Fixture::new("spawn-ways");
+    let program = fixture.build("spawned.c", "spawned", &[]);
+    let program = program.to_str().expect("an own path");
+    let lines: Vec<String> = (0..5).map(|rank| format!("1 constructed, rank {rank} of 5: x {rank}")).collect();
+    let expected: Vec<(usize, &str)> = lines.iter().map(String::as_str).enumerate().collect();
+    for from in ["auto", "zygote", "exec", "vfork", "clone3", "posix_spawn", "fork", "pfork"] {
+        let seen = spawn(&["-n", "5", "--from", from, "--report", "--", program, "x", "{rank}"]);
+        assert_eq!((seen.status, by_rank(&seen.out)), (Some(0), expected.clone()), "by {from}: {}", seen.err);
+        let made = match from {
+            "auto" => "zygote",
+            "exec" => "vfork",
+            other => other,
+        };
+        assert!(seen.err.contains(&format!("5 processes of {program} by {made}:")), "by {from}: {}", seen.err);
+    }
+}
+
+#[test]
+fn interpreters_from_a_zygote() {
+    for (program, option, script) in
+        [("sh", "-c", "echo $HEADWATER_RANK"), ("python3", "-c", "import os; print(os.environ['HEADWATER_RANK'])")]
+    {
+        if !has_program(program) {
+            skipped(format_args!("{program} is not installed"));
+            continue;
+        }
+        let seen = spawn(&["-n", "6", "--from", "zygote", "--report", "--", program, option, script]);
+        let ranks: Vec<String> = (0..6).map(|rank| rank.to_string()).collect();
+        let expected: Vec<(usize, &str)> = ranks.iter().map(String::as_str).enumerate().collect();
+        assert_eq!(by_rank(&seen.out), expected, "{}", seen.err);
+        assert!(seen.err.contains(&format!("6 processes of {program} by zygote:")), "{}", seen.err);
+    }
+}
+
+#[test]
+fn a_static_program_goes_by_exec_and_says_why() {
+    let fixture = Fixture::new("spawn-static");
+    let source = fixture.file("x.c", "#include <stdio.h>\nint main(void) { puts(\"static\"); }\n", 0o644);
+    let program = fixture.path("x");
+    let compiled = Command::new("cc").arg("-static").arg("-o").arg(&program).arg(&source).output();
+    if !compiled.is_ok_and(|output| output.status.success()) {
+        return skipped("nothing can be linked statically here");
+    }
+    let program = program.to_str().expect("an own path");
+    let seen = spawn(&["-n", "4", "--from", "zygote", "--report", "--", program]);
+    assert_eq!(by_rank(&seen.out), [(0, "static"), (1, "static"), (2, "static"), (3, "static")]);
+    assert!(seen.err.contains("no zygote can be made of"), "{}", seen.err);
+    assert!(seen.err.contains("by vfork (it is linked statically)"), "{}", seen.err);
+    // Who leaves the choice to it is told on demand.
+    assert_eq!(spawn(&["-n", "4", "--", program]).err, "");
+}
+
+#[test]
+fn few_processes_go_by_exec() {
+    let seen = spawn(&["-n", "2", "--report", "--", "true"]);
+    assert!(seen.err.contains("by vfork (for fewer than 4 processes a zygote doesn't pay)"), "{}", seen.err);
+    assert!(seen.err.contains("until the process ends"), "{}", seen.err);
+}

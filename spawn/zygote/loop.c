@@ -52,6 +52,9 @@ static int arrange(struct visit *visit, int *fds, uint32_t count)
 			return ENOTSUP;
 		close(fds[i]);
 	}
+	for (uint32_t i = 0; i < count; i++)
+		if (inherited->fd_ends[i] && fcntl(inherited->fds[i], F_SETFD, FD_CLOEXEC))
+			return ENOTSUP;
 	return 0;
 }
 
@@ -81,23 +84,28 @@ static int adopt(const struct visit *visit)
 	static struct hw_inherited before;
 	static bool any_before;
 	const struct hw_inherited *now = &visit->request.inherited;
+	bool known = any_before;
 
+	/* Not if it fails half-way. */
+	any_before = false;
 	if (fchdir(visit->cwd) || setpgid(0, now->group))
 		return ENOTSUP;
 	umask(now->umask);
 	for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
-		bool same = any_before && !memcmp(&before.limits[resource], &now->limits[resource], sizeof now->limits[0]);
+		bool same = known && !memcmp(&before.limits[resource], &now->limits[resource], sizeof now->limits[0]);
 		if (!same && setrlimit((__rlimit_resource_t)resource, &now->limits[resource]))
 			return ENOTSUP;
 	}
-	if ((!any_before || before.nice != now->nice) && setpriority(PRIO_PROCESS, 0, now->nice))
+	if ((!known || before.nice != now->nice) && setpriority(PRIO_PROCESS, 0, now->nice))
 		return ENOTSUP;
-	if ((!any_before || memcmp(&before.affinity, &now->affinity, sizeof now->affinity)) &&
+	if ((!known || memcmp(&before.affinity, &now->affinity, sizeof now->affinity)) &&
 	    sched_setaffinity(0, sizeof now->affinity, &now->affinity))
 		return ENOTSUP;
-	if ((any_before ? before.policy : 0) != now->policy ||
-	    (now->policy && memcmp(before.policy_domains, now->policy_domains, sizeof now->policy_domains)))
-		if (syscall(SYS_set_mempolicy, now->policy, now->policy_domains, HW_DOMAINS_WORDS * 64ul))
+	if (!known || before.policy != now->policy ||
+	    memcmp(before.policy_domains, now->policy_domains, sizeof now->policy_domains))
+		if (syscall(SYS_set_mempolicy, now->policy, now->policy ? now->policy_domains : NULL,
+		            now->policy ? HW_DOMAINS_WORDS * 64ul : 0) &&
+		    (now->policy || errno != ENOSYS))
 			return ENOTSUP;
 	before = *now;
 	any_before = true;
@@ -127,14 +135,35 @@ static int outcome_of(outcome *told, int process_fd)
 	uint32_t said;
 	while (!(said = atomic_load(told))) {
 		struct pollfd ended = {.fd = process_fd, .events = POLLIN};
-		if (poll(&ended, 1, 0) == 1)
-			return 0; /* its status says the rest */
+		/* Its status says the rest, unless it has told and ended in between. */
+		if (poll(&ended, 1, 0) == 1) {
+			said = atomic_load(told);
+			break;
+		}
 		syscall(SYS_futex, told, FUTEX_WAIT, 0, &look, NULL, 0);
 	}
-	return said == 1 ? 0 : (int)said - 2;
+	return said <= 1 ? 0 : (int)said - 2;
 }
 
 static outcome *told_here;
+
+static void close_if_ending(int fd)
+{
+	int flags = fcntl(fd, F_GETFD);
+	if (flags >= 0 && flags & FD_CLOEXEC)
+		close(fd);
+}
+
+/* Closes what exec would: among what came with the request, and among what file actions have opened. */
+static void close_ending(const struct hw_inherited *inherited, const struct pspawn_process *process)
+{
+	for (uint32_t i = 0; i < inherited->fd_count; i++)
+		if (inherited->fd_ends[i])
+			close_if_ending(inherited->fds[i]);
+	for (size_t i = 0; i < process->file_action_count; i++)
+		if (process->file_actions[i].kind == PSPAWN_OPEN && process->file_actions[i].flags & O_CLOEXEC)
+			close_if_ending(process->file_actions[i].fd);
+}
 
 /* The new process, on its way to its program. */
 static bool become(struct visit *visit, uint32_t number, const struct hw_place *place)
@@ -147,6 +176,7 @@ static bool become(struct visit *visit, uint32_t number, const struct hw_place *
 	close_range((unsigned)hw_zygote.socket, ~0u, 0);
 	hw_zygote.socket = -1;
 	int error = hw_apply(process, options, place);
+	close_ending(&inherited, process);
 	if (!error && !hw_present(process))
 		error = ENOMEM;
 	if (told_here) {
@@ -212,7 +242,7 @@ static bool make(struct visit *visit, uint32_t number)
 		}
 		munmap((void *)told_here, sizeof *told_here);
 	}
-	if (pid > 0 && number == 0 && options->flags & PSPAWN_ONE_GROUP && options->pgroup == 0)
+	if (pid > 0 && !result->error && options->flags & PSPAWN_ONE_GROUP && options->pgroup == 0)
 		options->pgroup = (pid_t)pid;
 	return false;
 }

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define ENDED_EARLY "it ended before it came to main"
 #define LIBRARY "libheadwater-zygote.so"
 #define START_MS_MAX 10000
 #define RESULTS_BYTES (HW_RESULTS * sizeof(struct hw_result))
@@ -133,7 +134,7 @@ static int greet(struct hw_zygote *zygote, unsigned ms_max, char reason[HW_REASO
 	error = hw_receive(zygote->socket, &hello, sizeof hello, &received, NULL, NULL);
 	if (error || received != sizeof hello || hello.version != HW_SPAWN_VERSION) {
 		snprintf(reason, HW_REASON_BYTES, "%s", received ? "the zygote's library is of another version"
-		                                                  : "it ended before it came to main");
+		                                                  : ENDED_EARLY);
 		return ECHILD;
 	}
 	if (hello.refused) {
@@ -224,6 +225,8 @@ int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char
 		error = !is_hidden ? ENOSPC : fd < 0 ? errno : hw_send(zygote->socket, "", 1, NULL, 0, &fd, 1);
 		if (fd >= 0)
 			close(fd);
+		if (error == EPIPE)
+			snprintf(reason, HW_REASON_BYTES, "%s", ENDED_EARLY);
 		error = error ? error : greet(zygote, start->options->start_ms_max, reason);
 		if (!error && !hw_watch_begin(&zygote->watch, zygote->pid, start->inherited, zygote->boundary, reason))
 			error = ENOTSUP;

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <linux/sched.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +31,13 @@ struct visit {
 
 static char *buffer;
 static struct hw_result *standing_results;
+/* A descriptor of the owner's process, right behind the socket; -1: none. */
+static int owner = -1;
 
 /* Moves a descriptor to where the zygote's own are. */
 static int make_private(int fd)
 {
-	int moved = fcntl(fd, F_DUPFD_CLOEXEC, hw_zygote.socket + 1);
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, hw_zygote.socket + 2);
 	close(fd);
 	return moved;
 }
@@ -306,7 +309,7 @@ static void close_visit(struct visit *visit)
 	hw_request_free(&visit->request);
 	/* What belongs to the owner must not stay open here: others wait for its end. */
 	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
-	close_range((unsigned)hw_zygote.socket + 1, ~0u, 0);
+	close_range((unsigned)hw_zygote.socket + 2, ~0u, 0);
 	setpgid(0, 0);
 }
 
@@ -327,8 +330,36 @@ static bool serve(struct visit *visit, size_t received, int *fds, uint32_t fd_co
 	return false;
 }
 
+/* Waits for a request. False when the owner has ended, which its end of the socket doesn't tell while a fork of the
+ * owner holds that too. */
+static bool await(void)
+{
+	struct pollfd ready[] = {{.fd = hw_zygote.socket, .events = POLLIN}, {.fd = owner, .events = POLLIN}};
+	while (poll(ready, owner < 0 ? 1 : 2, -1) < 0)
+		if (errno != EINTR)
+			return false;
+	return owner < 0 || !ready[1].revents;
+}
+
+/* The process whose child this is; -1 if it can't be watched. */
+static void find_owner(void)
+{
+	struct ucred maker;
+	socklen_t bytes = sizeof maker;
+	bool told = getsockopt(hw_zygote.socket, SOL_SOCKET, SO_PEERCRED, &maker, &bytes) == 0;
+	int fd = told ? (int)syscall(SYS_pidfd_open, maker.pid, 0) : -1;
+
+	owner = -1;
+	if (fd < 0)
+		return;
+	/* Whoever has this number lives as long as it is this one's parent. */
+	if (getppid() == maker.pid && dup3(fd, hw_zygote.socket + 1, O_CLOEXEC) >= 0)
+		owner = hw_zygote.socket + 1;
+	close(fd);
+}
+
 /* Takes the memory for results, and tells that it has stopped. */
-static void greet(void)
+static void greet(const char *changed)
 {
 	struct hw_hello hello = {.version = HW_SPAWN_VERSION};
 	uint32_t count = 1;
@@ -340,6 +371,7 @@ static void greet(void)
 		_exit(127);
 	size_t bytes = HW_RESULTS * sizeof *standing_results;
 	standing_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
 	buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (standing_results == MAP_FAILED || buffer == MAP_FAILED)
 		_exit(127);
@@ -347,6 +379,10 @@ static void greet(void)
 	if (!hw_present_prepare() || !hw_thread_number()) {
 		hello.refused = 1;
 		strcpy(hello.reason, "this kernel does not let a process change what /proc shows of it");
+	}
+	if (changed) {
+		hello.refused = 1;
+		snprintf(hello.reason, sizeof hello.reason, "before main, it has changed %s", changed);
 	}
 	/* What threads a library has for its own use, it ends before a fork. */
 	hw_fork_prepare();
@@ -356,17 +392,21 @@ static void greet(void)
 		_exit(0);
 	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
 	close_range((unsigned)hw_zygote.socket + 1, ~0u, 0);
+	find_owner();
 }
 
 void hw_zygote_serve(void)
 {
 	sigset_t all;
+	const char *changed = hw_zygote.stop == PSPAWN_STOP_MAIN ? hw_surroundings_changed() : NULL;
 
 	/* Nothing that is meant for the caller's processes may end or interrupt it. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	greet();
+	greet(changed);
 	for (;;) {
+		if (!await())
+			_exit(0);
 		struct visit visit = {.cwd = -1, .results_file = -1, .answer = -1, .body = -1, .cgroup = -1};
 		int fds[HW_FDS_MAX + 8];
 		uint32_t fd_count = HW_FDS_MAX + 8;

@@ -44,6 +44,8 @@ pub fn guarded(work: impl FnOnce(Guard) -> Result<u8>) -> Result<u8> {
     match process::fork() {
         Ok(Side::New) => {
             let _ = set_parent_process_death_signal(Some(Signal::CHILD));
+            // What processes leave behind comes here, where it can be ended.
+            let _ = set_child_subreaper(Some(getpid()));
             // Too late for the signal, if the guard has died before.
             if guard.lives() { work(guard) } else { Ok(crate::FAILURE) }
         }
@@ -52,10 +54,8 @@ pub fn guarded(work: impl FnOnce(Guard) -> Result<u8>) -> Result<u8> {
     }
 }
 
-/// Ends everything that this process has started, with all that came of it.
+/// Ends everything that this process has started, with all that came of it: orphans come here.
 pub fn end_all() {
-    // Orphans come here, and not to a stranger.
-    let _ = set_child_subreaper(Some(getpid()));
     loop {
         let children = children();
         let killed = children.iter().filter(|&&child| kill_process(child, Signal::KILL).is_ok()).count();

@@ -51,6 +51,14 @@ impl Processes {
         }
     }
 
+    /// All were killed, and somebody has taken their statuses.
+    pub fn killed(&mut self) {
+        if !self.running.is_empty() {
+            self.failure.get_or_insert((128 + Signal::KILL.as_raw()) as u8);
+        }
+        self.lifetimes.extend(self.running.drain().map(|(_, called)| called.elapsed()));
+    }
+
     /// Sends a signal to each.
     pub fn signal(&self, signal: Signal) {
         for &pid in self.running.keys() {

@@ -136,6 +136,7 @@ struct Work<'a> {
     /// When what still runs is killed.
     kill_at: Option<Instant>,
     is_ending: bool,
+    is_killed: bool,
     /// Output is to come, for which somebody still waits.
     has_output: bool,
     has_lost_output: bool,
@@ -155,6 +156,7 @@ impl<'a> Work<'a> {
             interrupted: None,
             kill_at: None,
             is_ending: false,
+            is_killed: false,
             has_output,
             has_lost_output: false,
         }
@@ -248,15 +250,24 @@ impl<'a> Work<'a> {
             };
             match event {
                 Ok(event) => self.handle(event, Whose::All)?,
-                Err(RecvTimeoutError::Timeout) => {
-                    self.processes.signal(Signal::KILL);
-                    self.kill_at = None;
-                }
+                Err(RecvTimeoutError::Timeout) => self.kill(),
                 Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("signals are no longer watched")),
             }
             self.after_failures();
         }
+        if self.is_ending {
+            self.kill();
+        }
         Ok(())
+    }
+
+    /// Ends all, with what they have started. Then what is left of their output comes at once, unless somebody holds
+    /// it who can't be killed.
+    fn kill(&mut self) {
+        guard::end_all();
+        self.processes.killed();
+        self.has_output &= !std::mem::replace(&mut self.is_killed, true);
+        self.kill_at = self.has_output.then(|| Instant::now() + END_MAX);
     }
 
     fn handle(&mut self, event: Event, whose: Whose) -> Result<()> {
@@ -289,8 +300,8 @@ impl<'a> Work<'a> {
             self.has_output &= whose == Whose::Group || self.processes.running() > 0;
         }
         if signal.number == SIGINT && self.interrupted.replace(signal.at).is_some_and(|t| signal.at - t < KILL_WITHIN) {
-            say(format_args!("killing {} processes", self.processes.running()));
-            self.processes.signal(Signal::KILL);
+            say(format_args!("killing {} processes, and what they have started", self.processes.running()));
+            self.kill();
         }
         Ok(())
     }

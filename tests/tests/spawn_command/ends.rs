@@ -59,6 +59,18 @@ fn a_failure_ends_the_others_if_that_is_wanted() {
     assert_eq!(seen.status, Some(3), "{}", seen.err);
 }
 
+#[test]
+fn what_they_have_started_ends_too() {
+    let fixture = Fixture::new("spawn-others");
+    let script = format!(
+        "[ {{rank}} != 1 ] || {{ until [ -e {0} ]; do sleep 0.01; done; exit 3; }}; touch {0}; STAY={0} sleep 1000; true",
+        fixture.path("flag").display()
+    );
+    let seen = spawn(&["-n", "2", "--kill-on-failure", "--", "sh", "-c", &script]);
+    assert_eq!(seen.status, Some(3), "{}", seen.err);
+    assert_eq!(processes_using(&fixture.shared()), []);
+}
+
 /// A command whose processes have all said that they run.
 fn started(words: &[&str], processes: usize) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut child = command(words).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it can be started");
@@ -92,7 +104,9 @@ fn signals_are_passed_on() {
 #[test]
 fn a_second_interrupt_kills() {
     let script = "trap 'echo interrupted' INT; echo runs; while :; do sleep 0.1; done";
-    let (mut child, mut out) = started(&["-n", "2", "--", "bash", "-c", script], 2);
+    // The second shell keeps its output in a process that nobody interrupts.
+    let script = format!("trap '' INT; [ {{rank}} = 0 ] || sleep 1000 & {script}");
+    let (mut child, mut out) = started(&["-n", "2", "--", "bash", "-c", &script], 2);
     send(&child, Signal::INT);
     let mut line = String::new();
     out.read_line(&mut line).expect("a line comes");

@@ -25,10 +25,13 @@ fn exec() {
 
 fn spawn() {
     let library = "../spawn/src";
-    let sources =
-        ["apply", "asking", "calls", "context", "direct", "inherit", "message", "place", "program", "watch", "wire"];
+    let entries = std::fs::read_dir(library).expect("the sources are there").map(|entry| entry.expect("a name").path());
+    // Waiting for any child is the C library's here.
+    let is_source = |path: &std::path::PathBuf| path.extension().is_some_and(|e| e == "c") && !path.ends_with("wait.c");
+    let mut sources: Vec<_> = entries.filter(is_source).collect();
+    sources.sort();
     cc::Build::new()
-        .files(sources.map(|name| format!("{library}/{name}.c")))
+        .files(sources)
         .file("src/spawn/layout.c")
         .include(library)
         .include("../spawn/include")

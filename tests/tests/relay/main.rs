@@ -1,0 +1,144 @@
+//! Launchers that know nothing of zygotes, with `libheadwater-relay.so`: what they start comes from a zygote from the
+//! third time on, and nothing else about them changes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use headwater_tests::harness::services::environment;
+use headwater_tests::harness::{Fixture, Output, Program, has_program, headwater_binary, skipped};
+
+/// A directory with the program `origin`, which tells what it was started from.
+struct Site {
+    fixture: Fixture,
+    origin: String,
+}
+
+impl Site {
+    fn new() -> Site {
+        let fixture = Fixture::new("relay");
+        let origin = fixture.build("spawn/origin.c", "bin/origin", &[]).display().to_string();
+        Site { fixture, origin }
+    }
+
+    /// Runs a script in the fixture's directory, in which `$ORIGIN` is the program: without the relay, and with it.
+    fn both(&self, script: &str) -> (Output, Output) {
+        let plain = Program::shell(script).env("ORIGIN", &self.origin).in_dir(self.fixture.shared());
+        let library = headwater_binary().ancestors().nth(2).map(|prefix| prefix.join("lib/libheadwater-relay.so"));
+        // The script's own shell is relayed too.
+        let relayed = Program::shell(script)
+            .env("LD_PRELOAD", library.expect("it is installed"))
+            .env("ORIGIN", &self.origin)
+            .in_dir(self.fixture.shared());
+        (plain.run(), relayed.run())
+    }
+
+    /// Runs a script both ways. What is printed must be the same but for what the processes come from, in any order;
+    /// at least `zygotes` must come from a zygote.
+    fn check(&self, script: &str, zygotes: usize) {
+        let (plain, relayed) = self.both(script);
+        assert_eq!(relayed.status, plain.status, "{script}: {relayed:?}");
+        assert_eq!(relayed.stderr, plain.stderr, "{script}");
+        assert_eq!(lines(&relayed, true), lines(&plain, true), "{script}");
+        let made = relayed.stdout.matches("by zygote").count();
+        assert!(made >= zygotes, "{script}: {made} come from a zygote: {}", relayed.stdout);
+        assert!(!plain.stdout.contains("zygote"));
+    }
+}
+
+/// How often each line was printed.
+fn lines(output: &Output, alike: bool) -> BTreeMap<String, usize> {
+    let mut lines = BTreeMap::new();
+    for line in output.stdout.lines() {
+        let line = if alike { line.replace("by zygote", "by exec") } else { line.to_owned() };
+        *lines.entry(line).or_default() += 1;
+    }
+    lines
+}
+
+#[test]
+fn xargs() {
+    let site = Site::new();
+    site.check("seq 1 20 | xargs -n1 $ORIGIN", 18);
+    site.check("seq 1 20 | xargs -P4 -n1 $ORIGIN", 18);
+    site.check("seq 1 8 | ORIGIN_STATUS=3 xargs -n1 $ORIGIN; echo $?", 6);
+}
+
+#[test]
+fn make() {
+    if !has_program("make") {
+        return skipped("make is not installed");
+    }
+    let site = Site::new();
+    let targets: Vec<String> = (0..12).map(|n| format!("t{n}")).collect();
+    let makefile = format!("all: {0}\n\t@echo done\n{0}:\n\t@$(ORIGIN) $@\n", targets.join(" "));
+    std::fs::write(site.fixture.path("Makefile"), makefile).expect("an own directory");
+    site.check("make -s", 10);
+    site.check("make -s -j4", 10);
+    site.check("ORIGIN_STATUS=2 make -s -k -j4 2>/dev/null; echo $?", 8);
+}
+
+#[test]
+fn shells() {
+    let site = Site::new();
+    for shell in ["bash", "dash"] {
+        if !has_program(shell) {
+            continue;
+        }
+        let script = "for i in 1 2 3 4; do $ORIGIN $i; done; (exit 7); echo $?; x=$($ORIGIN inside); echo \"[$x]\"; \
+                      $ORIGIN 1 | cat; $ORIGIN 2 | $ORIGIN 3; $ORIGIN 4 & wait; echo $?; cat </dev/null; nowhere; echo $?; \
+                      ORIGIN_STATUS=9 $ORIGIN 5; echo $?; cd /; $ORIGIN 6 >/dev/null; echo end";
+        site.check(&format!("{shell} -c '{script}' 2>/dev/null"), 6);
+    }
+}
+
+#[test]
+fn python() {
+    let site = Site::new();
+    let script = "import os, subprocess, sys\n\
+                  for n in range(6): subprocess.run([sys.argv[1], str(n)], check=True)\n\
+                  print(subprocess.run([sys.argv[1], 'captured'], capture_output=True, text=True).stdout.count('captured'))\n\
+                  p = subprocess.Popen([sys.argv[1], 'x'], env={**os.environ, 'ORIGIN_STAY': '60000'}, start_new_session=True)\n\
+                  p.kill(); print(p.wait())\n\
+                  try: subprocess.run(['/nowhere'])\n\
+                  except FileNotFoundError as e: print(e)\n\
+                  try: os.waitpid(-1, 0)\n\
+                  except ChildProcessError as e: print(e)\n";
+    std::fs::write(site.fixture.path("script.py"), script).expect("an own directory");
+    site.check("python3 -u script.py $ORIGIN", 4);
+}
+
+/// A child that waits for its parent before it execs, by a pipe that the parent writes to after fork().
+#[test]
+fn children_that_wait_for_their_parent() {
+    let site = Site::new();
+    let waiting = site.fixture.build("spawn/waiting.c", "bin/waiting", &[]);
+    site.check(&format!("{} $ORIGIN 12", waiting.display()), 0);
+}
+
+/// A child that closes all descriptors before it execs.
+#[test]
+fn children_that_close_everything() {
+    let site = Site::new();
+    let closing = site.fixture.build("spawn/waiting.c", "bin/closing", &["-DCLOSE_ALL"]);
+    site.check(&format!("{} $ORIGIN 12", closing.display()), 8);
+}
+
+/// MPI's local launchers, with a program that needs none of it, and with one that does.
+#[test]
+fn mpi() {
+    let site = Site::new();
+    match environment("mpich", &["mpich", "mpi4py"]) {
+        Err(reason) => skipped(&reason),
+        Ok(directory) => with_mpi(&site, &directory, "mpiexec -n 6"),
+    }
+    if has_program("mpirun.openmpi") {
+        site.check("mpirun.openmpi --allow-run-as-root --oversubscribe -np 6 $ORIGIN rank 2>/dev/null", 0);
+    }
+}
+
+fn with_mpi(site: &Site, directory: &PathBuf, launcher: &str) {
+    let bin = directory.join("bin").display().to_string();
+    site.check(&format!("PATH={bin}:$PATH {launcher} $ORIGIN rank"), 0);
+    let script = "from mpi4py import MPI; w = MPI.COMM_WORLD; s = w.allreduce(w.rank); w.rank or print(w.size, s)";
+    site.check(&format!("PATH={bin}:$PATH {launcher} python3 -c '{script}'"), 0);
+}

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define ENDED_EARLY "it ended before it came to main"
 #define LIBRARY "libheadwater-zygote.so"
 #define START_MS_MAX 10000
 #define RESULTS_BYTES (HW_RESULTS * sizeof(struct hw_result))
@@ -87,7 +88,7 @@ static int make_environment(struct environment *made, const struct hw_start *sta
 	return 0;
 }
 
-/* The words that a script's interpreter gets, or those of the program itself. */
+/* The zygote's arguments. The kernel adds a script's interpreter to them. */
 static char **make_words(const struct hw_start *start)
 {
 	static char *const none[] = {NULL};
@@ -97,14 +98,10 @@ static char **make_words(const struct hw_start *start)
 
 	while (given[count])
 		count++;
-	char **words = calloc(count + 4, sizeof *words);
+	char **words = calloc(count + 2, sizeof *words);
 	if (!words)
 		return NULL;
-	words[kept++] = given[0] && !program->script ? given[0] : program->path;
-	if (program->argument)
-		words[kept++] = program->argument;
-	if (program->script)
-		words[kept++] = program->script;
+	words[kept++] = given[0] ? given[0] : hw_program_name(program);
 	for (size_t i = 1; i < count; i++)
 		words[kept++] = given[i];
 	return words;
@@ -137,7 +134,7 @@ static int greet(struct hw_zygote *zygote, unsigned ms_max, char reason[HW_REASO
 	error = hw_receive(zygote->socket, &hello, sizeof hello, &received, NULL, NULL);
 	if (error || received != sizeof hello || hello.version != HW_SPAWN_VERSION) {
 		snprintf(reason, HW_REASON_BYTES, "%s", received ? "the zygote's library is of another version"
-		                                                  : "it ended before it came to main");
+		                                                  : ENDED_EARLY);
 		return ECHILD;
 	}
 	if (hello.refused) {
@@ -186,7 +183,7 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 		process.mask_size = sizeof core;
 	}
 	if (!error) {
-		hw_direct(PSPAWN_VFORK, start->program->path, &process, 1, &options, &result, &tried_error);
+		hw_direct(PSPAWN_VFORK, hw_program_name(start->program), &process, 1, &options, &result, &tried_error);
 		zygote->pid = result.pid > 0 ? result.pid : 0;
 		error = result.error;
 	}
@@ -195,14 +192,19 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 	return error;
 }
 
+int hw_boundary(const struct hw_inherited *inherited)
+{
+	rlim_t limit = inherited->limits[RLIMIT_NOFILE].rlim_cur;
+	return (int)(limit < HW_BOUNDARY_MAX ? limit : HW_BOUNDARY_MAX) - HW_PRIVATE_FDS;
+}
+
 int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char reason[HW_REASON_BYTES])
 {
 	int ends[2], error;
 	void *memory = NULL;
 
 	*zygote = HW_NO_ZYGOTE;
-	rlim_t limit = start->inherited->limits[RLIMIT_NOFILE].rlim_cur;
-	zygote->boundary = (int)(limit < INT_MAX ? limit : INT_MAX) - HW_PRIVATE_FDS;
+	zygote->boundary = hw_boundary(start->inherited);
 	if (zygote->boundary <= 3 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
 		snprintf(reason, HW_REASON_BYTES, "no more files may be open");
 		return EMFILE;
@@ -217,12 +219,14 @@ int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char
 		snprintf(reason, HW_REASON_BYTES, error == ELIBACC ? "%s is not there" : "%s",
 		         error == ELIBACC ? LIBRARY : strerror(error));
 	} else {
-		hw_children_hide(zygote->pid);
-		int fd = shared_memory(RESULTS_BYTES, &memory);
+		bool is_hidden = hw_children_hide(zygote->pid);
+		int fd = is_hidden ? shared_memory(RESULTS_BYTES, &memory) : -1;
 		zygote->results = fd >= 0 ? memory : NULL;
-		error = fd < 0 ? errno : hw_send(zygote->socket, "", 1, NULL, 0, &fd, 1);
+		error = !is_hidden ? ENOSPC : fd < 0 ? errno : hw_send(zygote->socket, "", 1, NULL, 0, &fd, 1);
 		if (fd >= 0)
 			close(fd);
+		if (error == EPIPE)
+			snprintf(reason, HW_REASON_BYTES, "%s", ENDED_EARLY);
 		error = error ? error : greet(zygote, start->options->start_ms_max, reason);
 		if (!error && !hw_watch_begin(&zygote->watch, zygote->pid, start->inherited, zygote->boundary, reason))
 			error = ENOTSUP;
@@ -243,7 +247,7 @@ void hw_zygote_end(struct hw_zygote *zygote)
 	if (zygote->socket >= 0 && identity_of(zygote->socket) == zygote->identity)
 		close(zygote->socket);
 	if (own && zygote->pid > 0) {
-		kill(zygote->pid, SIGKILL);
+		hw_kill_child(zygote->pid);
 		hw_reap(zygote->pid);
 		hw_children_show(zygote->pid);
 	}
@@ -252,7 +256,11 @@ void hw_zygote_end(struct hw_zygote *zygote)
 
 bool hw_zygote_lives(const struct hw_zygote *zygote)
 {
-	return zygote->pid > 0 && zygote->owner == getpid() && identity_of(zygote->socket) == zygote->identity;
+	char byte;
+
+	if (zygote->pid <= 0 || zygote->owner != getpid() || identity_of(zygote->socket) != zygote->identity)
+		return false;
+	return recv(zygote->socket, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
 /* The descriptors of a request, in the order that `hw_head` tells. Those from `first_own` on are to be closed. */
@@ -285,6 +293,7 @@ static int pack(struct luggage *luggage, struct hw_head *head, struct hw_bytes *
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 			return errno;
 		asked->socket = ends[0];
+		asked->identity = identity_of(ends[0]);
 		asked->own = true;
 		luggage->fds[luggage->count++] = ends[1];
 	}
@@ -314,7 +323,8 @@ int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited
 	struct luggage luggage;
 	int error;
 
-	*asked = (struct hw_asked){.socket = zygote->socket, .count = count, .results = zygote->results};
+	*asked = (struct hw_asked){
+		.socket = zygote->socket, .identity = zygote->identity, .count = count, .results = zygote->results};
 	hw_encode(&body, inherited, processes, count, options);
 	head.bytes = body.length;
 	head.flags = (apart || count > HW_RESULTS ? HW_OWN_RESULTS : 0) | (body.length > HW_INLINE_MAX ? HW_IN_FILE : 0) |
@@ -330,7 +340,8 @@ int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited
 		                luggage.fds, luggage.count);
 	while (luggage.count > luggage.first_own)
 		close(luggage.fds[--luggage.count]);
-	free(body.data);
+	asked->body = body.data;
+	asked->body_bytes = body.length;
 	if (error)
 		hw_asked_free(asked);
 	return error;
@@ -340,16 +351,19 @@ uint32_t hw_zygote_answer(struct hw_asked *asked, int *error)
 {
 	struct hw_answer answer;
 	size_t received = 0;
-	int failed = hw_receive(asked->socket, &answer, sizeof answer, &received, NULL, NULL);
+	/* Between the call that began and the one that ends the program may have closed what it doesn't know. */
+	int failed = identity_of(asked->socket) == asked->identity
+	                 ? hw_receive(asked->socket, &answer, sizeof answer, &received, NULL, NULL)
+	                 : EBADF;
 
 	if (!failed && received == sizeof answer && answer.tried <= asked->count) {
 		*error = (int)answer.error;
 		return answer.tried;
 	}
 	/* The zygote is gone. What it has made before is known all the same. */
-	uint32_t made = 0;
-	while (made < asked->count && asked->results[made].pid > 0)
-		made++;
+	uint32_t made = asked->count;
+	while (made && !asked->results[made - 1].pid && !asked->results[made - 1].error)
+		made--;
 	*error = EPIPE;
 	return made;
 }
@@ -358,8 +372,8 @@ void hw_asked_free(struct hw_asked *asked)
 {
 	if (asked->mapped)
 		munmap(asked->results, asked->mapped);
-	if (asked->own)
+	if (asked->own && identity_of(asked->socket) == asked->identity)
 		close(asked->socket);
-	asked->mapped = 0;
-	asked->own = false;
+	free(asked->body);
+	*asked = (struct hw_asked){.socket = -1};
 }

@@ -110,3 +110,10 @@ EXPORT int ipspawn_vector(const char *filename, char *const argv[], char *const 
 {
 	return vector(filename, argv, envp, nspawns, clen, masks, flags, NULL, batch);
 }
+
+EXPORT int pspawn_stop(int *argc, char ***argv)
+{
+	/* In a zygote its own library's comes first. */
+	(void)argc, (void)argv;
+	return 0;
+}

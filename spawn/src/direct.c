@@ -54,7 +54,7 @@ static int become(const struct plan *plan, bool handlers)
 	if (error)
 		return error;
 	const sigset_t *mask = plan->options->flags & PSPAWN_SETSIGMASK ? &plan->options->signal_mask : &plan->mask;
-	sigprocmask(SIG_SETMASK, mask, NULL);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, mask, NULL, sizeof(uint64_t));
 	execve(plan->path, plan->process->argv, plan->process->envp);
 	return errno;
 }
@@ -83,12 +83,39 @@ static pid_t by_clone(const struct plan *plan, bool clear, uint64_t more_flags, 
 		*error = (int)-pid;
 		return -1;
 	}
-	if (failed) {
-		*error = failed;
-		hw_reap((pid_t)pid);
-		return -1;
+	*error = failed;
+	/* A child of somebody else's is reaped by who learns of its failure. */
+	if (!failed || more_flags & CLONE_PARENT)
+		return (pid_t)pid;
+	hw_reap((pid_t)pid);
+	return -1;
+}
+
+/* A pipe that exec closes, whose descriptors no file action of these processes names. */
+static int pipe_apart(const struct pspawn_process *processes, uint32_t count, int ends[2])
+{
+	int highest = STDERR_FILENO;
+
+	for (uint32_t i = 0; i < count; i++)
+		for (size_t number = 0; number < processes[i].file_action_count; number++) {
+			const struct pspawn_file_action *action = &processes[i].file_actions[number];
+			highest = action->fd > highest ? action->fd : highest;
+			if (action->kind == PSPAWN_DUP2 && action->from > highest)
+				highest = action->from;
+		}
+	if (pipe2(ends, O_CLOEXEC))
+		return errno;
+	for (int end = 0; end < 2; end++) {
+		int moved = fcntl(ends[end], F_DUPFD_CLOEXEC, highest + 1);
+		int error = errno;
+		close(ends[end]);
+		if (moved < 0) {
+			close(ends[1 - end]);
+			return error;
+		}
+		ends[end] = moved;
 	}
-	return (pid_t)pid;
+	return 0;
 }
 
 /* A copy of the caller, which then execs; a pipe tells if it couldn't. */
@@ -101,17 +128,16 @@ static pid_t by_fork(const struct plan *plan, int *error)
 		*error = ENOTSUP;
 		return -1;
 	}
-	if (pipe2(pipe_ends, O_CLOEXEC)) {
-		*error = errno;
+	*error = pipe_apart(plan->process, 1, pipe_ends);
+	if (*error)
 		return -1;
-	}
 	pid_t pid = fork();
 	if (pid == 0) {
 		failed = become(plan, true);
 		got = write(pipe_ends[1], &failed, sizeof failed);
 		_exit(got == sizeof failed ? 127 : 126);
 	}
-	*error = errno;
+	*error = pid < 0 ? errno : 0;
 	close(pipe_ends[1]);
 	if (pid > 0) {
 		do
@@ -130,7 +156,7 @@ static pid_t by_fork(const struct plan *plan, int *error)
 /* What posix_spawn can't say is refused. */
 static int spawn_actions(const struct plan *plan, posix_spawn_file_actions_t *actions)
 {
-	int error = 0;
+	int error = plan->process->cwd ? posix_spawn_file_actions_addchdir_np(actions, plan->process->cwd) : 0;
 	for (size_t i = 0; !error && i < plan->process->file_action_count; i++) {
 		const struct pspawn_file_action *action = &plan->process->file_actions[i];
 		switch (action->kind) {
@@ -152,13 +178,15 @@ static pid_t by_posix_spawn(const struct plan *plan, int *error)
 {
 	const struct pspawn_options *options = plan->options;
 	const sigset_t *mask = options->flags & PSPAWN_SETSIGMASK ? &options->signal_mask : &plan->mask;
+	/* The kernel takes no list for an empty one, the C library doesn't. */
+	static char *const none[] = {NULL};
+	char *const *argv = plan->process->argv;
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	short flags = POSIX_SPAWN_SETSIGMASK;
 	pid_t pid = -1;
 
-	if (options->flags & (PSPAWN_SETUMASK | PSPAWN_SETCGROUP) || options->limit_count || plan->place.bound ||
-	    plan->process->cwd) {
+	if (options->flags & (PSPAWN_SETUMASK | PSPAWN_SETCGROUP) || options->limit_count || plan->place.bound) {
 		*error = ENOTSUP;
 		return -1;
 	}
@@ -173,7 +201,7 @@ static pid_t by_posix_spawn(const struct plan *plan, int *error)
 	posix_spawnattr_setflags(&attributes, flags);
 	*error = spawn_actions(plan, &actions);
 	if (!*error)
-		*error = posix_spawn(&pid, plan->path, &actions, &attributes, plan->process->argv, plan->process->envp);
+		*error = posix_spawn(&pid, plan->path, &actions, &attributes, argv ? argv : none, plan->process->envp);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
 	return *error ? -1 : pid;
@@ -181,6 +209,8 @@ static pid_t by_posix_spawn(const struct plan *plan, int *error)
 
 static pid_t spawn_one(enum pspawn_mechanism mechanism, struct plan *plan, uint64_t more_flags, int *error)
 {
+	pid_t pid;
+
 	switch (mechanism) {
 	case PSPAWN_POSIX_SPAWN:
 		return by_posix_spawn(plan, error);
@@ -189,7 +219,11 @@ static pid_t spawn_one(enum pspawn_mechanism mechanism, struct plan *plan, uint6
 	case PSPAWN_CLONE3:
 		return by_clone(plan, true, more_flags, error);
 	default:
-		return by_clone(plan, false, more_flags, error);
+		pid = by_clone(plan, false, more_flags, error);
+		/* An old kernel, or a container that hides the call. */
+		if (pid < 0 && *error == ENOSYS && !more_flags)
+			pid = by_fork(plan, error);
+		return pid;
 	}
 }
 
@@ -199,17 +233,48 @@ static bool is_shortage(int error)
 	return error == EAGAIN || error == ENOMEM;
 }
 
-static uint32_t in_turn(enum pspawn_mechanism mechanism, struct plan *plan, uint32_t count, struct hw_result *results,
-                        uint64_t more_flags, int *error)
+/* A handler, or what cancels a thread, would run in the child with the caller's memory. The C library leaves out its own
+ * signals when it blocks all. */
+static void block_all(sigset_t *before)
 {
-	const struct pspawn_process *processes = plan->process;
-	for (uint32_t i = 0; i < count; i++) {
-		plan->process = &processes[i];
-		int failed = hw_place(plan->process, plan->options, i, &plan->place);
-		int pid = failed ? -1 : spawn_one(mechanism, plan, more_flags, &failed);
-		results[i] = (struct hw_result){pid, pid > 0 ? 0 : failed};
-		if (is_shortage(results[i].error)) {
-			*error = results[i].error;
+	uint64_t all = ~(uint64_t)0;
+	sigemptyset(before);
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, before, sizeof all);
+}
+
+static void unblock(const sigset_t *before)
+{
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, before, NULL, sizeof(uint64_t));
+}
+
+/* The first process that lives leads the others. */
+static void lead(struct pspawn_options *options, struct hw_result result)
+{
+	if (options->flags & PSPAWN_ONE_GROUP && options->flags & PSPAWN_SETPGROUP && !options->pgroup &&
+	    result.pid > 0 && !result.error)
+		options->pgroup = result.pid;
+}
+
+static uint32_t in_turn(enum pspawn_mechanism mechanism, struct plan plan, uint32_t first, uint32_t count,
+                        struct hw_result *results, uint64_t more_flags, int *error)
+{
+	const struct pspawn_process *processes = plan.process;
+	struct pspawn_options options = *plan.options;
+
+	plan.options = &options;
+	for (uint32_t i = first; i < count; i++) {
+		plan.process = &processes[i];
+		int failed = hw_place(plan.process, plan.options, i, &plan.place);
+		int pid = failed ? -1 : spawn_one(mechanism, &plan, more_flags, &failed);
+		results[i] = (struct hw_result){pid, failed};
+		lead(&options, results[i]);
+		/* The caller's handlers needn't wait for the last. */
+		if (!more_flags) {
+			unblock(&plan.mask);
+			block_all(&plan.mask);
+		}
+		if (is_shortage(failed)) {
+			*error = failed;
 			return i + 1;
 		}
 	}
@@ -220,48 +285,55 @@ static uint32_t in_turn(enum pspawn_mechanism mechanism, struct plan *plan, uint
  * Its memory is its own, what it writes to the results is shared. */
 static uint32_t by_first_child(struct plan *plan, uint32_t count, struct hw_result *results, int *error)
 {
-	size_t bytes = sizeof *results * count + sizeof(uint32_t);
+	size_t bytes = sizeof *results * count;
 	struct hw_result *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint32_t tried = 0;
 	int pipe_ends[2];
 	char byte;
 
-	if (shared == MAP_FAILED || pipe2(pipe_ends, O_CLOEXEC)) {
-		*error = errno;
+	*error = shared == MAP_FAILED ? errno : pipe_apart(plan->process, count, pipe_ends);
+	if (*error) {
 		if (shared != MAP_FAILED)
 			munmap(shared, bytes);
 		return 0;
 	}
 	pid_t first = fork();
 	if (first == 0) {
-		const struct pspawn_process *processes = plan->process;
 		struct plan others = *plan;
+		struct pspawn_options options = *plan->options;
 		int failed = 0;
-		others.process = processes + 1;
 		shared[0] = (struct hw_result){getpid(), 0};
-		*(uint32_t *)&shared[count] = 1 + in_turn(PSPAWN_VFORK, &others, count - 1, shared + 1, CLONE_PARENT, &failed);
-		plan->process = processes;
-		failed = hw_place(processes, plan->options, 0, &plan->place);
+		/* The others join its group, which must be there before them. */
+		if (options.flags & PSPAWN_ONE_GROUP && options.flags & PSPAWN_SETPGROUP && setpgid(0, options.pgroup) == 0)
+			lead(&options, shared[0]);
+		others.options = &options;
+		in_turn(PSPAWN_VFORK, others, 1, count, shared, CLONE_PARENT, &failed);
+		failed = hw_place(plan->process, plan->options, 0, &plan->place);
 		shared[0].error = failed ? failed : become(plan, true);
 		_exit(127);
 	}
-	*error = errno;
+	*error = first < 0 ? errno : 0;
 	close(pipe_ends[1]);
 	if (first > 0) {
 		/* Closed by the first child's exec, or its end. */
 		while (read(pipe_ends[0], &byte, 1) < 0 && errno == EINTR)
 			;
-		tried = *(uint32_t *)&shared[count];
+		shared[0].pid = first;
+		while (tried < count && (shared[tried].pid || shared[tried].error))
+			tried++;
 		memcpy(results, shared, sizeof *results * tried);
 		*error = tried < count ? EAGAIN : 0;
-		if (tried && results[0].error) {
-			hw_reap(first);
-			results[0].pid = -1;
-		}
 	}
 	close(pipe_ends[0]);
 	munmap(shared, bytes);
 	return tried;
+}
+
+void hw_kill_child(pid_t pid)
+{
+	siginfo_t ended;
+	if (syscall(SYS_waitid, P_PID, pid, &ended, WEXITED | WNOWAIT | WNOHANG | __WALL, NULL) == 0)
+		kill(pid, SIGKILL);
 }
 
 void hw_reap(pid_t pid)
@@ -275,19 +347,21 @@ uint32_t hw_direct(enum pspawn_mechanism mechanism, const char *path, const stru
 {
 	struct plan plan = {.path = path, .process = processes, .options = options};
 	uint32_t tried;
-	sigset_t all;
 	int state;
 
-	/* A handler, or a cancellation, would run in the child with the caller's memory. */
-	sigfillset(&all);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	pthread_sigmask(SIG_BLOCK, &all, &plan.mask);
+	block_all(&plan.mask);
 	*error = 0;
-	if (mechanism == PSPAWN_PFORK)
+	if (mechanism == PSPAWN_PFORK && options->flags & PSPAWN_SETCGROUP) {
+		/* The first is made by fork. */
+		tried = 0;
+		*error = ENOTSUP;
+	} else if (mechanism == PSPAWN_PFORK) {
 		tried = count ? by_first_child(&plan, count, results, error) : 0;
-	else
-		tried = in_turn(mechanism, &plan, count, results, 0, error);
-	pthread_sigmask(SIG_SETMASK, &plan.mask, NULL);
+	} else {
+		tried = in_turn(mechanism, plan, 0, count, results, 0, error);
+	}
+	unblock(&plan.mask);
 	pthread_setcancelstate(state, NULL);
 	return tried;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,6 +35,8 @@ static int find_descriptors(struct hw_inherited *inherited, int boundary)
 	if (!directory)
 		return errno;
 	inherited->fd_count = 0;
+	memset(inherited->fds, 0, sizeof inherited->fds);
+	memset(inherited->fd_ends, 0, sizeof inherited->fd_ends);
 	while ((entry = readdir(directory))) {
 		int fd = atoi(entry->d_name);
 		if (entry->d_name[0] == '.' || fd == dirfd(directory))
@@ -52,6 +55,39 @@ static int find_descriptors(struct hw_inherited *inherited, int boundary)
 	if (!sorted)
 		qsort(inherited->fds, inherited->fd_count, sizeof inherited->fds[0], by_number);
 	return 0;
+}
+
+/* Adds one in its place. */
+static int add_ending(struct hw_inherited *inherited, int fd, int boundary)
+{
+	uint32_t at = 0;
+
+	while (at < inherited->fd_count && inherited->fds[at] < fd)
+		at++;
+	if (at < inherited->fd_count && inherited->fds[at] == fd)
+		return 0;
+	/* What isn't open is for the file action to report. */
+	if (fd < 0 || fcntl(fd, F_GETFD) < 0)
+		return 0;
+	if (inherited->fd_count == HW_FDS_MAX || fd >= boundary)
+		return ENOTSUP;
+	uint32_t behind = inherited->fd_count++ - at;
+	memmove(&inherited->fds[at + 1], &inherited->fds[at], behind * sizeof inherited->fds[0]);
+	memmove(&inherited->fd_ends[at + 1], &inherited->fd_ends[at], behind);
+	inherited->fds[at] = fd;
+	inherited->fd_ends[at] = 1;
+	return 0;
+}
+
+int hw_inherit_named(struct hw_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
+                     int boundary)
+{
+	int error = 0;
+	for (uint32_t i = 0; !error && i < count; i++)
+		for (size_t number = 0; !error && number < processes[i].file_action_count; number++)
+			if (processes[i].file_actions[number].kind == PSPAWN_DUP2)
+				error = add_ending(inherited, processes[i].file_actions[number].from, boundary);
+	return error;
 }
 
 /* One of the process's files in /proc, as a string. */
@@ -85,7 +121,8 @@ static uint64_t mix(uint64_t digest, const void *data, size_t bytes)
 /* A digest of the lines that say who the process is, among those that say how it is. */
 static uint64_t credentials(const char *status)
 {
-	static const char *const names[] = {"\nUid:", "\nGid:", "\nGroups:", "\nCap", "\nNoNewPrivs:", "\nSeccomp"};
+	static const char *const names[] = {"\nUid:", "\nGid:", "\nGroups:", "\nCap", "\nNoNewPrivs:", "\nSeccomp",
+	                                  "\nTHP_enabled:", "\nSpeculat"};
 	uint64_t digest = DIGEST_OF_NOTHING;
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -151,13 +188,29 @@ static uint64_t mix_place(uint64_t digest, bool may_move)
 	return mix(digest, text, got > 0 ? (size_t)got : 0);
 }
 
-uint64_t hw_key(char *const *envp, const char *more_variables, const struct hw_inherited *inherited)
+uint64_t hw_key_place(const struct hw_inherited *inherited)
 {
-	uint64_t digest = inherited->credentials;
-	long numbers[] = {getsid(0), (long)inherited->ignored, sched_getscheduler(0), syscall(SYS_personality, 0xffffffffu),
-	                  syscall(SYS_ioprio_get, 1, 0)};
+	struct sched_param priority = {0};
+	struct stat root = {0};
+	char text[64];
 
-	digest = mix_place(mix(digest, numbers, sizeof numbers), inherited->may_move);
+	sched_getparam(0, &priority);
+	long numbers[] = {getsid(0), (long)inherited->ignored, sched_getscheduler(0), priority.sched_priority,
+	                  syscall(SYS_personality, 0xffffffffu), syscall(SYS_ioprio_get, 1, 0), prctl(PR_GET_TIMERSLACK),
+	                  /* The size of threads' stacks, and the room for the first one. */
+	                  (long)inherited->limits[RLIMIT_STACK].rlim_cur};
+	uint64_t digest = mix_place(mix(inherited->credentials, numbers, sizeof numbers), inherited->may_move);
+	if (stat("/", &root) == 0) {
+		digest = mix(digest, &root.st_dev, sizeof root.st_dev);
+		digest = mix(digest, &root.st_ino, sizeof root.st_ino);
+	}
+	ssize_t got = read_own("/proc/self/oom_score_adj", text, sizeof text);
+	return mix(digest, text, got > 0 ? (size_t)got : 0);
+}
+
+uint64_t hw_key_variables(char *const *envp, const char *more_variables)
+{
+	uint64_t digest = DIGEST_OF_NOTHING;
 	for (; *envp; envp++)
 		if (is_in(*envp, early_variables) || is_in(*envp, more_variables))
 			digest = mix(digest, *envp, strlen(*envp) + 1);

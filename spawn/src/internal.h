@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "pspawn.h"
 
@@ -21,6 +22,8 @@
 #define HW_IMPORTS_VARIABLE "HEADWATER_ZYGOTE_IMPORTS"
 /* A zygote's own descriptors have this number and those above; what it hands on lies below. */
 #define HW_PRIVATE_FDS 16
+/* No higher than this: every process has a table up to its highest descriptor. */
+#define HW_BOUNDARY_MAX 1024
 /* Descriptors that one message carries: the kernel takes 253. */
 #define HW_FDS_MAX 240
 /* Requests up to this size come in the packet itself, larger ones in a file in memory. */
@@ -82,7 +85,9 @@ struct hw_inherited {
 	unsigned long policy_domains[HW_DOMAINS_WORDS];
 	struct rlimit limits[RLIM_NLIMITS];
 	uint32_t fd_count;
-	int32_t fds[HW_FDS_MAX]; /* ascending, without those that exec closes */
+	int32_t fds[HW_FDS_MAX]; /* ascending */
+	/* 1: exec closes it, it comes along for the file actions that name it. */
+	uint8_t fd_ends[HW_FDS_MAX];
 };
 
 /* A request, decoded: `processes` and `options` point into it. */
@@ -135,8 +140,11 @@ uint32_t hw_direct(enum pspawn_mechanism mechanism, const char *path, const stru
 
 /* Takes the status of a process that nobody else knows of. */
 void hw_reap(pid_t pid);
+/* Kills a process, unless it is no child of the caller: who has waited for it may have waited before us, and its number
+ * may be somebody else's. */
+void hw_kill_child(pid_t pid);
 
-/* context.c: the context ends with the batch. */
+/* batch.c: the context ends with the batch. */
 void hw_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context);
 
 /* inherit.c */
@@ -144,10 +152,26 @@ void hw_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context);
 /* 0, or ENOTSUP for more descriptors than a message carries, or another errno value. `boundary`: no descriptor at
  * or above it can be handed on. */
 int hw_inherit(struct hw_inherited *inherited, int boundary);
-/* A digest of what a zygote can't be given later: credentials, session, namespaces, control group, key variables. */
-uint64_t hw_key(char *const *envp, const char *more_variables, const struct hw_inherited *inherited);
+/* Adds the descriptors that exec closes and that file actions name. 0, or ENOTSUP if there is no room. */
+int hw_inherit_named(struct hw_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
+                     int boundary);
+/* A digest of what a zygote can't be given later: credentials, session, namespaces, control group. */
+uint64_t hw_key_place(const struct hw_inherited *inherited);
+/* A digest of the variables at which constructors look. */
+uint64_t hw_key_variables(char *const *envp, const char *more_variables);
 
 /* program.c */
+
+/* Which file a path meant, and as it was then. */
+struct hw_identity {
+	dev_t device;
+	ino_t number;
+	off_t bytes;
+	struct timespec modified, changed;
+};
+/* False if there is none. */
+bool hw_identify(const char *path, struct hw_identity *identity);
+bool hw_is_same(const struct hw_identity *a, const struct hw_identity *b);
 
 /* What a path is, to somebody who would run it. */
 struct hw_program {
@@ -155,9 +179,14 @@ struct hw_program {
 	char *script;      /* or NULL; to free() */
 	char *argument;    /* that the script gives its interpreter, or NULL; to free() */
 	const char *refusal; /* why no zygote can be made of it, or NULL */
+	struct hw_identity file; /* which was examined: the script's, if it is one */
 };
 /* 0, or what execve() would say. `name` is looked for in PATH if it has no slash. */
 int hw_program(const char *name, struct hw_program *program);
+/* elf.c: 0 with `*why` no zygote can be made of an ELF file, or with NULL, or what execve() says. */
+int hw_elf(int fd, const char **why);
+/* What is given to execve(). */
+char *hw_program_name(const struct hw_program *program);
 void hw_program_free(struct hw_program *program);
 
 /* watch.c */
@@ -165,6 +194,7 @@ void hw_program_free(struct hw_program *program);
 /* The files that a zygote has loaded. */
 struct hw_watch {
 	int inotify; /* -1: none */
+	bool told;   /* of every change on this machine */
 	size_t count;
 	struct hw_seen *seen;
 	long looked_ms;
@@ -196,6 +226,8 @@ struct hw_start {
 	const struct hw_inherited *inherited;
 	uint64_t key;
 };
+/* Where a zygote's own descriptors begin if it is to serve a process with these limits. */
+int hw_boundary(const struct hw_inherited *inherited);
 /* Starts a zygote and waits until it has stopped. 0, or an errno value with the reason in words. */
 int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char reason[HW_REASON_BYTES]);
 void hw_zygote_end(struct hw_zygote *zygote);
@@ -204,10 +236,13 @@ bool hw_zygote_lives(const struct hw_zygote *zygote);
 /* A request that was sent. */
 struct hw_asked {
 	int socket; /* of the answer; the zygote's own, or one to close */
+	ino_t identity;
 	bool own;
 	uint32_t count;
 	struct hw_result *results;
 	size_t mapped; /* bytes, 0: the zygote's own memory */
+	char *body;    /* as it was sent, for what the zygote leaves undone */
+	size_t body_bytes;
 };
 /* Sends it. With `apart` the answer comes on a socket of its own. 0 or an errno value. */
 int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited,
@@ -220,16 +255,17 @@ void hw_asked_free(struct hw_asked *asked);
 /* wait.c: idle zygotes are children of the caller, but none that it knows of. A program that waits for its children by
  * their numbers alone goes without. */
 #ifdef HW_WITHOUT_WAIT
-static inline void hw_children_hide(pid_t pid)
+static inline bool hw_children_hide(pid_t pid)
 {
-	(void)pid;
+	return pid > 0;
 }
 static inline void hw_children_show(pid_t pid)
 {
 	(void)pid;
 }
 #else
-void hw_children_hide(pid_t pid);
+/* False if there are too many. */
+bool hw_children_hide(pid_t pid);
 void hw_children_show(pid_t pid);
 #endif
 

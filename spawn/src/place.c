@@ -51,6 +51,12 @@ static void find_domains(void)
 		machine.numbers[machine.count] = number;
 		machine.cores[machine.count++] = cores;
 	}
+	/* A kernel without domains has one. */
+	cpu_set_t *all = machine.count ? NULL : calloc(1, sizeof *all);
+	if (all) {
+		memset(all, 0xff, sizeof *all);
+		machine.cores[machine.count++] = all;
+	}
 }
 
 /* The processors of a domain that the caller may use. */

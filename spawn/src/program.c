@@ -1,132 +1,36 @@
 /* What a path is, to somebody who would run it: found as execvp() finds it, judged as the kernel judges it. */
 #include "internal.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-#define MACHINE EM_X86_64
-#elif defined(__aarch64__)
-#define MACHINE EM_AARCH64
-#endif
 #define LINE_BYTES 256
 
-/* An ELF file in memory, of which nothing is trusted. */
-struct image {
-	const char *data;
-	size_t bytes;
-	const Elf64_Ehdr *header;
-	const Elf64_Phdr *segments;
-};
+/* What may be run and not read. */
+#define UNREADABLE (-0x10000)
 
-static const void *at(const struct image *image, uint64_t offset, uint64_t bytes)
-{
-	return offset <= image->bytes && bytes <= image->bytes - offset ? image->data + offset : NULL;
-}
-
-/* What lies in the file for an address of the program. */
-static const void *at_address(const struct image *image, uint64_t address, uint64_t bytes)
-{
-	for (unsigned i = 0; i < image->header->e_phnum; i++) {
-		const Elf64_Phdr *segment = &image->segments[i];
-		if (segment->p_type == PT_LOAD && address >= segment->p_vaddr && address - segment->p_vaddr < segment->p_filesz &&
-		    bytes <= segment->p_filesz - (address - segment->p_vaddr))
-			return at(image, segment->p_offset + (address - segment->p_vaddr), bytes);
-	}
-	return NULL;
-}
-
-static const Elf64_Phdr *segment_of(const struct image *image, uint32_t type)
-{
-	for (unsigned i = 0; i < image->header->e_phnum; i++)
-		if (image->segments[i].p_type == type)
-			return &image->segments[i];
-	return NULL;
-}
-
-/* True if the program asks for the C library itself, by a name that its string table has. */
-static bool needs_libc(const struct image *image)
-{
-	const Elf64_Phdr *dynamic = segment_of(image, PT_DYNAMIC);
-	const Elf64_Dyn *entries = dynamic ? at(image, dynamic->p_offset, dynamic->p_filesz) : NULL;
-	size_t count = entries ? dynamic->p_filesz / sizeof *entries : 0;
-	uint64_t strings = 0;
-
-	for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++)
-		if (entries[i].d_tag == DT_STRTAB)
-			strings = entries[i].d_un.d_ptr;
-	for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++) {
-		const char *name = at_address(image, strings + entries[i].d_un.d_val, sizeof "libc.so.6");
-		if (entries[i].d_tag == DT_NEEDED && name && !memcmp(name, "libc.so.6", sizeof "libc.so.6"))
-			return true;
-	}
-	return false;
-}
-
-/* Why no zygote can be made of an ELF file of this machine. */
-static const char *refusal(const struct image *image)
-{
-	const Elf64_Phdr *loader = segment_of(image, PT_INTERP);
-	if (!loader)
-		return "it is linked statically";
-	const char *path = at(image, loader->p_offset, loader->p_filesz);
-	if (!path || !loader->p_filesz || path[loader->p_filesz - 1])
-		return "its loader's name is damaged";
-	const char *name = strrchr(path, '/');
-	if (!name || strncmp(name, "/ld-linux", 9))
-		return "its loader is not glibc's";
-	if (!needs_libc(image))
-		return "it does not ask for the C library itself";
-	return NULL;
-}
-
-/* 0, or what execve() says of a file that begins so. */
-static int judge(struct image *image, const char **why)
-{
-	char loader[PATH_MAX];
-
-	image->header = at(image, 0, sizeof *image->header);
-	if (!image->header || memcmp(image->header->e_ident, ELFMAG, SELFMAG))
-		return ENOEXEC;
-	if (image->header->e_ident[EI_CLASS] != ELFCLASS64 || image->header->e_machine != MACHINE) {
-		/* The kernel may run it by another loader, which exec will find. */
-		*why = "it is for another kind of processor";
-		return 0;
-	}
-	image->segments = at(image, image->header->e_phoff, (uint64_t)image->header->e_phnum * sizeof *image->segments);
-	if (!image->segments || image->header->e_phentsize != sizeof *image->segments ||
-	    image->header->e_phoff % _Alignof(Elf64_Phdr))
-		return ENOEXEC;
-	*why = refusal(image);
-	const Elf64_Phdr *named = segment_of(image, PT_INTERP);
-	const char *name = named && named->p_filesz < sizeof loader ? at(image, named->p_offset, named->p_filesz) : NULL;
-	if (name) {
-		memcpy(loader, name, named->p_filesz);
-		loader[named->p_filesz] = 0;
-		if (access(loader, X_OK))
-			return errno;
-	}
-	return 0;
-}
-
-/* Opens what may be run. The descriptor, or -errno. */
+/* Opens what may be run. The descriptor, -errno, or UNREADABLE. */
 static int open_program(const char *path, struct stat *file)
 {
 	if (faccessat(AT_FDCWD, path, X_OK, AT_EACCESS))
 		return -errno;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0 && fstat(fd, file) == 0 && !S_ISREG(file->st_mode)) {
-		close(fd);
+	if (stat(path, file))
+		return -errno;
+	if (!S_ISREG(file->st_mode))
 		return -EACCES;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 && errno == EACCES)
+		return UNREADABLE;
+	if (fd >= 0 && fstat(fd, file)) {
+		close(fd);
+		return -EIO;
 	}
 	return fd < 0 ? -errno : fd;
 }
@@ -139,10 +43,13 @@ static int read_script(const char *line, size_t bytes, struct hw_program *progra
 	memcpy(text, line, length);
 	text[length] = 0;
 	char *end = strchr(text, '\n');
-	/* The kernel refuses a name that is cut off; that is left to it. */
-	if (!end)
-		return ENOEXEC;
-	*end = 0;
+	if (!end && length == sizeof text - 1) {
+		/* The kernel may cut it off, or refuse it. */
+		program->refusal = "its first line is too long";
+		return 0;
+	}
+	if (end)
+		*end = 0;
 	char *name = text + 2 + strspn(text + 2, " \t");
 	char *after = name + strcspn(name, " \t");
 	char *argument = after + strspn(after, " \t");
@@ -156,38 +63,58 @@ static int read_script(const char *line, size_t bytes, struct hw_program *progra
 	return *interpreter && (!*argument || program->argument) ? 0 : ENOMEM;
 }
 
+/* True if the kernel may know how to run what is neither a program nor a script. */
+static bool kernel_knows_more(void)
+{
+	return access("/proc/sys/fs/binfmt_misc/register", F_OK) == 0;
+}
+
+static int judge(int fd, bool script_allowed, struct hw_program *program, char **interpreter)
+{
+	char line[LINE_BYTES];
+	ssize_t got = pread(fd, line, sizeof line, 0);
+
+	if (got < 0)
+		return errno;
+	if (got > 2 && !memcmp(line, "#!", 2)) {
+		if (script_allowed)
+			return read_script(line, (size_t)got, program, interpreter);
+		program->refusal = "its interpreter is a script";
+		return 0;
+	}
+	bool is_elf = got >= 4 && !memcmp(line, "\177ELF", 4);
+	if (!is_elf && got && kernel_knows_more()) {
+		program->refusal = "the kernel alone knows how to run it";
+		return 0;
+	}
+	return hw_elf(fd, &program->refusal);
+}
+
 static int examine(struct hw_program *program, bool script_allowed)
 {
 	struct stat file;
-	struct image image = {0};
 	char *interpreter = NULL;
 	int fd = open_program(program->path, &file);
 
-	if (fd == -EACCES && access(program->path, X_OK) == 0) {
+	if (fd == UNREADABLE) {
 		program->refusal = "it can't be read";
 		return 0;
 	}
 	if (fd < 0)
 		return -fd;
-	image.bytes = (size_t)file.st_size;
-	image.data = image.bytes ? mmap(NULL, image.bytes, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
 	bool privileged = file.st_mode & (S_ISUID | S_ISGID) || fgetxattr(fd, "security.capability", NULL, 0) > 0;
+	int error = judge(fd, script_allowed, program, &interpreter);
 	close(fd);
-	if (!image.data || image.data == MAP_FAILED)
-		return image.data ? errno : ENOEXEC;
-	int error;
-	if (image.bytes > 2 && !memcmp(image.data, "#!", 2))
-		error = script_allowed ? read_script(image.data, image.bytes, program, &interpreter) : ENOEXEC;
-	else
-		error = judge(&image, &program->refusal);
-	munmap((void *)image.data, image.bytes);
 	if (!error && privileged)
 		program->refusal = "it runs with other privileges than its caller";
 	if (error || !interpreter)
 		return error;
+	const char *why = program->refusal;
 	program->script = program->path;
 	program->path = interpreter;
-	return examine(program, false);
+	error = examine(program, false);
+	program->refusal = program->refusal ? program->refusal : why;
+	return error;
 }
 
 /* As execvp(): the first that may be run, EACCES if there was one that may not. */
@@ -201,6 +128,7 @@ static int search(const char *name, char **found)
 		int length = (int)strcspn(list, ":");
 		int wrote = snprintf(path, sizeof path, "%.*s%s%s", length, list, length ? "/" : "", name);
 		struct stat file;
+		errno = 0;
 		if (wrote < 0 || (size_t)wrote >= sizeof path)
 			continue;
 		if (stat(path, &file) == 0 && S_ISREG(file.st_mode) && access(path, X_OK) == 0) {
@@ -211,6 +139,27 @@ static int search(const char *name, char **found)
 			error = EACCES;
 	}
 	return error;
+}
+
+bool hw_identify(const char *path, struct hw_identity *identity)
+{
+	struct stat file;
+	if (stat(path, &file))
+		return false;
+	*identity = (struct hw_identity){file.st_dev, file.st_ino, file.st_size, file.st_mtim, file.st_ctim};
+	return true;
+}
+
+bool hw_is_same(const struct hw_identity *a, const struct hw_identity *b)
+{
+	return a->device == b->device && a->number == b->number && a->bytes == b->bytes &&
+	       a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec &&
+	       a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+char *hw_program_name(const struct hw_program *program)
+{
+	return program->script ? program->script : program->path;
 }
 
 int hw_program(const char *name, struct hw_program *program)
@@ -224,6 +173,9 @@ int hw_program(const char *name, struct hw_program *program)
 		error = (program->path = strdup(name)) ? 0 : ENOMEM;
 	else
 		error = search(name, &program->path);
+	/* Before it is read: what changes meanwhile is another file. */
+	if (!error && !hw_identify(program->path, &program->file))
+		error = errno;
 	if (!error)
 		error = examine(program, true);
 	if (error)

@@ -1,34 +1,60 @@
 /* Idle zygotes are children of the caller, but none that it knows of: a program that waits for any child until there
  * is none would wait for ever. These functions stand before the C library's in a program that is linked with this
- * library. A program without zygotes gets the C library's answers, with nothing done before. */
+ * library. A program without zygotes gets the C library's answers, with nothing done before.
+ *
+ * They are called in handlers of SIGCHLD: system calls and memory of the caller's stack alone. */
 #include "internal.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define HIDDEN_MAX 64
+#define HIDDEN_MAX 256
 #define EXPORT __attribute__((visibility("default")))
 
 static _Atomic pid_t hidden[HIDDEN_MAX];
 static atomic_int hidden_count;
+/* Whose children they are: a fork of that process has none of them. */
+static _Atomic pid_t owner;
 /* Threads that wait for any child. */
 static atomic_int waiting;
 
-void hw_children_hide(pid_t pid)
+/* The C library's own, found before a handler could need them. */
+static __typeof__(&wait4) original_wait4;
+static __typeof__(&waitpid) original_waitpid;
+static __typeof__(&waitid) original_waitid;
+
+__attribute__((constructor)) static void find_originals(void)
 {
+	original_wait4 = (__typeof__(&wait4))dlsym(RTLD_NEXT, "wait4");
+	original_waitpid = (__typeof__(&waitpid))dlsym(RTLD_NEXT, "waitpid");
+	original_waitid = (__typeof__(&waitid))dlsym(RTLD_NEXT, "waitid");
+}
+
+bool hw_children_hide(pid_t pid)
+{
+	pid_t self = getpid();
+
+	if (atomic_exchange(&owner, self) != self) {
+		for (int i = 0; i < HIDDEN_MAX; i++)
+			atomic_store(&hidden[i], 0);
+		atomic_store(&hidden_count, 0);
+		atomic_store(&waiting, 0);
+	}
 	for (int i = 0; i < HIDDEN_MAX; i++) {
 		pid_t none = 0;
 		if (atomic_compare_exchange_strong(&hidden[i], &none, pid)) {
 			atomic_fetch_add(&hidden_count, 1);
-			return;
+			return true;
 		}
 	}
+	return false;
 }
 
 void hw_children_show(pid_t pid)
@@ -42,6 +68,11 @@ void hw_children_show(pid_t pid)
 	}
 }
 
+static bool any_hidden(void)
+{
+	return atomic_load(&hidden_count) && atomic_load(&owner) == getpid();
+}
+
 static bool is_hidden(pid_t pid)
 {
 	for (int i = 0; i < HIDDEN_MAX; i++)
@@ -50,34 +81,60 @@ static bool is_hidden(pid_t pid)
 	return false;
 }
 
-/* True if one thread of this process has a child that isn't hidden. */
-static bool thread_has_child(const char *thread)
+/* True if one thread of this process, whose directory in /proc is open, has a child that isn't hidden. */
+static bool thread_has_child(int threads, const char *thread)
 {
-	char path[64];
-	int pid;
+	char path[64], text[1024];
+	pid_t pid = 0;
 	bool found = false;
+	ssize_t got;
 
-	snprintf(path, sizeof path, "/proc/self/task/%.20s/children", thread);
-	FILE *children = fopen(path, "re");
-	if (!children)
-		return true; /* unknown; then it is as if there were */
-	while (!found && fscanf(children, "%d", &pid) == 1)
-		found = !is_hidden(pid);
-	fclose(children);
-	return found;
+	if (strlen(thread) > 20)
+		return true;
+	memcpy(path, thread, strlen(thread));
+	memcpy(path + strlen(thread), "/children", sizeof "/children");
+	int fd = openat(threads, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno != ENOENT && errno != ESRCH; /* unknown is as if there were; an ended thread has none */
+	while (!found && (got = read(fd, text, sizeof text)) > 0) {
+		for (ssize_t i = 0; !found && i < got; i++) {
+			if (text[i] >= '0' && text[i] <= '9') {
+				pid = 10 * pid + (text[i] - '0');
+				continue;
+			}
+			found = pid && !is_hidden(pid);
+			pid = 0;
+		}
+	}
+	close(fd);
+	return found || (pid && !is_hidden(pid));
 }
+
+/* What the kernel gives of a directory. */
+struct entry {
+	uint64_t number;
+	int64_t offset;
+	uint16_t bytes;
+	uint8_t kind;
+	char name[];
+};
 
 static bool has_child(void)
 {
-	DIR *threads = opendir("/proc/self/task");
-	struct dirent *thread;
-	bool found = !threads;
+	_Alignas(struct entry) char entries[4096];
+	int threads = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool found = threads < 0;
+	long got;
 
-	while (!found && (thread = readdir(threads)))
-		if (thread->d_name[0] != '.')
-			found = thread_has_child(thread->d_name);
-	if (threads)
-		closedir(threads);
+	while (!found && (got = syscall(SYS_getdents64, threads, entries, sizeof entries)) > 0) {
+		for (long at = 0; !found && at < got;) {
+			const struct entry *entry = (const struct entry *)(entries + at);
+			found = entry->name[0] != '.' && thread_has_child(threads, entry->name);
+			at += entry->bytes;
+		}
+	}
+	if (threads >= 0)
+		close(threads);
 	return found;
 }
 
@@ -90,7 +147,7 @@ static void wake_others(void)
 	for (int i = 0; i < HIDDEN_MAX; i++) {
 		pid_t pid = atomic_load(&hidden[i]);
 		if (pid) {
-			kill(pid, SIGKILL);
+			hw_kill_child(pid);
 			return;
 		}
 	}
@@ -105,8 +162,29 @@ struct any {
 	int options;
 };
 
+static void no_longer_waiting(void *unused)
+{
+	(void)unused;
+	atomic_fetch_sub(&waiting, 1);
+}
+
+/* Waits until there is something to tell; 0 if there is nobody to wait for. May be cancelled. */
+static long wait_long(struct any *any)
+{
+	long pid;
+
+	atomic_fetch_add(&waiting, 1);
+	pthread_cleanup_push(no_longer_waiting, NULL);
+	/* The last may have gone before this thread was counted. */
+	pid = has_child() ? any->once(any, 0) : 0;
+	pthread_cleanup_pop(1);
+	return pid;
+}
+
 static long wait_any(struct any *any)
 {
+	int before = errno;
+
 	for (;;) {
 		long pid = any->once(any, WNOHANG);
 		if (pid == 0 && !has_child()) {
@@ -114,16 +192,15 @@ static long wait_any(struct any *any)
 			return -1;
 		}
 		if (pid == 0 && !(any->options & WNOHANG)) {
-			atomic_fetch_add(&waiting, 1);
-			/* The last may have gone before this thread was counted. */
-			pid = has_child() ? any->once(any, 0) : 0;
-			atomic_fetch_sub(&waiting, 1);
+			pid = wait_long(any);
 			if (pid == 0)
 				continue;
 		}
 		if (pid <= 0 || !is_hidden((pid_t)pid)) {
 			if (pid > 0 && !(any->options & WNOWAIT))
 				wake_others();
+			if (pid >= 0)
+				errno = before;
 			return pid;
 		}
 		if (any->options & WNOWAIT)
@@ -134,40 +211,42 @@ static long wait_any(struct any *any)
 
 static long once_wait4(struct any *any, int more_options)
 {
-	return syscall(SYS_wait4, -1, any->status, any->options | more_options, any->usage);
+	return original_wait4(-1, any->status, any->options | more_options, any->usage);
 }
 
 static long once_waitid(struct any *any, int more_options)
 {
 	any->information->si_pid = 0;
-	long result = syscall(SYS_waitid, P_ALL, 0, any->information, any->options | more_options, any->usage);
-	return result ? -1 : any->information->si_pid;
+	return original_waitid(P_ALL, 0, any->information, any->options | more_options) ? -1 : any->information->si_pid;
 }
-
-/* The C library's own. */
-#define ORIGINAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static pid_t reaped(pid_t pid)
 {
-	if (pid > 0 && atomic_load(&hidden_count))
+	int error = errno;
+	if (pid > 0 && any_hidden())
 		wake_others();
+	errno = error;
 	return pid;
 }
 
 EXPORT pid_t wait4(pid_t pid, int *status, int options, struct rusage *usage)
 {
 	struct any any = {.once = once_wait4, .status = status, .usage = usage, .options = options};
-	if (pid == -1 && atomic_load(&hidden_count))
+	if (!original_wait4)
+		find_originals();
+	if (pid == -1 && any_hidden())
 		return (pid_t)wait_any(&any);
-	return reaped(ORIGINAL(wait4)(pid, status, options, usage));
+	return reaped(original_wait4(pid, status, options, usage));
 }
 
 EXPORT pid_t waitpid(pid_t pid, int *status, int options)
 {
 	struct any any = {.once = once_wait4, .status = status, .options = options};
-	if (pid == -1 && atomic_load(&hidden_count))
+	if (!original_waitpid)
+		find_originals();
+	if (pid == -1 && any_hidden())
 		return (pid_t)wait_any(&any);
-	return reaped(ORIGINAL(waitpid)(pid, status, options));
+	return reaped(original_waitpid(pid, status, options));
 }
 
 EXPORT pid_t wait3(int *status, int options, struct rusage *usage)
@@ -185,13 +264,15 @@ EXPORT int waitid(idtype_t kind, id_t id, siginfo_t *information, int options)
 	siginfo_t own = {0};
 	struct any any = {.once = once_waitid, .information = information ? information : &own, .options = options};
 
-	if (kind == P_ALL && atomic_load(&hidden_count)) {
+	if (!original_waitid)
+		find_originals();
+	if (kind == P_ALL && any_hidden()) {
 		long pid = wait_any(&any);
-		if (pid == 0 && information)
-			information->si_signo = 0;
+		if (pid == 0)
+			any.information->si_signo = 0;
 		return pid < 0 ? -1 : 0;
 	}
-	int result = ORIGINAL(waitid)(kind, id, information, options);
+	int result = original_waitid(kind, id, information, options);
 	if (result == 0 && !(options & WNOWAIT))
 		reaped((pid_t)(information ? information->si_pid : 0));
 	return result;

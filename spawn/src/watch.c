@@ -3,12 +3,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,10 +21,7 @@
 
 struct hw_seen {
 	char *path;
-	dev_t device;
-	ino_t number;
-	off_t bytes;
-	struct timespec modified, changed;
+	struct hw_identity file;
 };
 
 static long now_ms(void)
@@ -40,12 +37,37 @@ static bool refuse(char reason[HW_REASON_BYTES], const char *what, const char *d
 	return false;
 }
 
+/* Where a descriptor of a process leads, in words. */
+static void target_of(const char *process, int fd, char target[PATH_MAX])
+{
+	char path[PATH_BYTES];
+	snprintf(path, sizeof path, "/proc/%s/fd/%d", process, fd);
+	ssize_t length = readlink(path, target, PATH_MAX - 1);
+	target[length > 0 ? length : 0] = 0;
+}
+
+/* Descriptors that it was given lead where they led. */
+static bool check_given(const char *process, const struct hw_inherited *inherited, char reason[HW_REASON_BYTES])
+{
+	char own[PATH_MAX], its[PATH_MAX];
+
+	for (uint32_t i = 0; i < inherited->fd_count; i++) {
+		target_of("self", inherited->fds[i], own);
+		target_of(process, inherited->fds[i], its);
+		if (strcmp(own, its))
+			return refuse(reason, *its ? "it has replaced " : "it has closed ", own);
+	}
+	return true;
+}
+
 /* One thread; descriptors that it was given, and no others. */
 static bool check_process(pid_t pid, const struct hw_inherited *inherited, int boundary, char reason[HW_REASON_BYTES])
 {
-	char path[PATH_BYTES], target[PATH_MAX];
+	char path[PATH_BYTES], target[PATH_MAX], number[16];
 	struct dirent *entry;
 	int tasks = 0;
+
+	snprintf(number, sizeof number, "%d", pid);
 
 	snprintf(path, sizeof path, "/proc/%d/task", pid);
 	DIR *directory = opendir(path);
@@ -66,22 +88,21 @@ static bool check_process(pid_t pid, const struct hw_inherited *inherited, int b
 			known = inherited->fds[i] == fd;
 		if (known)
 			continue;
-		ssize_t length = readlinkat(dirfd(directory), entry->d_name, target, sizeof target - 1);
-		target[length > 0 ? length : 0] = 0;
+		target_of(number, fd, target);
 		closedir(directory);
 		return refuse(reason, "it has opened ", target);
 	}
 	closedir(directory);
-	return true;
+	return check_given(number, inherited, reason);
 }
 
 static bool remember(struct hw_watch *watch, const char *path)
 {
-	struct stat file;
+	struct hw_identity file;
 
 	if (watch->count && !strcmp(watch->seen[watch->count - 1].path, path))
 		return true;
-	if (stat(path, &file))
+	if (!hw_identify(path, &file))
 		return false;
 	struct hw_seen *grown = realloc(watch->seen, (watch->count + 1) * sizeof *grown);
 	char *copy = strdup(path);
@@ -91,11 +112,10 @@ static bool remember(struct hw_watch *watch, const char *path)
 		free(copy);
 		return false;
 	}
-	grown[watch->count++] =
-		(struct hw_seen){copy, file.st_dev, file.st_ino, file.st_size, file.st_mtim, file.st_ctim};
+	grown[watch->count++] = (struct hw_seen){copy, file};
 	/* Without room for a watch, looking is what is left. */
-	if (watch->inotify >= 0)
-		inotify_add_watch(watch->inotify, path, CHANGES);
+	if (watch->inotify < 0 || inotify_add_watch(watch->inotify, path, CHANGES) < 0)
+		watch->told = false;
 	return true;
 }
 
@@ -125,10 +145,21 @@ static bool check_memory(struct hw_watch *watch, pid_t pid, char reason[HW_REASO
 	return good;
 }
 
+/* A signal that is never sent marks the descriptor: the program may have closed it, and opened another of this number,
+ * which is not to be read or closed. */
+#define MARK (SIGRTMAX - 3)
+
+static bool is_open(const struct hw_watch *watch)
+{
+	return watch->inotify >= 0 && fcntl(watch->inotify, F_GETSIG) == MARK;
+}
+
 bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_inherited *inherited, int boundary,
                     char reason[HW_REASON_BYTES])
 {
-	*watch = (struct hw_watch){.inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .looked_ms = now_ms()};
+	*watch = (struct hw_watch){.inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .looked_ms = now_ms(), .told = true};
+	if (watch->inotify >= 0)
+		fcntl(watch->inotify, F_SETSIG, MARK);
 	if (check_process(pid, inherited, boundary, reason) && check_memory(watch, pid, reason))
 		return true;
 	hw_watch_end(watch);
@@ -137,21 +168,19 @@ bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_inherited
 
 static bool is_as_seen(const struct hw_seen *seen)
 {
-	struct stat file;
-	return stat(seen->path, &file) == 0 && file.st_dev == seen->device && file.st_ino == seen->number &&
-	       file.st_size == seen->bytes && file.st_mtim.tv_sec == seen->modified.tv_sec &&
-	       file.st_mtim.tv_nsec == seen->modified.tv_nsec && file.st_ctim.tv_sec == seen->changed.tv_sec &&
-	       file.st_ctim.tv_nsec == seen->changed.tv_nsec;
+	struct hw_identity now;
+	return hw_identify(seen->path, &now) && hw_is_same(&now, &seen->file);
 }
 
 bool hw_watch_unchanged(struct hw_watch *watch)
 {
 	_Alignas(struct inotify_event) char event[sizeof(struct inotify_event) + NAME_MAX + 1];
 
-	if (watch->inotify >= 0 && read(watch->inotify, event, sizeof event) > 0)
+	bool told = watch->told && is_open(watch);
+	if (told && read(watch->inotify, event, sizeof event) > 0)
 		return false;
 	long now = now_ms();
-	if (now - watch->looked_ms < LOOK_MS)
+	if (told && now - watch->looked_ms < LOOK_MS)
 		return true;
 	watch->looked_ms = now;
 	for (size_t i = 0; i < watch->count; i++)
@@ -165,7 +194,7 @@ void hw_watch_end(struct hw_watch *watch)
 	for (size_t i = 0; i < watch->count; i++)
 		free(watch->seen[i].path);
 	free(watch->seen);
-	if (watch->inotify >= 0)
+	if (is_open(watch))
 		close(watch->inotify);
 	*watch = (struct hw_watch){.inotify = -1};
 }

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <linux/sched.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +31,13 @@ struct visit {
 
 static char *buffer;
 static struct hw_result *standing_results;
+/* A descriptor of the owner's process, right behind the socket; -1: none. */
+static int owner = -1;
 
 /* Moves a descriptor to where the zygote's own are. */
 static int make_private(int fd)
 {
-	int moved = fcntl(fd, F_DUPFD_CLOEXEC, hw_zygote.socket + 1);
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, hw_zygote.socket + 2);
 	close(fd);
 	return moved;
 }
@@ -52,6 +55,9 @@ static int arrange(struct visit *visit, int *fds, uint32_t count)
 			return ENOTSUP;
 		close(fds[i]);
 	}
+	for (uint32_t i = 0; i < count; i++)
+		if (inherited->fd_ends[i] && fcntl(inherited->fds[i], F_SETFD, FD_CLOEXEC))
+			return ENOTSUP;
 	return 0;
 }
 
@@ -81,23 +87,28 @@ static int adopt(const struct visit *visit)
 	static struct hw_inherited before;
 	static bool any_before;
 	const struct hw_inherited *now = &visit->request.inherited;
+	bool known = any_before;
 
+	/* Not if it fails half-way. */
+	any_before = false;
 	if (fchdir(visit->cwd) || setpgid(0, now->group))
 		return ENOTSUP;
 	umask(now->umask);
 	for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
-		bool same = any_before && !memcmp(&before.limits[resource], &now->limits[resource], sizeof now->limits[0]);
+		bool same = known && !memcmp(&before.limits[resource], &now->limits[resource], sizeof now->limits[0]);
 		if (!same && setrlimit((__rlimit_resource_t)resource, &now->limits[resource]))
 			return ENOTSUP;
 	}
-	if ((!any_before || before.nice != now->nice) && setpriority(PRIO_PROCESS, 0, now->nice))
+	if ((!known || before.nice != now->nice) && setpriority(PRIO_PROCESS, 0, now->nice))
 		return ENOTSUP;
-	if ((!any_before || memcmp(&before.affinity, &now->affinity, sizeof now->affinity)) &&
+	if ((!known || memcmp(&before.affinity, &now->affinity, sizeof now->affinity)) &&
 	    sched_setaffinity(0, sizeof now->affinity, &now->affinity))
 		return ENOTSUP;
-	if ((any_before ? before.policy : 0) != now->policy ||
-	    (now->policy && memcmp(before.policy_domains, now->policy_domains, sizeof now->policy_domains)))
-		if (syscall(SYS_set_mempolicy, now->policy, now->policy_domains, HW_DOMAINS_WORDS * 64ul))
+	if (!known || before.policy != now->policy ||
+	    memcmp(before.policy_domains, now->policy_domains, sizeof now->policy_domains))
+		if (syscall(SYS_set_mempolicy, now->policy, now->policy ? now->policy_domains : NULL,
+		            now->policy ? HW_DOMAINS_WORDS * 64ul : 0) &&
+		    (now->policy || errno != ENOSYS))
 			return ENOTSUP;
 	before = *now;
 	any_before = true;
@@ -127,14 +138,35 @@ static int outcome_of(outcome *told, int process_fd)
 	uint32_t said;
 	while (!(said = atomic_load(told))) {
 		struct pollfd ended = {.fd = process_fd, .events = POLLIN};
-		if (poll(&ended, 1, 0) == 1)
-			return 0; /* its status says the rest */
+		/* Its status says the rest, unless it has told and ended in between. */
+		if (poll(&ended, 1, 0) == 1) {
+			said = atomic_load(told);
+			break;
+		}
 		syscall(SYS_futex, told, FUTEX_WAIT, 0, &look, NULL, 0);
 	}
-	return said == 1 ? 0 : (int)said - 2;
+	return said <= 1 ? 0 : (int)said - 2;
 }
 
 static outcome *told_here;
+
+static void close_if_ending(int fd)
+{
+	int flags = fcntl(fd, F_GETFD);
+	if (flags >= 0 && flags & FD_CLOEXEC)
+		close(fd);
+}
+
+/* Closes what exec would: among what came with the request, and among what file actions have opened. */
+static void close_ending(const struct hw_inherited *inherited, const struct pspawn_process *process)
+{
+	for (uint32_t i = 0; i < inherited->fd_count; i++)
+		if (inherited->fd_ends[i])
+			close_if_ending(inherited->fds[i]);
+	for (size_t i = 0; i < process->file_action_count; i++)
+		if (process->file_actions[i].kind == PSPAWN_OPEN && process->file_actions[i].flags & O_CLOEXEC)
+			close_if_ending(process->file_actions[i].fd);
+}
 
 /* The new process, on its way to its program. */
 static bool become(struct visit *visit, uint32_t number, const struct hw_place *place)
@@ -147,6 +179,7 @@ static bool become(struct visit *visit, uint32_t number, const struct hw_place *
 	close_range((unsigned)hw_zygote.socket, ~0u, 0);
 	hw_zygote.socket = -1;
 	int error = hw_apply(process, options, place);
+	close_ending(&inherited, process);
 	if (!error && !hw_present(process))
 		error = ENOMEM;
 	if (told_here) {
@@ -212,7 +245,7 @@ static bool make(struct visit *visit, uint32_t number)
 		}
 		munmap((void *)told_here, sizeof *told_here);
 	}
-	if (pid > 0 && number == 0 && options->flags & PSPAWN_ONE_GROUP && options->pgroup == 0)
+	if (pid > 0 && !result->error && options->flags & PSPAWN_ONE_GROUP && options->pgroup == 0)
 		options->pgroup = (pid_t)pid;
 	return false;
 }
@@ -276,7 +309,7 @@ static void close_visit(struct visit *visit)
 	hw_request_free(&visit->request);
 	/* What belongs to the owner must not stay open here: others wait for its end. */
 	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
-	close_range((unsigned)hw_zygote.socket + 1, ~0u, 0);
+	close_range((unsigned)hw_zygote.socket + 2, ~0u, 0);
 	setpgid(0, 0);
 }
 
@@ -297,8 +330,39 @@ static bool serve(struct visit *visit, size_t received, int *fds, uint32_t fd_co
 	return false;
 }
 
+/* Waits for a request. False when the owner has ended, which its end of the socket doesn't tell while a fork of the
+ * owner holds that too. */
+static bool await(void)
+{
+	struct pollfd ready[] = {{.fd = hw_zygote.socket, .events = POLLIN}, {.fd = owner, .events = POLLIN}};
+	while (poll(ready, owner < 0 ? 1 : 2, -1) < 0)
+		if (errno != EINTR)
+			return false;
+	return owner < 0 || !ready[1].revents;
+}
+
+/* The process whose child this is; -1 if it can't be watched. */
+static void find_owner(void)
+{
+	struct ucred maker;
+	socklen_t bytes = sizeof maker;
+	bool told = getsockopt(hw_zygote.socket, SOL_SOCKET, SO_PEERCRED, &maker, &bytes) == 0;
+	int fd = told ? (int)syscall(SYS_pidfd_open, maker.pid, 0) : -1;
+
+	owner = -1;
+	/* Whoever has this number is the owner as long as it is this one's parent. Neither has a number in a namespace that
+	 * doesn't show it. */
+	pid_t parent = getppid();
+	if (told && maker.pid > 0 && parent > 0 && parent != maker.pid)
+		_exit(0);
+	if (fd >= 0 && parent == maker.pid && dup3(fd, hw_zygote.socket + 1, O_CLOEXEC) >= 0)
+		owner = hw_zygote.socket + 1;
+	if (fd >= 0)
+		close(fd);
+}
+
 /* Takes the memory for results, and tells that it has stopped. */
-static void greet(void)
+static void greet(const char *changed)
 {
 	struct hw_hello hello = {.version = HW_SPAWN_VERSION};
 	uint32_t count = 1;
@@ -310,6 +374,7 @@ static void greet(void)
 		_exit(127);
 	size_t bytes = HW_RESULTS * sizeof *standing_results;
 	standing_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
 	buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (standing_results == MAP_FAILED || buffer == MAP_FAILED)
 		_exit(127);
@@ -317,6 +382,10 @@ static void greet(void)
 	if (!hw_present_prepare() || !hw_thread_number()) {
 		hello.refused = 1;
 		strcpy(hello.reason, "this kernel does not let a process change what /proc shows of it");
+	}
+	if (changed) {
+		hello.refused = 1;
+		snprintf(hello.reason, sizeof hello.reason, "before main, it has changed %s", changed);
 	}
 	/* What threads a library has for its own use, it ends before a fork. */
 	hw_fork_prepare();
@@ -326,17 +395,21 @@ static void greet(void)
 		_exit(0);
 	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
 	close_range((unsigned)hw_zygote.socket + 1, ~0u, 0);
+	find_owner();
 }
 
 void hw_zygote_serve(void)
 {
 	sigset_t all;
+	const char *changed = hw_zygote.stop == PSPAWN_STOP_MAIN ? hw_surroundings_changed() : NULL;
 
 	/* Nothing that is meant for the caller's processes may end or interrupt it. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	greet();
+	greet(changed);
 	for (;;) {
+		if (!await())
+			_exit(0);
 		struct visit visit = {.cwd = -1, .results_file = -1, .answer = -1, .body = -1, .cgroup = -1};
 		int fds[HW_FDS_MAX + 8];
 		uint32_t fd_count = HW_FDS_MAX + 8;

@@ -51,6 +51,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
 			*kept++ = *entry;
 	}
 	*kept = NULL;
+	hw_surroundings_before(envp);
 }
 
 static int stopped_main(int argc, char **argv, char **envp)

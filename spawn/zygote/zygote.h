@@ -20,6 +20,13 @@ extern struct zygote hw_zygote;
 /* loop.c: answers requests, and comes back in each process that it makes. */
 void hw_zygote_serve(void);
 
+/* surroundings.c: what constructors change. */
+
+/* Remembers how the process is. */
+void hw_surroundings_before(char *const *envp);
+/* What is otherwise now, in words, or NULL. */
+const char *hw_surroundings_changed(void);
+
 /* present.c: how a process looks from outside. */
 
 /* Finds out what will be needed. False if the kernel lets no process change what /proc shows of its arguments. */

@@ -1,0 +1,83 @@
+/* What constructors may have changed, and a process that is spawned would not get: its caller's takes the place. */
+#include "zygote.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+static struct surroundings {
+	sigset_t blocked;
+	mode_t umask;
+	dev_t device; /* of the working directory */
+	ino_t directory;
+	pid_t group, session;
+	int nice;
+	cpu_set_t affinity;
+	struct rlimit limits[RLIM_NLIMITS];
+	uint64_t variables;
+} before;
+
+/* FNV-1a of the strings. */
+static uint64_t digest_of(char *const *list)
+{
+	uint64_t digest = 0xcbf29ce484222325u;
+	for (; *list; list++) {
+		const char *at = *list;
+		do
+			digest = (digest ^ (unsigned char)*at) * 0x100000001b3u;
+		while (*at++);
+	}
+	return digest;
+}
+
+static void look(struct surroundings *now, char *const *envp)
+{
+	struct stat directory = {0};
+
+	memset(now, 0, sizeof *now);
+	sigprocmask(SIG_SETMASK, NULL, &now->blocked);
+	now->umask = umask(0);
+	umask(now->umask);
+	stat(".", &directory);
+	now->device = directory.st_dev;
+	now->directory = directory.st_ino;
+	now->group = getpgrp();
+	now->session = getsid(0);
+	now->nice = getpriority(PRIO_PROCESS, 0);
+	sched_getaffinity(0, sizeof now->affinity, &now->affinity);
+	for (int resource = 0; resource < RLIM_NLIMITS; resource++)
+		getrlimit((__rlimit_resource_t)resource, &now->limits[resource]);
+	now->variables = digest_of(envp);
+}
+
+void hw_surroundings_before(char *const *envp)
+{
+	look(&before, envp);
+}
+
+const char *hw_surroundings_changed(void)
+{
+	struct surroundings now;
+	struct itimerval timer;
+
+	look(&now, environ);
+	if (memcmp(&now.blocked, &before.blocked, sizeof now.blocked))
+		return "which signals are blocked";
+	if (now.umask != before.umask)
+		return "its umask";
+	if (now.device != before.device || now.directory != before.directory)
+		return "its working directory";
+	if (now.group != before.group || now.session != before.session)
+		return "its process group or session";
+	if (now.nice != before.nice || memcmp(&now.affinity, &before.affinity, sizeof now.affinity))
+		return "how it is scheduled";
+	if (memcmp(now.limits, before.limits, sizeof now.limits))
+		return "its limits";
+	if (now.variables != before.variables)
+		return "its environment";
+	for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++)
+		if (getitimer((__itimer_which_t)which, &timer) == 0 && (timer.it_value.tv_sec || timer.it_value.tv_usec))
+			return "its timers";
+	return NULL;
+}

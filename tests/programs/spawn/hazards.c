@@ -1,0 +1,292 @@
+/* What a zygote could break in the program that owns it. */
+#include "check.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+static char *true_words[] = {"true", NULL};
+
+static void wait_for_all(char **unused)
+{
+	pspawn_context_t context;
+	siginfo_t information;
+	pid_t pids[8];
+
+	(void)unused;
+	make_zygote(&context, "/bin/true");
+	CHECK(wait(NULL) == -1 && errno == ECHILD, "%s", "an idle zygote");
+	CHECK(waitid(P_ALL, 0, &information, WEXITED) == -1 && errno == ECHILD, "%s", "an idle zygote");
+	CHECK(pspawn_n(pids, &context, 8, true_words) == 8, "%s", "eight");
+	for (int left = 8; left; left--)
+		CHECK(wait(NULL) > 0, "%d are left", left);
+	CHECK(wait3(NULL, 0, NULL) == -1 && errno == ECHILD, "%s", "all are reaped");
+	CHECK(pspawn_context_zygote(&context) && status_of(pspawn(&context, true_words)) == 0, "%s", "it lives");
+	pspawn_context_destroy(&context);
+	no_children();
+}
+
+static void *wait_till_none(void *unused)
+{
+	long count = 0;
+	while (wait(NULL) > 0)
+		count++;
+	CHECK(errno == ECHILD, "%s", "wait");
+	return unused ? unused : (void *)count;
+}
+
+static void wait_in_threads(char **unused)
+{
+	pspawn_context_t context;
+	pthread_t threads[4];
+	pid_t pids[32];
+
+	(void)unused;
+	make_zygote(&context, "/bin/sh");
+	for (int round = 0; round < 10; round++) {
+		char *words[] = {"sh", "-c", "sleep 0.0$(($$ % 4))", NULL};
+		long count = 0;
+		CHECK(pspawn_n(pids, &context, 32, words) == 32, "%s", "all");
+		for (int i = 0; i < 4; i++)
+			pthread_create(&threads[i], NULL, wait_till_none, NULL);
+		for (int i = 0; i < 4; i++) {
+			void *result;
+			pthread_join(threads[i], &result);
+			count += (long)result;
+		}
+		CHECK(count == 32, "%ld are reaped", count);
+	}
+	pspawn_context_destroy(&context);
+}
+
+static volatile sig_atomic_t handled;
+
+static void reap(int number)
+{
+	int before = errno;
+	(void)number;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		handled++;
+	errno = before;
+}
+
+/* A handler that interrupts malloc() may wait for any child. */
+static void wait_in_handler(char **unused)
+{
+	pspawn_context_t context;
+	pid_t pids[200];
+
+	(void)unused;
+	make_zygote(&context, "/bin/true");
+	signal(SIGCHLD, reap);
+	CHECK(pspawn_n(pids, &context, 200, true_words) == 200, "%s", "all");
+	while (handled < 200)
+		free(malloc((size_t)rand() % 100000));
+	pspawn_context_destroy(&context);
+}
+
+/* Closes all that it does not know, and uses the numbers itself. */
+static void close_all(char **unused)
+{
+	pspawn_context_t context;
+	char byte = 'x';
+	int ends[2];
+
+	(void)unused;
+	make_zygote(&context, "/bin/sh");
+	pid_t first = pspawn_context_zygote(&context);
+	for (int fd = 3; fd < 1024; fd++)
+		close(fd);
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "%s", "socketpair");
+	for (int fd = ends[1] + 1; fd < 12; fd++)
+		CHECK(dup2(ends[0], fd) == fd, "%d", fd);
+	CHECK(write(ends[1], &byte, 1) == 1, "%s", "write");
+	CHECK(pspawn_context_zygote(&context) == 0, "%s", "its socket is gone");
+	CHECK(shell_exits(&context, "exit 4") == 4, "%s", "a new zygote");
+	CHECK(pspawn_context_zygote(&context) != first && pspawn_context_zygote(&context), "%s", "a new zygote");
+	pspawn_context_destroy(&context);
+	CHECK(read(ends[0], &byte, 1) == 1 && byte == 'x', "%s", "what is ours is untouched");
+	CHECK(fcntl(11, F_GETFD) >= 0 && fcntl(ends[1], F_GETFD) >= 0, "%s", "what is ours is open");
+}
+
+/* A fork of the owner has no zygote, and can have its own. */
+static void fork_owner(char **unused)
+{
+	pspawn_context_t context;
+	(void)unused;
+	make_zygote(&context, "/bin/sh");
+	pid_t zygote = pspawn_context_zygote(&context);
+	pid_t child = fork();
+	if (child == 0) {
+		CHECK(wait(NULL) == -1 && errno == ECHILD, "%s", "no child");
+		CHECK(shell_exits(&context, "exit 5") == 5, "%s", "its own");
+		CHECK(pspawn_context_zygote(&context) != zygote, "%s", "its own");
+		pspawn_context_destroy(&context);
+		_exit(6);
+	}
+	CHECK(status_of(child) == 6, "%s", "the fork");
+	CHECK(pspawn_context_zygote(&context) == zygote && shell_exits(&context, "exit 7") == 7, "%s", "ours");
+	pspawn_context_destroy(&context);
+}
+
+static void other_variables(char **unused)
+{
+	pspawn_context_t context;
+	(void)unused;
+	unsetenv("OMP_NUM_THREADS");
+	make_zygote(&context, "/bin/sh");
+	pid_t first = pspawn_context_zygote(&context);
+	setenv("PLAIN", "1", 1);
+	CHECK(shell_exits(&context, "exit $PLAIN") == 1, "%s", "a variable");
+	CHECK(pspawn_context_zygote(&context) == first, "%s", "no reason for another");
+	const char *const early[] = {"OMP_NUM_THREADS", "LD_LIBRARY_PATH", "LC_ALL"};
+	for (size_t i = 0; i < COUNT(early); i++) {
+		setenv(early[i], "3", 1);
+		char script[64];
+		snprintf(script, sizeof script, "exit $%s", early[i]);
+		CHECK(shell_exits(&context, script) == 3, "%s", early[i]);
+		pid_t now = pspawn_context_zygote(&context);
+		CHECK(now && now != first, "%s", early[i]);
+		first = now;
+	}
+	signal(SIGUSR1, SIG_IGN);
+	CHECK(shell_exits(&context, "kill -USR1 $$; exit 2") == 2, "%s", "ignored");
+	CHECK(pspawn_context_zygote(&context) != first, "%s", "another");
+	pspawn_context_destroy(&context);
+}
+
+/* LIBRARY or program that the second argument replaces, by the third. */
+static void replaced(char **arguments)
+{
+	pspawn_context_t context;
+	char command[8192];
+	make_zygote(&context, arguments[0]);
+	CHECK(shell_exits(&context, "") == 1, "%s", "the old one");
+	snprintf(command, sizeof command, "%s", arguments[1]);
+	CHECK(system(command) == 0, "%s", command);
+	CHECK(shell_exits(&context, "") == 2, "%s", "the new one, at once");
+	CHECK(pspawn_context_zygote(&context), "%s", "a new zygote");
+	pspawn_context_destroy(&context);
+}
+
+/* A program for which there is no zygote runs nevertheless: with this exit status, for the reason that has this in it. */
+static void refused(char **arguments)
+{
+	struct pspawn_context_options options = {.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .start_ms_max = 300};
+	pspawn_context_t context;
+	const char *reason = NULL;
+	char *words[] = {arguments[0], NULL};
+	int before = open_descriptors();
+	CHECK(pspawn_context_create_with(&context, arguments[0], &options) == 0, "%s", arguments[0]);
+	CHECK(pspawn_context_mechanism(&context, &reason) == PSPAWN_VFORK, "%s", "a zygote");
+	CHECK(reason && strstr(reason, arguments[1]), "%s", reason ? reason : "no reason");
+	if (strcmp(arguments[2], "-")) {
+		int status = 0;
+		pid_t pid = pspawn(&context, words);
+		CHECK(pid > 0, "%s", arguments[0]);
+		if (!strcmp(arguments[2], "kill"))
+			kill(pid, SIGKILL);
+		CHECK(waitpid(pid, &status, 0) == pid, "%s", "wait");
+		int exited = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+		CHECK(!strcmp(arguments[2], "kill") || exited == atoi(arguments[2]), "%x", (unsigned)status);
+	}
+	no_children();
+	pspawn_context_destroy(&context);
+	CHECK(open_descriptors() == before, "%s", "descriptors leak");
+}
+
+/* Between requests the zygote holds nothing of its owner's open. */
+static void nothing_is_held(char **unused)
+{
+	pspawn_context_t context;
+	int ends[2];
+	char byte;
+	(void)unused;
+	make_zygote(&context, "/bin/sh");
+	CHECK(pipe(ends) == 0, "%s", "pipe");
+	CHECK(shell_exits(&context, "exit 0") == 0, "%s", "with the pipe");
+	close(ends[1]);
+	CHECK(read(ends[0], &byte, 1) == 0, "%s", "its other end is closed everywhere");
+	pspawn_context_destroy(&context);
+}
+
+/* An action may name a descriptor that exec closes. */
+static void named_descriptors(char **unused)
+{
+	pspawn_context_t context;
+	char *words[] = {"sh", "-c", "echo \"$(ls -l /proc/$$/fd | wc -l)\" >&1; exit 0", NULL};
+	char text[2][64] = {"", ""};
+	(void)unused;
+	for (int i = 0; i < 2; i++) {
+		int ends[2];
+		CHECK(pipe2(ends, O_CLOEXEC) == 0, "%s", "pipe");
+		struct pspawn_file_action actions[] = {
+			{.kind = PSPAWN_OPEN, .fd = 50, .path = "/dev/null", .flags = O_RDONLY | O_CLOEXEC},
+			{.kind = PSPAWN_OPEN, .fd = 51, .path = "/dev/null", .flags = O_RDONLY},
+			{.kind = PSPAWN_DUP2, .from = ends[1], .fd = 1},
+			{.kind = PSPAWN_CLOSE, .fd = 70},
+		};
+		struct pspawn_process process = {.argv = words, .file_actions = actions, .file_action_count = COUNT(actions)};
+		pid_t pid;
+		make_context(&context, "/bin/sh", i ? PSPAWN_ZYGOTE : PSPAWN_VFORK);
+		CHECK(pspawn_many(&context, &process, 1, NULL, &pid, NULL) == 1, "%d", i);
+		close(ends[1]);
+		CHECK(read(ends[0], text[i], sizeof text[i] - 1) > 0 && status_of(pid) == 0, "%d", i);
+		close(ends[0]);
+		pspawn_context_destroy(&context);
+	}
+	CHECK(!strcmp(text[0], text[1]), "%s against %s", text[0], text[1]);
+}
+
+/* When the owner is killed its zygotes end, even if a fork of the owner lives on. */
+static void owner_killed(char **unused)
+{
+	int ends[2];
+	pid_t zygote = 0, heir = 0;
+	(void)unused;
+	CHECK(pipe(ends) == 0, "%s", "pipe");
+	pid_t owner = fork();
+	if (owner == 0) {
+		pspawn_context_t context;
+		make_zygote(&context, "/bin/true");
+		zygote = pspawn_context_zygote(&context);
+		heir = fork();
+		if (heir == 0)
+			for (;;)
+				pause();
+		CHECK(write(ends[1], &zygote, sizeof zygote) == sizeof zygote, "%s", "write");
+		CHECK(write(ends[1], &heir, sizeof heir) == sizeof heir, "%s", "write");
+		for (;;)
+			pause();
+	}
+	CHECK(read(ends[0], &zygote, sizeof zygote) == sizeof zygote, "%s", "read");
+	CHECK(read(ends[0], &heir, sizeof heir) == sizeof heir, "%s", "read");
+	kill(owner, SIGKILL);
+	waitpid(owner, NULL, 0);
+	struct timespec pause_ns = {.tv_nsec = 1000000};
+	char path[64], state[256] = "";
+	snprintf(path, sizeof path, "/proc/%d/stat", zygote);
+	for (bool gone = false; !gone; nanosleep(&pause_ns, NULL)) {
+		FILE *file = fopen(path, "re");
+		gone = !file || !fgets(state, sizeof state, file) || strstr(state, ") Z");
+		if (file)
+			fclose(file);
+	}
+	kill(heir, SIGKILL);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct trial trials[] = {
+		{"wait_for_all", wait_for_all}, {"wait_in_threads", wait_in_threads}, {"wait_in_handler", wait_in_handler},
+		{"close_all", close_all}, {"fork_owner", fork_owner}, {"other_variables", other_variables},
+		{"replaced", replaced}, {"refused", refused}, {"nothing_is_held", nothing_is_held},
+		{"named_descriptors", named_descriptors}, {"owner_killed", owner_killed},
+	};
+	(void)argc;
+	return run_trial(trials, COUNT(trials), argv);
+}

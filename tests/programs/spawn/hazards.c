@@ -218,8 +218,11 @@ static void nothing_is_held(char **unused)
 static void named_descriptors(char **unused)
 {
 	pspawn_context_t context;
-	char *words[] = {"sh", "-c", "echo \"$(ls -l /proc/$$/fd | wc -l)\" >&1; exit 0", NULL};
-	char text[2][64] = {"", ""};
+	/* By the shell itself: a command in it would come with descriptors of its own. */
+	char *script = "n=0; open=; while [ $n -lt 80 ]; do [ -e /proc/$$/fd/$n ] && open=\"$open $n\"; n=$((n + 1)); done; "
+	               "echo $open";
+	char *words[] = {"sh", "-c", script, NULL};
+	char text[2][256] = {"", ""};
 	(void)unused;
 	for (int i = 0; i < 2; i++) {
 		int ends[2];
@@ -239,7 +242,7 @@ static void named_descriptors(char **unused)
 		close(ends[0]);
 		pspawn_context_destroy(&context);
 	}
-	CHECK(!strcmp(text[0], text[1]), "%s against %s", text[0], text[1]);
+	CHECK(!strcmp(text[0], text[1]) && strstr(text[0], " 51"), "%s against %s", text[0], text[1]);
 }
 
 /* When the owner is killed its zygotes end, even if a fork of the owner lives on. */

@@ -173,7 +173,7 @@ static void replaced(char **arguments)
 	pspawn_context_destroy(&context);
 }
 
-/* A program for which there is no zygote runs nevertheless: with this exit status, for the reason that has this in it. */
+/* A program for which there is no zygote runs nevertheless: PROGRAM, part of the reason, exit status. */
 static void refused(char **arguments)
 {
 	struct pspawn_context_options options = {.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .start_ms_max = 300};

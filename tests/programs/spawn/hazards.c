@@ -255,12 +255,16 @@ static void owner_killed(char **unused)
 	pid_t owner = fork();
 	if (owner == 0) {
 		pspawn_context_t context;
+		/* They end when the trial has failed, too. */
+		alarm(60);
 		make_zygote(&context, "/bin/true");
 		zygote = pspawn_context_zygote(&context);
 		heir = fork();
-		if (heir == 0)
+		if (heir == 0) {
+			alarm(60);
 			for (;;)
 				pause();
+		}
 		CHECK(write(ends[1], &zygote, sizeof zygote) == sizeof zygote, "%s", "write");
 		CHECK(write(ends[1], &heir, sizeof heir) == sizeof heir, "%s", "write");
 		for (;;)

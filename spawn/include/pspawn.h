@@ -37,7 +37,8 @@ typedef struct pspawn_context {
  * that isn't there. Gives 0. */
 int pspawn_context_create(pspawn_context_t *ctx, const char *path, int core);
 
-/* Ends the context and its zygote. Processes live on. */
+/* Ends the context and its zygote. Processes live on, and batches may be ended later: what the zygote has not made by
+ * then is made by exec. */
 void pspawn_context_destroy(pspawn_context_t *ctx);
 
 /* Spawns one process with these arguments, NULL at their end, and the caller's environment. Gives its number. */

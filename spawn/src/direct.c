@@ -178,6 +178,9 @@ static pid_t by_posix_spawn(const struct plan *plan, int *error)
 {
 	const struct pspawn_options *options = plan->options;
 	const sigset_t *mask = options->flags & PSPAWN_SETSIGMASK ? &options->signal_mask : &plan->mask;
+	/* The kernel takes no list for an empty one, the C library doesn't. */
+	static char *const none[] = {NULL};
+	char *const *argv = plan->process->argv;
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attributes;
 	short flags = POSIX_SPAWN_SETSIGMASK;
@@ -198,7 +201,7 @@ static pid_t by_posix_spawn(const struct plan *plan, int *error)
 	posix_spawnattr_setflags(&attributes, flags);
 	*error = spawn_actions(plan, &actions);
 	if (!*error)
-		*error = posix_spawn(&pid, plan->path, &actions, &attributes, plan->process->argv, plan->process->envp);
+		*error = posix_spawn(&pid, plan->path, &actions, &attributes, argv ? argv : none, plan->process->envp);
 	posix_spawnattr_destroy(&attributes);
 	posix_spawn_file_actions_destroy(&actions);
 	return *error ? -1 : pid;
@@ -349,10 +352,15 @@ uint32_t hw_direct(enum pspawn_mechanism mechanism, const char *path, const stru
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	block_all(&plan.mask);
 	*error = 0;
-	if (mechanism == PSPAWN_PFORK)
+	if (mechanism == PSPAWN_PFORK && options->flags & PSPAWN_SETCGROUP) {
+		/* The first is made by fork. */
+		tried = 0;
+		*error = ENOTSUP;
+	} else if (mechanism == PSPAWN_PFORK) {
 		tried = count ? by_first_child(&plan, count, results, error) : 0;
-	else
+	} else {
 		tried = in_turn(mechanism, plan, 0, count, results, 0, error);
+	}
 	unblock(&plan.mask);
 	pthread_setcancelstate(state, NULL);
 	return tried;

@@ -351,12 +351,15 @@ static void find_owner(void)
 	int fd = told ? (int)syscall(SYS_pidfd_open, maker.pid, 0) : -1;
 
 	owner = -1;
-	if (fd < 0)
-		return;
-	/* Whoever has this number lives as long as it is this one's parent. */
-	if (getppid() == maker.pid && dup3(fd, hw_zygote.socket + 1, O_CLOEXEC) >= 0)
+	/* Whoever has this number is the owner as long as it is this one's parent. Neither has a number in a namespace that
+	 * doesn't show it. */
+	pid_t parent = getppid();
+	if (told && maker.pid > 0 && parent > 0 && parent != maker.pid)
+		_exit(0);
+	if (fd >= 0 && parent == maker.pid && dup3(fd, hw_zygote.socket + 1, O_CLOEXEC) >= 0)
 		owner = hw_zygote.socket + 1;
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 }
 
 /* Takes the memory for results, and tells that it has stopped. */
@@ -372,7 +375,6 @@ static void greet(const char *changed)
 		_exit(127);
 	size_t bytes = HW_RESULTS * sizeof *standing_results;
 	standing_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	/* The owner looks for what constructors have left open. */
 	close(fd);
 	buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (standing_results == MAP_FAILED || buffer == MAP_FAILED)

@@ -30,6 +30,7 @@ const UNSAFE_FILES: &[&str] = &[
     "fuse/src/ioctl.rs",
     "fuzz/targets/shim_ldcache.rs",
     "fuzz/targets/shim_table.rs",
+    "fuzz/targets/spawn_request.rs",
     // A process that a test starts enters a node's mounts before it becomes the daemon.
     "tests/src/harness/nodes/daemon.rs",
 ];

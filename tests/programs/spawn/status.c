@@ -1,0 +1,7 @@
+/* A library that knows with what status a program exits. */
+int status(void);
+
+int status(void)
+{
+	return STATUS;
+}

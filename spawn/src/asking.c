@@ -103,7 +103,8 @@ static char **make_words(const struct hw_start *start)
 	words[kept++] = given[0] && !program->script ? given[0] : program->path;
 	if (program->argument)
 		words[kept++] = program->argument;
-	if (program->script)
+	/* An interpreter stops before it runs a program. */
+	if (program->script && start->options->stop != PSPAWN_STOP_PYTHON)
 		words[kept++] = program->script;
 	for (size_t i = 1; i < count; i++)
 		words[kept++] = given[i];
@@ -175,7 +176,7 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 	struct hw_result result;
 	int error = make_environment(&environment, start, boundary), tried_error;
 
-	process.argv = make_words(start);
+	process.argv = zygote->words = make_words(start);
 	process.envp = environment.list;
 	if (!process.argv)
 		error = ENOMEM;
@@ -190,7 +191,6 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 		zygote->pid = result.pid > 0 ? result.pid : 0;
 		error = result.error;
 	}
-	free((void *)process.argv);
 	free(environment.list);
 	return error;
 }
@@ -238,6 +238,7 @@ void hw_zygote_end(struct hw_zygote *zygote)
 	bool own = zygote->owner == getpid();
 
 	hw_watch_end(&zygote->watch);
+	free(zygote->words);
 	if (zygote->results)
 		munmap(zygote->results, RESULTS_BYTES);
 	if (zygote->socket >= 0 && identity_of(zygote->socket) == zygote->identity)

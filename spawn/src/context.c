@@ -46,6 +46,37 @@ static void give_reason(struct pspawn_state *state, const char *reason)
 	snprintf(state->reason, sizeof state->reason, "%s", reason);
 }
 
+static void forget_words(char *const *words)
+{
+	for (size_t i = 0; words && words[i]; i++)
+		free(words[i]);
+	free((void *)words);
+}
+
+/* The arguments that a zygote gets, and the variables that an interpreter reads, as the context's own. */
+static bool keep_words(struct pspawn_context_options *kept)
+{
+	char *const *given = kept->argv;
+	size_t count = 0;
+
+	while (given && given[count])
+		count++;
+	char **words = given ? calloc(count + 1, sizeof *words) : NULL;
+	kept->argv = words;
+	for (size_t i = 0; words && i < count; i++)
+		if (!(words[i] = strdup(given[i])))
+			return false;
+	if (kept->stop == PSPAWN_STOP_PYTHON) {
+		const char *more = kept->key_variables;
+		char *all;
+		if (asprintf(&all, HW_PYTHON_VARIABLES "%s%s", more ? "," : "", more ? more : "") < 0)
+			return false;
+		free((void *)more);
+		kept->key_variables = all;
+	}
+	return words || !given;
+}
+
 /* A copy of what the caller's options point to. */
 static int keep_options(struct pspawn_context_options *kept, const struct pspawn_context_options *given)
 {
@@ -53,21 +84,27 @@ static int keep_options(struct pspawn_context_options *kept, const struct pspawn
 
 	memset(kept, 0, sizeof *kept);
 	memcpy(kept, given, size);
-	if (kept->mechanism > PSPAWN_PFORK || kept->stop > PSPAWN_STOP_PYTHON)
+	if (kept->mechanism > PSPAWN_PFORK || kept->stop > PSPAWN_STOP_PYTHON) {
+		memset(kept, 0, sizeof *kept);
 		return EINVAL;
+	}
 	const char **strings[] = {&kept->imports, &kept->key_variables, &kept->zygote_library};
 	for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
 		if (!*strings[i])
 			continue;
 		*strings[i] = strdup(*strings[i]);
-		if (!*strings[i])
+		if (!*strings[i]) {
+			kept->argv = NULL;
 			return ENOMEM;
+		}
 	}
-	return 0;
+	/* A zygote may have to be started again later. */
+	return keep_words(kept) ? 0 : ENOMEM;
 }
 
 static void forget_options(struct pspawn_context_options *options)
 {
+	forget_words(options->argv);
 	free((void *)options->imports);
 	free((void *)options->key_variables);
 	free((void *)options->zygote_library);
@@ -117,7 +154,7 @@ static int open_context(struct pspawn_state *state, const char *path, const stru
 	error = hw_inherit(&inherited, NO_BOUNDARY);
 	if (!error)
 		error = start(state, &inherited, hw_key(envp, state->options.key_variables, &inherited), envp);
-	/* Its arguments are the caller's, who may not keep them. */
+	/* They are the caller's, who may not keep them. */
 	state->options.envp = NULL;
 	if (error && !state->reason[0])
 		give_reason(state, strerror(error));
@@ -296,6 +333,18 @@ static uint32_t spawn_directly(struct pspawn_state *state, const struct pspawn_p
 	return hw_direct(mechanism, path_of(state), processes, count, options, results, error);
 }
 
+/* True if the zygote is an interpreter with the options of all these processes, or no interpreter. */
+static bool are_alike(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count)
+{
+	for (uint32_t i = 0; state->options.stop == PSPAWN_STOP_PYTHON && i < count; i++) {
+		if (i && processes[i].argv == processes[i - 1].argv)
+			continue;
+		if (!hw_python_alike(state->zygote.words, processes[i].argv, processes[i].envp))
+			return false;
+	}
+	return true;
+}
+
 /* Begins a batch; with `apart` a zygote's answer is not waited for. */
 static int begin(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
                  const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
@@ -313,6 +362,8 @@ static int begin(struct pspawn_state *state, const struct pspawn_process *proces
 		error = zygote_for(state, whole, count, &inherited);
 	if (!error)
 		error = script_arguments(state, whole, count, &words);
+	if (!error && !are_alike(state, whole, count))
+		error = ENOTSUP;
 	if (!error)
 		error = hw_zygote_ask(&state->zygote, &inherited, whole, count, options, apart, &batch->asked);
 	batch->count = count;

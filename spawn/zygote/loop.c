@@ -6,7 +6,9 @@
 #include <linux/futex.h>
 #include <linux/sched.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -220,6 +222,8 @@ static bool make(struct visit *visit, uint32_t number)
 /* Makes the processes of a request: true in each of them. */
 static bool make_all(struct visit *visit, struct hw_answer *answer)
 {
+	if (hw_zygote.before_fork)
+		hw_zygote.before_fork();
 	hw_fork_prepare();
 	for (answer->tried = 0; answer->tried < visit->head.count;) {
 		if (make(visit, answer->tried))
@@ -231,6 +235,8 @@ static bool make_all(struct visit *visit, struct hw_answer *answer)
 		}
 	}
 	hw_fork_parent();
+	if (hw_zygote.after_fork)
+		hw_zygote.after_fork();
 	return false;
 }
 
@@ -297,10 +303,9 @@ static bool serve(struct visit *visit, size_t received, int *fds, uint32_t fd_co
 	return false;
 }
 
-/* Takes the memory for results, and tells that it has stopped. */
-static void greet(void)
+/* Waits for the owner, whose first message brings the memory for results. */
+static int take_results(void)
 {
-	struct hw_hello hello = {.version = HW_SPAWN_VERSION};
 	uint32_t count = 1;
 	size_t received;
 	char byte;
@@ -308,8 +313,33 @@ static void greet(void)
 
 	if (hw_receive(hw_zygote.socket, &byte, sizeof byte, &received, &fd, &count) || count != 1)
 		_exit(127);
+	return fd;
+}
+
+void hw_zygote_refuse(const char *format, ...)
+{
+	struct hw_hello hello = {.version = HW_SPAWN_VERSION, .refused = 1};
+	va_list values;
+
+	take_results();
+	va_start(values, format);
+	vsnprintf(hello.reason, sizeof hello.reason, format, values);
+	va_end(values);
+	hw_send(hw_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
+	_exit(0);
+}
+
+/* Takes the memory for results, and tells that it has stopped. */
+static void greet(void)
+{
+	struct hw_hello hello = {.version = HW_SPAWN_VERSION};
+	size_t received;
+	char byte;
+	int fd = take_results();
+
 	size_t bytes = HW_RESULTS * sizeof *standing_results;
 	standing_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
 	buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (standing_results == MAP_FAILED || buffer == MAP_FAILED)
 		_exit(127);

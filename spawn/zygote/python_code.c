@@ -24,6 +24,10 @@ const char hw_python_code[] =
 	"        except BaseException:\n"
 	"            pass\n"
 	"    fresh = set(sys.modules) - before\n"
+	/* It frees a lock by another allocator than it was made with in the child of a fork. */
+	"    debugs = sys.flags.dev_mode or b'PYTHONMALLOC' in posix.environ\n"
+	"    if debugs and sys.version_info < (3, 9):\n"
+	"        return 'Python 3.8 does not fork faithfully with this allocator of memory'\n"
 	"    if streams() != first:\n"
 	"        return 'its imports replace standard files'\n"
 	"    if '__main__' in fresh or sys.gettrace() or sys.getprofile():\n"

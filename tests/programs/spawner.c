@@ -1,8 +1,10 @@
 /* Spawns a Python program by libheadwater-spawn.so and ends as its last process does:
- * `spawner zygote|exec INTERPRETER IMPORTS COUNT [ZYGOTE'S WORDS] -- WORDS`. With "zygote" it says what it can't do. */
+ * `spawner zygote|exec INTERPRETER IMPORTS COUNT [ZYGOTE'S WORDS] -- WORDS`. With "zygote" it fails if there is none.
+ * With $DEFAULT_SIGNALS all signals get their default action in the process. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pspawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,7 @@ int main(int argc, char **argv)
 	bool zygote = !strcmp(argv[1], "zygote");
 	argv[words] = NULL;
 	options.mechanism = zygote ? PSPAWN_ZYGOTE : PSPAWN_VFORK;
-	options.imports = argv[3];
+	options.imports = strcmp(argv[3], "none") ? argv[3] : NULL;
 	options.argv = words > 5 ? argv + 5 : NULL;
 	if (pspawn_context_create_with(&context, argv[2], &options)) {
 		fprintf(stderr, "%s: %s\n", argv[2], strerror(errno));
@@ -34,9 +36,13 @@ int main(int argc, char **argv)
 		fprintf(stderr, "no zygote: %s\n", reason);
 		return 92;
 	}
+	const struct pspawn_process process = {.argv = argv + words + 1};
+	struct pspawn_options how = {.size = sizeof how};
+	sigfillset(&how.signal_default);
+	how.flags = getenv("DEFAULT_SIGNALS") ? PSPAWN_SETSIGDEF : 0;
 	for (int i = 0; i < count; i++) {
-		pid_t pid = pspawn(&context, argv + words + 1);
-		if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+		pid_t pid;
+		if (pspawn_many(&context, &process, 1, &how, &pid, NULL) != 1 || waitpid(pid, &status, 0) != pid) {
 			fprintf(stderr, "no process: %s\n", strerror(errno));
 			return 93;
 		}

@@ -88,6 +88,13 @@ static int make_environment(struct environment *made, const struct hw_start *sta
 	return 0;
 }
 
+/* What is started: a script by its own name, but for an interpreter, which stops before it runs a program. */
+static char *started(const struct hw_start *start)
+{
+	const struct hw_program *program = start->program;
+	return start->options->stop == PSPAWN_STOP_PYTHON ? program->path : hw_program_name(program);
+}
+
 /* The zygote's arguments. The kernel adds a script's interpreter to them. */
 static char **make_words(const struct hw_start *start)
 {
@@ -98,10 +105,13 @@ static char **make_words(const struct hw_start *start)
 
 	while (given[count])
 		count++;
-	char **words = calloc(count + 2, sizeof *words);
+	char **words = calloc(count + 3, sizeof *words);
 	if (!words)
 		return NULL;
-	words[kept++] = given[0] ? given[0] : hw_program_name(program);
+	bool interpreter = program->script && start->options->stop == PSPAWN_STOP_PYTHON;
+	words[kept++] = given[0] && !interpreter ? given[0] : started(start);
+	if (interpreter && program->argument)
+		words[kept++] = program->argument;
 	for (size_t i = 1; i < count; i++)
 		words[kept++] = given[i];
 	return words;
@@ -172,7 +182,7 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 	struct hw_result result;
 	int error = make_environment(&environment, start, boundary), tried_error;
 
-	process.argv = make_words(start);
+	process.argv = zygote->words = make_words(start);
 	process.envp = environment.list;
 	if (!process.argv)
 		error = ENOMEM;
@@ -183,11 +193,10 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 		process.mask_size = sizeof core;
 	}
 	if (!error) {
-		hw_direct(PSPAWN_VFORK, hw_program_name(start->program), &process, 1, &options, &result, &tried_error);
+		hw_direct(PSPAWN_VFORK, started(start), &process, 1, &options, &result, &tried_error);
 		zygote->pid = result.pid > 0 ? result.pid : 0;
 		error = result.error;
 	}
-	free((void *)process.argv);
 	free(environment.list);
 	return error;
 }
@@ -242,6 +251,7 @@ void hw_zygote_end(struct hw_zygote *zygote)
 	bool own = zygote->owner == getpid();
 
 	hw_watch_end(&zygote->watch);
+	free(zygote->words);
 	if (zygote->results)
 		munmap(zygote->results, RESULTS_BYTES);
 	if (zygote->socket >= 0 && identity_of(zygote->socket) == zygote->identity)

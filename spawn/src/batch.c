@@ -94,6 +94,18 @@ static int spawn_directly(struct pspawn_state *state, const struct pspawn_proces
 	return 0;
 }
 
+/* True if the zygote is an interpreter with the options of all these processes, or no interpreter. */
+static bool has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count)
+{
+	for (uint32_t i = 0; state->options.stop == PSPAWN_STOP_PYTHON && i < count; i++) {
+		if (i && processes[i].argv == processes[i - 1].argv)
+			continue;
+		if (!hw_python_alike(state->zygote.words, processes[i].argv, processes[i].envp))
+			return false;
+	}
+	return true;
+}
+
 /* Asks the zygote. 0, or why it can't be asked. */
 static int ask(struct pspawn_state *state, struct pspawn_process *whole, uint32_t count,
                const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
@@ -107,6 +119,8 @@ static int ask(struct pspawn_state *state, struct pspawn_process *whole, uint32_
 	error = hw_zygote_for(state, whole, count, &inherited);
 	if (!error)
 		error = script_arguments(state, whole, count, &words);
+	if (!error && !has_their_options(state, whole, count))
+		error = ENOTSUP;
 	if (!error)
 		error = (batch->path = strdup(state->program.path)) ? 0 : ENOMEM;
 	if (!error)

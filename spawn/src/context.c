@@ -50,6 +50,19 @@ static char *const *copy_list(char *const *list)
 	return copy;
 }
 
+/* What an interpreter reads besides. */
+static int add_variables(struct pspawn_context_options *kept)
+{
+	const char *more = kept->key_variables;
+	char *all;
+
+	if (asprintf(&all, HW_PYTHON_VARIABLES "%s%s", more ? "," : "", more ? more : "") < 0)
+		return ENOMEM;
+	free((void *)more);
+	kept->key_variables = all;
+	return 0;
+}
+
 /* A copy of what the caller's options point to. */
 static int keep_options(struct pspawn_context_options *kept, const struct pspawn_context_options *given)
 {
@@ -73,7 +86,7 @@ static int keep_options(struct pspawn_context_options *kept, const struct pspawn
 		if (theirs[i] && !*strings[i])
 			return ENOMEM;
 	}
-	return 0;
+	return kept->stop == PSPAWN_STOP_PYTHON ? add_variables(kept) : 0;
 }
 
 static void forget_options(struct pspawn_context_options *options)

@@ -188,6 +188,33 @@ int hw_elf(int fd, const char **why);
 char *hw_program_name(const struct hw_program *program);
 void hw_program_free(struct hw_program *program);
 
+/* python.c: the arguments of a Python interpreter. */
+
+enum hw_python_kind {
+	HW_PYTHON_COMMAND,
+	HW_PYTHON_MODULE,
+	HW_PYTHON_FILE,
+	HW_PYTHON_ARCHIVE, /* a file that turns out to be a directory or an archive, with a module __main__ */
+	HW_PYTHON_INPUT
+};
+/* What an interpreter is to run. */
+struct hw_python {
+	enum hw_python_kind kind;
+	const char *what;  /* code, a module, or a file; of an input, "-" or NULL */
+	char *const *rest; /* the arguments that follow */
+};
+/* Options that are read: the next word, and what is left of this one. */
+struct hw_python_options {
+	char *const *word;
+	const char *at;
+};
+/* False for arguments that only the interpreter itself should read. */
+bool hw_python_read(char *const *argv, struct hw_python *read);
+/* True if a zygote that was started with these words can become an interpreter with those arguments. */
+bool hw_python_alike(char *const *zygote, char *const *argv, char *const *envp);
+/* What a Python zygote depends on besides what every zygote does. */
+#define HW_PYTHON_VARIABLES "PATH,HOME,TZ"
+
 /* watch.c */
 
 /* The files that a zygote has loaded. */
@@ -214,6 +241,7 @@ struct hw_zygote {
 	pid_t owner;      /* a fork of the owner has no zygote */
 	int boundary;
 	uint64_t key;
+	char **words; /* that it was started with; to free() */
 	struct hw_result *results;
 	struct hw_watch watch;
 };

@@ -6,6 +6,7 @@
 #include <linux/futex.h>
 #include <linux/sched.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -254,6 +255,8 @@ static bool make(struct visit *visit, uint32_t number)
 /* Makes the processes of a request: true in each of them. */
 static bool make_all(struct visit *visit, struct hw_answer *answer)
 {
+	if (hw_zygote.before_fork)
+		hw_zygote.before_fork();
 	hw_fork_prepare();
 	for (answer->tried = 0; answer->tried < visit->head.count;) {
 		if (make(visit, answer->tried))
@@ -265,6 +268,8 @@ static bool make_all(struct visit *visit, struct hw_answer *answer)
 		}
 	}
 	hw_fork_parent();
+	if (hw_zygote.after_fork)
+		hw_zygote.after_fork();
 	return false;
 }
 
@@ -362,10 +367,9 @@ static void find_owner(void)
 		close(fd);
 }
 
-/* Takes the memory for results, and tells that it has stopped. */
-static void greet(const char *changed)
+/* Waits for the owner, whose first message brings the memory for results. */
+static int take_results(void)
 {
-	struct hw_hello hello = {.version = HW_SPAWN_VERSION};
 	uint32_t count = 1;
 	size_t received;
 	char byte;
@@ -373,6 +377,30 @@ static void greet(const char *changed)
 
 	if (hw_receive(hw_zygote.socket, &byte, sizeof byte, &received, &fd, &count) || count != 1)
 		_exit(127);
+	return fd;
+}
+
+void hw_zygote_refuse(const char *format, ...)
+{
+	struct hw_hello hello = {.version = HW_SPAWN_VERSION, .refused = 1};
+	va_list values;
+
+	take_results();
+	va_start(values, format);
+	vsnprintf(hello.reason, sizeof hello.reason, format, values);
+	va_end(values);
+	hw_send(hw_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
+	_exit(0);
+}
+
+/* Takes the memory for results, and tells that it has stopped. */
+static void greet(const char *changed)
+{
+	struct hw_hello hello = {.version = HW_SPAWN_VERSION};
+	size_t received;
+	char byte;
+	int fd = take_results();
+
 	size_t bytes = HW_RESULTS * sizeof *standing_results;
 	standing_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
@@ -380,7 +408,6 @@ static void greet(const char *changed)
 	if (standing_results == MAP_FAILED || buffer == MAP_FAILED)
 		_exit(127);
 	madvise(standing_results, bytes, MADV_DONTFORK);
-	close(fd);
 	if (!hw_present_prepare() || !hw_thread_number()) {
 		hello.refused = 1;
 		strcpy(hello.reason, "this kernel does not let a process change what /proc shows of it");

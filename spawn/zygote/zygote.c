@@ -61,14 +61,8 @@ static int stopped_main(int argc, char **argv, char **envp)
 		hw_zygote_serve();
 		return hw_zygote.main(hw_zygote.argc, hw_zygote.argv, environ);
 	}
-	if (hw_zygote.stop == PSPAWN_STOP_PYTHON) {
-		char **words = hw_python_arguments(argc, argv);
-		if (!words)
-			_exit(127);
-		while (words[argc])
-			argc++;
-		return hw_zygote.main(argc, words, envp);
-	}
+	if (hw_zygote.stop == PSPAWN_STOP_PYTHON)
+		return hw_python_main(argc, argv);
 	return hw_zygote.main(argc, argv, envp);
 }
 

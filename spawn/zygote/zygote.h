@@ -11,6 +11,8 @@ struct zygote {
 	int socket; /* -1: this process is none */
 	enum pspawn_stop stop;
 	int (*main)(int, char **, char **);
+	/* What an interpreter does around a fork; NULL: nothing. */
+	void (*before_fork)(void), (*after_fork)(void);
 	/* Of a process that was spawned. */
 	int argc;
 	char **argv;
@@ -19,6 +21,8 @@ extern struct zygote hw_zygote;
 
 /* loop.c: answers requests, and comes back in each process that it makes. */
 void hw_zygote_serve(void);
+/* Tells the owner why this program can't be a zygote, and ends. */
+__attribute__((noreturn, format(printf, 1, 2))) void hw_zygote_refuse(const char *format, ...);
 
 /* surroundings.c: what constructors change. */
 
@@ -50,8 +54,7 @@ int *hw_thread_number(void);
 
 /* python.c: an interpreter that has imported what its programs will. */
 
-/* The arguments of an interpreter that imports, stops, and becomes what its processes' arguments say; NULL without
- * memory. */
-char **hw_python_arguments(int argc, char **argv);
+/* An interpreter's main(): it imports, stops, and becomes what its processes' arguments say. */
+int hw_python_main(int argc, char **argv);
 
 #endif

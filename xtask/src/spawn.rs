@@ -39,7 +39,7 @@ const LIBRARIES: [Library; 3] = [
     Library {
         name: "libheadwater-zygote.so",
         folder: "zygote",
-        shared: &["src/apply.c", "src/message.c", "src/place.c", "src/wire.c"],
+        shared: &["src/apply.c", "src/message.c", "src/place.c", "src/python.c", "src/wire.c"],
         // Its constructor comes before all others.
         flags: &["-Wl,-z,initfirst"],
     },

@@ -1,0 +1,101 @@
+/* sources: src/python.c */
+/* An interpreter's arguments are read as it reads them, and options that aren't the zygote's are noticed. */
+#include "src/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+
+#define WORDS_MAX 8
+
+/* Splits at single spaces. To free() the text behind it. */
+static char *split(const char *line, char **words)
+{
+	char *text = strdup(line);
+	size_t count = 0;
+	for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+		words[count++] = word;
+	words[count] = NULL;
+	return text;
+}
+
+static const struct {
+	const char *line;
+	bool good;
+	enum hw_python_kind kind;
+	const char *what, *next; /* the first argument that follows */
+} lines[] = {
+	{"python3", true, HW_PYTHON_INPUT, NULL, NULL},
+	{"python3 -", true, HW_PYTHON_INPUT, "-", NULL},
+	{"python3 - a", true, HW_PYTHON_INPUT, "-", "a"},
+	{"python3 x.py -u", true, HW_PYTHON_FILE, "x.py", "-u"},
+	{"python3 -- x.py -c", true, HW_PYTHON_FILE, "x.py", "-c"},
+	{"python3 -- -x.py", true, HW_PYTHON_FILE, "-x.py", NULL},
+	{"python3 -c pass a", true, HW_PYTHON_COMMAND, "pass", "a"},
+	{"python3 -uBcpass -m", true, HW_PYTHON_COMMAND, "pass", "-m"},
+	{"python3 -Wignore -X dev -m mod a", true, HW_PYTHON_MODULE, "mod", "a"},
+	{"python3 -umod", true, HW_PYTHON_MODULE, "od", NULL},
+	{"python3 -c", false, 0, NULL, NULL},
+	{"python3 -i x.py", false, 0, NULL, NULL},
+	{"python3 -x x.py", false, 0, NULL, NULL},
+	{"python3 -X importtime x.py", false, 0, NULL, NULL},
+	{"python3 --version", false, 0, NULL, NULL},
+};
+
+static void reads(void)
+{
+	for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+		char *words[WORDS_MAX], *text = split(lines[i].line, words);
+		struct hw_python read;
+		CHECK(hw_python_read(words, &read) == lines[i].good);
+		if (lines[i].good) {
+			CHECK(read.kind == lines[i].kind);
+			CHECK(!lines[i].what == !read.what && (!read.what || !strcmp(read.what, lines[i].what)));
+			CHECK(!lines[i].next == !*read.rest && (!*read.rest || !strcmp(*read.rest, lines[i].next)));
+		}
+		free(text);
+	}
+}
+
+static const struct {
+	const char *zygote, *process;
+	bool alike;
+} pairs[] = {
+	{"/bin/sh", "/bin/sh x.py", true},
+	{"/bin/sh", "sh x.py", true},
+	{"/bin/sh", "/usr/bin/sh x.py", false},
+	{"/bin/sh", "./sh x.py", false},
+	{"./sh", "./sh x.py", false},
+	{"/bin/sh", "nothing-of-this-name x.py", false},
+	{"python3 -u", "python3 -u x.py", true},
+	{"python3 -u", "python3 -ucpass", true},
+	{"python3 -u", "python3 x.py -u", false},
+	{"python3 -u -B", "python3 -uB -m mod", true},
+	{"python3", "python3 -u x.py", false},
+	{"python3 -W ignore", "python3 -Wignore x.py", true},
+	{"python3 -W ignore", "python3 -W error x.py", false},
+	{"python3", "python3 -i", false},
+};
+
+static void compares(void)
+{
+	char *variables[] = {"A=1", "PATH=/nonexistent::/bin:/usr/bin", NULL};
+	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+		char *zygote[WORDS_MAX], *process[WORDS_MAX];
+		char *ours = split(pairs[i].zygote, zygote), *theirs = split(pairs[i].process, process);
+		CHECK(hw_python_alike(zygote, process, variables) == pairs[i].alike);
+		free(ours);
+		free(theirs);
+	}
+	char *none[] = {NULL};
+	struct hw_python read;
+	CHECK(!hw_python_alike(none, none, none) && !hw_python_read(none, &read));
+}
+
+int main(void)
+{
+	reads();
+	compares();
+	return 0;
+}

@@ -1,0 +1,238 @@
+//! Python programs are the same from a zygote as by exec.
+
+mod harness;
+
+use headwater_tests::harness::{has_program, skipped};
+
+use harness::{Bench, Run, interpreters, version};
+
+/// Runs it with each interpreter.
+fn each(test: impl Fn(&Bench, &std::path::Path)) {
+    let bench = Bench::new();
+    let all = interpreters();
+    if all.is_empty() {
+        return skipped("no python3 of version 3.8 to 3.13");
+    }
+    for python in all {
+        test(&bench, &python);
+    }
+}
+
+/// How `-c` is done: since 3.13 by exec.
+fn command_made(python: &std::path::Path) -> &'static str {
+    if version(python) >= Some(13) { "exec" } else { "zygote" }
+}
+
+const REPORT: &str = include_str!("programs/report.py");
+
+#[test]
+fn a_report_of_itself() {
+    each(|bench, python| {
+        let dir = bench.dir();
+        std::fs::create_dir_all(dir.join("directory")).expect("an own directory");
+        bench.program("directory/__main__.py", REPORT);
+        let link = dir.join("link.py");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink("directory/__main__.py", link).expect("an own directory");
+        let commands: &[&[&str]] = &[
+            &["report.py", "a", "-c", "b"],
+            &["./report.py"],
+            &["--", "report.py"],
+            &["link.py"],
+            &["directory", "x"],
+            &["-m", "report", "1", "-u"],
+            &["-mreport"],
+            &["-"],
+            &["-", "x"],
+            &[],
+        ];
+        for words in commands {
+            bench.compare(python, &Run { words, input: REPORT, ..Run::default() });
+        }
+        bench.compare(python, &Run { words: &["-c", REPORT, "x"], made: command_made(python), ..Run::default() });
+    });
+}
+
+#[test]
+fn options_and_variables() {
+    each(|bench, python| {
+        let words = &["report.py", "x"];
+        for options in [&["-u"][..], &["-s", "-B"], &["-bb", "-Wignore", "-W", "error::UserWarning"], &["-OO", "-q"]] {
+            bench.compare(python, &Run { options, words, ..Run::default() });
+        }
+        for options in [&["-Xutf8"][..], &["-X", "faulthandler"]] {
+            bench.compare(python, &Run { options, words, ..Run::default() });
+        }
+        if version(python) > Some(8) {
+            bench.compare(python, &Run { options: &["-X", "dev"], words, ..Run::default() });
+        }
+        for variables in [
+            [("PYTHONIOENCODING", "latin-1:replace")],
+            [("PYTHONUNBUFFERED", "1")],
+            [("LC_ALL", "C")],
+            [("TZ", "Asia/Tokyo")],
+            [("PYTHONHASHSEED", "5")],
+            [("PYTHONPATH", ".:")],
+        ] {
+            bench.compare(python, &Run { words, variables: &variables, ..Run::default() });
+        }
+        // Without the directory of modules in the path there is nobody to note it.
+        bench.program("isolated.py", "import sys\nprint(sys.path, sys.flags, sys.argv)\n");
+        for options in [&["-I"][..], &["-E", "-S"]] {
+            bench.compare(python, &Run { options, words: &["isolated.py"], made: "", ..Run::default() });
+        }
+        // Others than the zygote's: the process has those that were meant.
+        bench.compare(python, &Run { words: &["-u", "report.py"], made: "exec", ..Run::default() });
+        bench.compare(python, &Run { words: &["-X", "tracemalloc=5", "report.py"], made: "exec", ..Run::default() });
+    });
+}
+
+#[test]
+fn standard_files() {
+    each(|bench, python| {
+        for shell in ["\"$@\" 0<&-", "\"$@\" 2>&-", "\"$@\" 0<&- 1>&- 2>&-", "\"$@\" </dev/null", "\"$@\" | cat"] {
+            bench.compare(python, &Run { words: &["report.py"], shell, ..Run::default() });
+        }
+        if !has_program("script") {
+            return skipped("no program `script`");
+        }
+        let terminal = "script -qec \"$*\" /dev/null </dev/null";
+        bench.compare(python, &Run { words: &["report.py"], shell: terminal, ..Run::default() });
+    });
+}
+
+#[test]
+fn signals() {
+    each(|bench, python| {
+        for shell in ["trap '' INT HUP PIPE; \"$@\"", "trap '' INT HUP PIPE XFSZ; DEFAULT_SIGNALS=1 \"$@\""] {
+            bench.compare(python, &Run { words: &["report.py"], shell, ..Run::default() });
+        }
+        let variables = &[("DEFAULT_SIGNALS", "1")];
+        bench.compare(python, &Run { words: &["report.py"], variables, ..Run::default() });
+        // What the interpreter does with signals is not what the program that it is replaced by should find.
+        let shell = "trap '' HUP; \"$@\"";
+        bench.compare(python, &Run { words: &["-u", "report.py"], shell, made: "exec", ..Run::default() });
+    });
+}
+
+#[test]
+fn refusals() {
+    let bench = Bench::new();
+    let check = |program: &str, run: &Run, reason: &str| {
+        let (output, _) = bench.spawn("zygote", program.as_ref(), run, 1);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), said.trim_end()), (Some(92), reason), "{program}");
+    };
+    check("/bin/true", &Run::default(), "no zygote: it is no Python of version 3.8 to 3.13");
+    let Some(python) = interpreters().first().map(|path| path.display().to_string()) else {
+        return skipped("no python3 of version 3.8 to 3.13");
+    };
+    bench.program("threads.py", "import threading, time\nthreading.Thread(target=time.sleep, args=[60]).start()\n");
+    bench.program("wraps.py", "import io, sys\nsys.stdout = io.StringIO()\n");
+    let imports = |imports| Run { imports, ..Run::default() };
+    check(&python, &imports("threads"), "no zygote: before main, it has started threads");
+    check(&python, &imports("wraps"), "no zygote: its imports replace standard files");
+    let inspect = Run { variables: &[("PYTHONINSPECT", "1")], ..Run::default() };
+    check(&python, &inspect, "no zygote: the environment has PYTHONINSPECT, which is for one interpreter");
+    let command = Run { options: &["-i"], ..Run::default() };
+    check(&python, &command, "no zygote: the interpreter does not start with the options given");
+}
+
+#[test]
+fn ends() {
+    let programs = [
+        "import made, sys\nsys.exit(3)\n",
+        "import made, sys\nsys.exit('why')\n",
+        "import made, sys\nsys.exit()\n",
+        "import made, os\nprint('lost', end='')\nos._exit(5)\n",
+        "import made, os\nos.abort()\n",
+        "import made\ndef f(n):\n    return 1 / n\ntry:\n    f(0)\nexcept ZeroDivisionError as e:\n    raise KeyError(1) from e\n",
+        "import made\ndef f():\n    f()\nf()\n",
+        "import made, os, signal\nprint('out')\nos.kill(os.getpid(), signal.SIGINT)\nwhile True: pass\n",
+        "import made, sys, atexit\natexit.register(lambda: 1 / 0)\nprint('x')\n",
+        "import made, sys\nsys.excepthook = lambda *a: print('hook', a[0])\nraise ValueError\n",
+        "import made, warnings\nwarnings.warn('twice', stacklevel=2)\nwarnings.warn('deep', stacklevel=5)\n",
+        "import made, sys\nsys.stdout.write('x')\nsys.stdout.close()\nsys.stderr.close()\n",
+        "import made, os\nprint('x')\nos.close(1)\n",
+        "import made, faulthandler, os, signal\nfaulthandler.enable()\nos.kill(os.getpid(), signal.SIGSEGV)\n",
+        "import made\nasync def f(): pass\nf()\n",
+    ];
+    let first = interpreters().into_iter().next().unwrap_or_default();
+    each(|bench, python| {
+        for program in programs {
+            bench.program("ends.py", program);
+            bench.compare(python, &Run { words: &["ends.py"], ..Run::default() });
+            bench.compare(python, &Run { words: &["-c", program], made: command_made(python), ..Run::default() });
+            // The rest is the same in all versions.
+            if python == first {
+                bench.compare(python, &Run { words: &["-m", "ends"], ..Run::default() });
+                bench.compare(python, &Run { words: &[], input: program, ..Run::default() });
+            }
+        }
+        bench.program("broken.py", "print(\n");
+        for words in [&["broken.py"][..], &["absent.py"], &["-m", "absent"], &["-m", "broken"], &["-c", "1 +"]] {
+            bench.compare(python, &Run { words, made: "", ..Run::default() });
+        }
+    });
+}
+
+#[test]
+fn what_programs_use() {
+    each(|bench, python| {
+        let imports = "asyncio,multiprocessing,concurrent.futures,absent";
+        for (imports, words) in [("none", &["uses.py"][..]), (imports, &["-m", "uses"])] {
+            // The processes that it makes note something, too, some of them by exec.
+            bench.compare(python, &Run { words, imports, input: "a line\n", made: "", ..Run::default() });
+        }
+    });
+}
+
+#[test]
+fn imports_are_there() {
+    each(|bench, python| {
+        bench.program(
+            "slow.py",
+            "import os\nprint('imported', flush=True)\nos.environ.setdefault('SET_BY', 'import')\n",
+        );
+        bench.program(
+            "uses_slow.py",
+            "import made, sys\nprint('slow' in sys.modules)\nimport slow, os\nprint(os.environ['SET_BY'])\n",
+        );
+        let run = Run { words: &["uses_slow.py"], imports: "slow, random", ..Run::default() };
+        let output = |run: &Run| {
+            let (output, made) = bench.spawn("zygote", python, run, 2);
+            (String::from_utf8(output.stdout).expect("text"), made)
+        };
+        // The directory of the program hides what was imported, and by exec it would be another file.
+        assert_eq!(output(&run).1, "exec\nexec\n");
+        std::fs::create_dir_all(bench.dir().join("elsewhere")).expect("an own directory");
+        bench.program("elsewhere/uses_slow.py", &std::fs::read_to_string(bench.dir().join("uses_slow.py")).unwrap());
+        let run = Run { words: &["elsewhere/uses_slow.py"], ..run };
+        assert_eq!(output(&run), ("imported\nTrue\nimport\nTrue\nimport\n".into(), "zygote\nzygote\n".into()));
+        let own = [("SET_BY", "caller")];
+        let run = Run { variables: &own, ..run };
+        assert_eq!(output(&run).0, "imported\nTrue\ncaller\nTrue\ncaller\n");
+    });
+}
+
+#[test]
+fn siblings_draw_other_numbers() {
+    each(|bench, python| {
+        let differ = |imports: &str, program: &str| {
+            bench.program("draw/draws.py", program);
+            let run = Run { words: &["draw/draws.py"], imports, ..Run::default() };
+            let (output, made) = bench.spawn("zygote", python, &run, 2);
+            let text = String::from_utf8(output.stdout).expect("text");
+            let lines: Vec<&str> = text.lines().collect();
+            assert_eq!((lines.len(), &*made), (2, "zygote\nzygote\n"), "{}", String::from_utf8_lossy(&output.stderr));
+            assert_ne!(lines[0], lines[1], "{program}");
+        };
+        differ("random", "import made, random\nprint(random.getrandbits(64))\n");
+        differ("multiprocessing", "import made, multiprocessing as m\nprint(bytes(m.current_process().authkey))\n");
+        let numpy = std::process::Command::new(python).args(["-c", "import numpy"]).output().expect("it was found");
+        if !numpy.status.success() {
+            return skipped(format!("{} has no numpy", python.display()));
+        }
+        differ("numpy", "import made, numpy\nprint(numpy.random.rand(4))\n");
+    });
+}

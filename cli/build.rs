@@ -24,8 +24,9 @@ fn exec() {
 }
 
 fn spawn() {
-    let library = "../spawn/src";
-    let entries = std::fs::read_dir(library).expect("the sources are there").map(|entry| entry.expect("a name").path());
+    let entries = ["../spawn/src", "../spawn/shared"].into_iter().flat_map(|folder| {
+        std::fs::read_dir(folder).expect("the sources are there").map(|entry| entry.expect("a name").path())
+    });
     // Waiting for any child is the C library's here.
     let is_source = |path: &std::path::PathBuf| path.extension().is_some_and(|e| e == "c") && !path.ends_with("wait.c");
     let mut sources: Vec<_> = entries.filter(is_source).collect();
@@ -33,7 +34,6 @@ fn spawn() {
     cc::Build::new()
         .files(sources)
         .file("src/spawn/layout.c")
-        .include(library)
         .include("../spawn/include")
         .define("HW_WITHOUT_WAIT", None)
         .std("c11")

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "../src/internal.h"
+#include "../shared/internal.h"
 
 #define RELAY_PATH_BYTES 4096
 

@@ -1,5 +1,5 @@
 /* The calls of the paper, and those that don't wait, in terms of pspawn_many(). */
-#include "internal.h"
+#include "../shared/internal.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* What a process keeps over exec, which a zygote's processes must be given. */
-#include "internal.h"
+#include "../shared/internal.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* sources: src/program.c src/elf.c */
 /* What a path is: programs, scripts, damaged files, each judged without reading outside of it. */
-#include "src/internal.h"
+#include "shared/internal.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* sources: src/python.c */
+/* sources: shared/python.c */
 /* An interpreter's arguments are read as it reads them, and options that aren't the zygote's are noticed. */
-#include "src/internal.h"
+#include "shared/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

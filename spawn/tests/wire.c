@@ -1,6 +1,6 @@
-/* sources: src/wire.c */
+/* sources: shared/wire.c */
 /* Requests are decoded as they were encoded; bytes that are none are refused, and nothing is read outside of them. */
-#include "src/internal.h"
+#include "shared/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -26,7 +26,7 @@ const FLAGS: &[&str] = &[
     "-Wl,--no-undefined",
 ];
 
-/// A library: its name, the folder of its sources, files and folders that it shares with others, and more flags.
+/// A library: its name, the folder of its sources, folders that it shares with others, and more flags.
 struct Library {
     name: &'static str,
     folder: &'static str,
@@ -35,15 +35,10 @@ struct Library {
 }
 
 const LIBRARIES: [Library; 3] = [
-    Library { name: "libheadwater-spawn.so", folder: "src", shared: &[], flags: &[] },
-    Library {
-        name: "libheadwater-zygote.so",
-        folder: "zygote",
-        shared: &["src/apply.c", "src/message.c", "src/place.c", "src/python.c", "src/wire.c"],
-        // Its constructor comes before all others.
-        flags: &["-Wl,-z,initfirst"],
-    },
-    Library { name: "libheadwater-relay.so", folder: "relay", shared: &["src"], flags: &[] },
+    Library { name: "libheadwater-spawn.so", folder: "src", shared: &["shared"], flags: &[] },
+    // Its constructor comes before all others.
+    Library { name: "libheadwater-zygote.so", folder: "zygote", shared: &["shared"], flags: &["-Wl,-z,initfirst"] },
+    Library { name: "libheadwater-relay.so", folder: "relay", shared: &["shared", "src"], flags: &[] },
 ];
 
 /// Compiles the libraries into `target/spawn`, and gives their paths.
@@ -60,9 +55,8 @@ impl Library {
         let folder = Path::new(SOURCES).join(self.folder);
         let mut sources = files::with_extensions(&shell.path(&folder), &["c"])?;
         ensure!(!sources.is_empty(), "{} holds no C files", folder.display());
-        for shared in self.shared.iter().map(|name| shell.path(SOURCES).join(name)) {
-            let folder = shared.is_dir();
-            sources.extend(if folder { files::with_extensions(&shared, &["c"])? } else { vec![shared] });
+        for shared in self.shared {
+            sources.extend(files::with_extensions(&shell.path(SOURCES).join(shared), &["c"])?);
         }
         let mut command = shim::compiler(shell);
         command.args(FLAGS).args(self.flags);

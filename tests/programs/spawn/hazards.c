@@ -155,6 +155,14 @@ static void other_variables(char **unused)
 	}
 	signal(SIGUSR1, SIG_IGN);
 	CHECK(shell_exits(&context, "kill -USR1 $$; exit 2") == 2, "%s", "ignored");
+	CHECK(pspawn_context_zygote(&context) == first, "%s", "no reason for another");
+	signal(SIGUSR1, SIG_DFL);
+	const char *script = "sh -c 'kill -USR1 $$; exit 2'; exit $?";
+	CHECK(shell_exits(&context, script) == 128 + SIGUSR1, "%s", "not ignored any more");
+	CHECK(pspawn_context_zygote(&context) == first, "%s", "no reason for another");
+	/* Interpreters look at this one before they stop. */
+	signal(SIGINT, SIG_IGN);
+	CHECK(shell_exits(&context, "kill -INT $$; exit 2") == 2, "%s", "ignored");
 	CHECK(pspawn_context_zygote(&context) != first, "%s", "another");
 	pspawn_context_destroy(&context);
 }

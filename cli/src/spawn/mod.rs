@@ -1,7 +1,7 @@
 //! `headwater spawn`: many processes of one program on this node, placed, labelled and counted.
 //!
 //! A [guard](guard) and a worker; the worker ([`work`]) makes the processes by the spawning library ([`library`]), as
-//! the [plan](plan) has them, reads their output ([`outlet`]), and waits for them ([`processes`]).
+//! the [plan](plan) has them, reads their output ([`outlet`]), and waits for them ([`processes`]). Or a launcher does all that itself ([`relay`]).
 
 mod guard;
 mod library;
@@ -9,6 +9,7 @@ pub mod options;
 mod outlet;
 mod plan;
 mod processes;
+mod relay;
 mod report;
 mod screen;
 mod work;
@@ -19,6 +20,9 @@ use self::options::SpawnOptions;
 
 /// Does what was asked for; gives the exit status.
 pub fn spawn(options: &SpawnOptions) -> Result<u8> {
+    if options.relay {
+        return relay::relay(&options.program);
+    }
     plan::check(options)?;
     guard::guarded(|guard| work::work(options, guard))
 }

@@ -15,6 +15,7 @@ Examples:
   headwater spawn -n 4 --cores 0-3 -- ./app
   headwater spawn -n 128 --numa spread --output log.{rank} -- python3 work.py
   headwater spawn -n 500 --from zygote --report -- ./app
+  headwater spawn --relay -- xargs -P 8 -n 1 ./app <inputs
 
 A process has its number, from 0, in HEADWATER_RANK, and how many there are in HEADWATER_RANKS. The first one reads \
 standard input, the others /dev/null.
@@ -71,6 +72,12 @@ pub struct SpawnOptions {
     /// Show how far starting has come: auto (on a terminal, if it takes longer than a second), always, never
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", hide_possible_values = true)]
     pub progress: Progress,
+
+    /// Start this launcher (xargs, make, a shell, mpiexec, …), and have zygotes make what it starts again and again;
+    /// what can't be done faithfully and in time, it does itself
+    #[arg(long, conflicts_with_all = ["processes", "cores", "numa", "from", "output", "kill_on_failure", "report",
+          "progress"])]
+    pub relay: bool,
 
     /// The program and its arguments, in which {rank} is the process's number
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true,

@@ -2,7 +2,7 @@
 //! third time on, and nothing else about them changes.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 
 use headwater_tests::harness::services::environment;
 use headwater_tests::harness::{Fixture, Output, Program, has_program, headwater_binary, skipped};
@@ -136,7 +136,24 @@ fn mpi() {
     }
 }
 
-fn with_mpi(site: &Site, directory: &PathBuf, launcher: &str) {
+/// The command that does all this.
+#[test]
+fn the_command() {
+    let site = Site::new();
+    let headwater = headwater_binary().display().to_string();
+    let run = |script: String| Program::shell(&script).env("ORIGIN", &site.origin).run();
+    let output = run(format!("seq 1 9 | {headwater} spawn --relay -- xargs -n1 $ORIGIN"));
+    assert_eq!((output.status, output.stdout.matches("by zygote").count()), (0, 7), "{output:?}");
+    let output = run(format!("{headwater} spawn --relay -- sh -c 'exit 9'"));
+    assert_eq!(output.status, 9, "{output:?}");
+    let output = run(format!("{headwater} spawn --relay -- /nowhere/launcher"));
+    assert_eq!(output.status, 127);
+    assert!(output.stderr.contains("/nowhere/launcher: No such file"), "{output:?}");
+    let output = run(format!("{headwater} spawn --relay -n 3 -- true"));
+    assert!(output.status == 125 && output.stderr.contains("--relay"), "{output:?}");
+}
+
+fn with_mpi(site: &Site, directory: &Path, launcher: &str) {
     let bin = directory.join("bin").display().to_string();
     site.check(&format!("PATH={bin}:$PATH {launcher} $ORIGIN rank"), 0);
     let script = "from mpi4py import MPI; w = MPI.COMM_WORLD; s = w.allreduce(w.rank); w.rank or print(w.size, s)";

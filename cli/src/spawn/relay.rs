@@ -1,0 +1,59 @@
+//! `headwater spawn --relay`: a launcher whose own fork and exec go through zygotes.
+
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::message::say;
+use crate::prepare;
+
+/// What has a launcher's processes made by zygotes.
+const LIBRARY: &str = "libheadwater-relay.so";
+const PRELOAD: &str = "LD_PRELOAD";
+/// As shells say it.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+/// Becomes the launcher; comes back with the exit status if that is impossible. Without the library it is started as
+/// ever.
+pub fn relay(launcher: &[OsString]) -> Result<u8> {
+    let (program, arguments) = launcher.split_first().expect("clap requires a program");
+    let mut command = Command::new(program);
+    match prepare::find_installed(LIBRARY) {
+        Ok(library) => {
+            command.env(PRELOAD, before(library.as_os_str(), std::env::var_os(PRELOAD)));
+        }
+        Err(reason) => say(format!("{} starts without a relay: {reason:#}", program.display())),
+    }
+    let error = command.args(arguments).exec();
+    say(format!("{}: {error}", program.display()));
+    Ok(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE })
+}
+
+/// The library, and behind it those that are preloaded already.
+fn before(library: &OsStr, others: Option<OsString>) -> OsString {
+    let mut list = library.to_owned();
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
+        list.push(":");
+        list.push(others);
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_preloaded_stays() {
+        let check = |others: Option<&str>, expected: &str| {
+            assert_eq!(before(OsStr::new("/l/r.so"), others.map(OsString::from)), OsString::from(expected));
+        };
+        check(None, "/l/r.so");
+        check(Some(""), "/l/r.so");
+        check(Some("/a.so /b.so"), "/l/r.so:/a.so /b.so");
+    }
+}

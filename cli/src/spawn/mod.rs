@@ -1,7 +1,7 @@
 //! `headwater spawn`: many processes of one program on this node, placed, labelled and counted.
 //!
-//! A [guard](guard) and a worker; the worker ([`work`]) makes the processes by the spawning library ([`library`]), as
-//! the [plan](plan) has them, reads their output ([`outlet`]), and waits for them ([`processes`]). Or a launcher does all that itself ([`relay`]).
+//! A [guard] and a worker; the worker ([`work`]) makes the processes by the spawning library ([`library`]), as
+//! the [plan] has them, reads their output ([`outlet`]), and waits for them ([`processes`]). Or a launcher does all that itself ([`relay`]).
 
 mod guard;
 mod library;

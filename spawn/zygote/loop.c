@@ -21,6 +21,9 @@
 /* How often a process that should have told its outcome is looked after. */
 #define LOOK_MS 20
 
+/* Where a process tells what came of it: 0 while it hasn't, 1 for success, or 2 + an errno value. */
+typedef _Atomic uint32_t outcome;
+
 /* What a request brought. Its descriptors are private ones, -1: none came. */
 struct visit {
 	struct hw_head head;
@@ -28,6 +31,7 @@ struct visit {
 	int cwd, results_file, answer, body, cgroup;
 	char *mapped; /* the body, if it came in a file */
 	struct hw_result *results;
+	outcome *outcomes; /* of the processes that tell theirs; NULL: none does */
 };
 
 static char *buffer;
@@ -123,33 +127,35 @@ static bool may_fail(const struct pspawn_process *process, const struct pspawn_o
 	       options->flags & (PSPAWN_SETSID | PSPAWN_SETPGROUP);
 }
 
-/* Where a process tells what came of it: 0 while it hasn't, 1 for success, or 2 + an errno value. */
-typedef _Atomic uint32_t outcome;
-
 static void tell(outcome *told, int error)
 {
 	atomic_store(told, error ? 2u + (uint32_t)error : 1u);
 	syscall(SYS_futex, told, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Waits until the process has told, or is gone. */
-static int outcome_of(outcome *told, int process_fd)
+/* Waits until the process has told, or is gone. Gives why its program has not begun, or 0. */
+static int outcome_of(outcome *told, pid_t pid)
 {
 	struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
+	int process_fd = -1;
 	uint32_t said;
+
 	while (!(said = atomic_load(told))) {
+		/* It can't be waited for here, and its number is its own as long as it has not been waited for. */
+		if (process_fd < 0)
+			process_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		struct pollfd ended = {.fd = process_fd, .events = POLLIN};
 		/* Its status says the rest, unless it has told and ended in between. */
-		if (poll(&ended, 1, 0) == 1) {
+		if (process_fd < 0 || poll(&ended, 1, 0) == 1) {
 			said = atomic_load(told);
 			break;
 		}
 		syscall(SYS_futex, told, FUTEX_WAIT, 0, &look, NULL, 0);
 	}
+	if (process_fd >= 0)
+		close(process_fd);
 	return said <= 1 ? 0 : (int)said - 2;
 }
-
-static outcome *told_here;
 
 static void close_if_ending(int fd)
 {
@@ -184,10 +190,10 @@ static bool become(struct visit *visit, uint32_t number, const struct hw_place *
 	close_ending(&inherited, process);
 	if (!error && !hw_present(process))
 		error = ENOMEM;
-	if (told_here) {
-		tell(told_here, error);
-		munmap((void *)told_here, sizeof *told_here);
-	}
+	if (may_fail(process, options))
+		tell(&visit->outcomes[number], error);
+	if (visit->outcomes)
+		munmap((void *)visit->outcomes, visit->head.count * sizeof *visit->outcomes);
 	if (error)
 		_exit(127);
 	if (options->flags & PSPAWN_SETSIGMASK)
@@ -204,6 +210,28 @@ static bool become(struct visit *visit, uint32_t number, const struct hw_place *
 	return true;
 }
 
+/* Waits for the outcome of a process that tells its own. */
+static void settle(struct visit *visit, uint32_t number)
+{
+	struct hw_result *result = &visit->results[number];
+	if (result->pid > 0 && !result->error && may_fail(&visit->request.processes[number], &visit->request.options))
+		result->error = outcome_of(&visit->outcomes[number], result->pid);
+}
+
+/* Room for the outcomes of the processes that tell theirs. */
+static int prepare_outcomes(struct visit *visit)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < visit->head.count; i++)
+		any = any || may_fail(&visit->request.processes[i], &visit->request.options);
+	if (!any)
+		return 0;
+	void *memory = mmap(NULL, visit->head.count * sizeof *visit->outcomes, PROT_READ | PROT_WRITE,
+	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	visit->outcomes = memory == MAP_FAILED ? NULL : memory;
+	return visit->outcomes ? 0 : ENOMEM;
+}
+
 /* Makes one process: true in it. In the zygote the result says what came of it. */
 static bool make(struct visit *visit, uint32_t number)
 {
@@ -211,7 +239,6 @@ static bool make(struct visit *visit, uint32_t number)
 	const struct pspawn_process *process = &visit->request.processes[number];
 	struct hw_result *result = &visit->results[number];
 	struct hw_place place;
-	int process_fd = -1;
 	struct clone_args arguments = {
 		.flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID,
 		.child_tid = (uint64_t)(uintptr_t)hw_thread_number(),
@@ -221,16 +248,6 @@ static bool make(struct visit *visit, uint32_t number)
 	result->error = hw_place(process, options, number, &place);
 	if (result->error)
 		return false;
-	told_here = NULL;
-	if (may_fail(process, options)) {
-		told_here = mmap(NULL, sizeof *told_here, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-		if (told_here == MAP_FAILED) {
-			result->error = ENOMEM;
-			return false;
-		}
-		arguments.flags |= CLONE_PIDFD;
-		arguments.pidfd = (uint64_t)(uintptr_t)&process_fd;
-	}
 	if (visit->cgroup >= 0) {
 		arguments.flags |= CLONE_INTO_CGROUP;
 		arguments.cgroup = (uint64_t)visit->cgroup;
@@ -240,15 +257,11 @@ static bool make(struct visit *visit, uint32_t number)
 		return become(visit, number, &place);
 	if (pid < 0)
 		result->error = errno;
-	if (told_here) {
-		if (pid > 0) {
-			result->error = outcome_of(told_here, process_fd);
-			close(process_fd);
-		}
-		munmap((void *)told_here, sizeof *told_here);
+	/* The others' group is the first one's that has begun. */
+	if (pid > 0 && options->flags & PSPAWN_ONE_GROUP && options->pgroup == 0) {
+		settle(visit, number);
+		options->pgroup = result->error ? 0 : (pid_t)pid;
 	}
-	if (pid > 0 && !result->error && options->flags & PSPAWN_ONE_GROUP && options->pgroup == 0)
-		options->pgroup = (pid_t)pid;
 	return false;
 }
 
@@ -270,6 +283,8 @@ static bool make_all(struct visit *visit, struct hw_answer *answer)
 	hw_fork_parent();
 	if (hw_zygote.after_fork)
 		hw_zygote.after_fork();
+	for (uint32_t i = 0; i < answer->tried; i++)
+		settle(visit, i);
 	return false;
 }
 
@@ -312,6 +327,8 @@ static void close_visit(struct visit *visit)
 		munmap(visit->mapped, visit->head.bytes);
 	if (visit->results && visit->results != MAP_FAILED && visit->results != standing_results)
 		munmap(visit->results, visit->head.count * sizeof *visit->results);
+	if (visit->outcomes)
+		munmap((void *)visit->outcomes, visit->head.count * sizeof *visit->outcomes);
 	hw_request_free(&visit->request);
 	/* What belongs to the owner must not stay open here: others wait for its end. */
 	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
@@ -327,6 +344,8 @@ static bool serve(struct visit *visit, size_t received, int *fds, uint32_t fd_co
 
 	if (!error)
 		error = adopt(visit);
+	if (!error)
+		error = prepare_outcomes(visit);
 	if (!error && make_all(visit, &answer))
 		return true;
 	if (error)

@@ -200,10 +200,22 @@ impl Mechanism {
     }
 }
 
+/// A Python interpreter that a zygote is made of.
+#[derive(Debug)]
+pub struct Interpreter {
+    /// Its name and options.
+    pub words: Vec<CString>,
+    /// What it imports before it stops, separated by commas.
+    pub imports: CString,
+}
+
+/// `PSPAWN_STOP_PYTHON`.
+const STOP_PYTHON: c_uint = 2;
+
 impl Context {
     /// Prepares `program`, which is looked for in PATH if its name has no slash. All its processes have `environment`
     /// beside their own variables; a zygote starts with it and with `variables`, which should be those of a process.
-    /// `zygote_library` is the path of `libheadwater-zygote.so`.
+    /// `zygote_library` is the path of `libheadwater-zygote.so`. With `interpreter` a zygote stops after its imports.
     ///
     /// # Errors
     /// Those of `execve`. That no zygote can be made of it is none.
@@ -213,18 +225,20 @@ impl Context {
         environment: Vec<CString>,
         variables: &[CString],
         zygote_library: &Path,
+        interpreter: Option<&Interpreter>,
     ) -> io::Result<Context> {
         let library = CString::new(zygote_library.as_os_str().as_bytes())?;
         let envp = list(environment.iter().chain(variables));
+        let words = interpreter.map(|interpreter| list(&interpreter.words));
         let options = RawContextOptions {
             size: size_of::<RawContextOptions>(),
             mechanism: mechanism as c_uint,
-            stop: 0,
+            stop: if interpreter.is_some() { STOP_PYTHON } else { 0 },
             on_core: 0,
             core: 0,
-            argv: ptr::null(),
+            argv: words.as_ref().map_or(ptr::null(), |words| words.as_ptr()),
             envp: envp.as_ptr(),
-            imports: ptr::null(),
+            imports: interpreter.map_or(ptr::null(), |interpreter| interpreter.imports.as_ptr()),
             key_variables: ptr::null(),
             start_ms_max: 0,
             zygote_library: library.as_ptr(),
@@ -425,7 +439,7 @@ mod tests {
     fn processes_are_children_of_this_one() {
         let program = CString::new("sh").unwrap();
         let library = Path::new("/nonexistent/zygote.so");
-        let mut context = Context::create(&program, Mechanism::Vfork, Vec::new(), &[], library).unwrap();
+        let mut context = Context::create(&program, Mechanism::Vfork, Vec::new(), &[], library, None).unwrap();
         let words = |text: &str| text.split('|').map(|word| CString::new(word).unwrap()).collect();
         let process = |number: u8| Process {
             arguments: words("sh|-c|exit $NUMBER"),

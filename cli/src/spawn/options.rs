@@ -15,6 +15,7 @@ Examples:
   headwater spawn -n 4 --cores 0-3 -- ./app
   headwater spawn -n 128 --numa spread --output log.{rank} -- python3 work.py
   headwater spawn -n 500 --from zygote --report -- ./app
+  headwater spawn -n 64 --from zygote --imports numpy,torch -- python3 work.py {rank}
   headwater spawn --relay -- xargs -P 8 -n 1 ./app <inputs
 
 A process has its number, from 0, in HEADWATER_RANK, and how many there are in HEADWATER_RANKS. The first one reads \
@@ -55,6 +56,11 @@ pub struct SpawnOptions {
     #[arg(long, value_name = "HOW", value_enum, default_value = "auto", hide_possible_values = true)]
     pub from: From,
 
+    /// With a zygote, and a Python interpreter as the program: modules, separated by commas, that it imports before it
+    /// is forked
+    #[arg(long, value_name = "MODULES")]
+    pub imports: Option<String>,
+
     /// Where the processes' output goes: label (here, each line behind its process's number), none (here, as it is),
     /// or a file for each process, whose name has {rank} in it
     #[arg(long, value_name = "WHERE", default_value = "label", value_hint = ValueHint::FilePath,
@@ -75,7 +81,7 @@ pub struct SpawnOptions {
 
     /// Start this launcher (xargs, make, a shell, mpiexec, …), and have zygotes make what it starts again and again;
     /// what can't be done faithfully and in time, it does itself
-    #[arg(long, conflicts_with_all = ["processes", "cores", "numa", "from", "output", "kill_on_failure", "report",
+    #[arg(long, conflicts_with_all = ["processes", "cores", "numa", "from", "imports", "output", "kill_on_failure", "report",
           "progress"])]
     pub relay: bool,
 

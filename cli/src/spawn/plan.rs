@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use rustix::thread::sched_getaffinity;
 
-use super::library::{FileAction, Mechanism, Numa, Options, Process};
+use super::library::{FileAction, Interpreter, Mechanism, Numa, Options, Process};
 use super::options::{Cores, From, Output, RANK_MARK, SpawnOptions, with_rank};
 use super::outlet::{Ends, Outlet};
 
@@ -79,6 +79,20 @@ pub fn environment(processes: u32) -> Vec<CString> {
 /// The variables of one process.
 pub fn variables(rank: u32) -> Vec<CString> {
     CString::new(format!("{RANK}={rank}")).into_iter().collect()
+}
+
+/// The interpreter that a zygote is to be, with the options that stand before the program: those of each process.
+pub fn interpreter(options: &SpawnOptions) -> io::Result<Option<Interpreter>> {
+    let Some(imports) = &options.imports else { return Ok(None) };
+    let mut words = options.program.iter().map(|word| word.as_bytes()).peekable();
+    let mut kept: Vec<&[u8]> = words.next().into_iter().collect();
+    while let Some(word) = words.next_if(|word| word.starts_with(b"-") && ![&b"-"[..], b"-c", b"-m"].contains(word)) {
+        kept.push(word);
+        let takes_next = [&b"-W"[..], b"-X", b"--check-hash-based-pycs"].contains(&word);
+        kept.extend(takes_next.then(|| words.next()).flatten());
+    }
+    let words = kept.into_iter().map(CString::new).collect::<Result<_, _>>()?;
+    Ok(Some(Interpreter { words, imports: CString::new(imports.as_str())? }))
 }
 
 /// What processes are made of.

@@ -104,7 +104,9 @@ fn prepare(options: &SpawnOptions) -> io::Result<(Context, Option<String>)> {
     // Where it is missing the library says so.
     let library = prepare::find_installed(ZYGOTE_LIBRARY).unwrap_or_else(|_| PathBuf::from(ZYGOTE_LIBRARY));
     let environment = plan::environment(options.processes);
-    let context = Context::create(&program, mechanism, environment, &plan::variables(0), &library)?;
+    let interpreter = plan::interpreter(options)?;
+    let variables = plan::variables(0);
+    let context = Context::create(&program, mechanism, environment, &variables, &library, interpreter.as_ref())?;
     Ok((context, few.then(|| format!("for fewer than {ZYGOTE_PAYS} processes a zygote doesn't pay"))))
 }
 

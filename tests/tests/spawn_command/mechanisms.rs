@@ -1,10 +1,12 @@
 //! How processes are made, which nobody but `--report` may notice.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 use headwater_tests::harness::{Fixture, has_program, skipped};
 
-use super::{by_rank, spawn};
+use super::{by_rank, command, seen, spawn};
 
 #[test]
 fn all_ways_give_the_same() {
@@ -40,6 +42,37 @@ fn interpreters_from_a_zygote() {
         assert_eq!(by_rank(&seen.out), expected, "{}", seen.err);
         assert!(seen.err.contains(&format!("6 processes of {program} by zygote:")), "{}", seen.err);
     }
+}
+
+/// A module that takes note of the process that imports it.
+#[test]
+fn imports_are_done_once() {
+    // In PATH it may be a script that looks for one.
+    let python = "/usr/bin/python3";
+    if !Path::new(python).exists() {
+        return skipped(format_args!("{python} is not installed"));
+    }
+    let fixture = Fixture::new("spawn-imports");
+    fixture.file("modules/noted.py", "import os\nimporter = os.getpid()\n", 0o644);
+    let script =
+        "import os, sys, noted; print(noted.importer == os.getpid(), noted.importer, sys.argv, sys.flags.optimize)";
+    let script = fixture.file("script.py", script, 0o644);
+    let script = script.to_str().expect("an own path");
+    let path = fixture.path("modules");
+    let run = |more: &[&str]| {
+        let words = [&["-n", "4", "--from", "zygote", "--report"], more, &["--", python, "-O", script, "{rank}"]];
+        seen(command(&words.concat()).env("PYTHONPATH", &path))
+    };
+    let seen = run(&["--imports", "noted"]);
+    assert!(seen.err.contains("by zygote:"), "{}", seen.err);
+    let importers: BTreeSet<&str> = seen.out.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    assert_eq!((seen.out.matches(": False ").count(), importers.len()), (4, 1), "{}{}", seen.out, seen.err);
+    for rank in 0..4 {
+        let arguments = format!("['{script}', '{rank}'] 1");
+        assert!(seen.out.contains(&arguments), "{arguments}: {}", seen.out);
+    }
+    let seen = run(&[]);
+    assert_eq!(seen.out.matches(": True ").count(), 4, "{}{}", seen.out, seen.err);
 }
 
 #[test]

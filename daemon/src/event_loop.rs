@@ -334,8 +334,8 @@ impl Daemon {
         self.look_at_generations(now);
         self.look_at_pressure(now);
         self.refresh_changed(now);
-        if let Some(mount) = &mut self.mount {
-            mount.try_again(now);
+        for client in self.mount.as_mut().map(|mount| mount.try_again(now)).unwrap_or_default() {
+            self.feed(Input::ClientGone { client });
         }
         if self.node.poll_timeout().is_some_and(|due| due <= now) {
             self.node.handle_timeout(now);

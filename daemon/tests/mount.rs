@@ -219,28 +219,68 @@ fn hidden_directories_are_empty() {
     end(cluster, mounts);
 }
 
-#[test]
-fn who_waits_for_an_answer_can_be_killed() {
-    let mut cluster = Cluster::prepare();
-    plant(&cluster);
+/// A daemon whose parent never comes, so that nothing can be known for a long time, and a process that waits for it.
+fn waiting_reader(cluster: &mut Cluster, reader: &mut Command) -> Option<(Vec<Mounted>, std::process::Child)> {
+    plant(cluster);
     let (root, dir) = (cluster.shared("").components().as_path().to_owned(), cluster.dir.path().to_owned());
     let mounts = std::cell::RefCell::new(Vec::new());
-    // Its parent never comes, so nothing can be known for a long time.
     cluster.start(1, 2, |config| {
         mounts.borrow_mut().push(Mounted::new(config, &dir.join("mount"), &root, Opening::None));
     });
-    let Some(mounts) = mounts.into_inner().into_iter().collect::<Option<Vec<_>>>() else { return };
-    let mut reader = Command::new("cat").arg(mounts[0].path("lib/small")).stdout(Stdio::null()).spawn().unwrap();
+    let mounts = mounts.into_inner().into_iter().collect::<Option<Vec<_>>>()?;
+    let reader = reader.arg(mounts[0].path("lib/small")).stdout(Stdio::null()).spawn().unwrap();
     support::eventually("waiting", || {
         let wait = std::fs::read_to_string(format!("/proc/{}/wchan", reader.id())).unwrap();
         wait.contains("request_wait_answer") || wait.contains("fuse")
     });
-    let killed_at = Instant::now();
-    reader.kill().unwrap();
-    reader.wait().unwrap();
-    assert!(killed_at.elapsed() < Duration::from_secs(2), "{:?}", killed_at.elapsed());
-    drop(mounts);
-    cluster.nodes[0].orphan();
+    Some((mounts, reader))
+}
+
+#[test]
+fn who_waits_for_an_answer_can_be_killed() {
+    // The second one has had another signal before, which it handles.
+    let handling = "import signal, sys\nsignal.signal(signal.SIGUSR1, lambda *_: 0)\nopen(sys.argv[1])";
+    let mut python = Command::new("python3");
+    for (reader, handled) in [(&mut Command::new("cat"), false), (python.args(["-c", handling]), true)] {
+        let mut cluster = Cluster::prepare();
+        let Some((mounts, mut reader)) = waiting_reader(&mut cluster, reader) else { return };
+        if handled {
+            let pid = rustix::process::Pid::from_child(&reader);
+            rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+            std::thread::sleep(Duration::from_millis(600));
+            assert_eq!(reader.try_wait().unwrap(), None, "it waits on");
+        }
+        let killed_at = Instant::now();
+        reader.kill().unwrap();
+        reader.wait().unwrap();
+        assert!(killed_at.elapsed() < Duration::from_secs(2), "{:?}", killed_at.elapsed());
+        drop(mounts);
+        cluster.nodes[0].orphan();
+    }
+}
+
+#[test]
+fn signals_that_are_ignored_interrupt_nothing() {
+    let mut cluster = Cluster::prepare();
+    plant(&cluster);
+    let Some(mounts) = run(&mut cluster, 2, Opening::None) else { return };
+    // A child that ends while its parent's thread has all signals blocked sends SIGCHLD to another thread: the first.
+    let script = "import os, subprocess, sys, threading\n\
+        def spawn():\n\
+        \twhile not ended:\n\
+        \t\ttry: subprocess.Popen(['/nonexistent'])\n\
+        \t\texcept FileNotFoundError: pass\n\
+        ended = []\n\
+        threads = [threading.Thread(target=spawn) for _ in range(3)]\n\
+        for thread in threads: thread.start()\n\
+        try: print(sum(os.stat(f'{sys.argv[1]}/{number}').st_size for number in range(300)))\n\
+        finally: ended.append(True)\n";
+    let output = Command::new("python3").args(["-c", script]).arg(mounts[1].path("many")).output().unwrap();
+    assert_eq!(
+        (String::from_utf8_lossy(&output.stdout).trim(), String::from_utf8_lossy(&output.stderr).trim()),
+        ("790", "")
+    );
+    end(cluster, mounts);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use headwater_fuse::Request;
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{Gid, Uid, getgid, getgroups, getuid, umask};
+use rustix::process::{Gid, Signal, Uid, getgid, getgroups, getuid, umask};
 use rustix::thread::{UnshareFlags, set_thread_groups, set_thread_res_gid, set_thread_res_uid, unshare_unsafe};
 
 /// Does `work` as the caller with all their groups, on this thread.
@@ -106,6 +106,19 @@ fn groups_of(request: &Request<'_>) -> Option<Vec<Gid>> {
     groups_in(&status, request.uid)
 }
 
+/// True if the thread `pid` is about to be ended by a signal, whichever one that was: the kernel has each thread of
+/// such a process take SIGKILL. A thread that is gone waits for nothing either.
+pub(crate) fn is_dying(pid: u32) -> bool {
+    // 0 is a thread that can't be seen from here.
+    pid != 0 && std::fs::read_to_string(format!("/proc/{pid}/status")).map_or(true, |status| takes_kill(&status))
+}
+
+fn takes_kill(status: &str) -> bool {
+    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+    let pending = pending.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    pending.is_some_and(|signals| signals & 1 << (Signal::KILL.as_raw() - 1) != 0)
+}
+
 /// The groups in the text of `/proc/PID/status`, if the process acts as `uid` on files; see proc(5).
 fn groups_in(status: &str, uid: u32) -> Option<Vec<Gid>> {
     let numbers = |key: &str| {
@@ -130,6 +143,14 @@ mod tests {
         assert_eq!(groups_in(STATUS, 0), None);
         assert_eq!(groups_in("Uid:\t1\t1\t1\t1\nGroups:\t\n", 1), Some(Vec::new()));
         assert_eq!(groups_in("", 1), None);
+    }
+
+    #[test]
+    fn who_is_killed_is_dying() {
+        assert!(takes_kill("SigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n"));
+        assert!(!takes_kill("SigPnd:\t0000000000000000\nShdPnd:\t0000000000010000\n"));
+        assert!(!is_dying(std::process::id()) && !is_dying(0));
+        assert!(is_dying(u32::MAX));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::report;
 
 /// Requests that wait at once; more use the original.
 const PARKED_MAX: usize = 16 << 10;
-/// Interrupts that may be ahead of their request.
+/// Interrupts that are remembered.
 const INTERRUPTED_MAX: usize = 64;
 /// Requests waiting at once up to which the event loop serves what is ready itself: then waking a
 /// thread costs more than it could do at the same time.
@@ -31,7 +31,7 @@ const AT_ONCE_MAX: usize = 2;
 const OUTAGE_MAX: Duration = Duration::from_secs(60);
 /// How long it waits for the next generation there.
 const GENERATION_MAX: Duration = Duration::from_secs(10);
-/// How often it is tried, in milliseconds.
+/// How often that is tried, and whether an interrupted thread is dying is looked at, in milliseconds.
 const HELD_MS: Time = 250;
 /// Threads that serve what has waited.
 const COMPLETERS: usize = 2;
@@ -50,6 +50,7 @@ pub(crate) struct Mount {
     /// What was served at once and waits for something else.
     again: VecDeque<Asked>,
     desk: Desk,
+    /// Requests whose threads have got a signal. They may be yet to come, or be answered by now.
     interrupted: VecDeque<u64>,
     pub(super) forgetting: Forgetting,
 }
@@ -59,7 +60,7 @@ pub(crate) struct Mount {
 pub(crate) enum Asked {
     /// A request waits.
     Wanted(Wanted, Parked),
-    /// A request is not waited for any more.
+    /// Who waits for a request has got a signal.
     Interrupted(u64),
     /// Content was used that the node wants to know of.
     Used(Path, Option<u32>),
@@ -133,15 +134,12 @@ impl Mount {
         !self.again.is_empty() || !self.asked.is_empty()
     }
 
-    /// Keeps a request until [`Mount::answer`]; false if it was interrupted, and need not be kept.
-    pub(crate) fn keep(&mut self, client: ClientId, parked: Parked) -> bool {
-        if let Some(at) = self.interrupted.iter().position(|unique| *unique == parked.unique) {
-            self.interrupted.remove(at);
-            self.give_up(&parked);
-            return false;
+    /// Keeps a request until [`Mount::answer`].
+    pub(crate) fn keep(&mut self, now: Time, client: ClientId, parked: Parked) {
+        if self.interrupted.contains(&parked.unique) {
+            self.try_at = Some(now);
         }
         self.waiting.insert(client, parked);
-        true
     }
 
     /// The node has answered. False if this client is none of the mount's.
@@ -177,14 +175,28 @@ impl Mount {
         self.try_at
     }
 
-    /// Has what waited served from its start, if it is time to.
-    pub(crate) fn try_again(&mut self, now: Time) {
-        if self.try_at.is_some_and(|at| now >= at) {
-            self.try_at = None;
-            for parked in std::mem::take(&mut self.held) {
-                self.hand_out(parked);
-            }
+    /// If it is time to, has what is held served from its start, and gives up what was asked for by threads that
+    /// are dying, whose clients these are. Those that got another signal are looked at again: the kernel tells of
+    /// the first one alone.
+    pub(crate) fn try_again(&mut self, now: Time) -> Vec<ClientId> {
+        if self.try_at.is_none_or(|at| now < at) {
+            return Vec::new();
         }
+        self.try_at = None;
+        for parked in std::mem::take(&mut self.held) {
+            self.hand_out(parked);
+        }
+        let is_interrupted = |parked: &Parked| self.interrupted.contains(&parked.unique);
+        let interrupted = self.waiting.iter().filter(|(_, parked)| is_interrupted(parked));
+        let (dying, living): (Vec<_>, Vec<_>) =
+            interrupted.map(|(client, parked)| (*client, parked.is_of_the_dying())).partition(|(_, dying)| *dying);
+        if !living.is_empty() {
+            self.try_at = Some(now + HELD_MS);
+        }
+        for (client, _) in &dying {
+            self.waiting.remove(client).iter().for_each(|parked| self.give_up(parked));
+        }
+        dying.into_iter().map(|(client, _)| client).collect()
     }
 
     /// Has a request served again: by a thread, or here and now if nothing else is to be done.
@@ -208,19 +220,14 @@ impl Mount {
         let _ = self.ready.send(parked);
     }
 
-    /// The kernel no longer waits for a request; its client, if the node was asked.
-    pub(crate) fn interrupt(&mut self, unique: u64) -> Option<ClientId> {
-        let Some(client) = self.waiting.iter().find_map(|(client, p)| (p.unique == unique).then_some(*client)) else {
-            // It is on its way here, or was answered just now.
-            if self.interrupted.len() >= INTERRUPTED_MAX {
-                self.interrupted.pop_front();
-            }
-            self.interrupted.push_back(unique);
-            return None;
-        };
-        let parked = self.waiting.remove(&client)?;
-        self.give_up(&parked);
-        Some(client)
+    /// The thread that waits for a request has got a signal. It waits on unless that ends it, as for a disk, where
+    /// a signal that is handled or ignored interrupts no call: programs don't expect EINTR of stat().
+    pub(crate) fn interrupt(&mut self, now: Time, unique: u64) {
+        if self.interrupted.len() >= INTERRUPTED_MAX {
+            self.interrupted.pop_front();
+        }
+        self.interrupted.push_back(unique);
+        self.try_at = Some(now);
     }
 
     /// What the kernel asked, for the summary.

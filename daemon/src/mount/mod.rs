@@ -93,15 +93,13 @@ impl Daemon {
         match asked {
             Asked::Wanted(Wanted::Want(path, want), parked) => {
                 let client = self.client_ids.next();
-                if mount.keep(client, parked) {
-                    self.feed(Input::Request { client, path, want });
-                }
+                mount.keep(now, client, parked);
+                self.feed(Input::Request { client, path, want });
             }
             Asked::Wanted(Wanted::Block(path, block), parked) => {
                 let client = self.client_ids.next();
-                if mount.keep(client, parked) {
-                    self.feed(Input::RequestBlock { client, path, block });
-                }
+                mount.keep(now, client, parked);
+                self.feed(Input::RequestBlock { client, path, block });
             }
             // No thread asks for patience, and the event loop does not ask itself.
             Asked::Wanted(Wanted::Patience, parked) => mount.resume(parked, false),
@@ -111,11 +109,7 @@ impl Daemon {
                 let is_there = mount.number(&mut self.table, path);
                 mount.resume(parked, is_there);
             }
-            Asked::Interrupted(unique) => {
-                if let Some(client) = mount.interrupt(unique) {
-                    self.feed(Input::ClientGone { client });
-                }
-            }
+            Asked::Interrupted(unique) => mount.interrupt(now, unique),
         }
     }
 }

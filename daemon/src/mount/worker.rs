@@ -9,6 +9,7 @@ use headwater_abi::Path;
 use headwater_fuse::{Device, NodeId, Operation, Reply, Request};
 use rustix::io::Errno;
 
+use super::caller::is_dying;
 use super::counters::Tally;
 use super::serve::serve;
 use super::view::{Attempt, Call, Flow, View, Wanted};
@@ -43,7 +44,7 @@ pub(crate) trait Asker {
     /// there can't be one: then its attempt says that the original is to be used.
     fn ask(&self, wanted: Wanted, parked: Parked) -> Option<Parked>;
 
-    /// The kernel no longer waits for this request. Nothing happens if it is not parked.
+    /// The thread that waits for this request has got a signal. Nothing happens if it is not parked.
     fn interrupt(&self, unique: u64);
 
     /// Content was used that the node wants to know of: all of a file's, or a block.
@@ -100,7 +101,7 @@ impl Connection {
         }
     }
 
-    /// Tells the kernel that a parked request was interrupted.
+    /// Tells the kernel that nobody waits for a parked request.
     pub(crate) fn give_up(&self, parked: &Parked) {
         let reply = Reply { device: &self.devices[parked.device], unique: parked.unique };
         let _ = reply.error(Errno::INTR.raw_os_error());
@@ -193,6 +194,11 @@ impl Parked {
     /// How long ago it was read.
     pub(crate) fn age(&self) -> Duration {
         self.read_at.elapsed()
+    }
+
+    /// True if a signal is about to end the thread that waits for it.
+    pub(crate) fn is_of_the_dying(&self) -> bool {
+        Request::decode(&self.bytes).is_ok_and(|request| is_dying(request.pid))
     }
 
     /// The node that it reads from, if it is READ.

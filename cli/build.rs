@@ -24,7 +24,7 @@ fn exec() {
 }
 
 fn spawn() {
-    let entries = ["../spawn/src", "../spawn/shared"].into_iter().flat_map(|folder| {
+    let entries = ["../spawn/src", "../spawn/core"].into_iter().flat_map(|folder| {
         std::fs::read_dir(folder).expect("the sources are there").map(|entry| entry.expect("a name").path())
     });
     // Waiting for any child is the C library's here.

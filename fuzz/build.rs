@@ -16,8 +16,8 @@ fn main() {
     build.flag("-fsanitize=address,undefined").flag("-fsanitize-undefined-trap-on-error");
     build.flag("-fsanitize-coverage=trace-pc,trace-cmp");
     let mut spawn = build.clone();
-    spawn.include("../spawn/include").include("../spawn/shared");
-    spawn.files(["shim/spawn.c", "../spawn/shared/wire.c"]).compile("headwater-spawn-wire");
+    spawn.include("../spawn/include").include("../spawn/core");
+    spawn.files(["shim/spawn.c", "../spawn/core/wire.c"]).compile("headwater-spawn-wire");
     build.clone().file("shim/ldcache.c").compile("headwater-ldcache");
     build.files(["shim/table.c", "../shim/audit/resolve.c", "../shim/audit/path.c"]).compile("headwater-table");
 

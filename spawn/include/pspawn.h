@@ -80,7 +80,7 @@ struct pspawn_context_options {
 	                                     which one differs is spawned from another zygote. NAME* stands for all that
 	                                     begin so. LD_*, OMP_*, MALLOC_*, PYTHON* and others are always such */
 	unsigned start_ms_max;            /* how long a zygote may take to stop; 10 s */
-	const char *zygote_library;       /* libheadwater-zygote.so; NULL: $HEADWATER_ZYGOTE, or beside this library */
+	const char *zygote_library;       /* libheadwater-zygote.so; NULL: $HEADWATER_ZYGOTE_LIBRARY, or beside this one */
 };
 
 /* pspawn_context_create() with more options. */

@@ -66,12 +66,11 @@ static bool prepare(void)
 	uint64_t random;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-	if (hw_relay.ready && hw_relay.owner == getpid())
-		return true;
-	if (hw_relay.owner != getpid()) {
-		memset(programs, 0, sizeof programs);
-		hw_relay = (struct relay){.listener = -1, .owner = getpid()};
-	}
+	/* What has failed once is not tried at each fork. */
+	if (hw_relay.owner == getpid())
+		return hw_relay.ready;
+	memset(programs, 0, sizeof programs);
+	hw_relay = (struct relay){.listener = -1, .owner = getpid()};
 	if (getrandom(&random, sizeof random, 0) != sizeof random)
 		return false;
 	snprintf(hw_relay.address, sizeof hw_relay.address, "headwater-relay-%d-%016llx", getpid(),
@@ -98,15 +97,25 @@ static unsigned *fruitless_at(const void *address)
 	return NULL;
 }
 
+/* What is known of a program. What has no zygote makes room in turn for what is new. */
 static struct program *find(const char *path)
 {
-	for (size_t i = 0; i < PROGRAMS_MAX; i++) {
-		if (!programs[i].path)
-			programs[i].path = strdup(path);
+	static size_t turn;
+	struct program *place = NULL;
+
+	for (size_t i = 0; i < PROGRAMS_MAX; i++)
 		if (programs[i].path && !strcmp(programs[i].path, path))
 			return &programs[i];
+	for (size_t i = 0; i < PROGRAMS_MAX && !place; i++) {
+		struct program *next = &programs[turn++ % PROGRAMS_MAX];
+		place = next->context.state ? NULL : next;
 	}
-	return NULL;
+	char *copy = place ? strdup(path) : NULL;
+	if (!copy)
+		return NULL;
+	free(place->path);
+	*place = (struct program){.path = copy};
+	return place;
 }
 
 /* Makes a zygote of a program that is started again and again. */
@@ -116,8 +125,13 @@ static void learn(struct program *program)
 	if (!program || program->tried || ++program->seen < SEEN_BEFORE)
 		return;
 	program->tried = true;
-	if (pspawn_context_create_with(&program->context, program->path, &options))
+	if (pspawn_context_create_with(&program->context, program->path, &options)) {
 		program->context.state = NULL;
+		return;
+	}
+	/* What has no zygote is the C library's. */
+	if (!pspawn_context_zygote(&program->context))
+		pspawn_context_destroy(&program->context);
 }
 
 /* Takes the connection of the child with this number; others are late, and see theirs closed. */

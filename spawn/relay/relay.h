@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "../shared/internal.h"
+#include "../core/internal.h"
 
 #define RELAY_PATH_BYTES 4096
 

@@ -1,5 +1,5 @@
 /* A zygote as its owner sees it: starting it, asking it, and knowing that it is gone. */
-#include "../shared/internal.h"
+#include "../core/internal.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The calls of the paper, and those that don't wait, in terms of pspawn_many(). */
-#include "../shared/internal.h"
+#include "../core/internal.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,7 +2,7 @@
 #ifndef HEADWATER_SPAWN_CONTEXT_H
 #define HEADWATER_SPAWN_CONTEXT_H
 
-#include "../shared/internal.h"
+#include "../core/internal.h"
 
 /* A zygote that died this often, with nothing made in between, is not started again. */
 #define HW_STARTS_MAX 8

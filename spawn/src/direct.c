@@ -1,5 +1,5 @@
 /* Processes made by exec, in the ways that the paper compares, and in those that are used where a zygote can't be. */
-#include "../shared/internal.h"
+#include "../core/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* What an ELF file is, to somebody who would make a zygote of it. Nothing in it is trusted, and it is read rather than
  * mapped: it may be cut off meanwhile. */
-#include "../shared/internal.h"
+#include "../core/internal.h"
 
 #include <elf.h>
 #include <errno.h>

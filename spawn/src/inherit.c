@@ -1,5 +1,5 @@
 /* What a process keeps over exec, which a zygote's processes must be given. */
-#include "../shared/internal.h"
+#include "../core/internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -200,8 +200,9 @@ uint64_t hw_key_place(const struct hw_inherited *inherited)
 	char text[64];
 
 	sched_getparam(0, &priority);
-	long numbers[] = {inherited->session, (long)(inherited->ignored & INTERRUPT), sched_getscheduler(0), priority.sched_priority,
-	                  syscall(SYS_personality, 0xffffffffu), syscall(SYS_ioprio_get, 1, 0), prctl(PR_GET_TIMERSLACK),
+	long numbers[] = {inherited->session, (long)(inherited->ignored & INTERRUPT), sched_getscheduler(0),
+	                  priority.sched_priority, syscall(SYS_personality, 0xffffffffu),
+	                  syscall(SYS_ioprio_get, 1, 0), prctl(PR_GET_TIMERSLACK),
 	                  /* The size of threads' stacks, and the room for the first one. */
 	                  (long)inherited->limits[RLIMIT_STACK].rlim_cur};
 	uint64_t digest = mix_place(mix(inherited->credentials, numbers, sizeof numbers), inherited->may_move);

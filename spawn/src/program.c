@@ -1,5 +1,5 @@
 /* What a path is, to somebody who would run it: found as execvp() finds it, judged as the kernel judges it. */
-#include "../shared/internal.h"
+#include "../core/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * library. A program without zygotes gets the C library's answers, with nothing done before.
  *
  * They are called in handlers of SIGCHLD: system calls and memory of the caller's stack alone. */
-#include "../shared/internal.h"
+#include "../core/internal.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* What a zygote is made of: whether it can be faithful, and whether its files are still those on the disk. */
-#include "../shared/internal.h"
+#include "../core/internal.h"
 
 #include <dirent.h>
 #include <errno.h>

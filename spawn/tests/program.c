@@ -1,6 +1,6 @@
 /* sources: src/program.c src/elf.c */
 /* What a path is: programs, scripts, damaged files, each judged without reading outside of it. */
-#include "shared/internal.h"
+#include "core/internal.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "random.h"
 
 #define ROUNDS 20000
 #define CHANGES_MAX 6
@@ -16,16 +17,6 @@
 #define HEAD_BYTES 1024
 
 static char path[128];
-static uint64_t random_state = 88172645463325252u;
-
-static uint64_t random_word(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
-}
-
 static void write_file(const void *content, size_t bytes)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);

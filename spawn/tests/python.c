@@ -1,6 +1,6 @@
-/* sources: shared/python.c */
+/* sources: core/python.c */
 /* An interpreter's arguments are read as it reads them, and options that aren't the zygote's are noticed. */
-#include "shared/internal.h"
+#include "core/internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,25 +1,16 @@
-/* sources: shared/wire.c */
+/* sources: core/wire.c */
 /* Requests are decoded as they were encoded; bytes that are none are refused, and nothing is read outside of them. */
-#include "shared/internal.h"
+#include "core/internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "random.h"
 
 #define ROUNDS 200000
 #define CHANGES_MAX 8
-
-static uint64_t random_state = 88172645463325252u;
-
-static uint64_t random_word(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
-}
 
 static char *const arguments[] = {"program", "", "two words", NULL};
 static char *const variables[] = {"A=1", "B=", NULL};

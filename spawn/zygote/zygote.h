@@ -2,7 +2,7 @@
 #ifndef HEADWATER_ZYGOTE_H
 #define HEADWATER_ZYGOTE_H
 
-#include "../shared/internal.h"
+#include "../core/internal.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -35,10 +35,10 @@ struct Library {
 }
 
 const LIBRARIES: [Library; 3] = [
-    Library { name: "libheadwater-spawn.so", folder: "src", shared: &["shared"], flags: &[] },
+    Library { name: "libheadwater-spawn.so", folder: "src", shared: &["core"], flags: &[] },
     // Its constructor comes before all others.
-    Library { name: "libheadwater-zygote.so", folder: "zygote", shared: &["shared"], flags: &["-Wl,-z,initfirst"] },
-    Library { name: "libheadwater-relay.so", folder: "relay", shared: &["shared", "src"], flags: &[] },
+    Library { name: "libheadwater-zygote.so", folder: "zygote", shared: &["core"], flags: &["-Wl,-z,initfirst"] },
+    Library { name: "libheadwater-relay.so", folder: "relay", shared: &["core", "src"], flags: &[] },
 ];
 
 /// Compiles the libraries into `target/spawn`, and gives their paths.

@@ -8,7 +8,7 @@ use super::super::statistics::Sample;
 use super::{installed, text};
 use crate::harness::Fixture;
 
-/// How processes are made: by the library's name, and whether it is worth a name of its own.
+/// How processes are made, by the library's name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Way {
     pub(super) name: &'static str,

@@ -182,13 +182,15 @@ static uint64_t mix_place(uint64_t digest, bool may_move)
 {
 	static const char *const spaces[] = {"mnt", "net", "user", "uts", "ipc", "pid_for_children", "cgroup", "time"};
 	char text[4096];
-	struct stat file;
 
-	for (size_t i = 0; may_move && i < sizeof spaces / sizeof spaces[0]; i++) {
-		snprintf(text, sizeof text, "/proc/self/ns/%s", spaces[i]);
-		if (stat(text, &file) == 0)
-			digest = mix(digest, &file.st_ino, sizeof file.st_ino);
+	/* Their links say as much as the files, which cost three times as much to look at. */
+	int links = may_move ? open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	for (size_t i = 0; links >= 0 && i < sizeof spaces / sizeof spaces[0]; i++) {
+		ssize_t length = readlinkat(links, spaces[i], text, sizeof text);
+		digest = mix(digest, text, length > 0 ? (size_t)length : 0);
 	}
+	if (links >= 0)
+		close(links);
 	ssize_t got = read_own("/proc/self/cgroup", text, sizeof text);
 	return mix(digest, text, got > 0 ? (size_t)got : 0);
 }

@@ -109,9 +109,9 @@ pub(super) fn memory(report: &mut Report) {
 
 /// Latency and throughput by these ways, the first against the others. `bounds`: of latency and throughput.
 fn compare(report: &mut Report, runs: &Runs, ways: &[Way], count: usize, bounds: &[&str; 2]) {
-    let mut table = Table::new(
-        ["µs a process, medians (10 to 90 %)"].into_iter().chain(ways.iter().map(|way| way.name)).chain(["bound"]),
-    );
+    let names = ways.iter().map(|way| way.name);
+    let mut table =
+        Table::new(["µs a process, medians (10 to 90 %)"].into_iter().chain(names).chain(["fork of itself", "bound"]));
     let mut ratios = Table::new(["the first's advantage"].into_iter().chain(ways[1..].iter().map(|way| way.name)));
     for (mode, name, bound) in [
         (Mode::Sync, "to its exit, one by one", bounds[0]),
@@ -120,8 +120,13 @@ fn compare(report: &mut Report, runs: &Runs, ways: &[Way], count: usize, bounds:
     ] {
         let all = runs.in_turn(ways, mode, count, ROUNDS);
         let samples: Vec<Sample> = all.iter().map(|measured| measured.sample(1.0)).collect();
-        let shown = samples.iter().map(|sample| format!("{:.0} ({})", sample.median(), sample.spread()));
-        table.row(std::iter::once(name.to_owned()).chain(shown).chain([bound.to_owned()]));
+        let shown = samples.iter().map(shown_sample);
+        let limit = match mode {
+            Mode::Sync => shown_sample(&runs.forks(count * ROUNDS, 1)),
+            Mode::Vector => shown_sample(&runs.forks(count * ROUNDS, count)),
+            _ => String::new(),
+        };
+        table.row(std::iter::once(name.to_owned()).chain(shown).chain([limit, bound.to_owned()]));
         let advantage = samples[1..].iter().map(|sample| format!("{:.2}", sample.median() / samples[0].median()));
         ratios.row(std::iter::once(name.to_owned()).chain(advantage));
         if matches!(mode, Mode::Sync) {
@@ -130,6 +135,10 @@ fn compare(report: &mut Report, runs: &Runs, ways: &[Way], count: usize, bounds:
     }
     report.table(&table);
     report.table(&ratios);
+}
+
+fn shown_sample(sample: &Sample) -> String {
+    format!("{:.0} ({})", sample.median(), sample.spread())
 }
 
 /// Where the libraries are that are measured.

@@ -146,6 +146,15 @@ impl Runs {
         Measured { microseconds, by: by.into() }
     }
 
+    /// The program forks itself so often, which bounds what a zygote can do; always so many before it waits.
+    pub(super) fn forks(&self, count: usize, round: usize) -> Sample {
+        let mut command = Command::new(&self.program[0]);
+        command.args(["forks", &count.to_string(), &round.to_string()]);
+        let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        Sample::new(said.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+
     /// Each way so often, in turn.
     pub(super) fn in_turn(&self, ways: &[Way], mode: Mode, count: usize, rounds: usize) -> Vec<Measured> {
         let mut all = vec![Measured::default(); ways.len()];

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_bind, mount_change, unmount};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -27,6 +28,26 @@ pub struct Mounting {
     store: Option<PathBuf>,
 }
 
+/// A directory whose mounts go from all namespaces when they are unmounted. Where mounts are private, as in a
+/// container, those of other tests' sessions would keep a view alive.
+struct SharedDir(TempDir);
+
+impl SharedDir {
+    fn new() -> SharedDir {
+        let dir = crate::scratch("view");
+        // An ordinary user can't, and has no namespaces that see this user's views.
+        let _ =
+            mount_bind(dir.path(), dir.path()).and_then(|()| mount_change(dir.path(), MountPropagationFlags::SHARED));
+        SharedDir(dir)
+    }
+}
+
+impl Drop for SharedDir {
+    fn drop(&mut self) {
+        let _ = unmount(self.0.path(), UnmountFlags::DETACH);
+    }
+}
+
 /// A directory seen through `headwater mount`. Dropped, it is unmounted; [`View::unmount`] checks
 /// that nothing is left.
 pub struct View {
@@ -34,7 +55,7 @@ pub struct View {
     mount_point: PathBuf,
     store: PathBuf,
     is_mounted: bool,
-    _dir: TempDir,
+    _dir: SharedDir,
     _own_store: TempDir,
 }
 
@@ -58,13 +79,13 @@ impl Mounting {
 
     /// Mounts it, and makes sure that it is mounted.
     pub fn mount(&self) -> View {
-        let dir = crate::scratch("view");
-        let mount_point = dir.path().join("view");
+        let dir = SharedDir::new();
+        let mount_point = dir.0.path().join("view");
         fs::create_dir(&mount_point).expect("a fresh directory");
         let own_store =
             tempfile::Builder::new().prefix("hwt-").tempdir_in("/dev/shm").expect("/dev/shm takes a directory");
         let store = self.store.clone().unwrap_or_else(|| own_store.path().to_path_buf());
-        for (path, mode) in [(dir.path(), 0o755), (&mount_point, 0o777), (own_store.path(), 0o1777)] {
+        for (path, mode) in [(dir.0.path(), 0o755), (&mount_point, 0o777), (own_store.path(), 0o1777)] {
             fs::set_permissions(path, Permissions::from_mode(mode)).expect("an own directory");
         }
         let command = Program::new(headwater_binary())

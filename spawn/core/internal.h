@@ -15,8 +15,8 @@
 
 #include "pspawn.h"
 
-#define HW_SPAWN_VERSION 1u
-/* Tells a process that it is a zygote: "SOCKET STOP". */
+#define HW_SPAWN_VERSION 2u
+/* Tells a process that it is a zygote: "SOCKET STOP NAME". */
 #define HW_ZYGOTE_VARIABLE "HEADWATER_ZYGOTE_SOCKET"
 /* What a Python zygote imports, separated by commas. */
 #define HW_IMPORTS_VARIABLE "HEADWATER_ZYGOTE_IMPORTS"

@@ -46,6 +46,20 @@ static bool find_library(const char *given, char path[PATH_MAX])
 	return false;
 }
 
+/* What is started: a script by its own name, but for an interpreter, which stops before it runs a program. */
+static char *started(const struct hw_start *start)
+{
+	const struct hw_program *program = start->program;
+	return start->options->stop == PSPAWN_STOP_PYTHON ? program->path : hw_program_name(program);
+}
+
+/* What the kernel calls a process of the program: a script's is called by the script, whoever runs it. */
+static const char *known_as(const struct hw_start *start)
+{
+	const char *name = hw_program_name(start->program), *slash = strrchr(name, '/');
+	return slash ? slash + 1 : name;
+}
+
 /* The zygote's environment: the caller's, with what makes it one, which it takes out again before anybody looks. */
 struct environment {
 	char preload[PATH_MAX + 4096];
@@ -76,7 +90,8 @@ static int make_environment(struct environment *made, const struct hw_start *sta
 	int length = snprintf(made->preload, sizeof made->preload, "LD_PRELOAD=%s%s%s", library, *before ? ":" : "", before);
 	if (length < 0 || (size_t)length >= sizeof made->preload || strpbrk(library, ": "))
 		return ENAMETOOLONG;
-	snprintf(made->socket, sizeof made->socket, HW_ZYGOTE_VARIABLE "=%d %d", socket, start->options->stop);
+	snprintf(made->socket, sizeof made->socket, HW_ZYGOTE_VARIABLE "=%d %d %.15s", socket, start->options->stop,
+	         known_as(start));
 	made->list[kept++] = made->preload;
 	made->list[kept++] = made->socket;
 	if (start->options->imports) {
@@ -86,13 +101,6 @@ static int make_environment(struct environment *made, const struct hw_start *sta
 		made->list[kept++] = made->imports;
 	}
 	return 0;
-}
-
-/* What is started: a script by its own name, but for an interpreter, which stops before it runs a program. */
-static char *started(const struct hw_start *start)
-{
-	const struct hw_program *program = start->program;
-	return start->options->stop == PSPAWN_STOP_PYTHON ? program->path : hw_program_name(program);
 }
 
 /* The zygote's arguments. The kernel adds a script's interpreter to them. */

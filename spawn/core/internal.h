@@ -15,8 +15,8 @@
 
 #include "pspawn.h"
 
-#define HW_SPAWN_VERSION 1u
-/* Tells a process that it is a zygote: "SOCKET STOP". */
+#define HW_SPAWN_VERSION 2u
+/* Tells a process that it is a zygote: "SOCKET STOP NAME". */
 #define HW_ZYGOTE_VARIABLE "HEADWATER_ZYGOTE_SOCKET"
 /* What a Python zygote imports, separated by commas. */
 #define HW_IMPORTS_VARIABLE "HEADWATER_ZYGOTE_IMPORTS"
@@ -47,6 +47,7 @@ struct hw_result {
 struct hw_hello {
 	uint32_t version;
 	uint32_t refused; /* 1: `reason` says why it can't be faithful */
+	uint32_t counted; /* 1: something has asked on which processors it may run */
 	char reason[HW_REASON_BYTES];
 };
 
@@ -239,9 +240,12 @@ struct hw_zygote {
 	int socket;
 	ino_t identity;   /* of the socket, since a program may close what it doesn't know and use the number again */
 	pid_t owner;      /* a fork of the owner has no zygote */
+	uint64_t began;   /* when it was started: another process of its number began later */
+	unsigned stopped_ms_max, answer_ms_max; /* see hw_asked */
 	int boundary;
 	uint64_t key;
-	char **words; /* that it was started with; to free() */
+	unsigned cores; /* so many it may run on, and something before main() has asked; 0: nothing has */
+	char **words;   /* that it was started with; to free() */
 	struct hw_result *results;
 	struct hw_watch watch;
 };
@@ -252,6 +256,7 @@ struct hw_start {
 	char *const *envp;
 	const struct hw_inherited *inherited;
 	uint64_t key;
+	const cpu_set_t *cores; /* on which it starts; NULL: the caller's */
 };
 /* Where a zygote's own descriptors begin if it is to serve a process with these limits. */
 int hw_boundary(const struct hw_inherited *inherited);
@@ -262,6 +267,10 @@ void hw_zygote_end(struct hw_zygote *zygote);
 bool hw_zygote_lives(const struct hw_zygote *zygote);
 /* A request that was sent. */
 struct hw_asked {
+	pid_t zygote;
+	uint64_t began;
+	unsigned stopped_ms_max; /* how long the zygote may be stopped; 0: the default */
+	unsigned answer_ms_max;  /* how long it may take; 0: as long as it isn't stopped */
 	int socket; /* of the answer; the zygote's own, or one to close */
 	ino_t identity;
 	bool own;
@@ -278,6 +287,15 @@ int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited
 /* Waits for the answer. Gives how many results are valid; `*error` is why there are no more. */
 uint32_t hw_zygote_answer(struct hw_asked *asked, int *error);
 void hw_asked_free(struct hw_asked *asked);
+
+/* patience.c: zygotes that don't go on. */
+
+/* When a process began, or 0. */
+uint64_t hw_began(pid_t pid);
+/* Waits until the socket is ready. False if the zygote was given up: then it has ended. */
+bool hw_zygote_await(const struct hw_asked *asked, short events);
+/* Waits for the end of a process that was killed, and takes its status. False if a debugger holds it back. */
+bool hw_reap_killed(pid_t pid);
 
 /* batch.c: the context ends with the batch. */
 void hw_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context);
@@ -304,6 +322,9 @@ void hw_children_show(pid_t pid);
 /* message.c: packets with descriptors. Both give 0 or an errno value. */
 int hw_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
             uint32_t fd_count);
+/* The same without waiting: EAGAIN if there is no room. */
+int hw_send_now(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
+                uint32_t fd_count);
 /* `*received` are bytes, 0 at the end; at most `*fd_count` descriptors, and how many came. */
 int hw_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count);
 

@@ -10,8 +10,8 @@ union hw_control {
 	struct cmsghdr align;
 };
 
-int hw_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-            uint32_t fd_count)
+static int send_with(int flags, int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes,
+                     const int *fds, uint32_t fd_count)
 {
 	union hw_control control;
 	struct iovec parts[2] = {{(void *)head, head_bytes}, {(void *)body, body_bytes}};
@@ -31,11 +31,23 @@ int hw_send(int socket, const void *head, size_t head_bytes, const void *body, s
 	}
 	ssize_t sent;
 	do
-		sent = sendmsg(socket, &message, MSG_NOSIGNAL);
+		sent = sendmsg(socket, &message, MSG_NOSIGNAL | flags);
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0)
 		return errno;
 	return (size_t)sent == head_bytes + body_bytes ? 0 : EMSGSIZE;
+}
+
+int hw_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
+            uint32_t fd_count)
+{
+	return send_with(0, socket, head, head_bytes, body, body_bytes, fds, fd_count);
+}
+
+int hw_send_now(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
+                uint32_t fd_count)
+{
+	return send_with(MSG_DONTWAIT, socket, head, head_bytes, body, body_bytes, fds, fd_count);
 }
 
 int hw_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count)

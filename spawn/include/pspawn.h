@@ -81,6 +81,13 @@ struct pspawn_context_options {
 	                                     begin so. LD_*, OMP_*, MALLOC_*, PYTHON* and others are always such */
 	unsigned start_ms_max;            /* how long a zygote may take to stop; 10 s */
 	const char *zygote_library;       /* libheadwater-zygote.so; NULL: $HEADWATER_ZYGOTE_LIBRARY, or beside this one */
+	unsigned stopped_ms_max;          /* how long a call waits for a zygote that somebody has stopped, by a signal or
+	                                     with a debugger. Then it is killed, and what it has not made is made by exec;
+	                                     10 s */
+	const cpu_set_t *mask;            /* the processors that the zygote may use; NULL: `core`, or the caller's. If its
+	                                     libraries count them as they are loaded, a process that may use fewer or more
+	                                     needs another zygote: one mask of those that processes will have spares it */
+	size_t mask_size;                 /* in bytes */
 };
 
 /* pspawn_context_create() with more options. */

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -60,6 +61,23 @@ static long now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Launchers that note their children's numbers, each for its job, before any of them may exec. No zygote can have made
+ * those, and to wait for the exec is in vain. */
+static const char *const noting_first[] = {"slurmd", "slurmstepd"};
+
+static bool is_noting_first(void)
+{
+	char path[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+
+	path[length > 0 ? length : 0] = 0;
+	const char *slash = strrchr(path, '/');
+	for (size_t i = 0; slash && i < sizeof noting_first / sizeof noting_first[0]; i++)
+		if (!strcmp(slash + 1, noting_first[i]))
+			return true;
+	return false;
+}
+
 /* A process that was forked itself has none of its parent's zygotes. */
 static bool prepare(void)
 {
@@ -71,7 +89,7 @@ static bool prepare(void)
 		return hw_relay.ready;
 	memset(programs, 0, sizeof programs);
 	hw_relay = (struct relay){.listener = -1, .owner = getpid()};
-	if (getrandom(&random, sizeof random, 0) != sizeof random)
+	if (is_noting_first() || getrandom(&random, sizeof random, 0) != sizeof random)
 		return false;
 	snprintf(hw_relay.address, sizeof hw_relay.address, "headwater-relay-%d-%016llx", getpid(),
 	         (unsigned long long)random);

@@ -56,34 +56,23 @@ static bool adopt_groups(struct hw_inherited *inherited, struct pspawn_options *
 	return true;
 }
 
-/* Ends a zygote that doesn't answer, and sees it end: what it has not begun by then will not begin beside this
- * process's own program. */
-static void end_zygote(const struct hw_zygote *zygote)
-{
-	char byte;
-	size_t received;
-	kill(zygote->pid, SIGKILL);
-	hw_receive(zygote->socket, &byte, sizeof byte, &received, NULL, NULL);
-}
-
 /* Has the zygote make the process. Its number, or 0. */
 static pid_t make(struct hw_zygote *zygote, char *const argv[], char *const envp[])
 {
 	struct pspawn_process process = {.argv = argv, .envp = envp};
 	struct pspawn_options options = {.size = sizeof options};
-	struct timeval limit = {.tv_sec = ANSWER_S_MAX};
 	struct hw_inherited inherited;
 	struct hw_asked asked;
 	int error;
 
 	if (hw_inherit(&inherited, zygote->boundary) || !adopt_groups(&inherited, &options) ||
-	    hw_key(envp, NULL, &inherited) != zygote->key)
+	    hw_key(envp, NULL, &inherited) != zygote->key ||
+	    (zygote->cores && (unsigned)CPU_COUNT(&inherited.affinity) != zygote->cores))
 		return 0;
-	setsockopt(zygote->socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	zygote->answer_ms_max = ANSWER_S_MAX * 1000;
 	if (hw_zygote_ask(zygote, &inherited, &process, 1, &options, false, &asked))
 		return 0;
-	if (!hw_zygote_answer(&asked, &error) && error == EPIPE)
-		end_zygote(zygote);
+	hw_zygote_answer(&asked, &error);
 	struct hw_result result = asked.results[0];
 	hw_asked_free(&asked);
 	return result.error || result.pid <= 0 ? 0 : result.pid;

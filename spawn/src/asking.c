@@ -46,6 +46,20 @@ static bool find_library(const char *given, char path[PATH_MAX])
 	return false;
 }
 
+/* What is started: a script by its own name, but for an interpreter, which stops before it runs a program. */
+static char *started(const struct hw_start *start)
+{
+	const struct hw_program *program = start->program;
+	return start->options->stop == PSPAWN_STOP_PYTHON ? program->path : hw_program_name(program);
+}
+
+/* What the kernel calls a process of the program: a script's is called by the script, whoever runs it. */
+static const char *known_as(const struct hw_start *start)
+{
+	const char *name = hw_program_name(start->program), *slash = strrchr(name, '/');
+	return slash ? slash + 1 : name;
+}
+
 /* The zygote's environment: the caller's, with what makes it one, which it takes out again before anybody looks. */
 struct environment {
 	char preload[PATH_MAX + 4096];
@@ -76,7 +90,8 @@ static int make_environment(struct environment *made, const struct hw_start *sta
 	int length = snprintf(made->preload, sizeof made->preload, "LD_PRELOAD=%s%s%s", library, *before ? ":" : "", before);
 	if (length < 0 || (size_t)length >= sizeof made->preload || strpbrk(library, ": "))
 		return ENAMETOOLONG;
-	snprintf(made->socket, sizeof made->socket, HW_ZYGOTE_VARIABLE "=%d %d", socket, start->options->stop);
+	snprintf(made->socket, sizeof made->socket, HW_ZYGOTE_VARIABLE "=%d %d %.15s", socket, start->options->stop,
+	         known_as(start));
 	made->list[kept++] = made->preload;
 	made->list[kept++] = made->socket;
 	if (start->options->imports) {
@@ -86,13 +101,6 @@ static int make_environment(struct environment *made, const struct hw_start *sta
 		made->list[kept++] = made->imports;
 	}
 	return 0;
-}
-
-/* What is started: a script by its own name, but for an interpreter, which stops before it runs a program. */
-static char *started(const struct hw_start *start)
-{
-	const struct hw_program *program = start->program;
-	return start->options->stop == PSPAWN_STOP_PYTHON ? program->path : hw_program_name(program);
 }
 
 /* The zygote's arguments. The kernel adds a script's interpreter to them. */
@@ -125,8 +133,9 @@ static long milliseconds(void)
 }
 
 /* Waits for the first message, which brings the memory for results. */
-static int greet(struct hw_zygote *zygote, unsigned ms_max, char reason[HW_REASON_BYTES])
+static int greet(struct hw_zygote *zygote, const struct hw_start *start, char reason[HW_REASON_BYTES])
 {
+	unsigned ms_max = start->options->start_ms_max;
 	struct pollfd ready = {.fd = zygote->socket, .events = POLLIN};
 	long end = milliseconds() + (ms_max ? ms_max : START_MS_MAX);
 	struct hw_hello hello;
@@ -152,6 +161,8 @@ static int greet(struct hw_zygote *zygote, unsigned ms_max, char reason[HW_REASO
 		snprintf(reason, HW_REASON_BYTES, "%s", hello.reason);
 		return ENOTSUP;
 	}
+	if (!hello.counted)
+		zygote->cores = 0;
 	return 0;
 }
 
@@ -178,7 +189,6 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 	const struct pspawn_file_action actions[] = {{.kind = PSPAWN_DUP2, .from = end, .fd = boundary}};
 	struct pspawn_options options = {.size = sizeof options, .flags = PSPAWN_SETPGROUP};
 	struct pspawn_process process = {.file_actions = actions, .file_action_count = 1};
-	cpu_set_t core;
 	struct hw_result result;
 	int error = make_environment(&environment, start, boundary), tried_error;
 
@@ -186,14 +196,16 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 	process.envp = environment.list;
 	if (!process.argv)
 		error = ENOMEM;
-	if (start->options->on_core) {
-		CPU_ZERO(&core);
-		CPU_SET(start->options->core, &core);
-		process.mask = &core;
-		process.mask_size = sizeof core;
-	}
+	process.mask = start->cores;
+	process.mask_size = sizeof *start->cores;
 	if (!error) {
 		hw_direct(PSPAWN_VFORK, started(start), &process, 1, &options, &result, &tried_error);
+		/* A process's processors that aren't there are that process's error. */
+		if (result.error == EINVAL && process.mask) {
+			process.mask = NULL;
+			hw_direct(PSPAWN_VFORK, started(start), &process, 1, &options, &result, &tried_error);
+		}
+		zygote->cores = (unsigned)CPU_COUNT(process.mask ? process.mask : &start->inherited->affinity);
 		zygote->pid = result.pid > 0 ? result.pid : 0;
 		error = result.error;
 	}
@@ -222,6 +234,7 @@ int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char
 	zygote->identity = identity_of(ends[0]);
 	zygote->owner = getpid();
 	zygote->key = start->key;
+	zygote->stopped_ms_max = start->options->stopped_ms_max;
 	error = launch(zygote, start, ends[1]);
 	close(ends[1]);
 	if (error) {
@@ -229,6 +242,7 @@ int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char
 		         error == ELIBACC ? LIBRARY : strerror(error));
 	} else {
 		bool is_hidden = hw_children_hide(zygote->pid);
+		zygote->began = hw_began(zygote->pid);
 		int fd = is_hidden ? shared_memory(RESULTS_BYTES, &memory) : -1;
 		zygote->results = fd >= 0 ? memory : NULL;
 		error = !is_hidden ? ENOSPC : fd < 0 ? errno : hw_send(zygote->socket, "", 1, NULL, 0, &fd, 1);
@@ -236,7 +250,7 @@ int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char
 			close(fd);
 		if (error == EPIPE)
 			snprintf(reason, HW_REASON_BYTES, "%s", ENDED_EARLY);
-		error = error ? error : greet(zygote, start->options->start_ms_max, reason);
+		error = error ? error : greet(zygote, start, reason);
 		if (!error && !hw_watch_begin(&zygote->watch, zygote->pid, start->inherited, zygote->boundary, reason))
 			error = ENOTSUP;
 		error = error ? error : hw_send(zygote->socket, "", 1, NULL, 0, NULL, 0);
@@ -258,8 +272,8 @@ void hw_zygote_end(struct hw_zygote *zygote)
 		close(zygote->socket);
 	if (own && zygote->pid > 0) {
 		hw_kill_child(zygote->pid);
-		hw_reap(zygote->pid);
-		hw_children_show(zygote->pid);
+		if (hw_reap_killed(zygote->pid))
+			hw_children_show(zygote->pid);
 	}
 	*zygote = HW_NO_ZYGOTE;
 }
@@ -324,6 +338,22 @@ static int pack(struct luggage *luggage, struct hw_head *head, struct hw_bytes *
 	return 0;
 }
 
+/* Sends what was packed. A zygote that others have asked before may take it late. */
+static int deliver(const struct hw_zygote *zygote, const struct hw_asked *asked, const struct hw_head *head,
+                   const struct hw_bytes *body, const struct luggage *luggage)
+{
+	struct hw_asked socket = *asked;
+	size_t inside = head->flags & HW_IN_FILE ? 0 : body->length;
+	int error;
+
+	socket.socket = zygote->socket;
+	while ((error = hw_send_now(zygote->socket, head, sizeof *head, body->data, inside, luggage->fds,
+	                            luggage->count)) == EAGAIN)
+		if (!hw_zygote_await(&socket, POLLOUT))
+			return EPIPE;
+	return error;
+}
+
 int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited,
                   const struct pspawn_process *processes, uint32_t count, const struct pspawn_options *options,
                   bool apart, struct hw_asked *asked)
@@ -334,7 +364,9 @@ int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited
 	int error;
 
 	*asked = (struct hw_asked){
-		.socket = zygote->socket, .identity = zygote->identity, .count = count, .results = zygote->results};
+		.zygote = zygote->pid, .began = zygote->began, .stopped_ms_max = zygote->stopped_ms_max,
+		.answer_ms_max = zygote->answer_ms_max, .socket = zygote->socket, .identity = zygote->identity, .count = count,
+		.results = zygote->results};
 	hw_encode(&body, inherited, processes, count, options);
 	head.bytes = body.length;
 	head.flags = (apart || count > HW_RESULTS ? HW_OWN_RESULTS : 0) | (body.length > HW_INLINE_MAX ? HW_IN_FILE : 0) |
@@ -346,8 +378,7 @@ int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited
 	memset(asked->results, 0, (head.flags & HW_OWN_RESULTS ? 0 : count) * sizeof *asked->results);
 	error = pack(&luggage, &head, &body, inherited, options, asked);
 	if (!error)
-		error = hw_send(zygote->socket, &head, sizeof head, body.data, head.flags & HW_IN_FILE ? 0 : body.length,
-		                luggage.fds, luggage.count);
+		error = deliver(zygote, asked, &head, &body, &luggage);
 	while (luggage.count > luggage.first_own)
 		close(luggage.fds[--luggage.count]);
 	asked->body = body.data;
@@ -362,9 +393,10 @@ uint32_t hw_zygote_answer(struct hw_asked *asked, int *error)
 	struct hw_answer answer;
 	size_t received = 0;
 	/* Between the call that began and the one that ends the program may have closed what it doesn't know. */
-	int failed = identity_of(asked->socket) == asked->identity
-	                 ? hw_receive(asked->socket, &answer, sizeof answer, &received, NULL, NULL)
-	                 : EBADF;
+	int failed = identity_of(asked->socket) != asked->identity ? EBADF
+	             : !hw_zygote_await(asked, POLLIN)
+	                 ? EPIPE
+	                 : hw_receive(asked->socket, &answer, sizeof answer, &received, NULL, NULL);
 
 	if (!failed && received == sizeof answer && answer.tried <= asked->count) {
 		*error = (int)answer.error;

@@ -116,7 +116,7 @@ static int ask(struct pspawn_state *state, struct pspawn_process *whole, uint32_
 
 	if (!hw_wants_zygote(state) || state->starts >= HW_STARTS_MAX)
 		return ENOTSUP;
-	error = hw_zygote_for(state, whole, count, &inherited);
+	error = hw_zygote_for(state, whole, count, options, &inherited);
 	if (!error)
 		error = script_arguments(state, whole, count, &words);
 	if (!error && !has_their_options(state, whole, count))

@@ -1,5 +1,5 @@
 /* The calls of the paper, and those that don't wait, in terms of pspawn_many(). */
-#include "../core/internal.h"
+#include "context.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -7,9 +7,6 @@
 #include <string.h>
 
 #define EXPORT __attribute__((visibility("default")))
-/* From so many processes on a zygote pays: it takes longer to start than a process, and then saves half of one or
- * more each time. */
-#define ZYGOTE_PAYS 4
 
 EXPORT pid_t pspawn(pspawn_context_t *ctx, char *argv[])
 {
@@ -71,7 +68,7 @@ static int vector(const char *filename, char *const argv[], char *const envp[], 
 {
 	struct pspawn_context_options options = {.size = sizeof options, .envp = flags & PSPAWN_BY_EXEC ? NULL : envp};
 	pspawn_context_t context;
-	bool zygote = !(flags & PSPAWN_BY_EXEC) && (count >= ZYGOTE_PAYS || flags & PSPAWN_BY_ZYGOTE);
+	bool zygote = !(flags & PSPAWN_BY_EXEC) && (count >= HW_ZYGOTE_PAYS || flags & PSPAWN_BY_ZYGOTE);
 
 	if (count > INT_MAX || (flags & PSPAWN_BY_EXEC && flags & PSPAWN_BY_ZYGOTE)) {
 		errno = EINVAL;
@@ -80,6 +77,8 @@ static int vector(const char *filename, char *const argv[], char *const envp[], 
 	if (!count && !batch)
 		return 0;
 	options.mechanism = zygote ? PSPAWN_AUTO : PSPAWN_VFORK;
+	options.mask = masks && count ? masks[0] : NULL;
+	options.mask_size = clen;
 	struct pspawn_process *processes = separate(argv, envp, count, clen, masks, flags);
 	if ((count && !processes) || pspawn_context_create_with(&context, filename, &options)) {
 		int error = errno;

@@ -103,9 +103,10 @@ bool hw_wants_zygote(const struct pspawn_state *state)
 }
 
 /* Starts a zygote, or says why there is none. */
-static int start(struct pspawn_state *state, const struct hw_inherited *inherited, uint64_t key, char *const *envp)
+static int start(struct pspawn_state *state, const struct hw_inherited *inherited, uint64_t key, char *const *envp,
+                 const cpu_set_t *cores)
 {
-	const struct hw_start how = {&state->program, &state->options, envp, inherited, key};
+	const struct hw_start how = {&state->program, &state->options, envp, inherited, key, cores};
 	int error;
 
 	if (state->starts >= HW_STARTS_MAX)
@@ -124,10 +125,23 @@ static uint64_t key_of(const struct pspawn_state *state, char *const *envp, cons
 	return hw_key(envp, state->options.key_variables, inherited);
 }
 
+/* The processors that the context's first zygote may use. False: the caller's. */
+static bool first_cores(const struct pspawn_state *state, cpu_set_t *cores)
+{
+	const struct pspawn_context_options *options = &state->options;
+
+	CPU_ZERO(cores);
+	if (options->mask)
+		memcpy(cores, options->mask, options->mask_size < sizeof *cores ? options->mask_size : sizeof *cores);
+	else if (options->on_core)
+		CPU_SET(options->core, cores);
+	return CPU_COUNT(cores) > 0;
+}
+
 static int open_context(struct pspawn_state *state, const char *path, const struct pspawn_context_options *options)
 {
 	struct hw_inherited inherited;
-	cpu_set_t allowed;
+	cpu_set_t allowed, cores;
 	int error = keep_options(&state->options, options);
 
 	if (!error && state->options.on_core &&
@@ -145,10 +159,12 @@ static int open_context(struct pspawn_state *state, const char *path, const stru
 	}
 	char *const *envp = state->options.envp ? state->options.envp : environ;
 	error = hw_inherit(&inherited, NO_BOUNDARY);
+	bool bound = first_cores(state, &cores);
 	if (!error)
-		error = start(state, &inherited, key_of(state, envp, &inherited), envp);
+		error = start(state, &inherited, key_of(state, envp, &inherited), envp, bound ? &cores : NULL);
 	/* Its arguments are the caller's, who may not keep them. */
 	state->options.envp = NULL;
+	state->options.mask = NULL;
 	if (error && !state->reason[0])
 		give_reason(state, strerror(error));
 	return 0;
@@ -277,9 +293,53 @@ static bool is_unchanged(struct pspawn_state *state)
 	       hw_watch_unchanged(&state->zygote.watch);
 }
 
-int hw_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
-                  struct hw_inherited *inherited)
+/* On how many processors a process with this number may run, and on which. */
+static unsigned cores_of(const struct pspawn_process *process, const struct pspawn_options *options, uint32_t number,
+                         const struct hw_inherited *inherited, cpu_set_t *cores)
 {
+	struct hw_place place;
+	bool bound = hw_place(process, options, number, &place) == 0 && place.bound;
+
+	*cores = bound ? place.mask : inherited->affinity;
+	return (unsigned)CPU_COUNT(cores);
+}
+
+/* True if all may run on so many. */
+static bool have_cores(unsigned cores, const struct pspawn_process *processes, uint32_t count,
+                       const struct pspawn_options *options, const struct hw_inherited *inherited)
+{
+	cpu_set_t set;
+	for (uint32_t i = 0; i < count; i++) {
+		bool again = i && !options->numa && processes[i].mask == processes[i - 1].mask &&
+		             processes[i].mask_size == processes[i - 1].mask_size;
+		if (!again && cores_of(&processes[i], options, i, inherited, &set) != cores)
+			return false;
+	}
+	return true;
+}
+
+/* What a zygote has counted that it may run on is what its processes may run on. 0; ENOTSUP: these are better exec'd;
+ * EAGAIN: another zygote is needed. */
+static int check_cores(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
+                       const struct pspawn_options *options, const struct hw_inherited *inherited)
+{
+	cpu_set_t set;
+	unsigned known = state->zygote.cores, cores = known ? cores_of(&processes[0], options, 0, inherited, &set) : 0;
+
+	if (!have_cores(cores, processes, known ? count : 0, options, inherited))
+		return ENOTSUP;
+	if (cores == known)
+		return 0;
+	/* Calls that are of one kind and another in turn would each begin with a new zygote. */
+	bool again = cores == state->cores_missed;
+	state->cores_missed = cores;
+	return again || count >= HW_ZYGOTE_PAYS ? EAGAIN : ENOTSUP;
+}
+
+int hw_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
+                  const struct pspawn_options *options, struct hw_inherited *inherited)
+{
+	cpu_set_t cores;
 	struct hw_zygote *zygote = &state->zygote;
 	uint64_t key;
 	int error = hw_inherit(inherited, zygote->boundary ? zygote->boundary : NO_BOUNDARY);
@@ -291,14 +351,21 @@ int hw_zygote_for(struct pspawn_state *state, const struct pspawn_process *proce
 		return error ? error : ENOTSUP;
 	key = key_of(state, processes[0].envp, inherited);
 	bool lives = hw_zygote_lives(zygote);
-	if (lives && zygote->key == key && zygote->boundary <= hw_boundary(inherited) && is_unchanged(state))
-		return hw_inherit_named(inherited, processes, count, zygote->boundary);
+	if (lives && zygote->key == key && zygote->boundary <= hw_boundary(inherited) && is_unchanged(state)) {
+		error = check_cores(state, processes, count, options, inherited);
+		if (error != EAGAIN)
+			return error ? error : hw_inherit_named(inherited, processes, count, zygote->boundary);
+	}
 	if (zygote->pid && !lives && ++state->starts >= HW_STARTS_MAX)
 		give_reason(state, "it died too often");
 	hw_zygote_end(zygote);
 	error = state->starts >= HW_STARTS_MAX ? ECHILD : renew_program(state);
-	if (!error)
-		error = start(state, inherited, key, processes[0].envp);
+	if (!error) {
+		unsigned bound = cores_of(&processes[0], options, 0, inherited, &cores);
+		error = start(state, inherited, key, processes[0].envp, bound ? &cores : NULL);
+	}
+	if (!error && !have_cores(zygote->cores, processes, zygote->cores ? count : 0, options, inherited))
+		return ENOTSUP;
 	return error ? error : hw_inherit_named(inherited, processes, count, zygote->boundary);
 }
 

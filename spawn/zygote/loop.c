@@ -435,6 +435,7 @@ static void greet(const char *changed)
 		hello.refused = 1;
 		snprintf(hello.reason, sizeof hello.reason, "before main, it has changed %s", changed);
 	}
+	hello.counted = hw_cores_counted();
 	/* What threads a library has for its own use, it ends before a fork. */
 	hw_fork_prepare();
 	hw_fork_parent();

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 struct zygote hw_zygote = {.socket = -1};
@@ -33,13 +34,16 @@ static bool take_first(char *list)
 __attribute__((constructor)) static void begin(int argc, char **argv, char **envp)
 {
 	char **kept = envp;
-	int stop = 0;
+	int stop = 0, name = 0;
 
 	(void)argc, (void)argv;
 	for (char **entry = envp; *entry; entry++) {
 		char *value = value_of(*entry, HW_ZYGOTE_VARIABLE);
-		if (value && sscanf(value, "%d %d", &hw_zygote.socket, &stop) == 2)
-			hw_zygote.stop = (enum pspawn_stop)stop;
+		if (!value || sscanf(value, "%d %d%n", &hw_zygote.socket, &stop, &name) != 2)
+			continue;
+		hw_zygote.stop = (enum pspawn_stop)stop;
+		/* That of the script for which an interpreter was started. */
+		prctl(PR_SET_NAME, value + name + 1);
 	}
 	if (hw_zygote.socket < 0)
 		return;

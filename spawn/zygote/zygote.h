@@ -38,6 +38,9 @@ bool hw_present_prepare(void);
 /* Arguments and environment become the process's own, everywhere that they can be seen. */
 bool hw_present(const struct pspawn_process *process);
 
+/* cores.c: true if something has asked on which processors this process may run. */
+bool hw_cores_counted(void);
+
 /* signals.c */
 
 /* Before anything else has changed what is ignored. */

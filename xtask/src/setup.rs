@@ -56,6 +56,7 @@ const PACKAGES: &[Package] = &[
     Package::of("slurmd", "slurmd", "tests with Slurm"),
     Package::of("srun", "slurm-client", "tests with Slurm"),
     Package::of("mpirun.openmpi", "openmpi-bin", "tests of launchers"),
+    Package::new("parallel", "a launcher whose processes tests relay"),
     Package::optional("glusterfs-server", "the storm benchmark's file system, which counts"),
     Package::optional("glusterfs-client", "the same on nodes"),
     Package::optional("libslurm-dev", "the headers of the Slurm plugin"),

@@ -12,6 +12,7 @@ size_t hw_spawn_layout(unsigned index)
 		offsetof(struct pspawn_context_options, argv),
 		offsetof(struct pspawn_context_options, start_ms_max),
 		offsetof(struct pspawn_context_options, zygote_library),
+		offsetof(struct pspawn_context_options, mask_size),
 		sizeof(struct pspawn_file_action),
 		offsetof(struct pspawn_file_action, path),
 		offsetof(struct pspawn_file_action, mode),

@@ -122,6 +122,9 @@ struct RawContextOptions {
     key_variables: *const c_char,
     start_ms_max: c_uint,
     zygote_library: *const c_char,
+    stopped_ms_max: c_uint,
+    mask: *const cpu_set_t,
+    mask_size: usize,
 }
 
 #[repr(C)]
@@ -214,8 +217,8 @@ const STOP_PYTHON: c_uint = 2;
 
 impl Context {
     /// Prepares `program`, which is looked for in PATH if its name has no slash. All its processes have `environment`
-    /// beside their own variables; a zygote starts with it and with `variables`, which should be those of a process.
-    /// `zygote_library` is the path of `libheadwater-zygote.so`. With `interpreter` a zygote stops after its imports.
+    /// beside their own variables; a zygote starts with it and with the variables and processors of `like`, one of
+    /// them. `zygote_library` is the path of `libheadwater-zygote.so`. With `interpreter` a zygote stops after its imports.
     ///
     /// # Errors
     /// Those of `execve`. That no zygote can be made of it is none.
@@ -223,12 +226,13 @@ impl Context {
         program: &CStr,
         mechanism: Mechanism,
         environment: Vec<CString>,
-        variables: &[CString],
+        like: &Process,
         zygote_library: &Path,
         interpreter: Option<&Interpreter>,
     ) -> io::Result<Context> {
         let library = CString::new(zygote_library.as_os_str().as_bytes())?;
-        let envp = list(environment.iter().chain(variables));
+        let envp = list(environment.iter().chain(&like.variables));
+        let mask = (!like.cores.is_empty()).then(|| processors(&like.cores));
         let words = interpreter.map(|interpreter| list(&interpreter.words));
         let options = RawContextOptions {
             size: size_of::<RawContextOptions>(),
@@ -242,10 +246,13 @@ impl Context {
             key_variables: ptr::null(),
             start_ms_max: 0,
             zygote_library: library.as_ptr(),
+            stopped_ms_max: 0,
+            mask: mask.as_ref().map_or(ptr::null(), ptr::from_ref),
+            mask_size: size_of::<cpu_set_t>(),
         };
         let mut raw = RawContext { state: ptr::null_mut() };
-        // SAFETY: all pointers are to strings, and to a list with NULL at its end, that live until the call is over;
-        // the library copies the strings that it keeps, and forgets the list.
+        // SAFETY: all pointers are to strings, to a list with NULL at its end, and to a set, that live until the call is
+        // over; the library copies the strings that it keeps, and forgets the list and the set.
         if unsafe { pspawn_context_create_with(&raw mut raw, program.as_ptr(), &raw const options) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -409,6 +416,7 @@ mod tests {
             offset_of!(RawContextOptions, argv),
             offset_of!(RawContextOptions, start_ms_max),
             offset_of!(RawContextOptions, zygote_library),
+            offset_of!(RawContextOptions, mask_size),
             size_of::<RawFileAction>(),
             offset_of!(RawFileAction, path),
             offset_of!(RawFileAction, mode),
@@ -439,7 +447,8 @@ mod tests {
     fn processes_are_children_of_this_one() {
         let program = CString::new("sh").unwrap();
         let library = Path::new("/nonexistent/zygote.so");
-        let mut context = Context::create(&program, Mechanism::Vfork, Vec::new(), &[], library, None).unwrap();
+        let mut context =
+            Context::create(&program, Mechanism::Vfork, Vec::new(), &Process::default(), library, None).unwrap();
         let words = |text: &str| text.split('|').map(|word| CString::new(word).unwrap()).collect();
         let process = |number: u8| Process {
             arguments: words("sh|-c|exit $NUMBER"),

@@ -15,7 +15,7 @@ use signal_hook::consts::SIGINT;
 
 use super::guard::{self, Guard, PASSED_ON};
 use super::library::{Context, Mechanism, Process};
-use super::options::{From, Output, SpawnOptions};
+use super::options::{Cores, From, Output, SpawnOptions};
 use super::outlet::{self, Outlet};
 use super::plan::{self, Plan};
 use super::processes::{Processes, Whose};
@@ -105,8 +105,9 @@ fn prepare(options: &SpawnOptions) -> io::Result<(Context, Option<String>)> {
     let library = prepare::find_installed(ZYGOTE_LIBRARY).unwrap_or_else(|_| PathBuf::from(ZYGOTE_LIBRARY));
     let environment = plan::environment(options.processes);
     let interpreter = plan::interpreter(options)?;
-    let variables = plan::variables(0);
-    let context = Context::create(&program, mechanism, environment, &variables, &library, interpreter.as_ref())?;
+    let cores = options.cores.iter().flat_map(|Cores(cores)| cores.first().copied()).collect();
+    let like = Process { variables: plan::variables(0), cores, ..Process::default() };
+    let context = Context::create(&program, mechanism, environment, &like, &library, interpreter.as_ref())?;
     Ok((context, few.then(|| format!("for fewer than {ZYGOTE_PAYS} processes a zygote doesn't pay"))))
 }
 

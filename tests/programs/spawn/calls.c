@@ -323,16 +323,82 @@ static void placed(char **unused)
 	no_children();
 }
 
+/* Limits of a call hold for its processes alone; bad ones are its processes' error. */
+static void with_limits(char **unused)
+{
+	const struct pspawn_limit good[] = {{RLIMIT_NOFILE, {50, 60}}, {RLIMIT_CORE, {0, 0}}};
+	const struct pspawn_limit bad[][1] = {{{RLIMIT_NOFILE, {60, 50}}}, {{99, {1, 1}}}};
+	char *limited_words[] = {"sh", "-c", "test $(ulimit -n) = 50 && test $(ulimit -Hn) = 60 && test $(ulimit -c) = 0", NULL};
+	char plain[128];
+	char *plain_words[] = {"sh", "-c", plain, NULL};
+	struct rlimit own;
+	pid_t pids[2];
+	int errors[2];
+	(void)unused;
+	getrlimit(RLIMIT_NOFILE, &own);
+	snprintf(plain, sizeof plain, "test $(ulimit -n) = %llu", (unsigned long long)own.rlim_cur);
+	for (size_t i = 0; i < COUNT(mechanisms); i++) {
+		const char *name = pspawn_mechanism_name(mechanisms[i]);
+		struct pspawn_options options = {.size = sizeof options, .limits = good, .limit_count = COUNT(good)};
+		struct pspawn_process processes[] = {{.argv = limited_words}, {.argv = limited_words}};
+		pspawn_context_t context;
+		/* The C library's can't say it. */
+		if (mechanisms[i] == PSPAWN_POSIX_SPAWN)
+			continue;
+		make_context(&context, "/bin/sh", mechanisms[i]);
+		CHECK(pspawn_many(&context, processes, 2, &options, pids, NULL) == 2, "%s", name);
+		CHECK(status_of(pids[0]) == 0 && status_of(pids[1]) == 0, "%s", name);
+		CHECK(status_of(pspawn(&context, plain_words)) == 0, "%s: the caller's limits", name);
+		for (size_t number = 0; number < COUNT(bad); number++) {
+			options.limits = bad[number];
+			options.limit_count = 1;
+			CHECK(pspawn_many(&context, processes, 2, &options, pids, errors) == 0, "%s", name);
+			CHECK(errors[0] == EINVAL && errors[1] == EINVAL && pids[0] == -1, "%s: %s", name, strerror(errors[0]));
+		}
+		pspawn_context_destroy(&context);
+		no_children();
+	}
+}
+
+/* The directory of the control group that this process is in, of the second version. */
+static bool own_control_group(char path[4096])
+{
+	char line[4096], root[2048], mounted[2048] = "";
+	FILE *mounts = fopen("/proc/self/mountinfo", "re"), *groups = fopen("/proc/self/cgroup", "re");
+
+	while (mounts && fgets(line, sizeof line, mounts))
+		if (strstr(line, " - cgroup2 ") && sscanf(line, "%*s %*s %*s %2047s %2047s", root, mounted) == 2)
+			break;
+	bool found = false;
+	while (groups && fgets(line, sizeof line, groups))
+		if (*mounted && !strncmp(line, "0::/", 4)) {
+			line[strcspn(line, "\n")] = 0;
+			/* What is mounted may be a group below the root. */
+			const char *below = strcmp(root, "/") && !strncmp(line + 3, root, strlen(root)) ? line + 3 + strlen(root) : line + 3;
+			found = snprintf(path, 4096, "%s%s", mounted, below) < 4096;
+		}
+	if (mounts)
+		fclose(mounts);
+	if (groups)
+		fclose(groups);
+	return found;
+}
+
 /* Into a control group, by the mechanisms that can. */
 static void in_control_group(char **unused)
 {
 	static const enum pspawn_mechanism able[] = {PSPAWN_ZYGOTE, PSPAWN_VFORK, PSPAWN_CLONE3};
-	char path[128], *words[] = {"sh", "-c", "grep -q hwt-spawn- /proc/self/cgroup", NULL};
+	static char own[4096], path[5000];
+	char *words[] = {"sh", "-c", "grep -q ^0::.*hwt-spawn- /proc/self/cgroup", NULL};
 	struct pspawn_process processes[] = {{.argv = words}, {.argv = words}};
 	(void)unused;
-	snprintf(path, sizeof path, "/sys/fs/cgroup/hwt-spawn-%d", getpid());
-	if (access("/sys/fs/cgroup/cgroup.procs", F_OK) || mkdir(path, 0755)) {
-		printf("skipped: no control group can be made in /sys/fs/cgroup: %m\n");
+	if (!own_control_group(own)) {
+		printf("skipped: no cgroup2 is mounted\n");
+		return;
+	}
+	snprintf(path, sizeof path, "%s/hwt-spawn-%d", own, getpid());
+	if (mkdir(path, 0755)) {
+		printf("skipped: no control group can be made in %s: %m\n", own);
 		return;
 	}
 	struct pspawn_options options = {.size = sizeof options, .flags = PSPAWN_SETCGROUP};
@@ -359,7 +425,7 @@ int main(int argc, char **argv)
 		{"bad_path", bad_path}, {"bad_processes", bad_processes}, {"limited", limited},
 		{"zygote_killed", zygote_killed}, {"very_many", very_many}, {"long_environment", long_environment},
 		{"without_waiting", without_waiting}, {"vectors", vectors}, {"placed", placed},
-		{"in_control_group", in_control_group},
+		{"in_control_group", in_control_group}, {"with_limits", with_limits},
 	};
 	(void)argc;
 	return run_trial(trials, COUNT(trials), argv);

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -253,6 +254,166 @@ static void named_descriptors(char **unused)
 	CHECK(!strcmp(text[0], text[1]) && strstr(text[0], " 51"), "%s against %s", text[0], text[1]);
 }
 
+/* Makes a zygote that is given up soon, and stops it. */
+static pid_t make_stopped(pspawn_context_t *context)
+{
+	struct pspawn_context_options options = {.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .stopped_ms_max = 200};
+	int status;
+	CHECK(pspawn_context_create_with(context, "/bin/sh", &options) == 0, "%s", "a context");
+	pid_t zygote = pspawn_context_zygote(context);
+	CHECK(zygote && kill(zygote, SIGSTOP) == 0 && waitpid(zygote, &status, WUNTRACED) == zygote, "%d", zygote);
+	CHECK(WIFSTOPPED(status), "%x", (unsigned)status);
+	return zygote;
+}
+
+/* Stops the zygote of which it is told in the midst of its work. */
+static void *stopper(void *number)
+{
+	struct timespec moment = {.tv_nsec = 30000000};
+	nanosleep(&moment, NULL);
+	kill((pid_t)(long)number, SIGSTOP);
+	return NULL;
+}
+
+/* A zygote that is stopped is given up: all processes come to be, once. FILE: where each leaves a byte. */
+static void zygote_stopped(char **arguments)
+{
+	static struct pspawn_process processes[2000];
+	static pid_t pids[COUNT(processes)];
+	char script[4200];
+	char *words[] = {"sh", "-c", script, NULL};
+	pspawn_context_t context;
+	pspawn_batch_t *batches[40];
+	struct stat file;
+	pthread_t thread;
+
+	snprintf(script, sizeof script, "printf x >>'%s'", arguments[0]);
+	int before = open_descriptors();
+	pid_t zygote = make_stopped(&context);
+	CHECK(shell_exits(&context, "exit 4") == 4, "%s", "by exec");
+	CHECK(shell_exits(&context, "exit 5") == 5 && pspawn_context_zygote(&context) != zygote, "%s", "a new zygote");
+	for (size_t i = 0; i < COUNT(processes); i++)
+		processes[i].argv = words;
+	pthread_create(&thread, NULL, stopper, (void *)(long)pspawn_context_zygote(&context));
+	int made = pspawn_many(&context, processes, COUNT(processes), NULL, pids, NULL);
+	CHECK(made == (int)COUNT(processes), "%d", made);
+	pthread_join(thread, NULL);
+	for (size_t i = 0; i < COUNT(processes); i++)
+		CHECK(status_of(pids[i]) == 0, "%zu", i);
+	pspawn_context_destroy(&context);
+	/* More than its socket takes. */
+	make_stopped(&context);
+	for (size_t i = 0; i < COUNT(batches); i++)
+		CHECK(pspawn_many_begin(&context, processes, 1, NULL, &batches[i]) >= 0, "%zu", i);
+	for (size_t i = 0; i < COUNT(batches); i++)
+		CHECK(pspawn_many_end(batches[i], pids, NULL) == 1 && status_of(pids[0]) == 0, "%zu", i);
+	pspawn_context_destroy(&context);
+	CHECK(stat(arguments[0], &file) == 0, "%s", arguments[0]);
+	CHECK(file.st_size == COUNT(processes) + COUNT(batches), "%ld have run", (long)file.st_size);
+	no_children();
+	CHECK(open_descriptors() == before, "%d descriptors, then %d", before, open_descriptors());
+}
+
+/* The same of one that a debugger has stopped, and does not let go. */
+static void zygote_traced(char **unused)
+{
+	pspawn_context_t context;
+	char byte = 'x';
+	int told[2], end[2];
+	(void)unused;
+	struct pspawn_context_options options = {.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .stopped_ms_max = 200};
+	CHECK(pspawn_context_create_with(&context, "/bin/sh", &options) == 0, "%s", "a context");
+	pid_t zygote = pspawn_context_zygote(&context);
+	CHECK(zygote && pipe(told) == 0 && pipe(end) == 0, "%s", "pipes");
+	pid_t debugger = fork();
+	if (debugger == 0) {
+		int status;
+		close(end[1]);
+		bool stops = ptrace(PTRACE_ATTACH, zygote, NULL, NULL) == 0 && waitpid(zygote, &status, __WALL) == zygote;
+		byte = stops ? 'y' : 'n';
+		_exit(write(told[1], &byte, 1) == 1 && read(end[0], &byte, 1) == 0 ? 0 : 1);
+	}
+	close(end[0]);
+	CHECK(read(told[0], &byte, 1) == 1, "%s", "the debugger");
+	if (byte == 'y')
+		CHECK(shell_exits(&context, "exit 4") == 4 && shell_exits(&context, "exit 5") == 5, "%s", "by exec");
+	pspawn_context_destroy(&context);
+	close(end[1]);
+	CHECK(status_of(debugger) == 0, "%s", "the debugger");
+	if (byte != 'y')
+		printf("skipped: this user's processes may not be traced\n");
+}
+
+static int count_like(const struct pspawn_process *process, unsigned count, enum pspawn_numa numa,
+                      pspawn_context_t *context, int expected)
+{
+	struct pspawn_process processes[8] = {{0}};
+	struct pspawn_options options = {.size = sizeof options, .numa = numa};
+	pid_t pids[8];
+	int as_expected = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		processes[i] = process[i % 2];
+	CHECK(pspawn_many(context, processes, count, &options, pids, NULL) == (int)count, "%u", count);
+	for (unsigned i = 0; i < count; i++)
+		as_expected += status_of(pids[i]) == expected;
+	return as_expected;
+}
+
+/* PROGRAM makes as many threads as it may use processors, and counts these as it is loaded. */
+static void counted_cores(char **arguments)
+{
+	enum { THREADS_RIGHT = 0, BY_ZYGOTE = 2 };
+	char *words[] = {arguments[0], NULL};
+	cpu_set_t own, one;
+	pspawn_context_t context;
+
+	sched_getaffinity(0, sizeof own, &own);
+	if (CPU_COUNT(&own) < 2) {
+		printf("skipped: there is one processor\n");
+		return;
+	}
+	CPU_ZERO(&one);
+	for (int core = 0; !CPU_COUNT(&one); core++)
+		if (CPU_ISSET(core, &own))
+			CPU_SET(core, &one);
+	const struct pspawn_process free = {.argv = words}, bound = {.argv = words, .mask = &one, .mask_size = sizeof one};
+	const struct pspawn_process all_free[] = {free, free}, all_bound[] = {bound, bound}, mixed[] = {free, bound};
+	const int good = THREADS_RIGHT + BY_ZYGOTE;
+	make_zygote(&context, arguments[0]);
+	pid_t first = pspawn_context_zygote(&context);
+	CHECK(count_like(all_free, 4, PSPAWN_NUMA_NONE, &context, good) == 4, "%s", "all cores");
+	/* A few with another count are no reason for another zygote, until they come again. */
+	CHECK(count_like(all_bound, 1, PSPAWN_NUMA_NONE, &context, THREADS_RIGHT) == 1, "%s", "by exec");
+	CHECK(count_like(mixed, 8, PSPAWN_NUMA_NONE, &context, THREADS_RIGHT) == 8, "%s", "by exec");
+	CHECK(pspawn_context_zygote(&context) == first, "%s", "the same zygote");
+	CHECK(count_like(all_bound, 1, PSPAWN_NUMA_NONE, &context, good) == 1, "%s", "one core");
+	CHECK(pspawn_context_zygote(&context) != first, "%s", "another zygote");
+	first = pspawn_context_zygote(&context);
+	CHECK(count_like(all_free, 4, PSPAWN_NUMA_FILL, &context, good) == 4, "%s", "one core each");
+	CHECK(pspawn_context_zygote(&context) == first, "%s", "the same zygote");
+	CHECK(count_like(all_free, 4, PSPAWN_NUMA_NONE, &context, good) == 4, "%s", "all cores");
+	sched_setaffinity(0, sizeof one, &one);
+	CHECK(count_like(all_free, 4, PSPAWN_NUMA_NONE, &context, good) == 4, "%s", "the caller's one core");
+	pspawn_context_destroy(&context);
+	sched_setaffinity(0, sizeof own, &own);
+	struct pspawn_context_options options = {
+		.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .mask = &one, .mask_size = sizeof one};
+	CHECK(pspawn_context_create_with(&context, arguments[0], &options) == 0, "%s", "with a mask");
+	first = pspawn_context_zygote(&context);
+	CHECK(count_like(all_bound, 1, PSPAWN_NUMA_NONE, &context, good) == 1, "%s", "one core");
+	CHECK(first && pspawn_context_zygote(&context) == first, "%s", "the first zygote");
+	pspawn_context_destroy(&context);
+	/* What counts nothing has one zygote for all. */
+	make_zygote(&context, "/bin/true");
+	first = pspawn_context_zygote(&context);
+	CHECK(count_like(mixed, 8, PSPAWN_NUMA_NONE, &context, 0) == 8, "%s", "any cores");
+	CHECK(count_like(all_bound, 8, PSPAWN_NUMA_NONE, &context, 0) == 8, "%s", "any cores");
+	CHECK(pspawn_context_zygote(&context) == first, "%s", "the same zygote");
+	pspawn_context_destroy(&context);
+	no_children();
+}
+
 /* When the owner is killed its zygotes end, even if a fork of the owner lives on. */
 static void owner_killed(char **unused)
 {
@@ -301,6 +462,7 @@ int main(int argc, char **argv)
 		{"close_all", close_all}, {"fork_owner", fork_owner}, {"other_variables", other_variables},
 		{"replaced", replaced}, {"refused", refused}, {"nothing_is_held", nothing_is_held},
 		{"named_descriptors", named_descriptors}, {"owner_killed", owner_killed},
+		{"zygote_stopped", zygote_stopped}, {"zygote_traced", zygote_traced}, {"counted_cores", counted_cores},
 	};
 	(void)argc;
 	return run_trial(trials, COUNT(trials), argv);

@@ -1,8 +1,10 @@
 //! Launchers that know nothing of zygotes, with `libheadwater-relay.so`: what they start comes from a zygote from the
 //! third time on, and nothing else about them changes.
 
+mod slurm;
+
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use headwater_tests::harness::services::environment;
 use headwater_tests::harness::{Fixture, Output, Program, has_program, headwater_binary, skipped};
@@ -23,10 +25,9 @@ impl Site {
     /// Runs a script in the fixture's directory, in which `$ORIGIN` is the program: without the relay, and with it.
     fn both(&self, script: &str) -> (Output, Output) {
         let plain = Program::shell(script).env("ORIGIN", &self.origin).in_dir(self.fixture.shared());
-        let library = headwater_binary().ancestors().nth(2).map(|prefix| prefix.join("lib/libheadwater-relay.so"));
         // The script's own shell is relayed too.
         let relayed = Program::shell(script)
-            .env("LD_PRELOAD", library.expect("it is installed"))
+            .env("LD_PRELOAD", library())
             .env("ORIGIN", &self.origin)
             .in_dir(self.fixture.shared());
         (plain.run(), relayed.run())
@@ -43,6 +44,12 @@ impl Site {
         assert!(made >= zygotes, "{script}: {made} come from a zygote: {}", relayed.stdout);
         assert!(!plain.stdout.contains("zygote"));
     }
+}
+
+/// What is preloaded.
+fn library() -> PathBuf {
+    let library = headwater_binary().ancestors().nth(2).map(|prefix| prefix.join("lib/libheadwater-relay.so"));
+    library.expect("it is installed")
 }
 
 /// How often each line was printed.
@@ -77,6 +84,69 @@ fn make() {
     site.check("ORIGIN_STATUS=2 make -s -k -j4 2>/dev/null; echo $?", 8);
 }
 
+/// Makes that share the first one's slots by a pipe, which each passes on.
+#[test]
+fn make_in_make() {
+    if !has_program("make") {
+        return skipped("make is not installed");
+    }
+    let site = Site::new();
+    let numbers = "1 2 3 4 5 6 7 8";
+    let outer = "all: a b\na b:\n\t@$(MAKE) -s --no-print-directory -f inner N=$@\n";
+    site.fixture.file("Makefile", outer, 0o644);
+    site.fixture.file("inner", format!("all: {numbers}\n{numbers}:\n\t@$(ORIGIN) $(N)$@\n"), 0o644);
+    site.check("make -s -j4", 12);
+}
+
+/// GNU parallel starts a shell for each job, and that is what comes from a zygote.
+#[test]
+fn parallel() {
+    let is_gnu = Program::shell("parallel --version 2>/dev/null | grep -q '^GNU'").run().status == 0;
+    if !is_gnu {
+        return skipped("GNU parallel is not installed");
+    }
+    let site = Site::new();
+    let numbers: Vec<String> = (1..=12).map(|number| number.to_string()).collect();
+    let numbers = numbers.join(" ");
+    let told = "if grep -q headwater-zygote.so /proc/$$/maps; then echo {} by zygote; else echo {} by exec; fi";
+    for shell in ["/bin/bash", "/bin/dash"] {
+        let parallel = format!("HOME=$PWD PARALLEL_SHELL={shell} parallel --will-cite");
+        site.check(&format!("{parallel} -j4 '{told}' ::: {numbers}"), 10);
+        site.check(&format!("{parallel} -k -j4 '$ORIGIN {{}}; exit $(({{}} % 5))' ::: {numbers}; echo $?"), 0);
+        site.check(&format!("seq 100 | {parallel} --pipe -N 10 -j3 'cat; {told}' | sort | uniq -c"), 0);
+        site.check(&format!("{parallel} -j1 --halt now,fail=1 'exit {{}}' ::: 0 0 0 0 7 0 2>/dev/null; echo $?"), 0);
+        site.check(
+            &format!("{parallel} --timeout 1 -j2 'sleep {{}}; echo {{}}' ::: 0 0 0 600 2>/dev/null; echo $?"),
+            0,
+        );
+    }
+}
+
+#[test]
+fn perl() {
+    if !has_program("perl") {
+        return skipped("perl is not installed");
+    }
+    let site = Site::new();
+    let script = r#"$| = 1; $o = $ENV{ORIGIN};
+        for (1..6) { system($o, "list", $_); }
+        for (1..6) { system("$o string $_"); }
+        for (1..6) { system("$o shell $_; true"); }
+        for (1..6) { print `$o ticks $_`; }
+        for (1..6) { open(my $f, "-|", $o, "open", $_) or die; print <$f>; close $f; }
+        for (1..6) { open(my $f, "|-", "$o into $_ >&2") or die; close $f; }
+        for (1..6) { my $p = fork(); if (!$p) { exec $o, "exec", $_; die } waitpid $p, 0; }
+        $ENV{ORIGIN_STATUS} = 3; print system("$o status"), "
+"; system($o, "x"); print $? >> 8, "
+";
+        print system("/nowhere"), " ", -e "/nowhere" ? 1 : 0, "
+";
+        print wait(), "
+";"#;
+    site.fixture.file("script.pl", script, 0o644);
+    site.check("perl script.pl 2>&1", 28);
+}
+
 #[test]
 fn shells() {
     let site = Site::new();
@@ -88,6 +158,16 @@ fn shells() {
                       $ORIGIN 1 | cat; $ORIGIN 2 | $ORIGIN 3; $ORIGIN 4 & wait; echo $?; cat </dev/null; nowhere; echo $?; \
                       ORIGIN_STATUS=9 $ORIGIN 5; echo $?; cd /; $ORIGIN 6 >/dev/null; echo end";
         site.check(&format!("{shell} -c '{script}' 2>/dev/null"), 6);
+        let script = "each() { for i in 1 2 3 4 5; do \"$@\" $i; done; }\n\
+                      inside() { x=$($ORIGIN inside $1); echo \"[$x]\"; }; each inside\n\
+                      behind() { $ORIGIN behind $1 & }; each behind; wait; echo $?\n\
+                      piped() { $ORIGIN piped $1 | tr a a; }; each piped\n\
+                      trap 'echo a child' CHLD; $ORIGIN trapped; trap - CHLD\n\
+                      exec 5>&1; $ORIGIN five >&5 5>&-; (ulimit -n 40; $ORIGIN limited; ulimit -n)\n\
+                      below() { ($ORIGIN below $1; exit 3); echo $?; }; each below\n\
+                      (exec $ORIGIN replaced); $ORIGIN & kill -9 $! ; wait $!; echo $?\n";
+        site.fixture.file("script.sh", script, 0o644);
+        site.check(&format!("ORIGIN_STAY=0 {shell} script.sh 2>/dev/null"), 3);
     }
 }
 

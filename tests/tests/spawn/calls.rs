@@ -45,6 +45,11 @@ fn processes_come_into_a_control_group() {
 }
 
 #[test]
+fn limits_are_those_of_a_call() {
+    check("with_limits");
+}
+
+#[test]
 fn bad_processes_leave_the_others_alone() {
     check("bad_processes");
 }

@@ -52,6 +52,25 @@ fn file_actions_may_name_what_exec_closes() {
 }
 
 #[test]
+fn a_stopped_zygote_is_given_up_and_nothing_is_made_twice() {
+    let fixture = Fixture::new("stopped");
+    let file = fixture.path("bytes").display().to_string();
+    run_trial(&build_caller(&fixture, "hazards"), "zygote_stopped", &[&file]);
+}
+
+#[test]
+fn a_zygote_in_a_debugger_is_given_up() {
+    check("zygote_traced");
+}
+
+#[test]
+fn what_counts_processors_counts_those_of_its_process() {
+    let fixture = Fixture::new("cores");
+    let program = fixture.build("spawn/cores.c", "cores", &["-fopenmp"]);
+    run_trial(&build_caller(&fixture, "hazards"), "counted_cores", &[program.to_str().expect("a plain path")]);
+}
+
+#[test]
 fn a_killed_owner_leaves_no_zygote() {
     check("owner_killed");
 }

@@ -58,6 +58,11 @@ impl Bench {
         self.fixture.file(name, text, 0o644);
     }
 
+    /// Writes a program that is executed by its own name, and gives its path.
+    pub fn script(&self, name: &str, text: &str) -> PathBuf {
+        self.fixture.file(name, text, 0o755)
+    }
+
     /// What `count` processes in succession print, of which the last ends as this does, and how they were made.
     pub fn spawn(&self, how: &str, python: &Path, run: &Run, count: u32) -> (Output, String) {
         let note = self.fixture.outside("made");

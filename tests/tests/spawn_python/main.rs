@@ -53,6 +53,15 @@ fn a_report_of_itself() {
     });
 }
 
+/// The kernel calls a process by the script that was executed, not by its interpreter.
+#[test]
+fn scripts_are_called_by_their_names() {
+    each(|bench, python| {
+        let script = bench.script("a-script-by-name.py", &format!("#!{}\n{REPORT}", python.display()));
+        bench.compare(&script, &Run { words: &["x"], ..Run::default() });
+    });
+}
+
 #[test]
 fn options_and_variables() {
     each(|bench, python| {

@@ -58,6 +58,14 @@ impl<'a> Slurm<'a> {
     /// # Errors
     /// What is not installed, or that the nodes did not become ready.
     pub fn start(cluster: &'a Cluster, directory: &Path) -> Result<Slurm<'a>, String> {
+        Slurm::start_with(cluster, directory, None)
+    }
+
+    /// The same with a library that is preloaded into `slurmd`.
+    ///
+    /// # Errors
+    /// Those of [`Slurm::start`].
+    pub fn start_with(cluster: &'a Cluster, directory: &Path, library: Option<&Path>) -> Result<Slurm<'a>, String> {
         let programs = ["munged", "slurmctld", "slurmd", "sbcast", "srun", "salloc"];
         let is_there = |name: &&str| has_program(name) || Path::new("/usr/sbin").join(name).is_file();
         if let Some(missing) = programs.iter().find(|name| !is_there(name)) {
@@ -72,7 +80,7 @@ impl<'a> Slurm<'a> {
         let count = cluster.nodes().len();
         let services = Services::start(cluster, |node| {
             let mut command = node.command("sh");
-            command.arg(&script).arg(directory).args([&format!("node[001-{count:03}]"), "node001"]);
+            command.arg(&script).arg(directory).args([&format!("node[001-{count:03}]"), "node001"]).args(library);
             command.env("PATH", format!("/usr/sbin:{}", std::env::var("PATH").unwrap_or_default()));
             command
         })?;

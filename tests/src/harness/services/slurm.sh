@@ -1,6 +1,6 @@
-# Starts Slurm on this node, as one of a cluster: sh slurm.sh DIRECTORY NODES CONTROLLER, where all nodes
-# see DIRECTORY, NODES is a hostlist, and CONTROLLER is the node that controls. Plugins are loaded if there is a
-# DIRECTORY/plugstack.conf. Ends with its children.
+# Starts Slurm on this node, as one of a cluster: sh slurm.sh DIRECTORY NODES CONTROLLER [LIBRARY], where all nodes
+# see DIRECTORY, NODES is a hostlist, CONTROLLER is the node that controls, and LIBRARY is preloaded into slurmd.
+# Plugins are loaded if there is a DIRECTORY/plugstack.conf. Ends with its children.
 set -eu
 directory=$1 nodes=$2 controller=$3
 mkdir -p /run/munge /var/tmp/munge /var/tmp/slurmd /var/tmp/slurmctld
@@ -38,5 +38,5 @@ X
 if [ -e "$directory/plugstack.conf" ]; then echo "PlugStackConfig=$directory/plugstack.conf" >>/var/tmp/slurm.conf; fi
 export SLURM_CONF=/var/tmp/slurm.conf
 if [ "$(hostname)" = "$controller" ]; then slurmctld -D -f $SLURM_CONF & fi
-slurmd -D -f $SLURM_CONF &
+env ${4:+LD_PRELOAD=$4} slurmd -D -f $SLURM_CONF &
 wait

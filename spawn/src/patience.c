@@ -1,0 +1,120 @@
+/* How long a zygote is waited for: as long as it works, however long that takes, and not for ever once somebody has
+ * stopped it, by a signal or with a debugger. One that is given up has ended before anybody makes up for it, so that
+ * nothing is made twice. */
+#include "../core/internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* How often it is looked at. */
+#define LOOK_MS_MAX 250
+#define STOPPED_MS_MAX 10000
+/* A process that was killed ends at once, unless the kernel waits for a device: then it runs no more either. */
+#define END_MS_MAX 5000
+
+static long now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* A process's state, as a letter, and when it began, which tells it from a later one of the same number. 0: unknown. */
+static uint64_t look(pid_t pid, char *state)
+{
+	char path[64], text[1024];
+	unsigned long long began = 0;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", pid);
+	FILE *file = fopen(path, "re");
+	size_t got = file ? fread(text, 1, sizeof text - 1, file) : 0;
+	if (file)
+		fclose(file);
+	text[got] = 0;
+	/* The name before it may hold anything. Of 22 fields the second is the name, and the last is when it began. */
+	const char *at = strrchr(text, ')');
+	if (!at || sscanf(at + 1, " %c%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", state,
+	                  &began) != 2)
+		return 0;
+	return began;
+}
+
+uint64_t hw_began(pid_t pid)
+{
+	char state;
+	return look(pid, &state);
+}
+
+static bool is_stopped(const struct hw_asked *asked)
+{
+	char state = 0;
+	return asked->began && look(asked->zygote, &state) == asked->began && (state == 'T' || state == 't');
+}
+
+/* Kills the zygote and sees it end. False if that can't be done. */
+static bool give_up(const struct hw_asked *asked)
+{
+	int zygote = (int)syscall(SYS_pidfd_open, asked->zygote, 0);
+	if (zygote < 0)
+		return false;
+	/* It may have ended since, and its number be another's. */
+	bool is_it = asked->began && hw_began(asked->zygote) == asked->began;
+	if (is_it)
+		syscall(SYS_pidfd_send_signal, zygote, SIGKILL, NULL, 0);
+	struct pollfd ended = {.fd = zygote, .events = POLLIN};
+	long end = now_ms() + END_MS_MAX, left;
+	/* The descriptor tells the end also while a debugger keeps it from the parent. */
+	while (is_it && (left = end - now_ms()) > 0 && poll(&ended, 1, (int)left) < 0 && errno == EINTR)
+		;
+	close(zygote);
+	return true;
+}
+
+bool hw_zygote_await(const struct hw_asked *asked, short events)
+{
+	struct pollfd ready = {.fd = asked->socket, .events = events};
+	long stopped_ms_max = asked->stopped_ms_max ? (long)asked->stopped_ms_max : STOPPED_MS_MAX;
+	long look_ms = stopped_ms_max / 4 + 1 < LOOK_MS_MAX ? stopped_ms_max / 4 + 1 : LOOK_MS_MAX;
+	/* Counted in looks: who was stopped together with the zygote begins anew when both go on. */
+	long began = now_ms(), next = began + look_ms, stopped_ms = 0;
+
+	for (;;) {
+		long now = now_ms();
+		int polled = poll(&ready, 1, next > now ? (int)(next - now) : 0);
+		if (polled > 0 || (polled < 0 && errno != EINTR))
+			return true;
+		if (polled < 0)
+			continue;
+		now = now_ms();
+		next = now + look_ms;
+		stopped_ms = is_stopped(asked) ? stopped_ms + look_ms : 0;
+		bool is_late = asked->answer_ms_max && now - began >= (long)asked->answer_ms_max;
+		if ((is_late || stopped_ms > stopped_ms_max) && give_up(asked))
+			return false;
+	}
+}
+
+bool hw_reap_killed(pid_t pid)
+{
+	/* Somebody else may have taken its status, and the number be another's. */
+	if (syscall(SYS_wait4, pid, NULL, WNOHANG | __WALL, NULL) != 0)
+		return true;
+	int process = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd ended = {.fd = process, .events = POLLIN};
+	if (process < 0) {
+		hw_reap(pid);
+		return true;
+	}
+	while (poll(&ended, 1, -1) < 0 && errno == EINTR)
+		;
+	close(process);
+	/* While a debugger holds it, its end can't be taken. */
+	return syscall(SYS_wait4, pid, NULL, WNOHANG | __WALL, NULL) != 0;
+}

@@ -1,0 +1,53 @@
+/* Whether anything has asked, before the zygote stopped, on which processors it may run: a library that makes as many
+ * threads as there are (OpenMP, OpenBLAS) does so as it is loaded. Then a process that may run on fewer or more needs
+ * another zygote. Who asks the kernel without the C library isn't noticed. */
+#include "zygote.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool counted;
+
+bool hw_cores_counted(void)
+{
+	return counted;
+}
+
+/* As the C library does it: a library may ask before that can be found. Gives 0 or an errno value. */
+static int ask_kernel(pid_t thread, size_t bytes, cpu_set_t *set)
+{
+	int before = errno;
+	long got = syscall(SYS_sched_getaffinity, thread, bytes < INT_MAX ? bytes : INT_MAX, set);
+	int error = got < 0 ? errno : 0;
+
+	counted = true;
+	errno = before;
+	if (!error)
+		memset((char *)set + got, 0, bytes - (size_t)got);
+	return error;
+}
+
+EXPORT int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
+{
+	int error = ask_kernel(pid, bytes, set);
+	if (!error)
+		return 0;
+	errno = error;
+	return -1;
+}
+
+EXPORT int pthread_getaffinity_np(pthread_t thread, size_t bytes, cpu_set_t *set)
+{
+	__typeof__(&pthread_getaffinity_np) original;
+
+	if (pthread_equal(thread, pthread_self()))
+		return ask_kernel(0, bytes, set);
+	counted = true;
+	original = (__typeof__(original))dlsym(RTLD_NEXT, "pthread_getaffinity_np");
+	return original ? original(thread, bytes, set) : ENOSYS;
+}

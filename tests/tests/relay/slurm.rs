@@ -1,0 +1,81 @@
+//! `libheadwater-relay.so` in slurmd, and so in the slurmstepd of each step: they note the numbers of a step's tasks
+//! before any task may exec, so all tasks are exec'd as ever, and nothing is left.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use headwater_cluster::{Cluster, Options};
+use headwater_tests::harness::nodes::project;
+use headwater_tests::harness::services::{SLURM_CONF, Slurm, says};
+use headwater_tests::harness::{Output, Program, skipped, user};
+
+use crate::{Site, library, lines};
+
+/// How long a step may take.
+const STEP_MAX: Duration = Duration::from_secs(60);
+/// All that runs on a node, in the order of numbers, without what looks.
+const PROCESSES: &str = "ps -eo args | grep -v -e '^ps ' -e '^grep ' -e '^sh -c ps' | sort";
+/// What a daemon has loaded.
+const RELAYED: &str = "grep -l headwater-relay.so /proc/[0-9]*/maps | wc -l";
+
+fn step(cluster: &Cluster, user: &[&str], line: &str) -> Output {
+    let command = cluster.on(1).command("sh");
+    let program = Program::new(command.get_program()).args(command.get_args());
+    let line = format!("cd /; export SLURM_CONF={SLURM_CONF}; exec {} {line}", user.join(" "));
+    program.arg("-c").arg(line).start().finish_within(STEP_MAX)
+}
+
+/// Steps of root's and of others, with few tasks and with many, which fail and are killed.
+fn steps(cluster: &Cluster, origin: &str) -> Vec<(i32, Vec<(String, usize)>)> {
+    let run = |user: &[&str], line: String| {
+        let output = step(cluster, user, &line);
+        (output.status, lines(&output, false).into_iter().collect())
+    };
+    let mut all = Vec::new();
+    for user in [&[][..], &user::ORDINARY] {
+        for _ in 0..3 {
+            all.push(run(user, format!("srun -N2 -n8 {origin} task")));
+        }
+        all.push(run(user, format!("srun -N1 -n16 --overcommit {origin} many")));
+        all.push(run(user, format!("env ORIGIN_STATUS=3 srun -Q -N2 -n4 {origin} fails 2>/dev/null")));
+        all.push(run(user, "srun -Q -N2 -n4 sh -c 'echo killed; kill -9 $$' 2>/dev/null".into()));
+    }
+    all
+}
+
+/// The outcome of all steps, and what runs on the nodes before and after them.
+fn trial(library: Option<&Path>, origin: &Path) -> Result<Vec<(i32, Vec<(String, usize)>)>, String> {
+    let directory = origin.parent().expect("it has a folder").to_path_buf();
+    let shares: Vec<PathBuf> = vec![project().to_path_buf(), directory.clone()];
+    let cluster = Cluster::up(2, &Options { shares, ..Options::default() })
+        .map_err(|error| headwater_cluster::check().err().map_or_else(|| panic!("{error}"), |e| e.to_string()))?;
+    let _slurm = Slurm::start_with(&cluster, &directory, library)?;
+    for node in cluster.nodes() {
+        assert_eq!(says(node, RELAYED).trim() != "0", library.is_some(), "slurmd has it");
+    }
+    let before: Vec<String> = cluster.nodes().iter().map(|node| says(node, PROCESSES)).collect();
+    let outcome = steps(&cluster, &origin.display().to_string());
+    for (node, before) in cluster.nodes().iter().zip(before) {
+        let is_as_before = || says(node, PROCESSES) == before;
+        assert!(
+            headwater_tests::harness::wait_until(STEP_MAX, is_as_before),
+            "{before}\nthen\n{}",
+            says(node, PROCESSES)
+        );
+    }
+    Ok(outcome)
+}
+
+#[test]
+fn slurmd_and_its_steps() {
+    let site = Site::new();
+    let origin = PathBuf::from(&site.origin);
+    let outcome = trial(None, &origin).and_then(|plain| Ok((plain, trial(Some(&library()), &origin)?)));
+    match outcome {
+        Err(reason) => skipped(reason),
+        Ok((plain, relayed)) => {
+            assert_eq!(plain[0], (0, vec![("task by exec".into(), 8)]), "{plain:?}");
+            assert_eq!(relayed, plain);
+        }
+    }
+}

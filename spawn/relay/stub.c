@@ -80,7 +80,7 @@ static pid_t make(struct hw_zygote *zygote, char *const argv[], char *const envp
 	    hw_key(envp, NULL, &inherited) != zygote->key)
 		return 0;
 	setsockopt(zygote->socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-	if (hw_zygote_ask(zygote, &inherited, &process, 1, &options, false, &asked))
+	if (hw_zygote_ask(zygote, &inherited, NULL, &process, 1, &options, false, &asked))
 		return 0;
 	if (!hw_zygote_answer(&asked, &error) && error == EPIPE)
 		end_zygote(zygote);

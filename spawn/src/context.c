@@ -124,7 +124,8 @@ static uint64_t key_of(const struct pspawn_state *state, char *const *envp, cons
 	return hw_key(envp, state->options.key_variables, inherited);
 }
 
-static int open_context(struct pspawn_state *state, const char *path, const struct pspawn_context_options *options)
+static int open_context(struct pspawn_state *state, const char *path, const struct pspawn_context_options *options,
+                        bool idle)
 {
 	struct hw_inherited inherited;
 	cpu_set_t allowed;
@@ -143,6 +144,8 @@ static int open_context(struct pspawn_state *state, const char *path, const stru
 		state->starts = HW_STARTS_MAX;
 		return 0;
 	}
+	if (idle)
+		return 0;
 	char *const *envp = state->options.envp ? state->options.envp : environ;
 	error = hw_inherit(&inherited, NO_BOUNDARY);
 	if (!error)
@@ -154,14 +157,13 @@ static int open_context(struct pspawn_state *state, const char *path, const stru
 	return 0;
 }
 
-EXPORT int pspawn_context_create_with(pspawn_context_t *ctx, const char *path,
-                                      const struct pspawn_context_options *options)
+static int create(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options, bool idle)
 {
 	struct pspawn_state *state = calloc(1, sizeof *state);
 	if (!state)
 		return -1;
 	state->zygote = HW_NO_ZYGOTE;
-	int error = open_context(state, path, options);
+	int error = open_context(state, path, options, idle);
 	if (error) {
 		hw_program_free(&state->program);
 		forget_options(&state->options);
@@ -171,6 +173,17 @@ EXPORT int pspawn_context_create_with(pspawn_context_t *ctx, const char *path,
 	}
 	ctx->state = state;
 	return 0;
+}
+
+EXPORT int pspawn_context_create_with(pspawn_context_t *ctx, const char *path,
+                                      const struct pspawn_context_options *options)
+{
+	return create(ctx, path, options, false);
+}
+
+int hw_context_create_idle(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options)
+{
+	return create(ctx, path, options, true);
 }
 
 EXPORT int pspawn_context_create(pspawn_context_t *ctx, const char *path, int core)
@@ -280,8 +293,7 @@ static bool is_unchanged(struct pspawn_state *state)
 int hw_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
                   struct hw_inherited *inherited)
 {
-	struct hw_zygote *zygote = &state->zygote;
-	uint64_t key;
+	const struct hw_zygote *zygote = &state->zygote;
 	int error = hw_inherit(inherited, zygote->boundary ? zygote->boundary : NO_BOUNDARY);
 
 	if (error)
@@ -289,17 +301,33 @@ int hw_zygote_for(struct pspawn_state *state, const struct pspawn_process *proce
 	error = check_lists(processes, count, inherited);
 	if (error || !are_alike(state, processes, count))
 		return error ? error : ENOTSUP;
-	key = key_of(state, processes[0].envp, inherited);
+	error = hw_zygote_see_to(state, key_of(state, processes[0].envp, inherited), processes, inherited);
+	return error ? error : hw_inherit_named(inherited, processes, count, zygote->boundary);
+}
+
+uint64_t hw_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place)
+{
+	return place * 31 + hw_key_variables(process->envp, state->options.key_variables);
+}
+
+int hw_zygote_see_to(struct pspawn_state *state, uint64_t key, const struct pspawn_process *process,
+                     const struct hw_inherited *starter)
+{
+	struct hw_zygote *zygote = &state->zygote;
+	int error = check_lists(process, 1, starter);
+
+	if (error)
+		return error;
 	bool lives = hw_zygote_lives(zygote);
-	if (lives && zygote->key == key && zygote->boundary <= hw_boundary(inherited) && is_unchanged(state))
-		return hw_inherit_named(inherited, processes, count, zygote->boundary);
+	if (lives && zygote->key == key && zygote->boundary <= hw_boundary(starter) && is_unchanged(state))
+		return 0;
 	if (zygote->pid && !lives && ++state->starts >= HW_STARTS_MAX)
 		give_reason(state, "it died too often");
 	hw_zygote_end(zygote);
 	error = state->starts >= HW_STARTS_MAX ? ECHILD : renew_program(state);
 	if (!error)
-		error = start(state, inherited, key, processes[0].envp);
-	return error ? error : hw_inherit_named(inherited, processes, count, zygote->boundary);
+		error = start(state, starter, key, process->envp);
+	return error;
 }
 
 bool hw_context_zygote(const pspawn_context_t *ctx, struct hw_zygote *zygote)

@@ -1,5 +1,6 @@
 //! Becoming the program: one process of a session, from its environment on.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -23,6 +24,7 @@ use crate::options::inner::ExecOptions;
 use crate::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
 use crate::via::prefix;
+use crate::warm::{Wanted, become_rank};
 
 /// A shell's exit status for a program that is not there.
 const NOT_FOUND: u8 = 127;
@@ -57,6 +59,13 @@ pub fn exec(options: &ExecOptions) -> u8 {
     let (name, arguments) = options.program.split_first().expect("the program is required");
     let name = attached.program.as_ref().unwrap_or(name);
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
+    if options.zygote {
+        let supervisor = options.enter.as_deref().or(attached.enter.as_deref());
+        let why = warm(supervisor, options.imports.as_deref(), (name, path, arguments), &environment);
+        if options.speaks || attached.speaks {
+            say(format_args!("warning: {} comes from no zygote: {why}. It is executed", name.display()));
+        }
+    }
     let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
     say(message);
     status
@@ -70,6 +79,8 @@ struct Attached {
     /// The program below the node's mount.
     program: Option<OsString>,
     variables: Vec<(OsString, OsString)>,
+    /// It is the first of its node.
+    speaks: bool,
 }
 
 /// Comes to the node's part of the job. Where that fails, the program runs without it.
@@ -82,10 +93,10 @@ fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
             if is_first {
                 say(format_args!("warning: {why}. The program runs without Headwater on this node"));
             }
-            return Attached::default();
+            return Attached { speaks: is_first, ..Attached::default() };
         }
     };
-    let mut attached = Attached::default();
+    let mut attached = Attached { speaks: is_first, ..Attached::default() };
     let mut tell = |name: &str, value: OsString| attached.variables.push((name.into(), value));
     tell(SESSION, session.into());
     tell("HEADWATER_NODE", node.to_string().into());
@@ -120,6 +131,43 @@ fn enter(supervisor: &Path) {
             shim::count_fallback(&NodeDir::new(node).table_link());
         }
     }
+}
+
+/// Has the node's zygote make the program, and ends as that does. Comes back, with the reason, if it has not begun.
+fn warm(
+    supervisor: Option<&Path>,
+    imports: Option<&str>,
+    (name, path, arguments): (&OsStr, Option<&OsStr>, &[OsString]),
+    environment: &[(OsString, OsString)],
+) -> String {
+    let value = |wanted: &str| environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| Path::new(value));
+    let Some(node) = supervisor.or(value(TABLE)).or(value(MOUNT)).and_then(Path::parent) else {
+        return "no session serves this node".into();
+    };
+    // What is not found or can't be executed says so when it is executed.
+    let Some((file, arguments)) = choose(name, path, arguments) else { return "it can't be executed".into() };
+    let environment: BTreeMap<OsString, OsString> = environment.iter().cloned().collect();
+    let (program, arguments, is_audited) = (&file, &arguments[..], value(TABLE).is_some());
+    become_rank(&Wanted { node, program, arguments, environment: &environment, imports, is_audited })
+}
+
+/// What [`try_all`] would execute, and the arguments with the name.
+fn choose(name: &OsStr, path: Option<&OsStr>, arguments: &[OsString]) -> Option<(PathBuf, Vec<OsString>)> {
+    let is_program = |file: &Path| {
+        let is_file = file.metadata().is_ok_and(|file| file.is_file());
+        is_file && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    for candidate in program::candidates(name, path) {
+        match shim::resolve(&candidate, name, arguments) {
+            Resolved::Fails(_) => return None,
+            Resolved::Copy { file, arguments } => return Some((file.into(), arguments)),
+            Resolved::Original if is_program(&candidate) => {
+                return Some((candidate, [name.to_owned()].into_iter().chain(arguments.iter().cloned()).collect()));
+            }
+            Resolved::Original => {}
+        }
+    }
+    None
 }
 
 /// Tries what `execvp` would try; gives the reason why nothing could be executed.

@@ -16,6 +16,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use anyhow::{Context, Result};
 use rustix::process::Pid;
 
+use crate::options::RankOptions;
 use crate::own;
 
 /// Names the session, in each of its processes.
@@ -64,6 +65,8 @@ pub struct Launch<'a> {
     pub nodes_total: u32,
     /// Processes on each.
     pub ppn: u32,
+    /// How they are made.
+    pub ranks: &'a RankOptions,
     /// The session's name, and each node's attachment; without it the program runs as it is.
     pub session: Option<(String, Vec<Attachment>)>,
 }
@@ -116,6 +119,9 @@ impl Launch<'_> {
         ] {
             command.env(name, value.to_string());
         }
+        let words = self.ranks.words();
+        let speaks = !words.is_empty() && rank.is_multiple_of(self.ppn);
+        command.args(words).args(speaks.then_some("--speaks"));
         if rank > 0 {
             command.stdin(Stdio::null());
         }

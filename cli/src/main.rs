@@ -33,6 +33,7 @@ mod store;
 mod summary;
 mod topology;
 mod via;
+mod warm;
 
 use std::process::ExitCode;
 
@@ -109,6 +110,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Inner(InnerCommand::Front(options)) => job::front(&options),
         Command::Inner(InnerCommand::Node(options)) => job::serve_node(&options),
         Command::Inner(InnerCommand::Sweep(options)) => Ok(doctor::sweep(&options)),
+        Command::Inner(InnerCommand::Warm(options)) => warm::serve(&options),
     };
     done.map_or_else(
         |e| {

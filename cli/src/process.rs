@@ -1,6 +1,7 @@
 //! This process: its descriptors, and a second one like it.
 
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::process::Pid;
 
@@ -18,6 +19,44 @@ pub fn inherit_nothing() {
 pub fn close_inherited() {
     // SAFETY: nothing in this process has a descriptor yet.
     unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) };
+}
+
+/// A write to what nobody reads ends this process, as it does others; Rust's ignore the signal.
+pub fn heed_closed_pipes() {
+    // SAFETY: it is a default action, which runs no code of this process.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Sends a signal to the process with this descriptor, `to_group`: to its group, where the kernel can do that (from
+/// Linux 6.9 on). One that has ended needs none.
+pub fn signal(process: &OwnedFd, number: i32, to_group: bool) {
+    const PIDFD_SIGNAL_PROCESS_GROUP: u32 = 4;
+    let send = |flags: u32| {
+        let none = std::ptr::null::<libc::siginfo_t>();
+        // SAFETY: it reads nothing but its arguments.
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), number, none, flags) }
+    };
+    if !to_group || send(PIDFD_SIGNAL_PROCESS_GROUP) != 0 {
+        send(0);
+    }
+}
+
+/// Ends this process by a signal, without a core file.
+pub fn end_by(number: i32) -> ! {
+    let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
+    // SAFETY: the set is this function's own, and filled before it is used; a default action runs no code of this
+    // process.
+    unsafe {
+        let mut only = std::mem::zeroed::<libc::sigset_t>();
+        libc::sigemptyset(&raw mut only);
+        libc::sigaddset(&raw mut only, number);
+        libc::signal(number, libc::SIG_DFL);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const only, std::ptr::null_mut());
+        libc::raise(number);
+    }
+    // It did not end it.
+    std::process::exit(128 + number)
 }
 
 /// Which process this is.

@@ -26,6 +26,7 @@ use crate::signals::{self, Signal};
 use crate::summary::{Start, Summary};
 use crate::topology;
 use crate::via::{Choice, Mechanism, Program, Via};
+use crate::warm;
 
 /// What `run` waits for.
 #[derive(Debug)]
@@ -124,6 +125,7 @@ pub fn run_with(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u
     summary.timeline.program_exit = Some(start.elapsed_ms());
     if let Some(serving) = serving {
         at_end(&serving);
+        summary.from_zygotes = nodes.iter().map(|&node| warm::ranks_of(serving.session.node(node).path())).sum();
         summary.preload.from = preload.map(preload::name);
         summary.add(&serving.end(&events), start);
     }
@@ -168,7 +170,14 @@ fn supervise(
     events: &Receiver<Event>,
 ) -> Result<u8> {
     let session = serving.as_mut().map(|s| (s.session.name(), std::mem::take(&mut s.attachments)));
-    let launch = Launch { program: &options.program, nodes, nodes_total: options.nodes, ppn: options.ppn, session };
+    let launch = Launch {
+        program: &options.program,
+        nodes,
+        nodes_total: options.nodes,
+        ppn: options.ppn,
+        ranks: &options.ranks,
+        session,
+    };
     if let Some(Interrupted(number)) = events.try_iter().find_map(|event| event.interrupts()) {
         return Ok((128 + number) as u8);
     }

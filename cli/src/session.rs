@@ -22,7 +22,7 @@ use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 /// How often a directory that vanishes while it is being locked is made again.
 const RETRIES_MAX: usize = 16;
 /// A node whose daemon can't be started by one mechanism has another directory for the next.
-const NODES_TRIED_MAX: u32 = 4;
+pub const NODES_TRIED_MAX: u32 = 4;
 
 /// A session; what it has on this machine goes when it is dropped.
 #[derive(Debug)]

@@ -1,13 +1,19 @@
 //! Signals as events, with what is needed to pass each on exactly once.
 
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use libc::c_int;
-use signal_hook::consts::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH};
+use libc::{SIGKILL, SIGSTOP};
+use signal_hook::consts::{
+    SIGCHLD, SIGCONT, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGQUIT, SIGSEGV, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+};
 use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
@@ -73,6 +79,42 @@ pub fn watch_for(signals: &[c_int], mut hear: impl FnMut(Signal) -> bool + Send 
         }
     })?;
     Ok(())
+}
+
+/// Signals of which a process can't take notice, and those that the kernel and the C library need.
+const OWN: [c_int; 5] = [SIGKILL, SIGSTOP, SIGILL, SIGFPE, SIGSEGV];
+/// The C library's own.
+const RESERVED: std::ops::Range<c_int> = 32..34;
+const SIGNALS: std::ops::RangeInclusive<c_int> = 1..=64;
+
+/// All signals that another process is to be passed, but for those that this one ignores.
+pub struct Passing(SignalDelivery<UnixStream, WithOrigin>);
+
+impl Passing {
+    /// From now on they have no other effect here.
+    pub fn begin() -> std::io::Result<Passing> {
+        let passed = |signal: &c_int| !OWN.contains(signal) && !RESERVED.contains(signal) && *signal != SIGCHLD;
+        let all: Vec<c_int> = SIGNALS.filter(passed).collect();
+        let (read, write) = UnixStream::pair()?;
+        Ok(Passing(SignalDelivery::with_pipe(read, write, WithOrigin::default(), heeded(&all))?))
+    }
+
+    /// What becomes readable when signals have come.
+    pub fn readable(&self) -> BorrowedFd<'_> {
+        self.0.get_read().as_fd()
+    }
+
+    /// Signals that have come, each with whether the kernel has sent it.
+    pub fn pending(&mut self) -> Vec<(c_int, bool)> {
+        self.0.pending().map(|origin| (origin.signal, matches!(origin.cause, Cause::Kernel))).collect()
+    }
+
+    /// What has come has its usual effect.
+    pub fn end(&mut self) {
+        for (signal, _) in self.pending() {
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    }
 }
 
 /// Those of the signals that this process does not ignore.

@@ -94,6 +94,8 @@ pub struct Summary {
     pub servers: u32,
     /// How many processes, on all nodes.
     pub processes: u32,
+    /// How many of them came from a zygote.
+    pub from_zygotes: u32,
     /// The exit status.
     pub exit_status: u8,
     /// How the files reached the program: the mechanism's name, as `--via` has it.
@@ -148,6 +150,7 @@ impl Summary {
             nodes,
             servers: 0,
             processes,
+            from_zygotes: 0,
             via: choice.mechanism.name().into(),
             via_reason: choice.reason.clone(),
             off: (choice.mechanism == Mechanism::Off).then(|| choice.reason.clone()),
@@ -228,6 +231,10 @@ impl fmt::Display for Summary {
             return writeln!(f, "  not used            {why}");
         }
         writeln!(f, "  mechanism           {}: {}", self.via, self.via_reason)?;
+        if self.from_zygotes > 0 {
+            let (zygotes, all) = (grouped(u64::from(self.from_zygotes)), grouped(u64::from(self.processes)));
+            writeln!(f, "  from zygotes        {zygotes} of {all} processes")?;
+        }
         let fs = &self.shared_fs;
         writeln!(
             f,
@@ -409,6 +416,9 @@ mod tests {
         summary.preload = Preloaded { from: Some("x.closure".into()), entries: 812, files: 700, changed: 3, failed: 0 };
         let preloaded = "preloaded           700 files, 812 entries of x.closure, 3 changed\n";
         assert!(summary.to_string().contains(preloaded), "{summary}");
+        assert!(!summary.to_string().contains("zygotes"));
+        summary.from_zygotes = 15;
+        assert!(summary.to_string().contains("from zygotes        15 of 16 processes\n"), "{summary}");
         summary.servers = 1;
         assert!(summary.to_string().contains("16 processes on 3 nodes and 1 server"), "{summary}");
         summary.mount = Mount { upcalls: 3120, asked: 500, from_original: 20, ..Mount::default() };

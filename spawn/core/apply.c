@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -77,6 +78,8 @@ int hw_apply(const struct pspawn_process *process, const struct pspawn_options *
 
 	if (!error)
 		error = groups(options);
+	if (!error && options->flags & PSPAWN_ENDS_WITH_CALLER && prctl(PR_SET_PDEATHSIG, SIGKILL))
+		error = errno;
 	if (error)
 		return error;
 	for (size_t i = 0; i < options->limit_count; i++)

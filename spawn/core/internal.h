@@ -155,6 +155,9 @@ int hw_inherit_named(struct hw_inherited *inherited, const struct pspawn_process
                      int boundary);
 /* A digest of what a zygote can't be given later: credentials, session, namespaces, control group. */
 uint64_t hw_key_place(const struct hw_inherited *inherited);
+/* The same but for session and control group, to be compared with another process's: of what the caller would be after
+ * exec. */
+uint64_t hw_key_elsewhere(const struct hw_inherited *inherited);
 /* A digest of the variables at which constructors look. */
 uint64_t hw_key_variables(char *const *envp, const char *more_variables);
 /* Both. */
@@ -226,8 +229,9 @@ struct hw_watch {
 	struct hw_seen *seen;
 	long looked_ms;
 };
+struct hw_start;
 /* Looks at a zygote that has stopped. False with the reason if its processes could not be faithful. */
-bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_inherited *inherited, int boundary,
+bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_start *start, int boundary,
                     char reason[HW_REASON_BYTES]);
 /* False once one of the files is another. */
 bool hw_watch_unchanged(struct hw_watch *watch);
@@ -280,10 +284,15 @@ struct hw_asked {
 	char *body;    /* as it was sent, for what the zygote leaves undone */
 	size_t body_bytes;
 };
-/* Sends it. With `apart` the answer comes on a socket of its own. 0 or an errno value. */
+/* Where that is what a process inherits, if it isn't the caller's own. */
+struct hw_origin {
+	const int *fds; /* in the place of each number that is inherited, the caller's descriptor */
+	int cwd;        /* a descriptor */
+};
+/* Sends it. With `apart` the answer comes on a socket of its own; `origin` may be NULL. 0 or an errno value. */
 int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited,
-                  const struct pspawn_process *processes, uint32_t count, const struct pspawn_options *options,
-                  bool apart, struct hw_asked *asked);
+                  const struct hw_origin *origin, const struct pspawn_process *processes, uint32_t count,
+                  const struct pspawn_options *options, bool apart, struct hw_asked *asked);
 /* Waits for the answer. Gives how many results are valid; `*error` is why there are no more. */
 uint32_t hw_zygote_answer(struct hw_asked *asked, int *error);
 void hw_asked_free(struct hw_asked *asked);

@@ -144,7 +144,8 @@ enum pspawn_option_flags {
 	PSPAWN_SETCGROUP = 8,  /* into the control group whose directory is open at `cgroup` */
 	PSPAWN_SETSIGMASK = 16,
 	PSPAWN_SETSIGDEF = 32, /* the signals in `signal_default` get their default action */
-	PSPAWN_ONE_GROUP = 64  /* with PSPAWN_SETPGROUP and 0: the first process leads a group of all */
+	PSPAWN_ONE_GROUP = 64, /* with PSPAWN_SETPGROUP and 0: the first process leads a group of all */
+	PSPAWN_ENDS_WITH_CALLER = 128 /* it is killed when the calling thread ends */
 };
 
 struct pspawn_limit {

@@ -70,7 +70,7 @@ static pid_t make(struct hw_zygote *zygote, char *const argv[], char *const envp
 	    (zygote->cores && (unsigned)CPU_COUNT(&inherited.affinity) != zygote->cores))
 		return 0;
 	zygote->answer_ms_max = ANSWER_S_MAX * 1000;
-	if (hw_zygote_ask(zygote, &inherited, &process, 1, &options, false, &asked))
+	if (hw_zygote_ask(zygote, &inherited, NULL, &process, 1, &options, false, &asked))
 		return 0;
 	hw_zygote_answer(&asked, &error);
 	struct hw_result result = asked.results[0];

@@ -15,7 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ENDED_EARLY "it ended before it came to main"
+static const char *ended_early(const struct hw_start *start)
+{
+	return start->options->stop == PSPAWN_STOP_PYTHON
+	           ? "it ended during its imports: name none that only a process of its own can do, as MPI's"
+	           : "it ended before it came to main";
+}
+
 #define LIBRARY "libheadwater-zygote.so"
 #define START_MS_MAX 10000
 #define RESULTS_BYTES (HW_RESULTS * sizeof(struct hw_result))
@@ -153,7 +159,7 @@ static int greet(struct hw_zygote *zygote, const struct hw_start *start, char re
 	error = hw_receive(zygote->socket, &hello, sizeof hello, &received, NULL, NULL);
 	if (error || received != sizeof hello || hello.version != HW_SPAWN_VERSION) {
 		snprintf(reason, HW_REASON_BYTES, "%s", received ? "the zygote's library is of another version"
-		                                                  : ENDED_EARLY);
+		                                                  : ended_early(start));
 		return ECHILD;
 	}
 	if (hello.refused) {
@@ -249,9 +255,9 @@ int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char
 		if (fd >= 0)
 			close(fd);
 		if (error == EPIPE)
-			snprintf(reason, HW_REASON_BYTES, "%s", ENDED_EARLY);
+			snprintf(reason, HW_REASON_BYTES, "%s", ended_early(start));
 		error = error ? error : greet(zygote, start, reason);
-		if (!error && !hw_watch_begin(&zygote->watch, zygote->pid, start->inherited, zygote->boundary, reason))
+		if (!error && !hw_watch_begin(&zygote->watch, zygote->pid, start, zygote->boundary, reason))
 			error = ENOTSUP;
 		error = error ? error : hw_send(zygote->socket, "", 1, NULL, 0, NULL, 0);
 	}
@@ -294,14 +300,15 @@ struct luggage {
 };
 
 static int pack(struct luggage *luggage, struct hw_head *head, struct hw_bytes *body,
-                const struct hw_inherited *inherited, const struct pspawn_options *options, struct hw_asked *asked)
+                const struct hw_inherited *inherited, const struct hw_origin *origin,
+                const struct pspawn_options *options, struct hw_asked *asked)
 {
 	int ends[2];
 	void *memory;
 
-	memcpy(luggage->fds, inherited->fds, inherited->fd_count * sizeof inherited->fds[0]);
+	memcpy(luggage->fds, origin ? origin->fds : inherited->fds, inherited->fd_count * sizeof inherited->fds[0]);
 	luggage->count = luggage->first_own = inherited->fd_count;
-	int cwd = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int cwd = origin ? fcntl(origin->cwd, F_DUPFD_CLOEXEC, 0) : open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (cwd < 0)
 		return errno;
 	luggage->fds[luggage->count++] = cwd;
@@ -355,8 +362,8 @@ static int deliver(const struct hw_zygote *zygote, const struct hw_asked *asked,
 }
 
 int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited,
-                  const struct pspawn_process *processes, uint32_t count, const struct pspawn_options *options,
-                  bool apart, struct hw_asked *asked)
+                  const struct hw_origin *origin, const struct pspawn_process *processes, uint32_t count,
+                  const struct pspawn_options *options, bool apart, struct hw_asked *asked)
 {
 	struct hw_bytes body = {0};
 	struct hw_head head = {.version = HW_SPAWN_VERSION, .count = count, .fds = inherited->fd_count};
@@ -376,7 +383,7 @@ int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited
 		return ENOMEM;
 	}
 	memset(asked->results, 0, (head.flags & HW_OWN_RESULTS ? 0 : count) * sizeof *asked->results);
-	error = pack(&luggage, &head, &body, inherited, options, asked);
+	error = pack(&luggage, &head, &body, inherited, origin, options, asked);
 	if (!error)
 		error = deliver(zygote, asked, &head, &body, &luggage);
 	while (luggage.count > luggage.first_own)

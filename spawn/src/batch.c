@@ -43,9 +43,8 @@ static struct pspawn_process *complete(const struct pspawn_state *state, const s
 	return whole;
 }
 
-/* The arguments of a script's interpreter for each process, or those given. To free(), with `words`. */
-static int script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
-                            char ***words)
+int hw_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
+                        char ***words)
 {
 	const struct hw_program *program = &state->program;
 	size_t total = 0, kept = 0;
@@ -94,8 +93,7 @@ static int spawn_directly(struct pspawn_state *state, const struct pspawn_proces
 	return 0;
 }
 
-/* True if the zygote is an interpreter with the options of all these processes, or no interpreter. */
-static bool has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count)
+bool hw_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count)
 {
 	for (uint32_t i = 0; state->options.stop == PSPAWN_STOP_PYTHON && i < count; i++) {
 		if (i && processes[i].argv == processes[i - 1].argv)
@@ -118,13 +116,13 @@ static int ask(struct pspawn_state *state, struct pspawn_process *whole, uint32_
 		return ENOTSUP;
 	error = hw_zygote_for(state, whole, count, options, &inherited);
 	if (!error)
-		error = script_arguments(state, whole, count, &words);
-	if (!error && !has_their_options(state, whole, count))
+		error = hw_script_arguments(state, whole, count, &words);
+	if (!error && !hw_has_their_options(state, whole, count))
 		error = ENOTSUP;
 	if (!error)
 		error = (batch->path = strdup(state->program.path)) ? 0 : ENOMEM;
 	if (!error)
-		error = hw_zygote_ask(&state->zygote, &inherited, whole, count, options, apart, &batch->asked);
+		error = hw_zygote_ask(&state->zygote, &inherited, NULL, whole, count, options, apart, &batch->asked);
 	free(words);
 	return error;
 }

@@ -138,7 +138,8 @@ static bool first_cores(const struct pspawn_state *state, cpu_set_t *cores)
 	return CPU_COUNT(cores) > 0;
 }
 
-static int open_context(struct pspawn_state *state, const char *path, const struct pspawn_context_options *options)
+static int open_context(struct pspawn_state *state, const char *path, const struct pspawn_context_options *options,
+                        bool idle)
 {
 	struct hw_inherited inherited;
 	cpu_set_t allowed, cores;
@@ -157,6 +158,8 @@ static int open_context(struct pspawn_state *state, const char *path, const stru
 		state->starts = HW_STARTS_MAX;
 		return 0;
 	}
+	if (idle)
+		return 0;
 	char *const *envp = state->options.envp ? state->options.envp : environ;
 	error = hw_inherit(&inherited, NO_BOUNDARY);
 	bool bound = first_cores(state, &cores);
@@ -170,14 +173,13 @@ static int open_context(struct pspawn_state *state, const char *path, const stru
 	return 0;
 }
 
-EXPORT int pspawn_context_create_with(pspawn_context_t *ctx, const char *path,
-                                      const struct pspawn_context_options *options)
+static int create(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options, bool idle)
 {
 	struct pspawn_state *state = calloc(1, sizeof *state);
 	if (!state)
 		return -1;
 	state->zygote = HW_NO_ZYGOTE;
-	int error = open_context(state, path, options);
+	int error = open_context(state, path, options, idle);
 	if (error) {
 		hw_program_free(&state->program);
 		forget_options(&state->options);
@@ -187,6 +189,17 @@ EXPORT int pspawn_context_create_with(pspawn_context_t *ctx, const char *path,
 	}
 	ctx->state = state;
 	return 0;
+}
+
+EXPORT int pspawn_context_create_with(pspawn_context_t *ctx, const char *path,
+                                      const struct pspawn_context_options *options)
+{
+	return create(ctx, path, options, false);
+}
+
+int hw_context_create_idle(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options)
+{
+	return create(ctx, path, options, true);
 }
 
 EXPORT int pspawn_context_create(pspawn_context_t *ctx, const char *path, int core)
@@ -294,25 +307,25 @@ static bool is_unchanged(struct pspawn_state *state)
 }
 
 /* On how many processors a process with this number may run, and on which. */
-static unsigned cores_of(const struct pspawn_process *process, const struct pspawn_options *options, uint32_t number,
-                         const struct hw_inherited *inherited, cpu_set_t *cores)
+static unsigned cores_of(const struct hw_wanted *wanted, uint32_t number, cpu_set_t *cores)
 {
 	struct hw_place place;
-	bool bound = hw_place(process, options, number, &place) == 0 && place.bound;
+	bool bound = hw_place(&wanted->processes[number], wanted->options, number, &place) == 0 && place.bound;
 
-	*cores = bound ? place.mask : inherited->affinity;
+	*cores = bound ? place.mask : wanted->inherited->affinity;
 	return (unsigned)CPU_COUNT(cores);
 }
 
-/* True if all may run on so many. */
-static bool have_cores(unsigned cores, const struct pspawn_process *processes, uint32_t count,
-                       const struct pspawn_options *options, const struct hw_inherited *inherited)
+/* True if a zygote that has counted so many processors is right for all; 0: it has counted none. */
+static bool have_cores(unsigned cores, const struct hw_wanted *wanted)
 {
 	cpu_set_t set;
-	for (uint32_t i = 0; i < count; i++) {
-		bool again = i && !options->numa && processes[i].mask == processes[i - 1].mask &&
-		             processes[i].mask_size == processes[i - 1].mask_size;
-		if (!again && cores_of(&processes[i], options, i, inherited, &set) != cores)
+
+	for (uint32_t i = 0; cores && i < wanted->count; i++) {
+		const struct pspawn_process *process = &wanted->processes[i];
+		bool again = i && !wanted->options->numa && process->mask == process[-1].mask &&
+		             process->mask_size == process[-1].mask_size;
+		if (!again && cores_of(wanted, i, &set) != cores)
 			return false;
 	}
 	return true;
@@ -320,53 +333,65 @@ static bool have_cores(unsigned cores, const struct pspawn_process *processes, u
 
 /* What a zygote has counted that it may run on is what its processes may run on. 0; ENOTSUP: these are better exec'd;
  * EAGAIN: another zygote is needed. */
-static int check_cores(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
-                       const struct pspawn_options *options, const struct hw_inherited *inherited)
+static int check_cores(struct pspawn_state *state, const struct hw_wanted *wanted)
 {
 	cpu_set_t set;
-	unsigned known = state->zygote.cores, cores = known ? cores_of(&processes[0], options, 0, inherited, &set) : 0;
 
-	if (!have_cores(cores, processes, known ? count : 0, options, inherited))
-		return ENOTSUP;
-	if (cores == known)
+	if (have_cores(state->zygote.cores, wanted))
 		return 0;
+	unsigned cores = cores_of(wanted, 0, &set);
+	if (!have_cores(cores, wanted))
+		return ENOTSUP;
 	/* Calls that are of one kind and another in turn would each begin with a new zygote. */
 	bool again = cores == state->cores_missed;
 	state->cores_missed = cores;
-	return again || count >= HW_ZYGOTE_PAYS ? EAGAIN : ENOTSUP;
+	return again || wanted->count >= HW_ZYGOTE_PAYS ? EAGAIN : ENOTSUP;
 }
 
 int hw_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
                   const struct pspawn_options *options, struct hw_inherited *inherited)
 {
-	cpu_set_t cores;
-	struct hw_zygote *zygote = &state->zygote;
-	uint64_t key;
+	const struct hw_zygote *zygote = &state->zygote;
+	const struct hw_wanted wanted = {processes, count, options, inherited};
 	int error = hw_inherit(inherited, zygote->boundary ? zygote->boundary : NO_BOUNDARY);
 
 	if (error)
 		return error;
-	error = check_lists(processes, count, inherited);
-	if (error || !are_alike(state, processes, count))
-		return error ? error : ENOTSUP;
-	key = key_of(state, processes[0].envp, inherited);
+	if (!are_alike(state, processes, count))
+		return ENOTSUP;
+	error = hw_zygote_see_to(state, key_of(state, processes[0].envp, inherited), &wanted, inherited);
+	return error ? error : hw_inherit_named(inherited, processes, count, zygote->boundary);
+}
+
+uint64_t hw_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place)
+{
+	return place * 31 + hw_key_variables(process->envp, state->options.key_variables);
+}
+
+int hw_zygote_see_to(struct pspawn_state *state, uint64_t key, const struct hw_wanted *wanted,
+                     const struct hw_inherited *starter)
+{
+	struct hw_zygote *zygote = &state->zygote;
+	int error = check_lists(wanted->processes, wanted->count, starter);
+	cpu_set_t cores;
+
+	if (error)
+		return error;
 	bool lives = hw_zygote_lives(zygote);
-	if (lives && zygote->key == key && zygote->boundary <= hw_boundary(inherited) && is_unchanged(state)) {
-		error = check_cores(state, processes, count, options, inherited);
+	if (lives && zygote->key == key && zygote->boundary <= hw_boundary(starter) && is_unchanged(state)) {
+		error = check_cores(state, wanted);
 		if (error != EAGAIN)
-			return error ? error : hw_inherit_named(inherited, processes, count, zygote->boundary);
+			return error;
 	}
 	if (zygote->pid && !lives && ++state->starts >= HW_STARTS_MAX)
 		give_reason(state, "it died too often");
 	hw_zygote_end(zygote);
 	error = state->starts >= HW_STARTS_MAX ? ECHILD : renew_program(state);
 	if (!error) {
-		unsigned bound = cores_of(&processes[0], options, 0, inherited, &cores);
-		error = start(state, inherited, key, processes[0].envp, bound ? &cores : NULL);
+		cores_of(wanted, 0, &cores);
+		error = start(state, starter, key, wanted->processes[0].envp, &cores);
 	}
-	if (!error && !have_cores(zygote->cores, processes, zygote->cores ? count : 0, options, inherited))
-		return ENOTSUP;
-	return error ? error : hw_inherit_named(inherited, processes, count, zygote->boundary);
+	return error || have_cores(zygote->cores, wanted) ? error : ENOTSUP;
 }
 
 bool hw_context_zygote(const pspawn_context_t *ctx, struct hw_zygote *zygote)

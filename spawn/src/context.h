@@ -26,5 +26,28 @@ bool hw_wants_zygote(const struct pspawn_state *state);
 /* Sees to a zygote that can make these processes, and to what they inherit. 0, or why there is none. */
 int hw_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
                   const struct pspawn_options *options, struct hw_inherited *inherited);
+/* pspawn_context_create_with(), but no zygote is started before it is needed, and options have no environment. */
+int hw_context_create_idle(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options);
+/* The key of a zygote for this process, in the place with this digest. */
+uint64_t hw_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place);
+/* Processes that are to be made alike, and what they inherit. */
+struct hw_wanted {
+	const struct pspawn_process *processes;
+	uint32_t count;
+	const struct pspawn_options *options;
+	const struct hw_inherited *inherited;
+};
+/* Sees to a zygote with this key for them, which the caller, who is like `starter`, starts if there is none. 0, or why
+ * there is none. */
+int hw_zygote_see_to(struct pspawn_state *state, uint64_t key, const struct hw_wanted *wanted,
+                     const struct hw_inherited *starter);
+
+/* batch.c */
+
+/* Gives processes the arguments of a script's interpreter, if it is one. `*words` is to be freed after them. */
+int hw_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
+                        char ***words);
+/* True if the zygote is an interpreter with the options of all these processes, or no interpreter. */
+bool hw_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count);
 
 #endif

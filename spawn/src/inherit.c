@@ -122,16 +122,19 @@ static uint64_t mix(uint64_t digest, const void *data, size_t bytes)
 	return digest;
 }
 
-/* A digest of the lines that say who the process is, among those that say how it is. */
-static uint64_t credentials(const char *status)
+/* A digest of the lines that say who the process is, among those that say how it is. `after_exec`: without the
+ * capabilities that exec takes from who isn't root. */
+static uint64_t credentials(const char *status, bool after_exec)
 {
+	bool loses = after_exec && getuid() && geteuid();
 	static const char *const names[] = {"\nUid:", "\nGid:", "\nGroups:", "\nCap", "\nNoNewPrivs:", "\nSeccomp",
 	                                  "\nTHP_enabled:", "\nSpeculat"};
 	uint64_t digest = DIGEST_OF_NOTHING;
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
 		for (const char *at = strstr(status, names[i]); at; at = strstr(at + 1, names[i]))
-			digest = mix(digest, at + 1, strcspn(at + 1, "\n"));
+			if (!loses || (strncmp(at, "\nCapPrm:", 8) && strncmp(at, "\nCapEff:", 8)))
+				digest = mix(digest, at + 1, strcspn(at + 1, "\n"));
 	return digest;
 }
 
@@ -145,7 +148,7 @@ int hw_inherit(struct hw_inherited *inherited, int boundary)
 	inherited->umask = (mode_t)field(status, "\nUmask:", 8);
 	inherited->ignored = field(status, "\nSigIgn:", 16);
 	inherited->blocked = field(status, "\nSigBlk:", 16);
-	inherited->credentials = credentials(status);
+	inherited->credentials = credentials(status, false);
 	inherited->may_move = field(status, "\nCapEff:", 16) >> CAP_SYS_ADMIN & 1;
 	inherited->group = getpgrp();
 	inherited->session = getsid(0);
@@ -177,43 +180,63 @@ static bool is_in(const char *variable, const char *list)
 	return false;
 }
 
-/* Control group and namespaces. Who isn't privileged gets other namespaces with other capabilities only. */
-static uint64_t mix_place(uint64_t digest, bool may_move)
+static uint64_t mix_spaces(uint64_t digest)
 {
 	static const char *const spaces[] = {"mnt", "net", "user", "uts", "ipc", "pid_for_children", "cgroup", "time"};
-	char text[4096];
+	char text[64];
 
 	/* Their links say as much as the files, which cost three times as much to look at. */
-	int links = may_move ? open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	int links = open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; links >= 0 && i < sizeof spaces / sizeof spaces[0]; i++) {
 		ssize_t length = readlinkat(links, spaces[i], text, sizeof text);
 		digest = mix(digest, text, length > 0 ? (size_t)length : 0);
 	}
 	if (links >= 0)
 		close(links);
-	ssize_t got = read_own("/proc/self/cgroup", text, sizeof text);
+	return digest;
+}
+
+static uint64_t mix_text(uint64_t digest, const char *path)
+{
+	char text[4096];
+	ssize_t got = read_own(path, text, sizeof text);
 	return mix(digest, text, got > 0 ? (size_t)got : 0);
 }
 
-uint64_t hw_key_place(const struct hw_inherited *inherited)
+/* All but session, namespaces and control group. */
+static uint64_t key_here(const struct hw_inherited *inherited, uint64_t who)
 {
 	struct sched_param priority = {0};
 	struct stat root = {0};
-	char text[64];
 
 	sched_getparam(0, &priority);
-	long numbers[] = {inherited->session, (long)(inherited->ignored & INTERRUPT), sched_getscheduler(0),
+	long numbers[] = {(long)(inherited->ignored & INTERRUPT), sched_getscheduler(0),
 	                  priority.sched_priority, syscall(SYS_personality, 0xffffffffu),
 	                  syscall(SYS_ioprio_get, 1, 0), prctl(PR_GET_TIMERSLACK),
 	                  /* The size of threads' stacks, and the room for the first one. */
 	                  (long)inherited->limits[RLIMIT_STACK].rlim_cur};
-	uint64_t digest = mix_place(mix(inherited->credentials, numbers, sizeof numbers), inherited->may_move);
+	uint64_t digest = mix(who, numbers, sizeof numbers);
 	if (stat("/", &root) == 0) {
 		digest = mix(digest, &root.st_dev, sizeof root.st_dev);
 		digest = mix(digest, &root.st_ino, sizeof root.st_ino);
 	}
-	ssize_t got = read_own("/proc/self/oom_score_adj", text, sizeof text);
-	return mix(digest, text, got > 0 ? (size_t)got : 0);
+	return mix_text(digest, "/proc/self/oom_score_adj");
+}
+
+uint64_t hw_key_place(const struct hw_inherited *inherited)
+{
+	uint64_t digest = mix(key_here(inherited, inherited->credentials), &inherited->session, sizeof inherited->session);
+	/* Who isn't privileged gets other namespaces with other capabilities only. */
+	return mix_text(inherited->may_move ? mix_spaces(digest) : digest, "/proc/self/cgroup");
+}
+
+uint64_t hw_key_elsewhere(const struct hw_inherited *inherited)
+{
+	char status[STATUS_BYTES];
+	long bits = prctl(PR_GET_SECUREBITS);
+	bool known = read_own("/proc/thread-self/status", status, sizeof status) > 0;
+	uint64_t digest = key_here(inherited, known ? credentials(status, true) : inherited->credentials);
+	return mix_spaces(mix(digest, &bits, sizeof bits));
 }
 
 uint64_t hw_key_variables(char *const *envp, const char *more_variables)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ static long now_ms(void)
 
 static bool refuse(char reason[HW_REASON_BYTES], const char *what, const char *detail)
 {
-	snprintf(reason, HW_REASON_BYTES, "before main, %s%.100s", what, detail);
+	snprintf(reason, HW_REASON_BYTES, "%s%.100s", what, detail);
 	return false;
 }
 
@@ -119,8 +120,31 @@ static bool remember(struct hw_watch *watch, const char *path)
 	return true;
 }
 
+/* Files in memory lie there too. */
+static bool is_device(const char *path)
+{
+	struct stat file;
+	return !strncmp(path, "/dev/", 5) && (stat(path, &file) || !S_ISREG(file.st_mode));
+}
+
+/* The counters of the session by whose table the zygote finds its files: its audit library is made for forks. */
+static bool is_counters(const char *path, char *const *envp)
+{
+	static const char variable[] = "HEADWATER_TABLE=", name[] = "/counters";
+	char table[PATH_MAX];
+	size_t length = strlen(path);
+
+	while (*envp && strncmp(*envp, variable, sizeof variable - 1))
+		envp++;
+	if (!*envp || length < sizeof name || strcmp(path + length - sizeof name + 1, name) ||
+	    !realpath(*envp + sizeof variable - 1, table))
+		return false;
+	size_t directory = length - sizeof name + 1;
+	return !strncmp(table, path, directory) && !strcmp(table + directory, "/table");
+}
+
 /* Files, and memory of its own; nothing that it shares with a device or with others. */
-static bool check_memory(struct hw_watch *watch, pid_t pid, char reason[HW_REASON_BYTES])
+static bool check_memory(struct hw_watch *watch, pid_t pid, char *const *envp, char reason[HW_REASON_BYTES])
 {
 	char path[PATH_BYTES], line[PATH_MAX + 128], permissions[5];
 	bool good = true;
@@ -135,8 +159,8 @@ static bool check_memory(struct hw_watch *watch, pid_t pid, char reason[HW_REASO
 		if (sscanf(line, "%*s %4s %*s %*s %*s %n", permissions, &name) != 1)
 			continue;
 		const char *file = name ? line + name : "";
-		bool own = !strncmp(file, "/memfd:headwater-spawn", 22);
-		if (!strncmp(file, "/dev/", 5) || (permissions[1] == 'w' && permissions[3] == 's' && !own))
+		bool own = !strncmp(file, "/memfd:headwater-spawn", 22) || is_counters(file, envp);
+		if (is_device(file) || (permissions[1] == 'w' && permissions[3] == 's' && !own))
 			good = refuse(reason, "it shares memory with ", *file ? file : "others");
 		else if (file[0] == '/' && !own && !remember(watch, file))
 			good = refuse(reason, "it has loaded what is no longer there: ", file);
@@ -154,14 +178,18 @@ static bool is_open(const struct hw_watch *watch)
 	return watch->inotify >= 0 && fcntl(watch->inotify, F_GETSIG) == MARK;
 }
 
-bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_inherited *inherited, int boundary,
+bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_start *start, int boundary,
                     char reason[HW_REASON_BYTES])
 {
 	*watch = (struct hw_watch){.inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .looked_ms = now_ms(), .told = true};
 	if (watch->inotify >= 0)
 		fcntl(watch->inotify, F_SETSIG, MARK);
-	if (check_process(pid, inherited, boundary, reason) && check_memory(watch, pid, reason))
+	if (check_process(pid, start->inherited, boundary, reason) && check_memory(watch, pid, start->envp, reason))
 		return true;
+	char what[HW_REASON_BYTES];
+	memcpy(what, reason, sizeof what);
+	snprintf(reason, HW_REASON_BYTES, "%s, %.120s",
+	         start->options->stop == PSPAWN_STOP_PYTHON ? "during its imports" : "before main", what);
 	hw_watch_end(watch);
 	return false;
 }

@@ -38,6 +38,8 @@ static char *buffer;
 static struct hw_result *standing_results;
 /* A descriptor of the owner's process, right behind the socket; -1: none. */
 static int owner = -1;
+/* Its number, as this process sees it. */
+static pid_t owner_number;
 
 /* Moves a descriptor to where the zygote's own are. */
 static int make_private(int fd)
@@ -124,7 +126,7 @@ static int adopt(const struct visit *visit)
 static bool may_fail(const struct pspawn_process *process, const struct pspawn_options *options)
 {
 	return process->file_action_count || process->cwd || process->mask || options->numa || options->limit_count ||
-	       options->flags & (PSPAWN_SETSID | PSPAWN_SETPGROUP);
+	       options->flags & (PSPAWN_SETSID | PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER);
 }
 
 static void tell(outcome *told, int error)
@@ -188,6 +190,9 @@ static bool become(struct visit *visit, uint32_t number, const struct hw_place *
 	hw_signals_as_caller(inherited.ignored);
 	int error = hw_apply(process, options, place);
 	close_ending(&inherited, process);
+	/* It may have ended before this one asked to be told. */
+	if (!error && options->flags & PSPAWN_ENDS_WITH_CALLER && getppid() != owner_number)
+		_exit(127);
 	if (!error && !hw_present(process))
 		error = ENOMEM;
 	if (may_fail(process, options))
@@ -375,9 +380,10 @@ static void find_owner(void)
 	int fd = told ? (int)syscall(SYS_pidfd_open, maker.pid, 0) : -1;
 
 	owner = -1;
+	owner_number = getppid();
 	/* Whoever has this number is the owner as long as it is this one's parent. Neither has a number in a namespace that
 	 * doesn't show it. */
-	pid_t parent = getppid();
+	pid_t parent = owner_number;
 	if (told && maker.pid > 0 && parent > 0 && parent != maker.pid)
 		_exit(0);
 	if (fd >= 0 && parent == maker.pid && dup3(fd, hw_zygote.socket + 1, O_CLOEXEC) >= 0)

@@ -25,6 +25,9 @@ pub enum FromNode {
     Report {
         /// How many processes have come to it.
         processes: u32,
+        /// How many of them have come from zygotes.
+        #[serde(default)]
+        from_zygotes: u32,
         /// What its daemon did, if it could still say so.
         report: Option<Box<Report>>,
     },

@@ -37,8 +37,9 @@ use super::served::Served;
 use crate::options::inner::NodeOptions;
 use crate::process::{self, Side};
 use crate::run::Event;
-use crate::session::Session;
+use crate::session::{NODES_TRIED_MAX, Session};
 use crate::store;
+use crate::warm;
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -267,8 +268,10 @@ impl Node {
 
     fn stage_ended(&mut self) {
         if let Stage::Serving(served, _) = std::mem::replace(&mut self.stage, Stage::Ended) {
+            // Of the directories of all mechanisms that were tried one has them.
+            let from_zygotes = (0..NODES_TRIED_MAX).map(|node| warm::ranks_of(self.session.node(node).path())).sum();
             let report = served.end(&self.events).map(Box::new);
-            self.tell(&FromNode::Report { processes: self.processes_total, report });
+            self.tell(&FromNode::Report { processes: self.processes_total, from_zygotes, report });
         }
     }
 

@@ -165,6 +165,7 @@ fn prepared_words(options: &RunOptions, job: &Path) -> Result<(Vec<OsString>, Ve
     let mut prefix: Vec<OsString> = vec![on_nodes(&own::installed()?).into(), "exec".into()];
     prefix.extend(["--job".into(), on_nodes(job).into()]);
     prefix.extend(options.service.store.iter().flat_map(|store| [OsString::from("--store"), store.into()]));
+    prefix.extend(options.ranks.words());
     prefix.push("--".into());
     let mut prepared = with_prefix(&options.program, &prefix, options.marker.as_deref())?;
     let written = replace(&mut prepared, job)?;

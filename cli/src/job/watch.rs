@@ -29,6 +29,7 @@ pub struct Watch {
 struct NodeState {
     mechanism: Option<String>,
     processes: u32,
+    from_zygotes: u32,
     report: Option<Report>,
     is_gone: bool,
 }
@@ -63,9 +64,10 @@ impl Watch {
                 self.state(node).mechanism = Some(mechanism);
                 self.ready_at = Some(start.elapsed_ms());
             }
-            News::Said(node, FromNode::Report { processes, report }) => {
+            News::Said(node, FromNode::Report { processes, from_zygotes, report }) => {
                 let state = self.state(node);
-                (state.processes, state.report) = (processes, report.map(|report| *report));
+                (state.processes, state.from_zygotes) = (processes, from_zygotes);
+                state.report = report.map(|report| *report);
                 state.is_gone = true;
             }
             News::Said(..) | News::Launches(_) | News::Stop => {}
@@ -94,6 +96,7 @@ impl Watch {
         summary.preload.from = service.preload.as_ref().map(preload::name);
         summary.nodes = self.nodes.len() as u32;
         summary.processes = self.nodes.iter().map(|node| node.processes).sum();
+        summary.from_zygotes = self.nodes.iter().map(|node| node.from_zygotes).sum();
         summary.timeline.daemons_ready = self.ready_at;
         let mut mechanisms: BTreeMap<&str, u32> = BTreeMap::new();
         for mechanism in self.nodes.iter().filter_map(|node| node.mechanism.as_deref()) {

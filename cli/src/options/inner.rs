@@ -41,6 +41,9 @@ pub enum InnerCommand {
     /// Remove what dead sessions left.
     #[command(hide = true)]
     Sweep(SweepOptions),
+    /// Own the zygotes of a node's ranks.
+    #[command(hide = true)]
+    Warm(WarmOptions),
 }
 
 /// Options of `headwater namespace`.
@@ -72,9 +75,25 @@ pub struct ExecOptions {
     /// Where the node's store is to be.
     #[arg(long, requires = "job")]
     pub store: Option<PathBuf>,
+    /// The program comes from a zygote, where that can be.
+    #[arg(long)]
+    pub zygote: bool,
+    /// What that imports.
+    #[arg(long, requires = "zygote")]
+    pub imports: Option<String>,
+    /// This process tells what is to be told once a node.
+    #[arg(long, requires = "zygote")]
+    pub speaks: bool,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true)]
     pub program: Vec<OsString>,
+}
+
+/// Options of `headwater warm`.
+#[derive(Debug, Args)]
+pub struct WarmOptions {
+    /// The node's directory.
+    pub node: PathBuf,
 }
 
 /// Options of `headwater node`.

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "pspawn.h"
 
+#include "../../../spawn/src/behalf.h"
+
 /* Gives the number with this index, 0 after the last. */
 size_t hw_spawn_layout(unsigned index)
 {
@@ -26,6 +28,10 @@ size_t hw_spawn_layout(unsigned index)
 		offsetof(struct pspawn_options, signal_default),
 		offsetof(struct pspawn_options, limits),
 		offsetof(struct pspawn_options, first),
+		sizeof(struct hw_description),
+		offsetof(struct hw_description, fds),
+		sizeof(struct hw_arrived),
+		offsetof(struct hw_arrived, place),
 	};
 	return index < sizeof numbers / sizeof numbers[0] ? numbers[index] : 0;
 }

@@ -105,26 +105,26 @@ pub struct Context {
 
 #[derive(Debug)]
 #[repr(C)]
-struct RawContext {
-    state: *mut c_void,
+pub(super) struct RawContext {
+    pub(super) state: *mut c_void,
 }
 
 #[repr(C)]
-struct RawContextOptions {
-    size: usize,
-    mechanism: c_uint,
-    stop: c_uint,
-    on_core: c_int,
-    core: c_int,
-    argv: *const *const c_char,
-    envp: *const *const c_char,
-    imports: *const c_char,
-    key_variables: *const c_char,
-    start_ms_max: c_uint,
-    zygote_library: *const c_char,
-    stopped_ms_max: c_uint,
-    mask: *const cpu_set_t,
-    mask_size: usize,
+pub(super) struct RawContextOptions {
+    pub(super) size: usize,
+    pub(super) mechanism: c_uint,
+    pub(super) stop: c_uint,
+    pub(super) on_core: c_int,
+    pub(super) core: c_int,
+    pub(super) argv: *const *const c_char,
+    pub(super) envp: *const *const c_char,
+    pub(super) imports: *const c_char,
+    pub(super) key_variables: *const c_char,
+    pub(super) start_ms_max: c_uint,
+    pub(super) zygote_library: *const c_char,
+    pub(super) stopped_ms_max: c_uint,
+    pub(super) mask: *const cpu_set_t,
+    pub(super) mask_size: usize,
 }
 
 #[repr(C)]
@@ -181,7 +181,7 @@ unsafe extern "C" {
         path: *const c_char,
         options: *const RawContextOptions,
     ) -> c_int;
-    fn pspawn_context_destroy(context: *mut RawContext);
+    pub(super) fn pspawn_context_destroy(context: *mut RawContext);
     fn pspawn_context_mechanism(context: *mut RawContext, reason: *mut *const c_char) -> c_uint;
     fn pspawn_mechanism_name(mechanism: c_uint) -> *const c_char;
     fn pspawn_many(
@@ -213,7 +213,7 @@ pub struct Interpreter {
 }
 
 /// `PSPAWN_STOP_PYTHON`.
-const STOP_PYTHON: c_uint = 2;
+pub(super) const STOP_PYTHON: c_uint = 2;
 
 impl Context {
     /// Prepares `program`, which is looked for in PATH if its name has no slash. All its processes have `environment`
@@ -373,7 +373,7 @@ impl Lists {
 }
 
 /// The strings, with NULL at the end. They have to outlive the list.
-fn list<'a>(strings: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
+pub(super) fn list<'a>(strings: impl IntoIterator<Item = &'a CString>) -> Vec<*const c_char> {
     strings.into_iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
@@ -431,6 +431,7 @@ mod tests {
             offset_of!(RawOptions, limits),
             offset_of!(RawOptions, first),
         ];
+        let here = here.into_iter().chain(super::super::behalf::layout()).collect::<Vec<_>>();
         // SAFETY: it reads a constant.
         let there = (0..).map(|index| unsafe { hw_spawn_layout(index) }).take_while(|&number| number != 0);
         assert_eq!(there.collect::<Vec<_>>(), here);

@@ -3,8 +3,9 @@
 //! A [guard] and a worker; the worker ([`work`]) makes the processes by the spawning library ([`library`]), as
 //! the [plan] has them, reads their output ([`outlet`]), and waits for them ([`processes`]). Or a launcher does all that itself ([`relay`]).
 
+pub mod behalf;
 mod guard;
-mod library;
+pub mod library;
 pub mod options;
 mod outlet;
 mod plan;
@@ -17,6 +18,7 @@ mod work;
 use anyhow::Result;
 
 use self::options::SpawnOptions;
+pub use self::plan::interpreter_words;
 
 /// Does what was asked for; gives the exit status.
 pub fn spawn(options: &SpawnOptions) -> Result<u8> {

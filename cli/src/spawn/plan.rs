@@ -84,15 +84,24 @@ pub fn variables(rank: u32) -> Vec<CString> {
 /// The interpreter that a zygote is to be, with the options that stand before the program: those of each process.
 pub fn interpreter(options: &SpawnOptions) -> io::Result<Option<Interpreter>> {
     let Some(imports) = &options.imports else { return Ok(None) };
-    let mut words = options.program.iter().map(|word| word.as_bytes()).peekable();
-    let mut kept: Vec<&[u8]> = words.next().into_iter().collect();
-    while let Some(word) = words.next_if(|word| word.starts_with(b"-") && ![&b"-"[..], b"-c", b"-m"].contains(word)) {
+    let words = interpreter_words(&options.program).into_iter().map(|word| CString::new(word.as_bytes()));
+    let words = words.collect::<Result<_, _>>()?;
+    Ok(Some(Interpreter { words, imports: CString::new(imports.as_str())? }))
+}
+
+/// An interpreter's name and options, of a whole command.
+pub fn interpreter_words(command: &[OsString]) -> Vec<OsString> {
+    let mut words = command.iter().peekable();
+    let mut kept: Vec<&OsString> = words.next().into_iter().collect();
+    let is_option = |word: &&OsString| {
+        word.as_bytes().starts_with(b"-") && !["-", "-c", "-m"].iter().any(|last| *last == word.as_os_str())
+    };
+    while let Some(word) = words.next_if(is_option) {
         kept.push(word);
-        let takes_next = [&b"-W"[..], b"-X", b"--check-hash-based-pycs"].contains(&word);
+        let takes_next = ["-W", "-X", "--check-hash-based-pycs"].iter().any(|option| *option == word.as_os_str());
         kept.extend(takes_next.then(|| words.next()).flatten());
     }
-    let words = kept.into_iter().map(CString::new).collect::<Result<_, _>>()?;
-    Ok(Some(Interpreter { words, imports: CString::new(imports.as_str())? }))
+    kept.into_iter().cloned().collect()
 }
 
 /// What processes are made of.

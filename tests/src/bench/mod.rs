@@ -25,7 +25,7 @@ type Measure = fn(&mut Report);
 
 /// What can be measured, by name; `mount` names all that begin with it, and so do `overlay`, `simulate` and
 /// `spawn`.
-const ALL: [(&str, Measure); 26] = [
+const ALL: [(&str, Measure); 27] = [
     ("startup", startup::run),
     ("operations", counts::run),
     ("scale", scale::run),
@@ -51,6 +51,7 @@ const ALL: [(&str, Measure); 26] = [
     ("spawn-python", spawn::python),
     ("spawn-large-parent", spawn::large_parent),
     ("spawn-memory", spawn::memory),
+    ("spawn-warm-ranks", spawn::warm_ranks),
     ("spawn-paper", spawn::paper),
 ];
 

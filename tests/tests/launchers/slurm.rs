@@ -146,6 +146,30 @@ fn users_and_their_jobs_on_the_same_nodes() {
 }
 
 #[test]
+fn ranks_of_a_step_come_from_zygotes() {
+    with_slurm(|site| {
+        let mut words = words("srun -N4 -n8");
+        words.extend(site.program());
+        // A script may stand for the interpreter.
+        let program = words.iter().position(|word| word == "python3").expect("it is Python's");
+        words[program] = "/usr/bin/python3".into();
+        let expected = site.plain(&words);
+        let (output, summary) = site.served(&["--warm-imports", "json,socket"], &words);
+        assert_eq!(in_any_order(output.clone()), in_any_order(expected), "{summary}");
+        assert_eq!((&summary["processes"], &summary["from_zygotes"]), (&8.into(), &8.into()), "{output:?}");
+        // Each of the step's processes is killed with what it stands for.
+        let mut fails = words[..program + 1].to_vec();
+        fails.extend([
+            "-c".into(),
+            "import os, time; os.environ['SLURM_PROCID'] == '3' and os._exit(5); time.sleep(60)".into(),
+        ]);
+        fails.insert(1, "--kill-on-bad-exit=1".into());
+        let (output, _) = site.served(&["--warm-imports", "json"], &fails);
+        assert_ne!(output.status, 0, "{output:?}");
+    });
+}
+
+#[test]
 fn launches_of_a_session_find_what_the_ones_before_have_brought() {
     with_slurm(|site| {
         let words = site.words("srun -N4 -n8");

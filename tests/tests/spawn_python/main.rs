@@ -139,7 +139,7 @@ fn refusals() {
     bench.program("threads.py", "import threading, time\nthreading.Thread(target=time.sleep, args=[60]).start()\n");
     bench.program("wraps.py", "import io, sys\nsys.stdout = io.StringIO()\n");
     let imports = |imports| Run { imports, ..Run::default() };
-    check(&python, &imports("threads"), "no zygote: before main, it has started threads");
+    check(&python, &imports("threads"), "no zygote: during its imports, it has started threads");
     check(&python, &imports("wraps"), "no zygote: its imports replace standard files");
     let inspect = Run { variables: &[("PYTHONINSPECT", "1")], ..Run::default() };
     check(&python, &inspect, "no zygote: the environment has PYTHONINSPECT, which is for one interpreter");

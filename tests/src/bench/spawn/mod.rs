@@ -2,8 +2,10 @@
 
 mod paper;
 mod runs;
+mod warm_ranks;
 
 pub(super) use paper::paper;
+pub(super) use warm_ranks::warm_ranks;
 
 use std::path::Path;
 

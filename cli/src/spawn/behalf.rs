@@ -1,0 +1,241 @@
+//! Processes for another process of this program: the library's functions for that (`spawn/src/behalf.h`).
+//!
+//! One process describes itself, sends the description and its descriptors, and the other one has a zygote make what
+//! the first would have become.
+
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_uint};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::ptr;
+
+use libc::pid_t;
+use rustix::process::Pid;
+
+use super::library::{
+    Interpreter, Mechanism, RawContext, RawContextOptions, STOP_PYTHON, list, pspawn_context_destroy,
+};
+
+/// `HW_FDS_MAX`.
+pub const FDS_MAX: usize = 240;
+/// `HW_REASON_BYTES`.
+const REASON_BYTES: usize = 160;
+
+/// What a process tells of itself.
+#[derive(Debug)]
+pub struct Description {
+    /// What the library reads.
+    pub data: Vec<u8>,
+    /// A digest of what processes of a zygote can't be given later.
+    pub place: u64,
+    /// A digest of the variables at which programs look before `main`.
+    pub variables: u64,
+    /// The descriptors that exec keeps.
+    pub fds: Vec<RawFd>,
+}
+
+impl Description {
+    /// The descriptors. Nothing closes them as long as the description is there.
+    pub fn borrowed(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        // SAFETY: they are open, and belong to the program to be executed, not to anything in this one.
+        self.fds.iter().map(|&fd| unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Closes them but this one.
+    pub fn close_but(self, kept: RawFd) {
+        for fd in self.fds.into_iter().filter(|&fd| fd != kept) {
+            // SAFETY: as above; standard input and output aren't used from here on.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+#[repr(C)]
+struct RawDescription {
+    data: *mut c_char,
+    bytes: usize,
+    place: u64,
+    variables: u64,
+    fd_count: u32,
+    fds: [i32; FDS_MAX],
+}
+
+#[repr(C)]
+struct RawArrived {
+    data: *const c_char,
+    bytes: usize,
+    fds: *const c_int,
+    fd_count: u32,
+    cwd: c_int,
+    cgroup: c_int,
+    place: u64,
+}
+
+unsafe extern "C" {
+    fn hw_describe(
+        argv: *const *const c_char,
+        envp: *const *const c_char,
+        python: bool,
+        description: *mut RawDescription,
+    ) -> c_int;
+    fn hw_context_create_idle(
+        context: *mut RawContext,
+        path: *const c_char,
+        options: *const RawContextOptions,
+    ) -> c_int;
+    fn hw_behalf_prepare(context: *mut RawContext, arrived: *const RawArrived, why: *mut c_char) -> c_int;
+    fn hw_behalf_spawn(
+        context: *mut RawContext,
+        arrived: *const RawArrived,
+        pid: *mut pid_t,
+        why: *mut c_char,
+    ) -> c_int;
+}
+
+/// Describes this process, and the program that it would execute; `is_python`: that is an interpreter.
+///
+/// # Errors
+/// More is open than can be handed over, or `/proc` can't be read.
+pub fn describe(arguments: &[CString], environment: &[CString], is_python: bool) -> io::Result<Description> {
+    let (argv, envp) = (list(arguments), list(environment));
+    let mut raw = Box::new(MaybeUninit::<RawDescription>::zeroed());
+    // SAFETY: both lists end with NULL and live until the call is over, which keeps nothing of them.
+    let error = unsafe { hw_describe(argv.as_ptr(), envp.as_ptr(), is_python, raw.as_mut_ptr()) };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(error));
+    }
+    // SAFETY: numbers and a pointer are valid with any content, and were zeroed.
+    let raw = unsafe { raw.assume_init_ref() };
+    // SAFETY: after success there are so many bytes.
+    let data = unsafe { std::slice::from_raw_parts(raw.data.cast::<u8>(), raw.bytes) }.to_vec();
+    // SAFETY: they were allocated for the caller, and nobody uses them any more.
+    unsafe { libc::free(raw.data.cast()) };
+    let fds = raw.fds[..raw.fd_count as usize].to_vec();
+    Ok(Description { data, place: raw.place, variables: raw.variables, fds })
+}
+
+/// A description that has come from another process, of any content.
+#[derive(Debug)]
+pub struct Arrived<'a> {
+    /// What the library reads.
+    pub data: &'a [u8],
+    /// What has come for each descriptor that was described.
+    pub fds: &'a [OwnedFd],
+    /// The working directory.
+    pub cwd: &'a OwnedFd,
+    /// The directory of the control group in which it is to begin, unless that is this process's.
+    pub cgroup: Option<BorrowedFd<'a>>,
+    /// The digest that came with it.
+    pub place: u64,
+}
+
+/// A program of which a zygote is made when it is first needed. Its processes are children of this one.
+#[derive(Debug)]
+pub struct Warm(RawContext);
+
+impl Warm {
+    /// Prepares a program by its path. A zygote may take `start_ms_max` until it has stopped.
+    ///
+    /// # Errors
+    /// Those of `execve`. That no zygote can be made of it is told later.
+    pub fn create(
+        program: &Path,
+        interpreter: Option<&Interpreter>,
+        zygote_library: &OsStr,
+        start_ms_max: u32,
+    ) -> io::Result<Warm> {
+        let program = CString::new(program.as_os_str().as_bytes())?;
+        let library = CString::new(zygote_library.as_bytes())?;
+        let words = interpreter.map(|interpreter| list(&interpreter.words));
+        let options = RawContextOptions {
+            size: size_of::<RawContextOptions>(),
+            mechanism: Mechanism::Zygote as c_uint,
+            stop: if interpreter.is_some() { STOP_PYTHON } else { 0 },
+            on_core: 0,
+            core: 0,
+            argv: words.as_ref().map_or(ptr::null(), |words| words.as_ptr()),
+            envp: ptr::null(),
+            imports: interpreter.map_or(ptr::null(), |interpreter| interpreter.imports.as_ptr()),
+            key_variables: ptr::null(),
+            start_ms_max,
+            zygote_library: library.as_ptr(),
+            stopped_ms_max: 0,
+            mask: ptr::null(),
+            mask_size: 0,
+        };
+        let mut raw = RawContext { state: ptr::null_mut() };
+        // SAFETY: all pointers are to strings, and to a list with NULL at its end, that live until the call is over;
+        // the library copies what it keeps.
+        match unsafe { hw_context_create_idle(&raw mut raw, program.as_ptr(), &raw const options) } {
+            0 => Ok(Warm(raw)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Sees to a zygote that can make the process.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn prepare(&mut self, arrived: &Arrived) -> Result<(), String> {
+        let fds = numbers(arrived);
+        let (raw, mut why) = (raw(arrived, &fds), [0; REASON_BYTES]);
+        // SAFETY: the context was made; what `raw` points to lives until the call is over; `why` has room.
+        let error = unsafe { hw_behalf_prepare(&raw mut self.0, &raw const raw, why.as_mut_ptr()) };
+        outcome(error, &why)
+    }
+
+    /// Makes the process, which is killed when this thread ends.
+    ///
+    /// # Errors
+    /// Why it was not made.
+    pub fn spawn(&mut self, arrived: &Arrived) -> Result<Pid, String> {
+        let fds = numbers(arrived);
+        let (raw, mut why, mut pid) = (raw(arrived, &fds), [0; REASON_BYTES], 0);
+        // SAFETY: as above, and `pid` is the library's to write.
+        let error = unsafe { hw_behalf_spawn(&raw mut self.0, &raw const raw, &raw mut pid, why.as_mut_ptr()) };
+        outcome(error, &why)?;
+        Pid::from_raw(pid).ok_or_else(|| String::from("the zygote tells of no process"))
+    }
+}
+
+impl Drop for Warm {
+    fn drop(&mut self) {
+        // SAFETY: it was made, and nobody uses it after this.
+        unsafe { pspawn_context_destroy(&raw mut self.0) };
+    }
+}
+
+fn numbers(arrived: &Arrived) -> Vec<c_int> {
+    arrived.fds.iter().map(AsRawFd::as_raw_fd).collect()
+}
+
+fn raw(arrived: &Arrived, fds: &[c_int]) -> RawArrived {
+    RawArrived {
+        data: arrived.data.as_ptr().cast(),
+        bytes: arrived.data.len(),
+        fds: fds.as_ptr(),
+        fd_count: fds.len() as u32,
+        cwd: arrived.cwd.as_raw_fd(),
+        cgroup: arrived.cgroup.map_or(-1, |directory| directory.as_raw_fd()),
+        place: arrived.place,
+    }
+}
+
+fn outcome(error: c_int, why: &[c_char; REASON_BYTES]) -> Result<(), String> {
+    if error == 0 {
+        return Ok(());
+    }
+    let bytes: Vec<u8> = why.iter().map(|&byte| byte as u8).collect();
+    let text = CStr::from_bytes_until_nul(&bytes).unwrap_or_default().to_string_lossy();
+    Err(if text.is_empty() { io::Error::from_raw_os_error(error).to_string() } else { text.into_owned() })
+}
+
+/// Lengths that a test compares with those in C.
+#[cfg(test)]
+pub(super) fn layout() -> [usize; 4] {
+    use std::mem::offset_of;
+    let fds = offset_of!(RawDescription, fds);
+    [size_of::<RawDescription>(), fds, size_of::<RawArrived>(), offset_of!(RawArrived, place)]
+}

@@ -1,0 +1,269 @@
+//! A rank's proxy: the process that the launcher knows. It asks for the rank, passes signals on, and ends as it does.
+
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsString};
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use headwater_daemon::layout::NodeDir;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, flock, memfd_create};
+
+use super::packet::{self, Answer, GO};
+use super::request::Request;
+use super::zygotes::START_MS_MAX;
+use super::{BUILD, lock, socket};
+use crate::message::say;
+use crate::own;
+use crate::process;
+use crate::signals::Passing;
+use crate::spawn::behalf::{Description, describe};
+
+/// How long a rank is waited for, until one of the owner's zygotes has been started for it.
+const READY_MAX: Duration = Duration::from_millis(START_MS_MAX as u64 + 30_000);
+/// How long the owner may take to come to be.
+const OPEN_MAX: Duration = Duration::from_secs(20);
+const RETRY: Duration = Duration::from_millis(2);
+/// The exit status of a rank that was killed.
+const KILLED: u8 = 137;
+
+/// What would be executed.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// The node's directory.
+    pub node: &'a Path,
+    /// The file.
+    pub program: &'a Path,
+    /// Its arguments, its name among them.
+    pub arguments: &'a [OsString],
+    /// Its environment.
+    pub environment: &'a BTreeMap<OsString, OsString>,
+    /// What it imports before ranks are made, separated by commas, if it is a Python interpreter.
+    pub imports: Option<&'a str>,
+    /// The processes of the node look up their files in its table.
+    pub is_audited: bool,
+}
+
+/// Has a zygote make what is wanted, and ends as it ends. Comes back, with the reason, if it has not begun.
+pub fn become_rank(wanted: &Wanted) -> String {
+    match begin(wanted) {
+        Ok(rank) => rank.attend(),
+        Err(why) => why,
+    }
+}
+
+/// A rank that runs.
+struct Rank {
+    owner: OwnedFd,
+    /// It is a process's descriptor.
+    process: OwnedFd,
+    passing: Passing,
+}
+
+fn begin(wanted: &Wanted) -> Result<Rank, String> {
+    let (request, cwd, description) = ask_for(wanted)?;
+    let mut attempts = 0;
+    let owner = loop {
+        attempts += 1;
+        // An owner that has just ended took no request.
+        match offer(wanted.node, &request, &cwd, &description) {
+            Ok(owner) => break owner,
+            Err(Failure::Ended) if attempts < 3 => {}
+            Err(Failure::Ended) => return Err("the process with the node's zygotes has ended".into()),
+            Err(Failure::Refused(why)) => return Err(why),
+        }
+    };
+    // From now on signals are the rank's.
+    let mut passing = Passing::begin().map_err(|error| format!("signals can't be watched: {error}"))?;
+    let (answer, mut fds) = match packet::send(&owner, GO, &[], true).map(|()| answer(&owner, None)) {
+        Ok(Ok(answered)) => answered,
+        // It may have begun. Then the kernel has killed it.
+        _ => {
+            say("the process that ranks come from was killed while this rank began. The rank is killed too");
+            std::process::exit(i32::from(KILLED));
+        }
+    };
+    match (answer, fds.pop()) {
+        (Answer::Started, Some(process)) => {
+            // What the rank has open is to close when it does so.
+            description.close_but(2);
+            Ok(Rank { owner, process, passing })
+        }
+        (Answer::Refused(why), _) => {
+            passing.end();
+            Err(why)
+        }
+        _ => {
+            say("the process that ranks come from is not understood. The rank is killed");
+            std::process::exit(i32::from(KILLED));
+        }
+    }
+}
+
+/// What is asked, the working directory, and this process, described.
+fn ask_for(wanted: &Wanted) -> Result<(OwnedFd, OwnedFd, Description), String> {
+    if io::stdin().is_terminal() {
+        return Err("standard input is a terminal, which only a process of its session can read".into());
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let cwd = rustix::fs::open(".", flags, Mode::empty()).map_err(|e| format!("its directory can't be opened: {e}"))?;
+    if File::from(cwd.try_clone().map_err(text)?).metadata().is_ok_and(|directory| directory.nlink() == 0) {
+        return Err("its directory was removed".into());
+    }
+    let strings = |words: Vec<Vec<u8>>| words.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>();
+    let arguments = strings(wanted.arguments.iter().map(|word| word.as_bytes().to_vec()).collect()).map_err(text)?;
+    let variables = wanted.environment.iter().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    let environment = strings(variables.collect()).map_err(text)?;
+    let description =
+        describe(&arguments, &environment, wanted.imports.is_some()).map_err(|error| match error.kind() {
+            io::ErrorKind::Unsupported => {
+                String::from("it has more files open, or at higher numbers, than can be handed on")
+            }
+            _ => format!("this process can't be described: {error}"),
+        })?;
+    let words = || {
+        // A script's words are its own.
+        let mut start = [0; 2];
+        let is_script = File::open(wanted.program).and_then(|mut file| file.read_exact(&mut start)).is_ok();
+        let is_script = is_script && start == *b"#!";
+        let name = wanted.arguments.first().cloned().into_iter();
+        if is_script { name.collect() } else { crate::spawn::interpreter_words(wanted.arguments) }
+    };
+    let words = || words().into_iter().map(|word: OsString| word.as_bytes().to_vec()).collect();
+    let request = Request {
+        build: BUILD.into(),
+        program: wanted.program.as_os_str().as_bytes().into(),
+        interpreter: wanted.imports.map(|imports| (words(), imports.into())),
+        generation: if wanted.is_audited { NodeDir::new(wanted.node).newest().generation() } else { 0 },
+        place: description.place,
+        variables: description.variables,
+        groups: fs::read("/proc/self/cgroup").map_err(|error| format!("/proc/self/cgroup can't be read: {error}"))?,
+        description: description.data.clone(),
+    };
+    let memory = memfd_create("headwater-warm", MemfdFlags::CLOEXEC).map_err(text)?;
+    let mut file = File::from(memory);
+    file.write_all(&request.encode()).map_err(text)?;
+    Ok((file.into(), cwd, description))
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+enum Failure {
+    /// There is no owner any more.
+    Ended,
+    /// It has none for this one.
+    Refused(String),
+}
+
+/// Asks the owner, until it has a zygote.
+fn offer(node: &Path, request: &OwnedFd, cwd: &OwnedFd, description: &Description) -> Result<OwnedFd, Failure> {
+    let owner = come(node).map_err(Failure::Refused)?;
+    let fds: Vec<_> = [request.as_fd(), cwd.as_fd()].into_iter().chain(description.borrowed()).collect();
+    packet::send(&owner, BUILD.as_bytes(), &fds, true).map_err(|_| Failure::Ended)?;
+    match answer(&owner, Some(Instant::now() + READY_MAX)) {
+        Ok((Answer::Ready, _)) => Ok(owner),
+        Ok((Answer::Refused(why), _)) => Err(Failure::Refused(why)),
+        Ok(_) => Err(Failure::Refused("the process with the node's zygotes is not understood".into())),
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            let seconds = READY_MAX.as_secs();
+            Err(Failure::Refused(format!("no zygote was ready within {seconds} seconds")))
+        }
+        Err(_) => Err(Failure::Ended),
+    }
+}
+
+/// Waits for an answer.
+fn answer(owner: &OwnedFd, until: Option<Instant>) -> io::Result<(Answer, Vec<OwnedFd>)> {
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.map(|left| Timespec::try_from(left).unwrap_or_default());
+        match poll(&mut [PollFd::new(owner, PollFlags::IN)], left.as_ref()) {
+            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+            Err(rustix::io::Errno::INTR) => continue,
+            polled => polled?,
+        };
+        let (bytes, fds) = packet::receive(owner)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let answer = Answer::decode(&bytes).ok_or(io::ErrorKind::InvalidData)?;
+        return Ok((answer, fds));
+    }
+}
+
+/// Connects to the owner, which is started if there is none.
+fn come(node: &Path) -> Result<OwnedFd, String> {
+    let path = socket(node);
+    if let Ok(owner) = packet::connect(&path) {
+        return Ok(owner);
+    }
+    let until = Instant::now() + OPEN_MAX;
+    let failed =
+        |error: &dyn std::fmt::Display| format!("the process for the node's zygotes can't be started: {error}");
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let locked = rustix::fs::open(lock(node), flags, Mode::RUSR | Mode::WUSR).map_err(|e| failed(&e))?;
+    while let Err(error) = flock(&locked, FlockOperation::NonBlockingLockExclusive) {
+        if Instant::now() >= until {
+            return Err(failed(&error));
+        }
+        thread::sleep(RETRY);
+    }
+    // Who had the lock may have started it.
+    if let Ok(owner) = packet::connect(&path) {
+        return Ok(owner);
+    }
+    start(node, until).map_err(|e| failed(&e))?;
+    packet::connect(&path).map_err(|e| failed(&e))
+}
+
+/// Starts the owner, and waits until it can be reached.
+fn start(node: &Path, until: Instant) -> io::Result<()> {
+    let mut command = own::again();
+    command.arg("warm").arg(node).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut starter = command.spawn()?;
+    if let Some(output) = starter.stdout.take() {
+        let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).unwrap_or_default();
+        poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&left))?;
+    }
+    // It has left the other to itself.
+    starter.wait().map(drop)
+}
+
+impl Rank {
+    /// Passes signals on until the rank has ended; ends as it did.
+    fn attend(mut self) -> ! {
+        loop {
+            let mut fds =
+                [self.owner.as_fd(), self.passing.readable()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            let _ = poll(&mut fds, None);
+            let is_heard = !fds[0].revents().is_empty();
+            for (signal, from_kernel) in self.passing.pending() {
+                process::signal(&self.process, signal, from_kernel);
+            }
+            if !is_heard {
+                continue;
+            }
+            match answer(&self.owner, None) {
+                Ok((Answer::Exited(code), _)) => std::process::exit(i32::from(code)),
+                Ok((Answer::Killed(signal), _)) => process::end_by(i32::from(signal)),
+                Ok((Answer::Stopped, _)) => crate::signals::stop_here(),
+                Ok(_) => {}
+                Err(_) => self.give_up(),
+            }
+        }
+    }
+
+    /// Nobody else waits for the rank any more.
+    fn give_up(&self) -> ! {
+        process::signal(&self.process, libc::SIGKILL, false);
+        let _ = poll(&mut [PollFd::new(&self.process, PollFlags::IN)], None);
+        say("the process that ranks come from was killed. The rank is killed too");
+        std::process::exit(i32::from(KILLED))
+    }
+}

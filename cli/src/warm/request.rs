@@ -1,0 +1,116 @@
+//! What a proxy asks for, as bytes: fields that each begin with their length. Reading them needs nothing but the
+//! standard library, and ends for any bytes.
+
+/// The most that a request has, in bytes: twice what exec takes of arguments and environment.
+pub const BYTES_MAX: usize = 16 << 20;
+/// The most words of an interpreter.
+const WORDS_MAX: usize = 1024;
+
+/// A rank that is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Of which sources the proxy was made.
+    pub build: Vec<u8>,
+    /// The file that would be executed.
+    pub program: Vec<u8>,
+    /// The interpreter's name and options, and what it is to import, if it is one that does so.
+    pub interpreter: Option<(Vec<Vec<u8>>, Vec<u8>)>,
+    /// What the node's copies belong to: a program that starts later may see other files.
+    pub generation: u64,
+    /// A digest of what processes of a zygote can't be given later.
+    pub place: u64,
+    /// A digest of the variables at which programs look before `main`.
+    pub variables: u64,
+    /// The control groups, as `/proc/self/cgroup` has them.
+    pub groups: Vec<u8>,
+    /// For the spawning library.
+    pub description: Vec<u8>,
+}
+
+impl Request {
+    /// The request's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.description.len() + 4096);
+        let mut put = |field: &[u8]| {
+            bytes.extend((field.len() as u64).to_le_bytes());
+            bytes.extend(field);
+        };
+        put(&self.build);
+        put(&self.program);
+        let (words, imports) =
+            self.interpreter.as_ref().map_or((&[][..], None), |(words, imports)| (words, Some(imports)));
+        put(&(words.len() as u64).to_le_bytes());
+        words.iter().for_each(|word| put(word));
+        put(imports.map_or(&[], |imports| imports));
+        for number in [self.generation, self.place, self.variables] {
+            put(&number.to_le_bytes());
+        }
+        put(&self.groups);
+        put(&self.description);
+        bytes
+    }
+
+    /// The request with these bytes; `None` if there is none.
+    pub fn decode(bytes: &[u8]) -> Option<Request> {
+        let mut rest = Some(bytes).filter(|bytes| bytes.len() <= BYTES_MAX)?;
+        let (build, program) = (take(&mut rest)?.to_vec(), take(&mut rest)?.to_vec());
+        let count = usize::try_from(number(&mut rest)?).ok().filter(|&count| count <= WORDS_MAX)?;
+        let words = (0..count).map(|_| take(&mut rest).map(<[u8]>::to_vec)).collect::<Option<Vec<_>>>()?;
+        let imports = take(&mut rest)?.to_vec();
+        if words.is_empty() && !imports.is_empty() {
+            return None;
+        }
+        let (generation, place, variables) = (number(&mut rest)?, number(&mut rest)?, number(&mut rest)?);
+        let (groups, description) = (take(&mut rest)?.to_vec(), take(&mut rest)?.to_vec());
+        let interpreter = (!words.is_empty()).then_some((words, imports));
+        rest.is_empty().then_some(Request {
+            build,
+            program,
+            interpreter,
+            generation,
+            place,
+            variables,
+            groups,
+            description,
+        })
+    }
+}
+
+fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, behind) = rest.split_first_chunk::<8>()?;
+    let (field, behind) = behind.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+    *rest = behind;
+    Some(field)
+}
+
+fn number(rest: &mut &[u8]) -> Option<u64> {
+    Some(u64::from_le_bytes(take(rest)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_understood_and_nothing_else() {
+        let plain = Request {
+            build: b"0123".into(),
+            program: b"/usr/bin/app".into(),
+            generation: 1,
+            place: u64::MAX,
+            variables: 7,
+            groups: b"0::/a\n".into(),
+            description: vec![0; 300],
+            ..Request::default()
+        };
+        let words = vec![b"python3".to_vec(), b"-u".to_vec()];
+        let python = Request { interpreter: Some((words, b"numpy,scipy".into())), ..plain.clone() };
+        for request in [plain, python] {
+            let bytes = request.encode();
+            assert_eq!(Request::decode(&bytes), Some(request));
+            assert!((0..bytes.len()).all(|cut| Request::decode(&bytes[..cut]).is_none()));
+            assert_eq!(Request::decode(&[bytes, vec![0]].concat()), None);
+        }
+        assert_eq!(Request::decode(&[0xff; 64]), None);
+    }
+}

@@ -1,0 +1,180 @@
+/* Processes for another process of the same program: that one describes itself, and sends its descriptors. They are
+ * children of the caller, and made by a zygote or not at all: an exec would be the caller's, with what the caller is
+ * like. */
+#include "behalf.h"
+#include "context.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NO_BOUNDARY INT32_MAX
+
+int hw_describe(char *const argv[], char *const envp[], bool python, struct hw_description *description)
+{
+	const struct pspawn_process process = {.argv = argv, .envp = envp};
+	const struct pspawn_options options = {.size = sizeof options};
+	struct hw_inherited inherited;
+	struct hw_bytes bytes = {0};
+	int error = hw_inherit(&inherited, NO_BOUNDARY);
+
+	if (error)
+		return error;
+	if (inherited.fd_count && inherited.fds[inherited.fd_count - 1] >= hw_boundary(&inherited))
+		return ENOTSUP;
+	inherited.ignored &= ~(1ul << (SIGPIPE - 1));
+	inherited.blocked = 0;
+	hw_encode(&bytes, &inherited, &process, 1, &options);
+	if (bytes.failed) {
+		free(bytes.data);
+		return ENOMEM;
+	}
+	description->data = bytes.data;
+	description->bytes = bytes.length;
+	description->place = hw_key_elsewhere(&inherited);
+	description->variables = hw_key_variables(envp, python ? HW_PYTHON_VARIABLES : NULL);
+	description->fd_count = inherited.fd_count;
+	memcpy(description->fds, inherited.fds, sizeof description->fds);
+	return 0;
+}
+
+static int refuse(char *why, int error, const char *reason)
+{
+	snprintf(why, HW_REASON_BYTES, "%s", reason);
+	return error;
+}
+
+/* What was described, checked. To be freed with hw_request_free() if it gives 0. */
+static int read_request(const struct hw_arrived *arrived, struct hw_request *request, char *why)
+{
+	int error = hw_decode(arrived->data, arrived->bytes, 1, request);
+	if (error)
+		return refuse(why, error, "its description can't be read");
+	const struct hw_inherited *inherited = &request->inherited;
+	const struct pspawn_process *process = request->processes;
+	bool good = inherited->fd_count == arrived->fd_count && process->argv && process->argv[0] && process->envp &&
+	            !process->mask && !process->cwd && !process->file_action_count && !request->options.limit_count;
+	for (uint32_t i = 0; good && i < inherited->fd_count; i++)
+		good = inherited->fds[i] >= (i ? inherited->fds[i - 1] + 1 : 0) && !inherited->fd_ends[i];
+	if (good)
+		return 0;
+	hw_request_free(request);
+	return refuse(why, EINVAL, "its description can't be read");
+}
+
+/* Where a zygote stops to begin as the process would. */
+static int start_in(struct pspawn_state *state, const struct hw_arrived *arrived, const struct hw_request *request,
+                    const struct hw_inherited *own)
+{
+	const struct hw_wanted wanted = {request->processes, 1, &request->options, &request->inherited};
+	uint64_t key = hw_zygote_key(state, request->processes, arrived->place);
+
+	if (fchdir(arrived->cwd))
+		return errno;
+	int error = hw_zygote_see_to(state, key, &wanted, own);
+	if (chdir("/"))
+		return errno;
+	return error;
+}
+
+/* Sees to the zygote, and gives what it is to be asked. */
+static int ready(struct pspawn_state *state, const struct hw_arrived *arrived, struct hw_request *request, char *why)
+{
+	struct hw_inherited own;
+	int error = hw_inherit(&own, NO_BOUNDARY);
+
+	if (!error && hw_key_elsewhere(&own) != arrived->place)
+		return refuse(why, ENOTSUP, "it has other credentials, namespaces, scheduling or limits of its stack than the "
+		                            "process for which the zygote was started");
+	if (!error)
+		error = start_in(state, arrived, request, &own);
+	if (error == ENOTSUP && !state->reason[0])
+		return refuse(why, error, "the zygote's libraries have counted other processors than it may run on");
+	if (error)
+		return refuse(why, error, state->reason[0] ? state->reason : strerror(error));
+	if (state->zygote.boundary > hw_boundary(&request->inherited))
+		return refuse(why, ENOTSUP, "fewer files may be open in it than in the process for which the zygote was started");
+	/* The zygote joins the group for a moment, and can join those of its session alone. */
+	request->inherited.group = getpgrp();
+	return 0;
+}
+
+int hw_behalf_prepare(pspawn_context_t *ctx, const struct hw_arrived *arrived, char *why)
+{
+	struct hw_request request;
+	int error = read_request(arrived, &request, why);
+
+	if (error)
+		return error;
+	error = ready(ctx->state, arrived, &request, why);
+	hw_request_free(&request);
+	return error;
+}
+
+static const char *reason_of(int error)
+{
+	switch (error) {
+	case ENOTSUP:
+		return "the zygote can't be given its limits, priority, processors or memory policy";
+	case EACCES:
+	case EPERM:
+		return "it is in another control group, which the zygote's processes may not enter";
+	default:
+		return strerror(error);
+	}
+}
+
+/* Asks the zygote for the process. */
+static int ask(struct pspawn_state *state, const struct hw_arrived *arrived, const struct hw_request *request,
+               pid_t *pid)
+{
+	struct pspawn_options options = {.size = sizeof options,
+	                                 .flags = PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER,
+	                                 .cgroup = arrived->cgroup};
+	const struct hw_origin origin = {arrived->fds, arrived->cwd};
+	struct hw_asked asked;
+
+	if (arrived->cgroup >= 0)
+		options.flags |= PSPAWN_SETCGROUP;
+	int error = hw_zygote_ask(&state->zygote, &request->inherited, &origin, request->processes, 1, &options, false,
+	                          &asked);
+	if (error)
+		return error;
+	uint32_t tried = hw_zygote_answer(&asked, &error);
+	struct hw_result result = tried ? asked.results[0] : (struct hw_result){0, error ? error : ECHILD};
+	hw_asked_free(&asked);
+	if (result.error && result.pid > 0) {
+		hw_reap(result.pid);
+		return result.error;
+	}
+	*pid = result.pid;
+	return result.pid > 0 ? 0 : result.error ? result.error : ECHILD;
+}
+
+int hw_behalf_spawn(pspawn_context_t *ctx, const struct hw_arrived *arrived, pid_t *pid, char *why)
+{
+	struct pspawn_state *state = ctx->state;
+	struct hw_request request;
+	char **words = NULL;
+	int error = read_request(arrived, &request, why);
+
+	if (error)
+		return error;
+	error = ready(state, arrived, &request, why);
+	if (!error && hw_script_arguments(state, request.processes, 1, &words))
+		error = refuse(why, ENOMEM, strerror(ENOMEM));
+	if (!error && !hw_has_their_options(state, request.processes, 1))
+		error = refuse(why, ENOTSUP, "its options are not the zygote's, or only the interpreter itself can read them");
+	if (!error) {
+		error = ask(state, arrived, &request, pid);
+		if (error)
+			refuse(why, error, reason_of(error));
+		else
+			state->starts = 0;
+	}
+	free(words);
+	hw_request_free(&request);
+	return error;
+}

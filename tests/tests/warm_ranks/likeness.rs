@@ -1,0 +1,117 @@
+//! What a rank sees, compared with one that executed the program.
+
+use std::collections::BTreeSet;
+
+use headwater_tests::harness::services::environment;
+use headwater_tests::harness::user::ORDINARY;
+use headwater_tests::harness::{Headwater, Output, Program, Session, skipped};
+use serde_json::Value;
+
+use crate::{fixture, from_zygotes, mechanisms, python, warm};
+
+/// Surroundings that are not the usual ones. Standard input is a pipe.
+const SURROUNDINGS: &str = "umask 027; ulimit -n 900; ulimit -c 0; cd \"$1\"; shift; trap '' HUP; exec 7</etc/passwd; \
+                            echo hello | exec nice -n 2 taskset -c 0 \"$@\"";
+
+/// What the ranks wrote, by rank, with the session's name taken out.
+fn reports(session: &Session) -> Vec<Value> {
+    assert_eq!(session.output.status, 0, "{:?} {}", session.output, session.messages);
+    let report = |line: &str| -> Value {
+        let value: Value = serde_json::from_str(line).expect("a line of JSON");
+        let name = value["environ"]["HEADWATER_SESSION"].as_str().expect("a session").to_owned();
+        serde_json::from_str(&line.replace(&name, "SESSION")).expect("as before")
+    };
+    let mut reports: Vec<Value> = session.output.stdout.lines().map(report).collect();
+    let number =
+        |report: &Value| report["environ"]["HEADWATER_RANK"].as_str().and_then(|text| text.parse::<u32>().ok());
+    reports.sort_by_key(number);
+    reports
+}
+
+fn assert_alike(exec: &Headwater, zygote: &Headwater, program: &Program, ranks: usize) {
+    let store = tempfile::Builder::new().prefix("hwt-").tempdir_in("/dev/shm").expect("/dev/shm takes a directory");
+    let run = |headwater: &Headwater| headwater.clone().store(store.path()).run(program);
+    let (executed, forked) = (run(exec), run(zygote));
+    assert_eq!((from_zygotes(&executed), from_zygotes(&forked)), (0, ranks as u64), "{}", forked.messages);
+    let (expected, got) = (reports(&executed), reports(&forked));
+    assert_eq!((expected.len(), got.len()), (ranks, ranks));
+    for (rank, (expected, got)) in expected.iter().zip(&got).enumerate() {
+        for (field, value) in expected.as_object().expect("an object") {
+            assert_eq!(&got[field], value, "rank {rank}: {field}");
+        }
+    }
+}
+
+#[test]
+fn ranks_are_what_exec_makes_them() {
+    let Some(fixture) = fixture() else { return };
+    let directory = fixture.dir("work").display().to_string();
+    let prefix = ["sh", "-c", SURROUNDINGS, "sh", &directory];
+    for via in mechanisms() {
+        let program = python(&fixture, &["-u", "report.py", "a", "b c", ""]);
+        let exec = fixture.headwater().via(via).on(2, 8).behind(&prefix);
+        let zygote = warm(&fixture, "json,resource,stat").via(via).on(2, 8).behind(&prefix);
+        assert_alike(&exec, &zygote, &program, 16);
+    }
+}
+
+#[test]
+fn programs_that_are_no_interpreters_stop_before_main() {
+    let Some(fixture) = fixture() else { return };
+    fixture.library("libone.so", "one", &[]);
+    let flags = ["-L{shared}", "-Wl,--no-as-needed", "-lone", "-Wl,-rpath,{shared}"];
+    let program = Program::new(fixture.build("files.c", "files", &flags)).arg("/nonexistent");
+    for via in mechanisms() {
+        let exec = fixture.headwater().via(via).on(2, 1).run(&program);
+        let zygote = fixture.headwater().via(via).on(2, 1).option("--ranks-from").option("zygote").run(&program);
+        assert_eq!(from_zygotes(&zygote), 2, "{}", zygote.messages);
+        // The two write at once.
+        let parts = |output: &Output| {
+            let mut bytes = output.stdout.clone().into_bytes();
+            bytes.sort_unstable();
+            bytes
+        };
+        assert!(parts(&zygote.output) == parts(&exec.output), "{:?} {:?}", zygote.output, exec.output);
+        assert_eq!(zygote.output.status, exec.output.status);
+    }
+}
+
+#[test]
+fn ordinary_users_have_warm_ranks_in_a_user_namespace() {
+    headwater_tests::needs_root!();
+    let Some(fixture) = fixture() else { return };
+    let prefix = fixture.commands_of(&ORDINARY);
+    let program = python(&fixture, &["-c", "import os; os.write(1, b'%d\\n' % os.getuid())"]).in_dir("/");
+    for via in mechanisms() {
+        let session = warm(&fixture, "json").via(via).on(2, 2).behind(&prefix).run(&program);
+        assert_eq!(session.output.stdout, "1\n1\n1\n1\n", "{:?} {}", session.output, session.messages);
+        assert_eq!(from_zygotes(&session), 4, "{}", session.messages);
+        assert_eq!(session.summary["via"], via.name(), "{}", session.messages);
+    }
+}
+
+#[test]
+fn ranks_draw_different_numbers() {
+    let Some(fixture) = fixture() else { return };
+    let draw = |program: &Program, imports: &str| {
+        let session = warm(&fixture, imports).on(1, 4).run(program);
+        assert_eq!(
+            (from_zygotes(&session), session.output.status),
+            (4, 0),
+            "{:?} {}",
+            session.output,
+            session.messages
+        );
+        let numbers: BTreeSet<&str> = session.output.stdout.split_whitespace().collect();
+        assert_eq!(numbers.len(), 4, "{numbers:?}");
+    };
+    draw(&python(&fixture, &["-c", "import os, random; os.write(1, b'%r\\n' % random.random())"]), "random");
+    match environment("numpy", &["numpy"]) {
+        Err(reason) => skipped(reason),
+        Ok(environment) => {
+            let script = "import os, numpy; os.write(1, b'%r\\n' % float(numpy.random.random()))";
+            let python = Program::new(environment.join("bin/python3")).args(["-c", script]);
+            draw(&python.env("PYTHONDONTWRITEBYTECODE", "1"), "numpy");
+        }
+    }
+}

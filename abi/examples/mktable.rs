@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! store DIR            the mirror's prefix; then also: socket PATH, counters PATH, generation N
+//! domains MASK         memory domains with mirrors of their own
 //! scope + DIR          included; scope - DIR: excluded
 //! tree DIR             everything below DIR as it is on this machine, mirrored into the store
 //! walk DIR             the same, but without the files' content
@@ -93,6 +94,10 @@ impl<R: FnMut(u64) -> bool> Table<'_, R> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             [] | ["store" | "socket" | "counters" | "generation" | "scope", ..] => Ok(()),
+            ["domains", mask] => {
+                self.writer.set_domains(mask.parse()?);
+                Ok(())
+            }
             ["tree", directory] => self.tree(FsPath::new(directory), true),
             ["walk", directory] => self.tree(FsPath::new(directory), false),
             ["dir", at, ref names @ ..] => {

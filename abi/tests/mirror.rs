@@ -87,6 +87,7 @@ fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
                 ("store_dev", word::STORE_DEV),
                 ("serving", word::SERVING),
                 ("records", word::RECORDS),
+                ("domains", word::DOMAINS),
             ]),
         ),
         (

@@ -30,6 +30,8 @@ use crate::topology::Arrangement;
 
 /// How long the daemons may take to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Where the kernel tells of memory domains.
+const DOMAINS: &str = "/sys/devices/system/node";
 /// How long they may take to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -41,6 +43,8 @@ pub struct Settings<'a> {
     pub policy: Policy,
     /// The most that a node's store holds, in bytes.
     pub store_bytes_max: u64,
+    /// Whether memory domains have copies of their own.
+    pub numa_replicas: bool,
     /// The scope.
     pub scope: Vec<(bool, String)>,
     /// Files that the reader need not open again.
@@ -147,6 +151,7 @@ impl Settings<'_> {
             lifeline_fd: None,
             whole_file_bytes_max: self.whole_file_bytes_max,
             preload: self.preload.cloned(),
+            numa_replicas: self.numa_replicas.then(|| DOMAINS.into()),
             fabric: self.fabric.clone(),
         }
     }

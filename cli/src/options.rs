@@ -330,6 +330,10 @@ pub struct ServiceOptions {
     #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes)]
     pub store_max: Option<u64>,
 
+    /// Have a copy of each library in every memory domain of a node, as far as the store has room (audit alone)
+    #[arg(long, env = "HEADWATER_NUMA_REPLICAS")]
+    pub numa_replicas: bool,
+
     /// The largest file that is sent as a whole; of larger ones, what is read [default: 16M]
     #[arg(long, value_name = "BYTES", env = "HEADWATER_WHOLE_FILE_MAX", value_parser = parse_bytes)]
     pub whole_file_max: Option<u64>,

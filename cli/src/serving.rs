@@ -117,6 +117,7 @@ impl Wanted<'_> {
             arrangement: self.arrangement,
             policy: options.service.policy(),
             store_bytes_max: store.bytes_max,
+            numa_replicas: options.service.numa_replicas,
             scope: scope.pairs(),
             opened: self.opened,
             whole_file_bytes_max: options.service.whole_file_max.unwrap_or(WHOLE_FILE_BYTES_MAX),

@@ -79,6 +79,8 @@ pub struct Preloaded {
 pub struct Memory {
     /// The store's files.
     pub store_bytes: u64,
+    /// Of these, copies for further memory domains.
+    pub replica_bytes: u64,
     /// The shared table.
     pub table_bytes: u64,
     /// The daemon's largest resident set.
@@ -197,6 +199,7 @@ impl Summary {
             preload.changed = preload.changed.max(report.preload.changed);
             preload.failed = preload.failed.max(report.preload.failed);
             self.memory.store_bytes = self.memory.store_bytes.max(report.memory.store_bytes);
+            self.memory.replica_bytes = self.memory.replica_bytes.max(report.memory.replica_bytes);
             self.memory.table_bytes = self.memory.table_bytes.max(report.memory.table_bytes);
             self.memory.daemon_rss_max = self.memory.daemon_rss_max.max(report.memory.daemon_rss_max);
         }
@@ -259,8 +262,12 @@ impl fmt::Display for Summary {
         )?;
         writeln!(
             f,
-            "  memory on a node    store {}, table {}, daemon {}",
+            "  memory on a node    store {}{}, table {}, daemon {}",
             bytes(self.memory.store_bytes),
+            match self.memory.replica_bytes {
+                0 => String::new(),
+                replicas => format!(" ({} copies for memory domains)", bytes(replicas)),
+            },
             bytes(self.memory.table_bytes),
             bytes(self.memory.daemon_rss_max)
         )?;

@@ -77,6 +77,9 @@ pub struct Config {
     /// What is fetched before anybody asks; the same on all nodes.
     #[serde(default)]
     pub preload: Option<Preload>,
+    /// Copies of libraries for each memory domain, of which this directory tells: `/sys/devices/system/node`.
+    #[serde(default)]
+    pub numa_replicas: Option<PathBuf>,
     /// Links go over libfabric where both ends can.
     #[serde(default)]
     pub fabric: Option<Fabric>,
@@ -394,6 +397,7 @@ pub(crate) mod tests {
             lifeline_fd: None,
             whole_file_bytes_max: 16 << 20,
             preload: None,
+            numa_replicas: None,
             fabric: None,
         }
     }

@@ -27,6 +27,7 @@ use crate::pressure::Pressure;
 use crate::process;
 use crate::reader::{Opened, Pool};
 use crate::recovery;
+use crate::replicas::Replicating;
 use crate::session::{Leaving, Session};
 use crate::stats::Changed;
 use crate::store::Store;
@@ -100,6 +101,7 @@ pub(crate) struct Daemon {
     pub(crate) timeline: Timeline,
     pub(crate) pressure: Pressure,
     pub(crate) preloading: Preloading,
+    pub(crate) replicating: Replicating,
     /// What the node has yet to hear of its outputs.
     pub(crate) inbox: VecDeque<Input>,
     /// The content that came with the message that is being handled.
@@ -145,6 +147,7 @@ pub(crate) fn serve(
     daemon.generations.close();
     daemon.clients.close();
     let report = daemon.report();
+    daemon.replicating.end();
     // All else goes with the pattern.
     let Daemon { mount, mut table, .. } = daemon;
     let is_orphaned = command == Command::Orphaned;
@@ -171,14 +174,8 @@ impl Daemon {
         let (node, mut store, table) = recovery::begin(config, &scope)?;
         let forest = config.forest();
         tell_whom_it_serves(&mut store, config);
-        let header = Header {
-            generation: dir.generation(),
-            scope: scope.iter().map(|(included, path)| (*included, path.as_bytes().to_vec())).collect(),
-            store: bytes_of(&dir.root()),
-            socket: bytes_of(&dir.socket()),
-            counters: bytes_of(&dir.counters()),
-            store_dev: store.device().map_err(failed("examine the store in", dir.path()))?,
-        };
+        let device = store.device().map_err(failed("examine the store in", dir.path()))?;
+        let header = header(&dir, &scope, device);
         let clients_max = process::descriptors_max() / 2;
         let clients = Clients::listen(&dir.socket(), registry, CLIENTS, clients_max, dir.generation())
             .map_err(failed("listen at", &dir.socket()))?;
@@ -195,6 +192,8 @@ impl Daemon {
         // Last, because a table without a daemon would make processes wait.
         let create = || Table::create(&dir.table(), config.geometry(), &header);
         let mut table = table.map_or_else(create, Ok).map_err(failed("create", &dir.table()))?;
+        // Before threads are started that write content, and before a process can look into the table.
+        let replicating = Replicating::start(config, &mut store, &mut table, &waker);
         dir.publish().map_err(failed("create", &dir.table_link()))?;
         let generations = if config.recover { Generations::find(&dir, &table) } else { Generations::default() };
         generations.directories().for_each(|dir| store.remember_generation(dir));
@@ -220,6 +219,7 @@ impl Daemon {
             readers: Pool::new(waker, opened, config.is_standing),
             timeline: Timeline::default(),
             pressure,
+            replicating,
             inbox: VecDeque::new(),
             brought: Vec::new(),
             put_off: VecDeque::new(),
@@ -265,6 +265,7 @@ impl Daemon {
             self.take_news();
             self.take_asks();
             self.take_questions();
+            self.take_replicas();
             self.take_messages();
         }
     }
@@ -377,6 +378,7 @@ impl Daemon {
             || self.readers.has_news()
             || is_asked
             || self.preloading.has_next()
+            || self.replicating.has_next()
             || !self.inbox.is_empty()
         {
             return Some(Duration::ZERO);
@@ -420,6 +422,18 @@ impl Daemon {
                 return;
             }
         }
+    }
+}
+
+/// What the table tells every process.
+fn header(dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32, u32)) -> Header {
+    Header {
+        generation: dir.generation(),
+        scope: scope.iter().map(|(included, path)| (*included, path.as_bytes().to_vec())).collect(),
+        store: bytes_of(&dir.root()),
+        socket: bytes_of(&dir.socket()),
+        counters: bytes_of(&dir.counters()),
+        store_dev,
     }
 }
 

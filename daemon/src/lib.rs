@@ -21,6 +21,7 @@ mod pressure;
 mod process;
 mod reader;
 mod recovery;
+mod replicas;
 mod report;
 mod session;
 mod store;

@@ -350,6 +350,7 @@ impl Daemon {
                         self.store.blocks().mark(&path);
                     }
                     self.table.content(&path, aspect, &head, ino);
+                    self.replicate(&path, &head);
                 }
                 Err(error) => self.store_failed(path, None, &error),
             },

@@ -150,6 +150,9 @@ impl Mount {
 pub struct Memory {
     /// Allocated to the store's files at the end.
     pub store_bytes: u64,
+    /// Of these, copies for further memory domains.
+    #[serde(default)]
+    pub replica_bytes: u64,
     /// Allocated to the shared table.
     pub table_bytes: u64,
     /// The daemon's largest resident set, the touched part of the table included.

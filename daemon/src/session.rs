@@ -123,6 +123,7 @@ impl Daemon {
             preload: self.preloading.report(),
             memory: Memory {
                 store_bytes: self.store.bytes(),
+                replica_bytes: self.store.replica_bytes(),
                 table_bytes: self.table.bytes(),
                 daemon_rss_max: rss_max().unwrap_or(0),
             },

@@ -130,12 +130,28 @@ EXPORT unsigned int la_version(unsigned int offered)
 
 /* ---- search ---- */
 
-static char *answer(const char *path, size_t bytes, bool in_store)
+/* Where the store has this path, or a domain's mirror; NULL if that is too long. */
+static char *store_answer(const char *path, size_t bytes, bool replica)
 {
-	if (in_store)
-		return hw_store_path(path, bytes, pending.answer) < 0 ? NULL : pending.answer;
-	memcpy(pending.answer, path, bytes + 1);
+	int length = replica ? hw_replica_path(path, bytes, pending.answer) : hw_store_path(path, bytes, pending.answer);
+
+	return length < 0 ? NULL : pending.answer;
+}
+
+static char *answer(const struct hw_target *target)
+{
+	if (target->in_store)
+		return store_answer(target->path, target->path_bytes, target->replica);
+	memcpy(pending.answer, target->path, target->path_bytes + 1);
 	return pending.answer;
+}
+
+/* Leads to the object that is loaded already. */
+static void lead_to(const struct hw_object *same, struct hw_target *target)
+{
+	target->replica = same->replica;
+	target->path_bytes = strlen(same->path);
+	memcpy(target->path, same->path, target->path_bytes + 1);
 }
 
 /* The absolute path of a name with a slash, spelled as the loader would; false if it can't be had. */
@@ -184,9 +200,17 @@ static bool loaded_copy(int slot, struct hw_target *target)
 
 	if (!same || !same->from_store)
 		return false;
-	target->path_bytes = strlen(same->path);
-	memcpy(target->path, same->path, target->path_bytes + 1);
+	lead_to(same, target);
 	return true;
+}
+
+/* Of several copies the one that is loaded is found again: the loader takes another for another library. */
+static void stay_with(const struct hw_object *same, struct hw_target *target)
+{
+	if (same && same->replica)
+		lead_to(same, target);
+	else if (same)
+		target->replica = false;
 }
 
 enum outcome { OPEN_STORE, OPEN_ORIGINAL, MISSING };
@@ -196,7 +220,7 @@ static enum outcome locate(int slot, struct hw_target *target)
 {
 	struct hw_found found;
 
-	target->in_store = false;
+	target->in_store = target->replica = false;
 	target->dev = target->ino = 0;
 	switch (hw_resolve(AT_FDCWD, target->path, HW_WANT_LOADABLE, &found)) {
 	case HW_FAILS:
@@ -210,6 +234,9 @@ static enum outcome locate(int slot, struct hw_target *target)
 		hw_identify_record(found.record, target);
 		same = hw_object_same(slot, target->dev, target->ino);
 		target->in_store = found.state & HW_NATIVE_OBJECT && (!same || same->from_store);
+		target->replica = hw_replicated(found.state, HW_REPLICATED);
+		if (target->in_store)
+			stay_with(same, target);
 		break;
 	}
 	}
@@ -236,7 +263,7 @@ static char *objsearch_path(struct hw_object *loader, const char *name, bool nam
 	/* dlerror shows a path in the store as the original's; the errors of a program's start pass by it. */
 	bool in_store = outcome == OPEN_STORE ||
 			(outcome == MISSING && started && path[0] == '/' && path[1] != '/');
-	char *store = in_store ? answer(target->path, target->path_bytes, true) : NULL;
+	char *store = in_store ? store_answer(target->path, target->path_bytes, target->replica) : NULL;
 	return store ? store : (char *)path;
 }
 
@@ -247,20 +274,22 @@ static char *objsearch_name(struct hw_object *loader, const char *name)
 	char *found = NULL;
 
 	if (result == HW_FOUND) {
-		bool again = hw_object_same(loader->slot, target->dev, target->ino) != NULL;
+		const struct hw_object *same = hw_object_same(loader->slot, target->dev, target->ino);
 
 		/* A dependency's second name must be kept for the check of versions, which only the loader's
 		 * own search does. */
-		if (again && (namespaces[loader->slot].loading || !target->in_store))
+		if (same && (namespaces[loader->slot].loading || !target->in_store))
 			return (char *)name;
 		memcpy(pending.display, target->path, target->path_bytes + 1);
-		found = answer(target->path, target->path_bytes, target->in_store);
+		if (target->in_store)
+			stay_with(same, target);
+		found = answer(target);
 	} else if (result == HW_NOWHERE && started && strlen(name) + 3 <= HW_PATH_MAX) {
 		size_t bytes = strlen(name);
 
 		memcpy(target->path, HW_NOWHERE_PREFIX, 2);
 		memcpy(target->path + 2, name, bytes + 1);
-		found = answer(target->path, bytes + 2, true);
+		found = store_answer(target->path, bytes + 2, false);
 	}
 	return found ? found : (char *)name;
 }
@@ -302,6 +331,7 @@ static void identify(struct hw_object *object, const void *limit)
 	bool displayed = *pending.display && strcmp(name, pending.display) == 0;
 	struct hw_target *target = &pending.target;
 
+	object->replica = hw_names_replica(name);
 	if (object == hw_object_main()) {
 		object->from_store = *hw_executable() != '\0';
 		object->path = hw_executable();

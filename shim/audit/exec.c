@@ -100,15 +100,24 @@ static bool parse_line(char line[LINE_BYTES], char **interpreter, char **argumen
 
 enum format { FOREIGN, PROGRAM, SCRIPT };
 
+/* Opens the store's copy, that of this memory domain if it has one, and puts its path into `file`. */
+static long open_copy(const struct hw_found *found, char file[2 * HW_PATH_MAX])
+{
+	long fd = -1;
+	if (hw_replicated(found->state, HW_REPLICATED_WHOLE) && hw_replica_path(found->path, found->path_bytes, file) > 0)
+		fd = hw_sys(__NR_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && hw_store_path(found->path, found->path_bytes, file) > 0)
+		fd = hw_sys(__NR_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
+	return fd;
+}
+
 /* Puts the path of the store's copy into `file`, and looks what it is; a script's first line, and a
  * NUL, into `line`. */
 static enum format look(const struct hw_found *found, char file[2 * HW_PATH_MAX], char line[LINE_BYTES])
 {
 	Elf64_Ehdr header;
 	enum format format = FOREIGN;
-	if (hw_store_path(found->path, found->path_bytes, file) < 0)
-		return FOREIGN;
-	long fd = hw_sys(__NR_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
+	long fd = open_copy(found, file);
 	if (fd < 0)
 		return FOREIGN;
 	memset(line, 0, LINE_BYTES);

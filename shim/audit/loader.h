@@ -29,6 +29,7 @@ struct hw_object {
 	struct hw_object *loader;       /* as glibc's l_loader: whose RPATH counts too; NULL for dlopen's own */
 	int slot;                       /* the namespace's, -1 if it has none */
 	bool from_store;
+	bool replica;                   /* from the store's mirror for a memory domain */
 	uint64_t dev, ino;              /* the original's; zero if it is not in the scope */
 	const char *path;               /* the original's absolute path, "" if it has none */
 	const char *rpath, *runpath, *soname;   /* NULL if absent; no rpath where there is a runpath */
@@ -72,6 +73,7 @@ bool hw_readable(uintptr_t address);
 /* What a name leads to. */
 struct hw_target {
 	bool in_store;
+	bool replica;                   /* in the mirror of the process's memory domain */
 	uint64_t dev, ino;              /* the original's, zero if not known */
 	size_t path_bytes;
 	char path[HW_PATH_MAX];         /* absolute, spelled as the loader would */

@@ -144,15 +144,31 @@ int hw_absolute(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *byte
 	return hw_absolute_plain(dirfd, path, out, bytes, &plain);
 }
 
-int hw_store_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX])
+/* Puts the path behind the prefix of a mirror, that of a domain unless it is -1. */
+static int mirror_path(int domain, const char *path, size_t bytes, char out[2 * HW_PATH_MAX])
 {
 	size_t prefix;
 	const char *store = hw_store_prefix(&prefix);
 
-	if (prefix == 0 || bytes >= HW_PATH_MAX)
+	/* Beside the two there is room for a domain's two digits and a NUL. */
+	if (prefix == 0 || prefix + 3 > HW_PATH_MAX || bytes >= HW_PATH_MAX)
 		return -ENAMETOOLONG;
 	memcpy(out, store, prefix);
+	if (domain >= 10)
+		out[prefix++] = (char)('0' + domain / 10);
+	if (domain >= 0)
+		out[prefix++] = (char)('0' + domain % 10);
 	memcpy(out + prefix, path, bytes);
 	out[prefix + bytes] = '\0';
 	return (int)(prefix + bytes);
+}
+
+int hw_store_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX])
+{
+	return mirror_path(-1, path, bytes, out);
+}
+
+int hw_replica_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX])
+{
+	return mirror_path(hw_domain(), path, bytes, out);
 }

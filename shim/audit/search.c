@@ -164,6 +164,7 @@ static enum verdict candidate(struct search *search)
 		if (!(found->state & HW_NATIVE_OBJECT))
 			return UNSURE;
 		target->in_store = true;
+		target->replica = hw_replicated(found->state, HW_REPLICATED);
 		hw_identify_record(found->record, target);
 		return HIT;
 	case HW_FAILS:
@@ -386,7 +387,7 @@ enum hw_search hw_search(struct hw_object *loader, const char *name, struct hw_t
 	search.name_bytes = strlen(name);
 	search.target = target;
 	search.any = false;
-	target->in_store = false;
+	target->in_store = target->replica = false;
 	target->dev = target->ino = 0;
 	switch (hw_start.loader_base && search.name_bytes ? try_all(&search, loader) : UNSURE) {
 	case HIT:

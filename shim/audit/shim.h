@@ -47,6 +47,8 @@ int hw_listing_has(const struct hw_record *record, const struct hw_listing *list
 
 /* The header's strings, NUL-terminated. */
 const char *hw_store_prefix(size_t *bytes);
+/* The memory domain whose mirror this process uses; -1 if it uses the one that is there for all. */
+int hw_domain(void);
 /* True if (major, minor) is the store's device. */
 bool hw_is_store_dev(uint32_t major, uint32_t minor);
 /* True if an absolute, cleaned path lies in the scope. */
@@ -97,9 +99,18 @@ void hw_goes_live(int dirfd, const char *path, bool tree);
 
 /* prefix + path into out (two HW_PATH_MAX long); its length, or a negative error number. */
 int hw_store_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX]);
+/* True if the mirror of the process's memory domain has the file that is in this state: what a loader maps
+ * of it (HW_REPLICATED) or all (HW_REPLICATED_WHOLE). The domain is that in which the process started. */
+bool hw_replicated(uint64_t state, uint64_t extent);
+/* hw_store_path in that mirror. */
+int hw_replica_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX]);
+/* True if a path in the store lies in a domain's mirror. */
+bool hw_names_replica(const char *path);
+/* True if there are such mirrors: the inode index lacks their files. */
+bool hw_has_replicas(void);
 /* If `path` lies in the store: the original's path inside it (a suffix of `path`). Else NULL. */
 const char *hw_strip_store(const char *path);
-/* What follows "/GENERATION/root" in `text`, if it starts like that. Else NULL. */
+/* What follows "/GENERATION/root" or "/GENERATION/rootDOMAIN" in `text`, if it starts like that. Else NULL. */
 const char *hw_after_mirror(const char *text);
 
 /* A bare name that is nowhere to be found is given to the loader as the store's prefix, this, and the

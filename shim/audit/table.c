@@ -8,6 +8,8 @@
 
 #define SCOPE_MAX 256
 #define STRINGS_BYTES ((size_t)64 << 10)
+/* Memory domains that the header can name. */
+#define DOMAINS_MAX 64
 
 struct text {
 	const char *at;
@@ -29,6 +31,7 @@ static struct {
 	size_t node_bytes;              /* of the store's path: without the generation */
 	struct scope_entry scope[SCOPE_MAX];
 	size_t scope_count;
+	int domain;                     /* -1: no mirror of its own */
 	struct hw_counters *counters;   /* this process's slot, NULL without a counters file */
 } table;
 
@@ -155,6 +158,16 @@ static size_t node_prefix(const struct text *store)
 	return store->bytes;
 }
 
+/* An object must always be found in the same mirror, so a process that moves to another domain keeps this. */
+static int own_domain(uint64_t domains)
+{
+	unsigned domain;
+
+	if (!domains || hw_sys(__NR_getcpu, NULL, &domain, NULL) < 0 || domain >= DOMAINS_MAX)
+		return -1;
+	return domains >> domain & 1 ? (int)domain : -1;
+}
+
 void hw_attach(char *const envp[])
 {
 	const char *path = NULL, *value;
@@ -182,6 +195,7 @@ void hw_attach(char *const envp[])
 		table.ino_slots_at = h->ino_slots_at;
 		table.ino_slot_mask = h->ino_slot_count - 1;
 		table.node_bytes = node_prefix(&table.store);
+		table.domain = own_domain(h->domains);
 		table.base = base;
 		if (copy_path(base, bytes, h->counters_at, h->counters_bytes, &counters))
 			attach_counters(counters.at);
@@ -255,13 +269,34 @@ bool hw_is_store_dev(uint32_t major, uint32_t minor)
 	return table.base && header()->store_dev == ((uint64_t)major | (uint64_t)minor << 32);
 }
 
+int hw_domain(void)
+{
+	return table.base ? table.domain : -1;
+}
+
+bool hw_replicated(uint64_t state, uint64_t extent)
+{
+	return state & extent && hw_domain() >= 0;
+}
+
+bool hw_has_replicas(void)
+{
+	return table.base && header()->domains;
+}
+
+static const char *skip_digits(const char *text)
+{
+	while (*text >= '0' && *text <= '9')
+		text++;
+	return text;
+}
+
 const char *hw_after_mirror(const char *text)
 {
-	const char *at = text + 1;
+	const char *at = *text == '/' ? skip_digits(text + 1) : text;
 
-	while (*text == '/' && *at >= '0' && *at <= '9')
-		at++;
-	return at > text + 1 ? hw_after(at, "/root") : NULL;
+	at = at > text + 1 ? hw_after(at, "/root") : NULL;
+	return at ? skip_digits(at) : NULL;
 }
 
 /* A process may have been started from what an older generation has. */
@@ -274,8 +309,15 @@ const char *hw_strip_store(const char *path)
 	for (size_t at = 0; at < table.node_bytes; at++)
 		if (*rest++ != table.store.at[at])
 			return NULL;
-	rest = table.node_bytes < table.store.bytes ? hw_after_mirror(rest) : rest;
+	rest = table.node_bytes < table.store.bytes ? hw_after_mirror(rest) : skip_digits(rest);
 	return rest && *rest == '/' ? rest : NULL;
+}
+
+bool hw_names_replica(const char *path)
+{
+	const char *original = hw_strip_store(path);
+
+	return original && original[-1] >= '0' && original[-1] <= '9';
 }
 
 /* ---- records ---- */

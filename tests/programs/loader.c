@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <limits.h>
 #include <pthread.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -285,6 +287,42 @@ static void do_setenv(const char *assignment)
 	putenv((char *)assignment);
 }
 
+static void show(const char *file, const char *text)
+{
+	char line[8192];
+	FILE *maps = fopen(file, "r");
+	while (maps && fgets(line, sizeof line, maps))
+		if (strstr(line, text))
+			fputs(line, stdout);
+	if (maps)
+		fclose(maps);
+}
+
+/* What the kernel says of mappings whose file's name holds this text, and where their pages are. */
+static void do_mapped(const char *text)
+{
+	show("/proc/self/maps", text);
+}
+
+static void do_pages(const char *text)
+{
+	show("/proc/self/numa_maps", text);
+}
+
+static void do_stat(const char *path)
+{
+	struct stat by_path = { 0 }, by_descriptor = { 0 };
+	int fd = open(path, O_RDONLY);
+	if (stat(path, &by_path) || fstat(fd, &by_descriptor))
+		printf("stat %s: %s\n", path, strerror(errno));
+	close(fd);
+	for (int i = 0; i < 2; i++) {
+		struct stat *st = i ? &by_descriptor : &by_path;
+		printf("stat %s: %lu %lu %o %ld %ld\n", path, st->st_dev, st->st_ino, st->st_mode, st->st_size,
+			st->st_mtim.tv_sec);
+	}
+}
+
 static void do_exit(const char *status)
 {
 	exit(atoi(status));
@@ -305,7 +343,7 @@ static const struct {
 	{ "links", do_links }, { "origin", do_origin }, { "self", do_self }, { "execfn", do_execfn }, { "chdir", do_chdir },
 	{ "fork", do_fork }, { "exec", do_exec }, { "vfork", do_vfork }, { "spawn", do_spawn },
 	{ "threads", do_threads }, { "pause", do_pause }, { "setenv", do_setenv }, { "exit", do_exit },
-	{ "signal", do_signal },
+	{ "signal", do_signal }, { "mapped", do_mapped }, { "pages", do_pages }, { "stat", do_stat },
 };
 
 static void run_rest(void)

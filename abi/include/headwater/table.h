@@ -22,7 +22,8 @@ struct hw_header {
 	uint64_t store_dev;                   /* major | minor << 32 */
 	uint64_t serving;                     /* 1 while the daemon serves, 2 afterwards */
 	uint64_t records;
-	uint64_t reserved[43];
+	uint64_t domains;                     /* bit N: memory domain N has a mirror of its own, at "…/rootN" */
+	uint64_t reserved[42];
 };
 
 /* A slot: tag << 32 | record's offset / 8; zero if empty. The tag is the hash's upper half, 1 for 0. */
@@ -75,6 +76,8 @@ enum hw_kind {
 #define HW_EXECUTABLE (UINT64_C(1) << 40)
 #define HW_SCRIPT (UINT64_C(1) << 41)
 #define HW_TREE_LIVE (UINT64_C(1) << 42)
+#define HW_REPLICATED (UINT64_C(1) << 43)
+#define HW_REPLICATED_WHOLE (UINT64_C(1) << 44)
 
 /* A directory's listing: this header, index_slots words of 4 bytes (0, or an entry's number + 1; open
  * addressing from the low bits of the name's hash), count entries, then the names with their NULs. */

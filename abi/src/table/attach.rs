@@ -70,7 +70,7 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     ///
     /// The place is used again, so nobody may be reading the table meanwhile, or keep a [`Record`].
     pub fn reclaim(&mut self, path: &Path) -> bool {
-        let lasting = State::LOADABLE | State::WHOLE | State::LIVE | State::LISTING_LIVE | State::TREE_LIVE;
+        let lasting = State::CONTENT | State::LIVE | State::LISTING_LIVE | State::TREE_LIVE;
         let Some(at) = self.find(path) else { return true };
         let Some(record) = Record::at(self.words, at) else { return false };
         if record.lookups() > 0 || record.state.intersects(lasting) {

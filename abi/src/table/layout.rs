@@ -43,6 +43,9 @@ pub mod word {
     /// 1 while the daemon serves, 2 once the session has ended.
     pub const SERVING: usize = 19;
     pub const RECORDS: usize = 20;
+    /// Memory domains that have copies of their own, a bit for each of the first 64: what the mirror at
+    /// `…/root` holds, the mirror of domain 3 holds at `…/root3`, as far as records say so.
+    pub const DOMAINS: usize = 21;
     /// Words of the header.
     pub const HEADER_WORDS: usize = 64;
 
@@ -93,10 +96,19 @@ bitflags! {
         const SCRIPT = 1 << 41;
         /// Everything below this directory is live too.
         const TREE_LIVE = 1 << 42;
+        /// The mirrors of all of the header's domains have what a loader maps of this file; each name
+        /// there leads to a copy for as long as the file is resident.
+        const REPLICATED = 1 << 43;
+        /// With all of its bytes.
+        const REPLICATED_WHOLE = 1 << 44;
     }
 }
 
 impl State {
+    /// All that says where content is: what goes when the content goes.
+    pub const CONTENT: State =
+        State::LOADABLE.union(State::WHOLE).union(State::REPLICATED).union(State::REPLICATED_WHOLE);
+
     /// The state word for these bits.
     pub fn word(self, kind: Kind, errno: u16) -> u64 {
         self.bits() | kind as u64 | u64::from(errno) << 8

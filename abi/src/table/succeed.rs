@@ -72,7 +72,7 @@ impl<R: FnMut(u64) -> bool> Writer<'_, R> {
             self.retire(path);
             return Some(record.index());
         }
-        let state = record.state - (State::LOADABLE | State::WHOLE);
+        let state = record.state - State::CONTENT;
         self.set_state(record.index() as usize, state, record.kind, record.errno);
         self.reclaim(path);
         None

@@ -170,6 +170,11 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         Ok(())
     }
 
+    /// Tells readers which memory domains have mirrors of their own. A process looks once, when it starts.
+    pub fn set_domains(&mut self, domains: u64) {
+        self.put(word::DOMAINS, domains);
+    }
+
     /// Tells readers that no request will be answered any more.
     pub fn close(&mut self) {
         self.store(word::SERVING, 2, Ordering::Release);

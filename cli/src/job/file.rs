@@ -51,6 +51,8 @@ pub struct Service {
     pub store: Option<PathBuf>,
     /// The most that it holds, in bytes.
     pub store_bytes_max: Option<u64>,
+    /// Memory domains have copies of their own.
+    pub numa_replicas: bool,
     /// Files of more bytes travel in blocks.
     pub whole_file_bytes_max: u64,
     /// How files are opened in a mount.
@@ -183,6 +185,7 @@ mod tests {
             policy: Policy::Adaptive,
             store: None,
             store_bytes_max: None,
+            numa_replicas: false,
             whole_file_bytes_max: 1 << 20,
             opening: None,
             preload: None,

@@ -101,6 +101,7 @@ pub fn service(options: &ServiceOptions, scope: &Scope, Found { file, program }:
         policy: options.policy(),
         store: options.store.clone(),
         store_bytes_max: options.store_max,
+        numa_replicas: options.numa_replicas,
         whole_file_bytes_max: options.whole_file_max.unwrap_or(WHOLE_FILE_BYTES_MAX),
         opening: options.opening.named(),
         preload: preload::prepare(&options.preload, &paths::on_nodes(&options.map, &file), &working_directory()),

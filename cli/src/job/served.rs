@@ -111,6 +111,7 @@ impl Attempt<'_> {
             arrangement: &arrangement,
             policy: service.policy,
             store_bytes_max: store.bytes_max,
+            numa_replicas: service.numa_replicas,
             scope: service.scope.clone(),
             opened: &opened,
             whole_file_bytes_max: service.whole_file_bytes_max,

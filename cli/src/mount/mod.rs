@@ -55,6 +55,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         arrangement: &arrangement,
         policy: Policy::Adaptive,
         store_bytes_max: store.bytes_max,
+        numa_replicas: false,
         scope,
         opened: &Opened::default(),
         whole_file_bytes_max: options.whole_file_max,

@@ -123,6 +123,7 @@ impl Site {
             lifeline_fd: None,
             whole_file_bytes_max: place.whole_file_max,
             preload: None,
+            numa_replicas: None,
             fabric: None,
         }
     }

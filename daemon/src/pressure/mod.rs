@@ -158,17 +158,19 @@ impl Daemon {
         self.table.replenish();
         let holds = self.node.stats().store_bytes;
         let going = self.store.bytes_going();
-        let stands = self.store.bytes().saturating_sub(going);
+        let replicas = self.store.replica_bytes();
+        let stands = self.store.bytes().saturating_sub(going + replicas);
         // What arrives is counted by the node alone, and whole pages by the store alone.
-        let seen = self.pressure.see(stands.max(holds), going);
+        let content = stands.max(holds);
+        let seen = self.pressure.see(content + replicas, going);
         self.pressure.going_max = seen.free().map_or(u64::MAX, |free| (free / GOING_SHARE).max(GOING_BYTES_MIN));
         let change = self.pressure.decider.decide(now, &seen);
         let (max, configured_max) = self.pressure.store_bytes_max();
         if let Some(change) = change {
-            let gives_up = change.direction == Direction::Lowered && seen.store_bytes > max;
+            let gives_up = change.direction == Direction::Lowered && content > max;
             let is_told = self.pressure.gives_up && change.direction == Direction::Lowered;
             if change.is_turn || (gives_up && !is_told) {
-                tell(change.direction, max, &seen);
+                tell(change.direction, max, &seen, gives_up);
             }
             self.pressure.gives_up = gives_up || is_told;
         }
@@ -178,6 +180,7 @@ impl Daemon {
             self.pressure.told_max = store_bytes_max;
             self.feed(Input::Room { store_bytes_max });
         }
+        self.fit_replicas();
         let left = self.node.stats().store_bytes;
         let goes_on = left > store_bytes_max && left < holds;
         let is_roomy = self.pressure.alarmed_looks == 0
@@ -209,11 +212,11 @@ impl Daemon {
     }
 }
 
-fn tell(direction: Direction, store_bytes_max: u64, seen: &Seen) {
+fn tell(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_up: bool) {
     let Seen { store_bytes, group_free, machine, disk_free, group_stalled_percent, machine_stalled_percent } = *seen;
     let machine_free = machine.map(|(free, _)| free);
     match direction {
-        Direction::Lowered if store_bytes > store_bytes_max => {
+        Direction::Lowered if gives_up => {
             tracing::warn!(
                 store_bytes_max,
                 store_bytes,

@@ -4,6 +4,7 @@
 //! further names of the same bytes, so that it costs no memory and what is filled in later is filled
 //! in for both. The older mirror stays as it is for those who use it.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
@@ -18,6 +19,7 @@ use rustix::fs::Mode;
 
 use super::hidden::Hidden;
 use super::recent::OpenFiles;
+use super::replicas::of_domain;
 use super::{DIRECTORY, Store, lease};
 use crate::layout::NodeDir;
 
@@ -26,46 +28,73 @@ use crate::layout::NodeDir;
 pub(crate) struct Mirror {
     prefix: PathBuf,
     root: Rc<OwnedFd>,
+    /// Those of memory domains.
+    domains: Vec<(u32, Rc<OwnedFd>)>,
     /// What it lacks of the one before.
     left: Vec<Path>,
 }
 
 impl Store {
-    /// Makes the mirror of the generation that `dir` means, with everything that is not `left_out`.
+    /// Makes the mirror of the generation that `dir` means, with everything that is not `left_out`, and those of
+    /// memory domains.
     pub(crate) fn next_mirror(&self, dir: &NodeDir, left_out: &dyn Fn(&Path) -> bool) -> io::Result<Mirror> {
         let prefix = dir.root();
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&prefix)?;
-        let root = Rc::new(rustix::fs::open(&prefix, DIRECTORY, Mode::empty())?);
+        // Copies that are on their way out don't come along.
+        let lacks = |path: &Path| left_out(path) || self.hidden.contains(path);
+        let (root, left) = self.next_tree((&self.prefix, &prefix), &prefix, &lacks)?;
+        let mut domains = Vec::new();
+        for (domain, _) in &self.replicas.domains {
+            let (from, to) = (of_domain(&self.prefix, *domain), of_domain(&prefix, *domain));
+            let (root, _) = self.next_tree((&from, &to), &prefix, &lacks)?;
+            domains.push((*domain, root));
+        }
+        Ok(Mirror { prefix, root, domains, left })
+    }
+
+    /// Makes one tree of it after another; what it `lacks`. The first mirror will stand at `prefix`.
+    fn next_tree(
+        &self,
+        (from, to): (&std::path::Path, &std::path::Path),
+        prefix: &std::path::Path,
+        lacks: &dyn Fn(&Path) -> bool,
+    ) -> io::Result<(Rc<OwnedFd>, Vec<Path>)> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(to)?;
+        let root = Rc::new(rustix::fs::open(to, DIRECTORY, Mode::empty())?);
         let (mut directories, mut left) = (vec![Path::root()], Vec::new());
         while let Some(directory) = directories.pop() {
-            for entry in fs::read_dir(below(&self.prefix, &directory))? {
+            for entry in fs::read_dir(below(from, &directory))? {
                 let entry = entry?;
                 let Some(path) = directory.join(entry.file_name().as_bytes()) else { continue };
-                // Copies that are on their way out don't come along.
-                if left_out(&path) || self.hidden.contains(&path) {
+                if lacks(&path) {
                     left.push(path);
                     continue;
                 }
-                let (kind, to) = (entry.file_type()?, below(&prefix, &path));
+                let (kind, name) = (entry.file_type()?, below(to, &path));
                 if kind.is_dir() {
-                    fs::create_dir(&to)?;
-                    fs::set_permissions(&to, entry.metadata()?.permissions())?;
+                    fs::create_dir(&name)?;
+                    fs::set_permissions(&name, entry.metadata()?.permissions())?;
                     directories.push(path);
                 } else if kind.is_symlink() {
-                    symlink(self.moved_target(fs::read_link(entry.path())?, &prefix), &to)?;
+                    let target = fs::read_link(entry.path())?;
+                    let moved = moved(&target, from, to).or_else(|| moved(&target, &self.prefix, prefix));
+                    symlink(moved.unwrap_or(target), &name)?;
                 } else {
-                    fs::hard_link(entry.path(), &to)?;
+                    fs::hard_link(entry.path(), &name)?;
                 }
             }
         }
-        Ok(Mirror { prefix, root, left })
+        Ok((root, left))
     }
 
     /// Goes on in this mirror.
     pub(crate) fn begin_generation(&mut self, mirror: Mirror) {
-        for path in mirror.left {
-            self.blocks.remove(&path);
+        let left: HashSet<Path> = mirror.left.into_iter().collect();
+        for path in &left {
+            self.blocks.remove(path);
         }
+        let is_left =
+            |path: &Path| std::iter::successors(Some(path.clone()), Path::parent).any(|it| left.contains(&it));
+        self.bytes += self.begin_replica_generation(mirror.domains, is_left);
         // What is kept by its path may be another version by now.
         (self.recent, self.sent) = Default::default();
         self.older.push(std::mem::replace(&mut self.prefix, mirror.prefix));
@@ -105,21 +134,20 @@ impl Store {
             }
         }
     }
-
-    /// Where a link of this mirror leads in the one below `prefix`.
-    fn moved_target(&self, target: PathBuf, prefix: &std::path::Path) -> PathBuf {
-        match target.strip_prefix(&self.prefix) {
-            Ok(rest) => prefix.join(rest),
-            Err(_) => target,
-        }
-    }
 }
 
-/// Bytes of a mirror's files that no other mirror has.
+/// Where a link to something below `from` leads when that is below `to`; `None` if it leads elsewhere.
+fn moved(target: &std::path::Path, from: &std::path::Path, to: &std::path::Path) -> Option<PathBuf> {
+    target.strip_prefix(from).ok().map(|rest| to.join(rest))
+}
+
+/// Bytes of a generation's files, in all of its mirrors, that no other generation has.
 fn own_bytes(dir: &NodeDir) -> u64 {
-    let (mut directories, mut bytes) = (vec![dir.root()], 0);
+    let entries = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
+    let mirrors = entries(dir.generation_dir()).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let (mut directories, mut bytes): (Vec<PathBuf>, u64) = (mirrors.map(|entry| entry.path()).collect(), 0);
     while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+        for entry in entries(directory) {
             match entry.metadata() {
                 Ok(metadata) if metadata.is_dir() => directories.push(entry.path()),
                 Ok(metadata) if metadata.is_file() && metadata.nlink() == 1 => bytes += metadata.blocks() * 512,
@@ -139,7 +167,7 @@ pub(crate) fn is_in_use(file: &std::path::Path) -> io::Result<bool> {
 }
 
 /// The place of `path` in the mirror below `prefix`.
-fn below(prefix: &std::path::Path, path: &Path) -> PathBuf {
+pub(super) fn below(prefix: &std::path::Path, path: &Path) -> PathBuf {
     let mut place = prefix.as_os_str().to_owned();
     place.push(OsStr::from_bytes(path.as_bytes()));
     place.into()

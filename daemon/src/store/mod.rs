@@ -13,6 +13,7 @@ mod hidden;
 mod incoming;
 mod lease;
 mod recent;
+mod replicas;
 mod small;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,7 @@ pub(crate) use self::generations::is_in_use;
 use self::hidden::Hidden;
 pub(crate) use self::incoming::Incoming;
 use self::recent::{OpenFiles, Recent};
+use self::replicas::Replicas;
 use crate::layout::NodeDir;
 
 /// Bits of an original's mode that its copy keeps: never set-user-ID and its like.
@@ -66,6 +68,7 @@ pub(crate) struct Store {
     /// True if this node sends content to others.
     is_sending: bool,
     hidden: Hidden,
+    replicas: Replicas,
     next_number: u64,
     bytes: u64,
 }
@@ -91,6 +94,7 @@ impl Store {
             sent: RefCell::default(),
             is_sending: true,
             hidden: Hidden::default(),
+            replicas: Replicas::default(),
             next_number: 0,
             bytes: 0,
         })
@@ -112,9 +116,9 @@ impl Store {
         self.hidden.stay_no_longer();
     }
 
-    /// Bytes allocated to the mirror's files.
+    /// Bytes allocated to the files of all mirrors.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.bytes + self.replica_bytes()
     }
 
     /// Of these, bytes of evicted content that goes soon.
@@ -289,7 +293,8 @@ impl Store {
         let parent = self.parent(path)?;
         step(&*parent, path.name())?;
         let mode = Mode::from(attr.mode & MODE_KEPT | 0o700);
-        Ok(rustix::fs::chmodat(&*parent, path.name(), mode, AtFlags::empty())?)
+        rustix::fs::chmodat(&*parent, path.name(), mode, AtFlags::empty())?;
+        self.directory_in_domains(path, attr)
     }
 
     /// Mirrors a symbolic link. One that leads out of the mirror where the original stays below `/`
@@ -298,7 +303,7 @@ impl Store {
         let Some(target) = self.mirrored_target(path, target) else { return Ok(()) };
         let parent = self.parent(path)?;
         match rustix::fs::symlinkat(&target[..], &*parent, path.name()) {
-            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Ok(()) | Err(Errno::EXIST) => self.link_in_domains(path, &target),
             Err(error) => Err(error.into()),
         }
     }
@@ -327,9 +332,11 @@ impl Store {
             file => {
                 let file = file?;
                 lease::take(&file)?;
+                let _leases = self.lease_replicas(path)?;
                 let bytes = file.metadata().ok().filter(|copy| copy.nlink() == 1).map_or(0, |copy| copy.blocks() * 512);
                 hide();
-                self.hidden.add(path, now, bytes);
+                let replicas = self.replicas_go(path);
+                self.hidden.add(path, now, bytes + replicas);
             }
         }
         Ok(())
@@ -339,6 +346,7 @@ impl Store {
     pub(crate) fn tick(&mut self, now: Time) {
         for path in self.hidden.take_due(now) {
             let copy = self.copy_of(&path);
+            self.remove_replicas(&path);
             self.remove_older(&path, &copy);
             self.forget_bytes(&copy);
             if let Err(error) = std::fs::remove_file(&copy) {
@@ -355,6 +363,7 @@ impl Store {
     /// Something new is about to take the place of an evicted copy.
     fn replaced(&mut self, path: &Path) {
         if self.hidden.remove(path) {
+            self.link_replicas(path);
             self.forget_bytes(&self.copy_of(path));
         }
     }
@@ -406,13 +415,7 @@ impl Store {
     fn parent(&mut self, path: &Path) -> io::Result<Rc<File>> {
         let parent = path.parent().filter(|_| path.name() != b"..").ok_or(io::ErrorKind::InvalidInput)?;
         let root = &self.root;
-        self.parents.get(parent.clone(), || {
-            let mut directory = root.try_clone()?;
-            for name in parent.components() {
-                directory = step(&directory, name)?;
-            }
-            Ok(directory.into())
-        })
+        self.parents.get(parent.clone(), || Ok(descend(root, &parent)?.into()))
     }
 
     fn mirrored_target(&self, path: &Path, target: &[u8]) -> Option<Vec<u8>> {
@@ -442,6 +445,15 @@ const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NO
 pub(crate) fn in_scope(scope: &[(bool, Path)], path: &Path) -> bool {
     let entries = scope.iter().filter(|(_, directory)| path.is_within(directory));
     entries.max_by_key(|(_, directory)| directory.as_bytes().len()).is_some_and(|(included, _)| *included)
+}
+
+/// The directory at `path` below `root`, made if it is not there. No link is followed.
+fn descend(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+    let mut directory = root.try_clone()?;
+    for name in path.components() {
+        directory = step(&directory, name)?;
+    }
+    Ok(directory)
 }
 
 /// The directory called `name` in the mirror's `directory`, made if it is not there.

@@ -106,9 +106,21 @@ impl Table {
 
     /// Tells processes that the content of `path` is not in the store any more.
     pub(crate) fn evicted(&mut self, path: &Path) {
-        let result = self.writer.mark(path, State::empty(), State::LOADABLE | State::WHOLE);
+        let result = self.writer.mark(path, State::empty(), State::CONTENT);
         let result = result.and_then(|()| self.writer.forget_inode(path));
         self.note(path, result);
+    }
+
+    /// Tells processes that the mirrors of all `domains` have the content of `path`, all of it with `whole`.
+    pub(crate) fn replicated(&mut self, path: &Path, whole: bool) {
+        let bits = if whole { State::REPLICATED | State::REPLICATED_WHOLE } else { State::REPLICATED };
+        let result = self.writer.mark(path, bits, State::empty());
+        self.note(path, result);
+    }
+
+    /// Tells processes which memory domains have mirrors.
+    pub(crate) fn set_domains(&mut self, domains: u64) {
+        self.writer.set_domains(domains);
     }
 
     /// Tells processes to use the original of `path`, of the names in its directory, and with

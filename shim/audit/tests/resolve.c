@@ -4,12 +4,14 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 
 #include "check.h"
 #include "shim.h"
 
 static const char description[] =
 	"store /store/root\n"
+	"domains 18446744073709551615\n"
 	"scope + /sw\n"
 	"scope - /sw/private\n"
 	"scope + /sw/private/shared\n"
@@ -18,7 +20,7 @@ static const char description[] =
 	"dir /sw/lib liba.so liba.so.1 sub gone.so\n"
 	"dir /sw/lib/sub deep\n"
 	"file /sw/lib/liba.so.1\n"
-	"mark /sw/lib/liba.so.1 LOADABLE NATIVE_OBJECT\n"
+	"mark /sw/lib/liba.so.1 LOADABLE NATIVE_OBJECT REPLICATED\n"
 	"link /sw/lib/liba.so liba.so.1\n"
 	"link /sw/link lib\n"
 	"link /sw/chain link\n"
@@ -193,6 +195,27 @@ static void listings(void)
 	CHECK(hw_listing_has(record, listing, "liba.so.", 8, NULL) == 0, "liba.so.");
 }
 
+/* All domains have mirrors, so this process's has one. */
+static void domains(void)
+{
+	char copy[2 * HW_PATH_MAX], expected[64];
+	unsigned domain = 0;
+	uint64_t state = 0;
+
+	CHECK(getcpu(NULL, &domain) == 0 && domain < 64, "%m");
+	if (hw_domain() != (int)domain) {
+		printf("skipped: the process has moved from memory domain %d to %u\n", hw_domain(), domain);
+		return;
+	}
+	snprintf(expected, sizeof(expected), "/store/root%u/a", domain);
+	CHECK(hw_replica_path("/a", 2, copy) == (int)strlen(expected) && strcmp(copy, expected) == 0, "%s", copy);
+	CHECK(hw_names_replica(copy) && !hw_names_replica("/store/root/a1") && !hw_names_replica("/a1"), "%s", copy);
+	CHECK(strcmp(hw_strip_store(copy), "/a") == 0, "%s", copy);
+	CHECK(hw_find("/sw/lib/liba.so.1", 17, &state) && hw_replicated(state, HW_REPLICATED), "%#lx", state);
+	CHECK(!hw_replicated(state, HW_REPLICATED_WHOLE), "%#lx", state);
+	CHECK(hw_find("/sw/files/whole", 15, &state) && !hw_replicated(state, HW_REPLICATED), "%#lx", state);
+}
+
 int main(void)
 {
 	char table[128], variable[160];
@@ -216,6 +239,10 @@ int main(void)
 	CHECK(strcmp(hw_after_mirror("/12/root/a"), "/a") == 0 && !hw_after_mirror("/root/a") &&
 		      !hw_after_mirror("/1/roo") && !hw_after_mirror("1/root"),
 	      "a generation's mirror");
+	CHECK(strcmp(hw_strip_store("/store/root12/a"), "/a") == 0 && !hw_strip_store("/store/root12") &&
+		      !hw_strip_store("/store/root1a/b") && strcmp(hw_after_mirror("/12/root7/a"), "/a") == 0,
+	      "a domain's mirror");
+	domains();
 	CHECK(!hw_strip_store("/store/root") && !hw_strip_store("/store/roo"), "not below the store");
 	return 0;
 }

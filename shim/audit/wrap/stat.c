@@ -87,24 +87,60 @@ static void give_statx(const struct hw_attr *attr, unsigned mask, struct statx *
 		out->stx_mnt_id = attr->mnt_id;
 }
 
+/* What was looked at: a path, or the descriptor `fd` if that is NULL or empty. */
+struct place {
+	int fd;
+	const char *path;
+};
+#define OF_DESCRIPTOR(fd) ((struct place){ (fd), NULL })
+#define OF_PATH(dirfd, path) ((struct place){ (dirfd), (path) })
+
+/* The record of a file in a memory domain's mirror, of whose inode the table knows nothing. A program comes to
+ * one by a link of /proc alone, that of its executable; so does a descriptor that it opened there. */
+static __attribute__((noinline)) const struct hw_record *replica(struct place place, uint64_t *state)
+{
+	char link[32] = "/proc/self/fd/", digits[16], original[HW_PATH_MAX];
+	size_t at = strlen(link), count = 0;
+	unsigned number = (unsigned)place.fd;
+	if (!hw_has_replicas())
+		return NULL;
+	if (!place.path || !*place.path) {
+		do
+			digits[count++] = (char)('0' + number % 10);
+		while (number /= 10);
+		while (count)
+			link[at++] = digits[--count];
+		link[at] = 0;
+		place = OF_PATH(AT_FDCWD, link);
+	}
+	size_t bytes = hw_link_into_store(place.fd, place.path, original);
+	return bytes ? hw_find(original, bytes, state) : NULL;
+}
+
 /* An evicted copy's inode number may have been given to another file since; but then that file has
  * a name, while the evicted one, open somewhere still, has none. */
 static const struct hw_record *store_file(uint32_t major, uint32_t minor, uint64_t ino, uint32_t mode,
-	uint64_t links, uint64_t size)
+	uint64_t links, uint64_t size, struct place place)
 {
 	uint64_t state;
 	if (!hw_attached() || !hw_is_store_dev(major, minor) || !S_ISREG(mode))
 		return NULL;
 	const struct hw_record *record = hw_find_inode(ino, &state);
+	record = record ? record : replica(place, &state);
 	if (!record || !(state & HW_ATTR) || record->attr.size != size)
 		return NULL;
 	return links == 0 || state & (HW_LOADABLE | HW_WHOLE) ? record : NULL;
 }
 
-const struct hw_record *hw_store_file(const struct stat *st)
+static const struct hw_record *store_stat(const struct stat *st, struct place place)
 {
 	return store_file(device_major(st->st_dev), device_minor(st->st_dev), st->st_ino, st->st_mode, st->st_nlink,
-		(uint64_t)st->st_size);
+		(uint64_t)st->st_size, place);
+}
+
+const struct hw_record *hw_store_file(int fd, const struct stat *st)
+{
+	return store_stat(st, OF_DESCRIPTOR(fd));
 }
 
 const struct hw_record *hw_store_descriptor(int fd)
@@ -112,25 +148,25 @@ const struct hw_record *hw_store_descriptor(int fd)
 	struct stat st;
 	if (!hw_attached() || hw_sys(__NR_fstat, fd, &st) < 0)
 		return NULL;
-	return hw_store_file(&st);
+	return hw_store_file(fd, &st);
 }
 
 /* The original's result, or the original file's attributes if it shows the store's copy. */
-static int mapped(int result, struct stat *st)
+static int mapped(int result, struct stat *st, struct place place)
 {
 	if (result == 0) {
-		const struct hw_record *record = hw_store_file(st);
+		const struct hw_record *record = store_stat(st, place);
 		if (record)
 			give_stat(&record->attr, st);
 	}
 	return result;
 }
 
-static int mapped_statx(int result, unsigned mask, struct statx *st)
+static int mapped_statx(int result, unsigned mask, struct statx *st, struct place place)
 {
 	if (result == 0) {
 		const struct hw_record *record = store_file(st->stx_dev_major, st->stx_dev_minor, st->stx_ino,
-			st->stx_mode, st->stx_nlink, st->stx_size);
+			st->stx_mode, st->stx_nlink, st->stx_size, place);
 		if (record)
 			give_statx(&record->attr, mask, st);
 	}
@@ -166,7 +202,7 @@ static int serve_stat(struct hw_namespace *ns, int dirfd, const char *path, stru
 	WRAP(int, name, (const char *path, struct stat *out), (path, out)) \
 	{ \
 		int result = serve_stat(ns, AT_FDCWD, path, out, flags); \
-		return result != UNSERVED ? result : mapped(REAL(name)(path, out), out); \
+		return result != UNSERVED ? result : mapped(REAL(name)(path, out), out, OF_PATH(AT_FDCWD, path)); \
 	}
 WRAP_STAT(stat, 0)
 WRAP_STAT(stat64, 0)
@@ -176,7 +212,7 @@ WRAP_STAT(lstat64, AT_SYMLINK_NOFOLLOW)
 #define WRAP_FSTAT(name) \
 	WRAP(int, name, (int fd, struct stat *out), (fd, out)) \
 	{ \
-		return mapped(REAL(name)(fd, out), out); \
+		return mapped(REAL(name)(fd, out), out, OF_DESCRIPTOR(fd)); \
 	}
 WRAP_FSTAT(fstat)
 WRAP_FSTAT(fstat64)
@@ -185,7 +221,8 @@ WRAP_FSTAT(fstat64)
 	WRAP(int, name, (int dirfd, const char *path, struct stat *out, int flags), (dirfd, path, out, flags)) \
 	{ \
 		int result = serve_stat(ns, dirfd, path, out, flags); \
-		return result != UNSERVED ? result : mapped(REAL(name)(dirfd, path, out, flags), out); \
+		struct place place = OF_PATH(dirfd, path); \
+		return result != UNSERVED ? result : mapped(REAL(name)(dirfd, path, out, flags), out, place); \
 	}
 WRAP_FSTATAT(fstatat)
 WRAP_FSTATAT(fstatat64)
@@ -201,7 +238,8 @@ WRAP_FSTATAT(fstatat64)
 	WRAP(int, name, (int version, const char *path, struct stat *out), (version, path, out)) \
 	{ \
 		int result = VERSION_HOLDS(version) ? serve_stat(ns, AT_FDCWD, path, out, flags) : UNSERVED; \
-		return result != UNSERVED ? result : mapped(REAL(name)(version, path, out), out); \
+		struct place place = OF_PATH(AT_FDCWD, path); \
+		return result != UNSERVED ? result : mapped(REAL(name)(version, path, out), out, place); \
 	}
 WRAP_XSTAT(__xstat, 0)
 WRAP_XSTAT(__xstat64, 0)
@@ -211,7 +249,7 @@ WRAP_XSTAT(__lxstat64, AT_SYMLINK_NOFOLLOW)
 #define WRAP_FXSTAT(name) \
 	WRAP(int, name, (int version, int fd, struct stat *out), (version, fd, out)) \
 	{ \
-		return mapped(REAL(name)(version, fd, out), out); \
+		return mapped(REAL(name)(version, fd, out), out, OF_DESCRIPTOR(fd)); \
 	}
 WRAP_FXSTAT(__fxstat)
 WRAP_FXSTAT(__fxstat64)
@@ -221,7 +259,8 @@ WRAP_FXSTAT(__fxstat64)
 		(version, dirfd, path, out, flags)) \
 	{ \
 		int result = VERSION_HOLDS(version) ? serve_stat(ns, dirfd, path, out, flags) : UNSERVED; \
-		return result != UNSERVED ? result : mapped(REAL(name)(version, dirfd, path, out, flags), out); \
+		struct place place = OF_PATH(dirfd, path); \
+		return result != UNSERVED ? result : mapped(REAL(name)(version, dirfd, path, out, flags), out, place); \
 	}
 WRAP_FXSTATAT(__fxstatat)
 WRAP_FXSTATAT(__fxstatat64)
@@ -242,8 +281,9 @@ WRAP(int, statx, (int dirfd, const char *path, int flags, unsigned mask, struct 
 	(dirfd, path, flags, mask, out))
 {
 	int result = serve_statx(ns, dirfd, path, flags, mask, out);
+	struct place place = OF_PATH(dirfd, path);
 	return result != UNSERVED ? result
-				  : mapped_statx(REAL(statx)(dirfd, path, flags, mask, out), mask, out);
+				  : mapped_statx(REAL(statx)(dirfd, path, flags, mask, out), mask, out, place);
 }
 
 /* Who may do what is decided here only where everybody may, or nobody: owners, groups, access lists

@@ -66,9 +66,9 @@ static inline bool is_address(const void *pointer)
 
 /* ---- stat.c ---- */
 
-/* The record of the original whose copy in the store has these attributes; NULL if it is not the
- * store's. Other files on the store's file system, the program's own, are told apart by inode. */
-const struct hw_record *hw_store_file(const struct stat *st);
+/* The record of the original whose copy in the store is open as `fd` and has these attributes; NULL if it is not
+ * the store's. Other files on the store's file system, the program's own, are told apart by inode. */
+const struct hw_record *hw_store_file(int fd, const struct stat *st);
 /* The same for an open descriptor. */
 const struct hw_record *hw_store_descriptor(int fd);
 

@@ -93,7 +93,7 @@ static const char *announced(int fd)
 	struct stat st;
 	if (!hw_attached() || hw_sys(__NR_fstat, fd, &st) < 0)
 		return NULL;
-	const struct hw_record *record = hw_store_file(&st);
+	const struct hw_record *record = hw_store_file(fd, &st);
 	if (record)
 		hw_goes_live(AT_FDCWD, record->path, false);
 	else if (S_ISDIR(st.st_mode))

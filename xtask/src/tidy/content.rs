@@ -26,6 +26,8 @@ const UNSAFE_FILES: &[&str] = &[
     // rustix has no call for this socket option.
     "daemon/src/overlay/unsent.rs",
     "daemon/src/process.rs",
+    // rustix has no call for memory policies.
+    "daemon/src/replicas/policy.rs",
     "daemon/src/store/lease.rs",
     "daemon/src/table/mapping.rs",
     "fuse/src/ioctl.rs",

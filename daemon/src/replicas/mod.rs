@@ -1,0 +1,231 @@
+//! Copies of libraries and programs in each memory domain (`--numa-replicas`).
+//!
+//! All that comes into the store is written by threads that prefer one domain's memory, the *home*. Of a complete
+//! file that processes map, one more copy is made in each of the other domains, in the order in which files come,
+//! a file at a time; the store keeps them (`store/replicas.rs`), and the table says where they are. They use room
+//! that content does not need, and are the first to be given up.
+//!
+//! Who starts before the copies are there uses the first ones. A daemon with a mount makes none: the kernel has the
+//! pages of a mounted file once, whatever its readers' domains.
+
+mod copier;
+mod domains;
+mod policy;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Builder, JoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use headwater_abi::Path;
+use headwater_abi::table::State;
+use headwater_abi::wire::FileHead;
+use mio::Waker;
+
+use self::copier::Order;
+use self::domains::Domain;
+use crate::config::Config;
+use crate::event_loop::Daemon;
+use crate::store::Store;
+use crate::table::Table;
+
+/// Files that wait for their copies; those that come when there are more get none.
+const PENDING_MAX: usize = 16 << 10;
+/// Of what content leaves of the store's bound, copies take at most this part; the rest is for content to come.
+const ROOM_SHARE: u64 = 2;
+/// Files of whose copies it is tried at once whether they can be given up.
+const TRIES_MAX: usize = 64;
+
+/// The event loop's side.
+#[derive(Debug, Default)]
+pub(crate) struct Replicating {
+    /// One for each domain but the home.
+    copiers: Vec<Copier>,
+    copied: Option<Receiver<io::Result<()>>>,
+    pending: VecDeque<(Path, bool)>,
+    under_way: Option<UnderWay>,
+    ends: Arc<AtomicBool>,
+}
+
+#[derive(Debug)]
+struct Copier {
+    orders: Sender<Order>,
+    thread: JoinHandle<()>,
+}
+
+/// A file that is being copied.
+#[derive(Debug)]
+struct UnderWay {
+    path: Path,
+    is_whole: bool,
+    /// The first copy's inode number.
+    ino: u64,
+    files: Vec<PathBuf>,
+    /// Copies that are not there yet.
+    awaited: usize,
+    has_failed: bool,
+}
+
+impl Replicating {
+    /// Begins where the configuration wants it and there is more than one domain. The threads that the caller
+    /// starts from now on write in the home.
+    pub(crate) fn start(config: &Config, store: &mut Store, table: &mut Table, waker: &Arc<Waker>) -> Replicating {
+        let Some(directory) = config.numa_replicas.as_ref().filter(|_| config.mount.is_none()) else {
+            return Replicating::default();
+        };
+        let mut domains = domains::find(directory);
+        if domains.len() < 2 {
+            tracing::info!("there is one memory domain: --numa-replicas makes no copies");
+            return Replicating::default();
+        }
+        let home = (0..domains.len()).max_by_key(|&number| domains[number].free()).unwrap_or(0);
+        let home = domains.remove(home);
+        match Replicating::begin(&domains, store, waker) {
+            Ok(replicating) => {
+                if let Err(error) = policy::prefer(home.number) {
+                    tracing::debug!(%error, domain = home.number, "first copies lie in any memory domain");
+                }
+                let mask = domains.iter().fold(0, |mask, domain| mask | 1 << domain.number);
+                table.set_domains(mask);
+                tracing::info!(
+                    home = home.number,
+                    further = domains.len(),
+                    "libraries are copied to each memory domain"
+                );
+                replicating
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no copies are made for memory domains. A higher limit of processes (ulimit -u) or more room under --store helps");
+                Replicating::default()
+            }
+        }
+    }
+
+    fn begin(domains: &[Domain], store: &mut Store, waker: &Arc<Waker>) -> io::Result<Replicating> {
+        let (copied_in, copied) = unbounded();
+        let mut replicating = Replicating { copied: Some(copied), ..Replicating::default() };
+        for domain in domains.iter().cloned() {
+            let (orders, ordered) = unbounded();
+            let (copied, ends, waker) = (copied_in.clone(), Arc::clone(&replicating.ends), Arc::clone(waker));
+            let name = format!("domain-{}", domain.number);
+            let serve = move || copier::serve(&domain, &ordered, &copied, &ends, &waker);
+            replicating.copiers.push(Copier { orders, thread: Builder::new().name(name).spawn(serve)? });
+        }
+        store.replicate_in(&domains.iter().map(|domain| domain.number).collect::<Vec<u32>>())?;
+        Ok(replicating)
+    }
+
+    /// Content of a file is complete.
+    fn note(&mut self, path: &Path, head: &FileHead) {
+        let is_mapped = head.format & State::NATIVE_OBJECT.bits() != 0;
+        // Of a file with several names, processes must come to one copy by all of them.
+        let is_wanted = is_mapped && head.attr.nlink <= 1 && head.attr.size > 0;
+        if is_wanted && !self.copiers.is_empty() && self.pending.len() < PENDING_MAX {
+            self.pending.push_back((path.clone(), head.whole));
+        }
+    }
+
+    /// Takes in what the threads have done; the file of which all copies are there, or have failed.
+    fn take(&mut self) -> Option<UnderWay> {
+        let under_way = self.under_way.as_mut()?;
+        while let Some(Ok(result)) = self.copied.as_ref().map(Receiver::try_recv) {
+            under_way.awaited -= 1;
+            if let Err(error) = result {
+                under_way.has_failed = true;
+                tracing::debug!(path = %under_way.path, %error, "not copied to a memory domain");
+            }
+        }
+        self.under_way.take_if(|under_way| under_way.awaited == 0)
+    }
+
+    /// Whether the calling thread has something to do, now.
+    pub(crate) fn has_next(&self) -> bool {
+        self.under_way.is_none() && !self.pending.is_empty()
+    }
+
+    /// Ends the threads. They write nothing any more.
+    pub(crate) fn end(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        for Copier { orders, thread } in self.copiers.drain(..) {
+            drop(orders);
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Daemon {
+    /// Content of a file is complete, and the table says so.
+    pub(crate) fn replicate(&mut self, path: &Path, head: &FileHead) {
+        self.replicating.note(path, head);
+        if self.store.replica_bytes() > 0 {
+            self.fit_replicas();
+        }
+    }
+
+    /// Puts copies that are there in their places, and has the next file copied.
+    pub(crate) fn take_replicas(&mut self) {
+        if let Some(copies) = self.replicating.take() {
+            self.add_replicas(&copies);
+        }
+        while self.replicating.under_way.is_none() {
+            let Some((path, is_whole)) = self.replicating.pending.pop_front() else { return };
+            if let Err(error) = self.order_replicas(&path, is_whole) {
+                tracing::debug!(%path, %error, "not copied to memory domains");
+            }
+        }
+    }
+
+    /// Gives copies up for whose bytes there is no room beside content.
+    pub(crate) fn fit_replicas(&mut self) {
+        let excess = self.store.replica_bytes().saturating_sub(self.replica_room());
+        if excess > 0 {
+            let given_up = self.store.give_up_replicas(excess, TRIES_MAX);
+            tracing::debug!(excess, given_up, "copies for memory domains are given up");
+        }
+    }
+
+    /// Bytes of the store's bound that content leaves.
+    fn replica_room(&self) -> u64 {
+        let (max, _) = self.pressure.store_bytes_max();
+        let stands = self.store.bytes() - self.store.replica_bytes();
+        max.saturating_sub(stands.max(self.node.stats().store_bytes))
+    }
+
+    fn order_replicas(&mut self, path: &Path, is_whole: bool) -> io::Result<()> {
+        let (Some(ino), Some((first, files))) = (self.table.copy_of(path), self.store.begin_replicas(path)) else {
+            return Ok(());
+        };
+        let metadata = std::fs::symlink_metadata(&first)?;
+        let bytes = metadata.blocks() * 512 * files.len() as u64;
+        if metadata.ino() != ino || self.store.replica_bytes() + bytes > self.replica_room() / ROOM_SHARE {
+            return Ok(());
+        }
+        // Each thread reads by an offset of its own.
+        let opened: Vec<File> = files.iter().map(|_| File::open(&first)).collect::<io::Result<_>>()?;
+        let mut awaited = 0;
+        for ((copier, from), to) in self.replicating.copiers.iter().zip(opened).zip(&files) {
+            awaited += usize::from(copier.orders.send(Order { from, to: to.clone() }).is_ok());
+        }
+        let has_failed = awaited < files.len();
+        let path = path.clone();
+        self.replicating.under_way = Some(UnderWay { path, is_whole, ino, files, awaited, has_failed });
+        Ok(())
+    }
+
+    fn add_replicas(&mut self, copies: &UnderWay) {
+        let UnderWay { path, is_whole, ino, files, .. } = copies;
+        let is_wanted = !copies.has_failed && self.table.copy_of(path) == Some(*ino);
+        if is_wanted {
+            match self.store.add_replicas(path, files) {
+                Ok(()) => return self.table.replicated(path, *is_whole),
+                Err(error) => tracing::debug!(%path, %error, "not put into the memory domains' mirrors"),
+            }
+        }
+        files.iter().for_each(|file| drop(std::fs::remove_file(file)));
+    }
+}

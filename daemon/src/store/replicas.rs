@@ -1,0 +1,389 @@
+//! Copies of files for memory domains.
+//!
+//! Beside the mirror at `…/root` stands one for each further domain, at `…/root3` for domain 3, with the same
+//! directories and links. Once the table says so, a name in them leads to a copy until some time after the first
+//! copy has been evicted: one that is given up before is replaced by a link to the first. A copy in use stays, and
+//! keeps the first with it, for a process that comes to a library again must find the file that it has loaded.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path as FsPath, PathBuf};
+use std::rc::Rc;
+
+use headwater_abi::{Attr, Path};
+use rustix::fs::{AtFlags, Mode};
+
+use super::generations::below;
+use super::{DIRECTORY, MODE_KEPT, Store, descend, lease, step};
+
+/// The further domains' mirrors.
+#[derive(Debug, Default)]
+pub(super) struct Replicas {
+    /// Domains and their mirrors' directories.
+    pub(super) domains: Vec<(u32, Rc<OwnedFd>)>,
+    /// Bytes of all copies of a file that has some.
+    made: BTreeMap<Path, u64>,
+    /// The same files, those made last at the end.
+    order: Vec<Path>,
+    bytes: u64,
+    /// Bytes of those whose first copy has been evicted, which stand for a while.
+    going: BTreeMap<Path, u64>,
+}
+
+/// What is put in the place of a copy.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Instead {
+    /// A link to the first copy.
+    Link,
+    Nothing,
+}
+
+impl Store {
+    /// From now on these domains have mirrors. Nothing may be mirrored yet.
+    pub(crate) fn replicate_in(&mut self, domains: &[u32]) -> io::Result<()> {
+        for &domain in domains {
+            let directory = of_domain(&self.prefix, domain);
+            std::fs::create_dir_all(&directory)?;
+            let root = rustix::fs::open(&directory, DIRECTORY, Mode::empty())?;
+            self.replicas.domains.push((domain, Rc::new(root)));
+        }
+        Ok(())
+    }
+
+    /// Bytes of all copies for further domains; [`Store::bytes`] has them too.
+    pub(crate) fn replica_bytes(&self) -> u64 {
+        self.replicas.bytes
+    }
+
+    /// The first copy of `path`, and a name for each further domain's, if they can be made: it is complete, and has
+    /// none yet.
+    pub(crate) fn begin_replicas(&mut self, path: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
+        if self.hidden.contains(path) || self.replicas.made.contains_key(path) {
+            return None;
+        }
+        let beside = (0..self.replicas.domains.len()).map(|_| self.beside().1).collect();
+        Some((self.copy_of(path), beside))
+    }
+
+    /// Puts the copies of `path`, one for each further domain in their order, into the mirrors.
+    pub(crate) fn add_replicas(&mut self, path: &Path, files: &[PathBuf]) -> io::Result<()> {
+        let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+        for ((_, root), file) in self.replicas.domains.iter().zip(files) {
+            let parent = descend(root, &parent)?;
+            rustix::fs::renameat(rustix::fs::CWD, file, &parent, path.name())?;
+        }
+        let bytes = self.replicas_of(path).iter().map(|copy| bytes_of(copy)).sum();
+        self.replicas.made.insert(path.clone(), bytes);
+        self.replicas.order.push(path.clone());
+        self.replicas.bytes += bytes;
+        Ok(())
+    }
+
+    /// Gives up the copies that were made last and that nobody uses, of `tries_max` files at most; the bytes that
+    /// are free then.
+    pub(crate) fn give_up_replicas(&mut self, bytes: u64, tries_max: usize) -> u64 {
+        let before = self.replicas.bytes;
+        let last: Vec<Path> = self.replicas.order.iter().rev().take(tries_max).cloned().collect();
+        for path in last {
+            if before - self.replicas.bytes >= bytes {
+                break;
+            }
+            match self.lease_replicas(&path) {
+                Ok(_leases) => self.drop_replicas(&path, Instead::Link),
+                // The next time others are tried first.
+                Err(_) => {
+                    self.replicas.order.retain(|other| *other != path);
+                    self.replicas.order.insert(0, path);
+                }
+            }
+        }
+        before - self.replicas.bytes
+    }
+
+    /// Leases on all copies of `path`, which show that nobody uses one.
+    pub(super) fn lease_replicas(&self, path: &Path) -> io::Result<Vec<File>> {
+        if !self.replicas.made.contains_key(path) {
+            return Ok(Vec::new());
+        }
+        let lease = |copy: &PathBuf| {
+            let file = File::open(copy)?;
+            lease::take(&file)?;
+            Ok(file)
+        };
+        self.replicas_of(path).iter().map(lease).collect()
+    }
+
+    /// The first copy of `path` has been evicted; these go with it. Returns their bytes, which are not among
+    /// [`Store::replica_bytes`] any more.
+    pub(super) fn replicas_go(&mut self, path: &Path) -> u64 {
+        let replicas = &mut self.replicas;
+        let Some(bytes) = replicas.made.get_mut(path).map(std::mem::take) else { return 0 };
+        replicas.order.retain(|other| other != path);
+        replicas.bytes -= bytes;
+        self.bytes += bytes;
+        // What has gone before may be evicted again before its time has come.
+        let going = replicas.going.entry(path.clone()).or_default();
+        *going += bytes;
+        *going
+    }
+
+    /// Something else takes the place of the first copy of `path`; names that were looked up before lead to it.
+    pub(super) fn link_replicas(&mut self, path: &Path) {
+        self.drop_replicas(path, Instead::Link);
+    }
+
+    /// The first copy of `path` goes, and so does what any domain's mirror has at its place.
+    pub(super) fn remove_replicas(&mut self, path: &Path) {
+        self.drop_replicas(path, Instead::Nothing);
+        for (domain, _) in &self.replicas.domains {
+            let _ = std::fs::remove_file(below(&of_domain(&self.prefix, *domain), path));
+        }
+    }
+
+    fn drop_replicas(&mut self, path: &Path, instead: Instead) {
+        let Some(bytes) = self.replicas.made.remove(path) else { return };
+        self.replicas.order.retain(|other| other != path);
+        self.replicas.bytes -= bytes;
+        self.bytes -= self.replicas.going.remove(path).unwrap_or(0);
+        for (domain, _) in &self.replicas.domains {
+            let copy = below(&of_domain(&self.prefix, *domain), path);
+            let Ok(metadata) = std::fs::symlink_metadata(&copy) else { continue };
+            for prefix in self.older.iter().chain([&self.prefix]) {
+                let name = below(&of_domain(prefix, *domain), path);
+                let is_it = std::fs::symlink_metadata(&name).is_ok_and(|it| it.ino() == metadata.ino());
+                if is_it && let Err(error) = self.replace(&name, &below(prefix, path), instead) {
+                    tracing::warn!(copy = %name.display(), %error, "a copy for a memory domain can't be given up");
+                }
+            }
+        }
+    }
+
+    /// At no time does the name lead nowhere.
+    fn replace(&self, name: &FsPath, first: &FsPath, instead: Instead) -> io::Result<()> {
+        if instead == Instead::Nothing {
+            return std::fs::remove_file(name);
+        }
+        let beside = self.incoming_dir.join("link");
+        let _ = std::fs::remove_file(&beside);
+        symlink(first, &beside)?;
+        std::fs::rename(beside, name)
+    }
+
+    /// The domains' mirrors show the directory as well.
+    pub(super) fn directory_in_domains(&self, path: &Path, attr: &Attr) -> io::Result<()> {
+        let Some(parent) = path.parent() else { return Ok(()) };
+        for (_, root) in &self.replicas.domains {
+            let parent = descend(root, &parent)?;
+            step(&parent, path.name())?;
+            let mode = Mode::from(attr.mode & MODE_KEPT | 0o700);
+            rustix::fs::chmodat(&parent, path.name(), mode, AtFlags::empty())?;
+        }
+        Ok(())
+    }
+
+    /// And the link, whose target in the first mirror this is.
+    pub(super) fn link_in_domains(&self, path: &Path, target: &[u8]) -> io::Result<()> {
+        let Some(parent) = path.parent() else { return Ok(()) };
+        let rest =
+            target.strip_prefix(self.prefix.as_os_str().as_encoded_bytes()).filter(|rest| rest.starts_with(b"/"));
+        for (domain, root) in &self.replicas.domains {
+            let parent = descend(root, &parent)?;
+            let prefix = of_domain(&self.prefix, *domain);
+            let moved = rest.map(|rest| [prefix.as_os_str().as_encoded_bytes(), rest].concat());
+            match rustix::fs::symlinkat(moved.as_deref().unwrap_or(target), &parent, path.name()) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on in the mirrors of a generation, which lack what `lacks` says. Returns the bytes of those that are
+    /// the older generation's alone from now on.
+    pub(super) fn begin_replica_generation(
+        &mut self,
+        roots: Vec<(u32, Rc<OwnedFd>)>,
+        lacks: impl Fn(&Path) -> bool,
+    ) -> u64 {
+        let replicas = &mut self.replicas;
+        replicas.domains = roots;
+        let left: u64 = replicas.made.extract_if(.., |path, _| lacks(path)).map(|(_, bytes)| bytes).sum();
+        replicas.order.retain(|path| replicas.made.contains_key(path));
+        replicas.bytes -= left;
+        replicas.going.clear();
+        left
+    }
+
+    /// Where the copies of `path` stand.
+    fn replicas_of(&self, path: &Path) -> Vec<PathBuf> {
+        self.replicas.domains.iter().map(|(domain, _)| below(&of_domain(&self.prefix, *domain), path)).collect()
+    }
+}
+
+/// The prefix of a domain's mirror beside the one that all have.
+pub(super) fn of_domain(prefix: &FsPath, domain: u32) -> PathBuf {
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(domain.to_string());
+    name.into()
+}
+
+fn bytes_of(copy: &FsPath) -> u64 {
+    std::fs::symlink_metadata(copy).map_or(0, |metadata| metadata.blocks() * 512)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::NodeDir;
+    use headwater_abi::attr::mode;
+    use headwater_abi::wire::FileHead;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    const DOMAINS: [u32; 2] = [3, 12];
+    const FILES: usize = 4;
+
+    #[test]
+    fn a_domains_number_stands_behind_the_prefix() {
+        for (domain, name) in [(0, "/n/1/root0"), (7, "/n/1/root7"), (63, "/n/1/root63")] {
+            assert_eq!(of_domain(FsPath::new("/n/1/root"), domain), FsPath::new(name));
+        }
+    }
+
+    /// A store, with what the test knows of it.
+    struct World {
+        dir: tempfile::TempDir,
+        store: Store,
+        now: u64,
+        generation: u64,
+        /// Files of which the table says that they are resident, and whether in the domains' mirrors.
+        resident: HashMap<usize, bool>,
+        /// Copies that somebody has open.
+        open: Vec<(usize, File)>,
+    }
+
+    impl World {
+        fn new() -> World {
+            let dir = tempfile::tempdir().unwrap();
+            let mut store = Store::create(&NodeDir::new(dir.path()), vec![(true, Path::root())]).unwrap();
+            store.replicate_in(&DOMAINS).unwrap();
+            World { dir, store, now: 0, generation: 1, resident: HashMap::new(), open: Vec::new() }
+        }
+
+        fn path(file: usize) -> Path {
+            Path::new(format!("/sw/lib/f{file}").as_bytes()).unwrap()
+        }
+
+        fn fetch(&mut self, file: usize) {
+            let path = World::path(file);
+            let bytes = vec![file as u8; 10_000 * (file + 1)];
+            let attr = Attr { mode: mode::FILE | 0o644, size: bytes.len() as u64, ..Attr::default() };
+            let head = FileHead { attr, format: 0, ranges: [(0, attr.size)].into(), whole: true };
+            self.store.incoming(&path).create(&head).unwrap();
+            self.store.write(&path, None, &bytes, 0).unwrap();
+            self.store.complete(&path, &head).unwrap();
+            self.resident.entry(file).or_insert(false);
+        }
+
+        fn replicate(&mut self, file: usize) {
+            let path = World::path(file);
+            let Some((first, files)) = self.store.begin_replicas(&path).filter(|_| self.resident.contains_key(&file))
+            else {
+                return;
+            };
+            for copy in &files {
+                std::fs::copy(&first, copy).unwrap();
+            }
+            self.store.add_replicas(&path, &files).unwrap();
+            self.resident.insert(file, true);
+        }
+
+        fn evict(&mut self, file: usize) {
+            let is_open = self.open.iter().any(|(of, _)| *of == file);
+            let result = self.store.evict(self.now, &World::path(file), || {
+                self.resident.remove(&file);
+            });
+            assert!(!(is_open && result.is_ok()), "a copy that somebody has open keeps the first");
+        }
+
+        fn open(&mut self, file: usize, domain: usize) {
+            if self.resident.get(&file) == Some(&true) {
+                let copy = File::open(&self.store.replicas_of(&World::path(file))[domain]).unwrap();
+                self.open.push((file, copy));
+            }
+        }
+
+        /// All files go on but the one that has changed.
+        fn begin_generation(&mut self, changed: usize) {
+            self.generation += 1;
+            let dir = NodeDir::new(self.dir.path()).of_generation(self.generation);
+            std::fs::create_dir(dir.generation_dir()).unwrap();
+            let mirror = self.store.next_mirror(&dir, &|path| *path == World::path(changed)).unwrap();
+            self.store.begin_generation(mirror);
+            self.resident.remove(&changed);
+            self.open.retain(|(of, _)| *of != changed);
+        }
+
+        fn end_generations(&mut self) {
+            for generation in 1..self.generation {
+                let dir = NodeDir::new(self.dir.path()).of_generation(generation);
+                if dir.generation_dir().exists() {
+                    self.store.end_generation(&dir);
+                }
+            }
+        }
+
+        fn check(&self) {
+            for (&file, &is_replicated) in &self.resident {
+                let content = std::fs::read(self.store.copy_of(&World::path(file))).unwrap();
+                for copy in self.store.replicas_of(&World::path(file)).iter().filter(|_| is_replicated) {
+                    assert!(std::fs::read(copy).unwrap() == content, "{}", copy.display());
+                }
+            }
+            let (mut directories, mut files) = (vec![self.dir.path().to_owned()], HashMap::new());
+            while let Some(directory) = directories.pop() {
+                for entry in std::fs::read_dir(directory).unwrap().map(Result::unwrap) {
+                    let metadata = entry.metadata().unwrap();
+                    if metadata.is_dir() {
+                        directories.push(entry.path());
+                    } else if metadata.is_file() {
+                        files.insert(metadata.ino(), metadata.blocks() * 512);
+                    }
+                }
+            }
+            assert_eq!(self.store.bytes(), files.values().sum::<u64>());
+            assert!(self.store.replica_bytes() + self.store.bytes_going() <= self.store.bytes());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn names_lead_to_copies_and_bytes_are_counted(
+            steps in prop::collection::vec((0..9u8, 0..FILES, 0..DOMAINS.len()), 1..60),
+        ) {
+            let mut world = World::new();
+            for (step, file, domain) in steps {
+                match step {
+                    0 | 1 => world.fetch(file),
+                    2 | 3 => world.replicate(file),
+                    4 => world.evict(file),
+                    5 => {
+                        world.now += 6_000;
+                        world.store.tick(world.now);
+                    }
+                    6 => drop(world.store.give_up_replicas(1 + 9_000 * file as u64, FILES)),
+                    7 if domain == 0 => world.begin_generation(file),
+                    7 => world.end_generations(),
+                    _ if domain == 0 => world.open(file, domain),
+                    _ => world.open.clear(),
+                }
+                world.check();
+            }
+        }
+    }
+}

@@ -131,7 +131,9 @@ impl Owner {
         let own = [PollFd::new(&self.listener, flag), PollFd::new(&self.children, flag)];
         let mut fds: Vec<PollFd> =
             own.into_iter().chain(known.map(|(_, proxy)| PollFd::new(&proxy.socket, flag))).collect();
-        match poll(&mut fds, Some(&LOOK)) {
+        // While ranks run, nothing but what happens to them disturbs the node's cores.
+        let look = self.proxies.is_empty().then_some(&LOOK);
+        match poll(&mut fds, look) {
             Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             polled => polled?,
         };

@@ -1,7 +1,7 @@
-/* Writes to each page of MEGABYTES of memory that the program has from its start. */
+/* Writes to each page of MEGABYTES of data, which are in the program's file as in the paper: each page is copied. */
 #include <stddef.h>
 
-static char memory[MEGABYTES << 20];
+static char memory[MEGABYTES << 20] = {1};
 
 int main(void)
 {

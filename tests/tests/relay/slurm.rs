@@ -18,6 +18,9 @@ const PROCESSES: &str = "ps -eo args | grep -v -e '^ps ' -e '^grep ' -e '^sh -c 
 /// What a daemon has loaded.
 const RELAYED: &str = "grep -l headwater-relay.so /proc/[0-9]*/maps | wc -l";
 
+/// A step's status, and how often it printed each line.
+type Outcome = (i32, Vec<(String, usize)>);
+
 fn step(cluster: &Cluster, user: &[&str], line: &str) -> Output {
     let command = cluster.on(1).command("sh");
     let program = Program::new(command.get_program()).args(command.get_args());
@@ -26,7 +29,7 @@ fn step(cluster: &Cluster, user: &[&str], line: &str) -> Output {
 }
 
 /// Steps of root's and of others, with few tasks and with many, which fail and are killed.
-fn steps(cluster: &Cluster, origin: &str) -> Vec<(i32, Vec<(String, usize)>)> {
+fn steps(cluster: &Cluster, origin: &str) -> Vec<Outcome> {
     let run = |user: &[&str], line: String| {
         let output = step(cluster, user, &line);
         (output.status, lines(&output, false).into_iter().collect())
@@ -44,7 +47,7 @@ fn steps(cluster: &Cluster, origin: &str) -> Vec<(i32, Vec<(String, usize)>)> {
 }
 
 /// The outcome of all steps, and what runs on the nodes before and after them.
-fn trial(library: Option<&Path>, origin: &Path) -> Result<Vec<(i32, Vec<(String, usize)>)>, String> {
+fn trial(library: Option<&Path>, origin: &Path) -> Result<Vec<Outcome>, String> {
     let directory = origin.parent().expect("it has a folder").to_path_buf();
     let shares: Vec<PathBuf> = vec![project().to_path_buf(), directory.clone()];
     let cluster = Cluster::up(2, &Options { shares, ..Options::default() })

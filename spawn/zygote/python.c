@@ -249,6 +249,16 @@ static bool is_as_at_start(void)
 	        directory.st_ino == zygote.directory.st_ino);
 }
 
+/* What is called python3 may be a script that starts one, as version managers have it. */
+static void refuse_program(void)
+{
+	char program[96];
+	ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+
+	program[length > 0 ? length : 0] = 0;
+	hw_zygote_refuse("what runs is %s, no Python of version 3.8 to 3.13", program);
+}
+
 int hw_python_main(int argc, char **argv)
 {
 	const char *reason = NULL;
@@ -260,7 +270,7 @@ int hw_python_main(int argc, char **argv)
 	if (reason)
 		hw_zygote_refuse("the environment has %s, which is for one interpreter", reason);
 	if (!find_functions())
-		hw_zygote_refuse("it is no Python of version 3.%s", "8 to 3.13");
+		refuse_program();
 	const char *given = getenv(HW_IMPORTS_VARIABLE);
 	char *names = strdup(given ? given : "");
 	unsetenv(HW_IMPORTS_VARIABLE);

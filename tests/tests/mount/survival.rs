@@ -15,6 +15,10 @@ use headwater_tests::{needs_mounts, needs_root};
 
 /// Time that a reader may stand still over a daemon's death.
 const STALL_MAX: Duration = Duration::from_secs(8);
+/// How long no daemon must have come for the supervisor to have given up.
+const ABSENCE_MIN: Duration = Duration::from_secs(5);
+/// How long that may take.
+const GIVING_UP_MAX: Duration = Duration::from_secs(60);
 
 fn fill(fixture: &Fixture) {
     for n in 0..2000 {
@@ -76,6 +80,12 @@ fn kill_daemons(daemons: impl Fn() -> Vec<i32>, times: usize) {
     }
 }
 
+/// The children of a process that has one thread which starts them.
+fn children(pid: i32) -> Vec<i32> {
+    let listed = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).expect("the kernel lists children");
+    listed.split_whitespace().filter_map(|number| number.parse().ok()).collect()
+}
+
 fn finish(running: Running, stop: &Path) -> headwater_tests::harness::Output {
     fs::write(stop, "").expect("an own directory");
     running.finish()
@@ -106,15 +116,17 @@ fn when_no_daemon_comes_back_the_originals_are_served() {
     let stop = fixture.outside("stop");
     let running = reader(view.path(), &stop).start();
     let supervisor = view.supervisors();
-    // Until the supervisor gives up on daemons.
-    let gave_up = wait_until(Duration::from_secs(30), || {
-        view.daemons().iter().for_each(|&pid| kill(pid));
-        std::thread::sleep(Duration::from_millis(100));
-        view.daemons().is_empty() && {
-            std::thread::sleep(Duration::from_secs(2));
-            view.daemons().is_empty()
+    // Until the supervisor gives up on daemons. None may live long, lest it start to count anew.
+    let (begun, mut seen) = (Instant::now(), Instant::now());
+    while seen.elapsed() < ABSENCE_MIN && begun.elapsed() < GIVING_UP_MAX {
+        let daemons: Vec<i32> = supervisor.iter().flat_map(|&pid| children(pid)).collect();
+        daemons.iter().for_each(|&pid| kill(pid));
+        if !daemons.is_empty() {
+            seen = Instant::now();
         }
-    });
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let gave_up = seen.elapsed() >= ABSENCE_MIN;
     assert!(gave_up, "daemons keep coming: {:?}", view.daemons());
     let new = fixture.file("data/0/0/new-one", "made meanwhile", 0o644);
     assert_right(&finish(running, &stop), &expected);

@@ -32,6 +32,12 @@ fn counted(cluster: &Cluster, gluster: &Gluster) -> (Duration, Counts) {
     (took, counts)
 }
 
+/// A node's network namespace, as the kernel names it.
+fn network(cluster: &Cluster, node: usize) -> String {
+    let output = cluster.on(node).command("readlink").arg("/proc/self/ns/net").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
 #[test]
 fn the_server_counts_and_can_be_slow() {
     if let Err(reason) = headwater_cluster::check() {
@@ -58,7 +64,15 @@ fn the_server_counts_and_can_be_slow() {
     gluster.set(Server::SlowLink("80mbit".parse().unwrap())).unwrap();
     assert_eq!(counted(&cluster, &gluster).1.bytes, quick.bytes);
     gluster.mount(1).unwrap();
+    // Other tests have volumes at the same place, in nodes of their own.
+    let spaces: Vec<String> = (1..=3).map(|node| network(&cluster, node)).collect();
+    let is_of_these = |pid: i32| {
+        let space = fs::read_link(format!("/proc/{pid}/ns/net"));
+        space.is_ok_and(|space| spaces.iter().any(|own| Path::new(own) == space))
+    };
+    let users =
+        || -> Vec<_> { processes_using(Path::new(VOLUME)).into_iter().filter(|(pid, _)| is_of_these(*pid)).collect() };
+    assert!(!users().is_empty(), "a client");
     drop(cluster);
-    let users = || processes_using(Path::new(VOLUME));
     assert!(wait_until(END_MAX, || users().is_empty()), "{:?}", users());
 }

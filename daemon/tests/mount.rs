@@ -260,6 +260,35 @@ fn who_waits_for_an_answer_can_be_killed() {
 }
 
 #[test]
+fn any_number_that_waits_can_be_killed() {
+    let mut cluster = Cluster::prepare();
+    // Each thread waits for a name of its own; the signal that is handled comes to one of them first.
+    let script = "import os, signal, sys, threading\n\
+        signal.signal(signal.SIGUSR1, lambda *_: 0)\n\
+        def wait(number): os.stat(f'{sys.argv[1]}{number}')\n\
+        for number in range(200): threading.Thread(target=wait, args=[number]).start()\n\
+        wait('')\n";
+    let Some((mounts, mut reader)) = waiting_reader(&mut cluster, Command::new("python3").args(["-c", script])) else {
+        return;
+    };
+    let tasks = format!("/proc/{}/task", reader.id());
+    let waits = |task: std::io::Result<std::fs::DirEntry>| {
+        let at = std::fs::read_to_string(task.unwrap().path().join("wchan")).unwrap();
+        at.contains("request_wait_answer") || at.contains("fuse")
+    };
+    support::eventually("all wait", || {
+        std::fs::read_dir(&tasks).unwrap().map(waits).filter(|waits| *waits).count() == 201
+    });
+    rustix::process::kill_process(rustix::process::Pid::from_child(&reader), rustix::process::Signal::USR1).unwrap();
+    let killed_at = Instant::now();
+    reader.kill().unwrap();
+    reader.wait().unwrap();
+    assert!(killed_at.elapsed() < Duration::from_secs(2), "{:?}", killed_at.elapsed());
+    drop(mounts);
+    cluster.nodes[0].orphan();
+}
+
+#[test]
 fn signals_that_are_ignored_interrupt_nothing() {
     let mut cluster = Cluster::prepare();
     plant(&cluster);

@@ -21,7 +21,7 @@ use crate::report;
 
 /// Requests that wait at once; more use the original.
 const PARKED_MAX: usize = 16 << 10;
-/// Interrupts that are remembered.
+/// Interrupts that may be ahead of their request.
 const INTERRUPTED_MAX: usize = 64;
 /// Requests waiting at once up to which the event loop serves what is ready itself: then waking a
 /// thread costs more than it could do at the same time.
@@ -50,7 +50,7 @@ pub(crate) struct Mount {
     /// What was served at once and waits for something else.
     again: VecDeque<Asked>,
     desk: Desk,
-    /// Requests whose threads have got a signal. They may be yet to come, or be answered by now.
+    /// Requests whose threads have got a signal, and that are not kept. They may be yet to come.
     interrupted: VecDeque<u64>,
     pub(super) forgetting: Forgetting,
 }
@@ -135,9 +135,13 @@ impl Mount {
     }
 
     /// Keeps a request until [`Mount::answer`].
-    pub(crate) fn keep(&mut self, now: Time, client: ClientId, parked: Parked) {
-        if self.interrupted.contains(&parked.unique) {
-            self.try_at = Some(now);
+    pub(crate) fn keep(&mut self, now: Time, client: ClientId, mut parked: Parked) {
+        if let Some(at) = self.interrupted.iter().position(|unique| *unique == parked.unique) {
+            self.interrupted.remove(at);
+            parked.is_interrupted = true;
+        }
+        if parked.is_interrupted {
+            self.try_at.get_or_insert(now + HELD_MS);
         }
         self.waiting.insert(client, parked);
     }
@@ -186,8 +190,7 @@ impl Mount {
         for parked in std::mem::take(&mut self.held) {
             self.hand_out(parked);
         }
-        let is_interrupted = |parked: &Parked| self.interrupted.contains(&parked.unique);
-        let interrupted = self.waiting.iter().filter(|(_, parked)| is_interrupted(parked));
+        let interrupted = self.waiting.iter().filter(|(_, parked)| parked.is_interrupted);
         let (dying, living): (Vec<_>, Vec<_>) =
             interrupted.map(|(client, parked)| (*client, parked.is_of_the_dying())).partition(|(_, dying)| *dying);
         if !living.is_empty() {
@@ -220,14 +223,26 @@ impl Mount {
         let _ = self.ready.send(parked);
     }
 
-    /// The thread that waits for a request has got a signal. It waits on unless that ends it, as for a disk, where
-    /// a signal that is handled or ignored interrupts no call: programs don't expect EINTR of stat().
-    pub(crate) fn interrupt(&mut self, now: Time, unique: u64) {
-        if self.interrupted.len() >= INTERRUPTED_MAX {
-            self.interrupted.pop_front();
+    /// The thread that waits for a request has got a signal. If that ends it, the request is given up; its client, if
+    /// the node was asked. Otherwise it waits on, as for a disk, where a signal that is handled or ignored interrupts
+    /// no call: programs don't expect EINTR of stat().
+    pub(crate) fn interrupt(&mut self, now: Time, unique: u64) -> Option<ClientId> {
+        let Some((&client, parked)) = self.waiting.iter_mut().find(|(_, parked)| parked.unique == unique) else {
+            // It is on its way here, or was answered just now.
+            if self.interrupted.len() >= INTERRUPTED_MAX {
+                self.interrupted.pop_front();
+            }
+            self.interrupted.push_back(unique);
+            return None;
+        };
+        if !parked.is_of_the_dying() {
+            parked.is_interrupted = true;
+            self.try_at.get_or_insert(now + HELD_MS);
+            return None;
         }
-        self.interrupted.push_back(unique);
-        self.try_at = Some(now);
+        let parked = self.waiting.remove(&client)?;
+        self.give_up(&parked);
+        Some(client)
     }
 
     /// What the kernel asked, for the summary.

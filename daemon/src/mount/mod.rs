@@ -109,7 +109,11 @@ impl Daemon {
                 let is_there = mount.number(&mut self.table, path);
                 mount.resume(parked, is_there);
             }
-            Asked::Interrupted(unique) => mount.interrupt(now, unique),
+            Asked::Interrupted(unique) => {
+                if let Some(client) = mount.interrupt(now, unique) {
+                    self.feed(Input::ClientGone { client });
+                }
+            }
         }
     }
 }

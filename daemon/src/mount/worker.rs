@@ -36,6 +36,8 @@ pub(crate) struct Parked {
     /// How often it was tried.
     pub(crate) attempt: Attempt,
     read_at: Instant,
+    /// The thread that waits has got a signal that does not end it. The kernel tells of no other.
+    pub(crate) is_interrupted: bool,
 }
 
 /// Who gets what the table lacks.
@@ -125,7 +127,8 @@ impl Connection {
         }
         let attempt = Attempt::default();
         if let Flow::Ask(wanted) = self.serve(&request, device, attempt, read_at, asker) {
-            let parked = Parked { bytes: bytes.into(), unique: request.unique, device, attempt, read_at };
+            let parked =
+                Parked { bytes: bytes.into(), unique: request.unique, device, attempt, read_at, is_interrupted: false };
             if let Some(again) = asker.ask(wanted, parked) {
                 self.serve_parked(again, asker);
             }

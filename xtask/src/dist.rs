@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::fabric;
 use crate::files;
+use crate::mpiio;
 use crate::shell::Shell;
 use crate::shim;
 use crate::slurm;
@@ -21,6 +22,7 @@ pub fn run(shell: &Shell) -> Result<()> {
     })?;
     shell.step("build the Slurm plugin", || slurm::dist(shell, &dist))?;
     shell.step("build the spawning libraries", || spawn::dist(shell, &dist))?;
+    shell.step("build the I/O libraries", || mpiio::dist(shell, &dist))?;
     shell.step("build the libfabric carrier", || fabric::dist(shell, &dist))?;
     shell.step("headers, units, plugins, man pages, completions", || {
         files::copy_tree(&shell.path("abi/include"), &dist.join("include"))?;

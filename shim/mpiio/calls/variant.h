@@ -1,0 +1,40 @@
+/*
+ * What a variant, the build for one MPI, tells the front: its only symbol is headwater_mpiio_variant. Knows nothing of
+ * MPI's types, since the front is the same for all.
+ */
+#ifndef HW_VARIANT_H
+#define HW_VARIANT_H
+
+#include <stddef.h>
+
+/* Changes with this file: a front takes no variant of another version. */
+#define HW_VARIANT_VERSION 1
+
+/* A function of the tables, MPI_X or one of libc, and what stands before it. */
+struct hw_entry {
+	const char *name;
+	void *call;
+};
+
+struct hw_variant {
+	unsigned int version;
+	/* As MPI_Get_library_version begins, and the number before the first dot of what follows. */
+	const char *family;
+	unsigned int major;
+	/* In the tables' order. */
+	const struct hw_entry *entries;
+	size_t entry_count;
+	/*
+	 * Called once, before any entry: with a handle of the MPI library, in which dlsym finds PMPI_X, and with what finds
+	 * the functions of libc behind the front. Not 0: the process is left alone.
+	 */
+	int (*start)(void *libmpi, void *(*next)(const char *name));
+	/* Called before each vfork, in the caller's thread: until it returns, the child runs with the caller's memory. */
+	void (*before_vfork)(void);
+};
+
+/* The variant's own, behind `start` and `before_vfork`. */
+int hw_variant_start(void *libmpi, void *(*next)(const char *name));
+void hw_before_vfork(void);
+
+#endif

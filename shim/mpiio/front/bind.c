@@ -1,0 +1,87 @@
+/*
+ * Fills slots. Those of libc get the next function of the name, all of them when the library is loaded: later it may be a
+ * signal handler that needs one. Those of MPI are filled at their first use, since MPI may be loaded later.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+
+#include "front.h"
+#include "slots.h"
+
+/* How deep bindings may nest: what dlsym calls may come back here. */
+#define BINDINGS_MAX 4
+
+static __thread unsigned int bindings __attribute__((tls_model("initial-exec")));
+static __thread unsigned int bound[BINDINGS_MAX] __attribute__((tls_model("initial-exec")));
+
+static long no_function(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+static long no_memory(void)
+{
+	errno = ENOMEM;
+	return 0;
+}
+
+/* What is freed while the function that frees is being looked for is lost. */
+static long nothing(void)
+{
+	return 0;
+}
+
+/* An error of MPI, whichever it is: 16 is MPI_ERR_OTHER of Open MPI, and of MPICH one that nobody should see here. */
+static long no_mpi(void)
+{
+	return 16;
+}
+
+static void *without(unsigned int slot)
+{
+	if (slot < hw_slots_of_mpi)
+		return (void *)no_mpi;
+	if (slot == HW_SLOT_free)
+		return (void *)nothing;
+	return slot == HW_SLOT_realloc || slot == HW_SLOT_reallocarray ? (void *)no_memory : (void *)no_function;
+}
+
+void *hw_next(const char *name)
+{
+	void *function = dlsym(RTLD_NEXT, name);
+	/* Or else the program would see this failure. */
+	if (function == NULL)
+		dlerror();
+	return function;
+}
+
+void *hw_bind(unsigned int slot)
+{
+	bool is_final = true;
+	void *function, *expected = NULL;
+
+	for (unsigned int at = 0; at < bindings; at++)
+		if (bound[at] == slot)
+			return without(slot);
+	if (bindings == BINDINGS_MAX)
+		return without(slot);
+	int error = errno;
+	bound[bindings++] = slot;
+	function = slot < hw_slots_of_mpi ? hw_pick(slot, &is_final) : hw_next(hw_names[slot]);
+	bindings--;
+	errno = error;
+	if (function == NULL)
+		return without(slot);
+	/* A variant may have taken the slot meanwhile. */
+	if (is_final &&
+	    !__atomic_compare_exchange_n(&hw_slots[slot], &expected, function, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return expected;
+	return function;
+}
+
+__attribute__((constructor)) static void bind_libc(void)
+{
+	for (unsigned int slot = hw_slots_of_mpi; slot < hw_slots_all; slot++)
+		hw_slot(slot);
+}

@@ -1,0 +1,81 @@
+/*
+ * The calls that no stub can pass on: those whose arguments are a list, which end in those that take a vector, and vfork,
+ * whose caller's frame must be the one that it returns to, twice.
+ */
+#include <stdarg.h>
+
+#include "front.h"
+#include "slots.h"
+
+typedef int (*by_vector)(const char *, char *const[]);
+typedef int (*by_vector_and_environment)(const char *, char *const[], char *const[]);
+
+/* Arguments of a list, the last NULL included. */
+static size_t count(va_list list)
+{
+	size_t arguments = 2;
+
+	while (va_arg(list, char *) != NULL)
+		arguments++;
+	return arguments;
+}
+
+/* Not as large as a stack: the kernel would refuse more arguments. */
+#define VECTOR(vector, first)                                                                                          \
+	va_list list;                                                                                                  \
+	va_start(list, first);                                                                                         \
+	size_t arguments = first == NULL ? 1 : count(list);                                                            \
+	va_end(list);                                                                                                  \
+	char *vector[arguments];                                                                                       \
+	va_start(list, first);                                                                                         \
+	vector[0] = (char *)first;                                                                                     \
+	for (size_t at = 1; at < arguments; at++)                                                                      \
+		vector[at] = va_arg(list, char *)
+
+HW_EXPORT int hw_front_execl(const char *path, const char *first, ...) __asm__("execl");
+int hw_front_execl(const char *path, const char *first, ...)
+{
+	VECTOR(vector, first);
+	va_end(list);
+	return ((by_vector)hw_slot(HW_SLOT_execv))(path, vector);
+}
+
+HW_EXPORT int hw_front_execlp(const char *file, const char *first, ...) __asm__("execlp");
+int hw_front_execlp(const char *file, const char *first, ...)
+{
+	VECTOR(vector, first);
+	va_end(list);
+	return ((by_vector)hw_slot(HW_SLOT_execvp))(file, vector);
+}
+
+HW_EXPORT int hw_front_execle(const char *path, const char *first, ...) __asm__("execle");
+int hw_front_execle(const char *path, const char *first, ...)
+{
+	VECTOR(vector, first);
+	char *const *environment = va_arg(list, char *const *);
+	va_end(list);
+	return ((by_vector_and_environment)hw_slot(HW_SLOT_execve))(path, vector, environment);
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+	".globl vfork\n"
+	".type vfork, @function\n"
+	"vfork:\n"
+	"	endbr64\n"
+	"	subq $8, %rsp\n"
+	"	call hw_front_vfork\n"
+	"	addq $8, %rsp\n"
+	"	jmp *%rax\n"
+	".size vfork, . - vfork\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+	".globl vfork\n"
+	".type vfork, %function\n"
+	"vfork:\n"
+	"	stp x29, x30, [sp, -16]!\n"
+	"	bl hw_front_vfork\n"
+	"	ldp x29, x30, [sp], 16\n"
+	"	br x0\n"
+	".size vfork, . - vfork\n");
+#endif

@@ -1,0 +1,57 @@
+/*
+ * The front of libheadwater-mpiio: it is preloaded, exports all functions of the tables, and does nothing but to lead
+ * each call to the next function of that name, or, where an MPI library is in the process that a variant is for, to the
+ * variant's.
+ */
+#ifndef HW_FRONT_H
+#define HW_FRONT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HW_EXPORT __attribute__((visibility("default")))
+
+/* Generated: MPI_X and PMPI_X by turns, then the functions of libc. A slot is NULL until it is first used. */
+extern const unsigned int hw_slots_of_mpi, hw_slots_all;
+extern void *hw_slots[];
+extern const char *const hw_names[];
+
+/* What the slot's function is from now on, or for this call. Never NULL. */
+__attribute__((cold)) void *hw_bind(unsigned int slot);
+
+static inline void *hw_slot(unsigned int slot)
+{
+	void *function = __atomic_load_n(&hw_slots[slot], __ATOMIC_ACQUIRE);
+	return __builtin_expect(function != NULL, 1) ? function : hw_bind(slot);
+}
+
+/* The next function of this name behind the front, as the loader would find it; NULL if there is none. */
+void *hw_next(const char *name);
+
+/* A loaded object that defines a symbol. */
+struct hw_object {
+	const char *path;
+	uintptr_t base;
+};
+
+/*
+ * The object that defines all of these functions itself, and how many do: the front isn't counted. Takes no memory and
+ * leaves dlerror as it is.
+ */
+unsigned int hw_objects_with(const char *const names[], unsigned int count, struct hw_object *found);
+/* The function of this name of the object at `base`, or of the first that has it if `base` is 0. */
+void *hw_object_function(uintptr_t base, const char *name);
+
+/* The base of the object in which the front itself lies. */
+uintptr_t hw_front_base(void);
+
+/*
+ * What stands before an MPI function: the variant's if there is one, else what the program would have called. Sets
+ * *is_final if that can't change any more. NULL: there is no such function in the process.
+ */
+void *hw_pick(unsigned int slot, bool *is_final);
+/* Called before each vfork; gives libc's. */
+void *hw_front_vfork(void);
+
+#endif

@@ -1,0 +1,255 @@
+/*
+ * Finds the MPI library of the process, and the variant for it, when the program first calls MPI. Any doubt means that
+ * the program's calls go where they would have gone.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "front.h"
+#include "variant.h"
+
+#define PATH_BYTES_MAX 4096
+/* MPI_MAX_LIBRARY_VERSION_STRING is 8192 at most. */
+#define VERSION_BYTES_MAX 16384
+
+enum state {
+	/* No MPI library was there yet. */
+	UNKNOWN,
+	PICKED,
+	/* The program's calls go where they would have gone, for good. */
+	LEFT_ALONE,
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static enum state state;
+static struct hw_object mpi;
+static const struct hw_variant *variant;
+static __thread bool is_picking __attribute__((tls_model("initial-exec")));
+
+/* What MPI_Get_library_version begins with, and what variants for it are called. */
+static const struct family {
+	const char *says, *name;
+} families[] = {
+	{ "Open MPI v", "openmpi" },
+	{ "MPICH Version:", "mpich" },
+};
+
+static const char *const ranks[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK",       "PMI_RANK",           "SLURM_PROCID",
+				     "PALS_RANKID",          "FLUX_TASK_RANK", "JSM_NAMESPACE_RANK" };
+
+/* Whether this process speaks for the job. */
+static bool is_first(void)
+{
+	for (size_t at = 0; at < sizeof(ranks) / sizeof(ranks[0]); at++) {
+		const char *rank = getenv(ranks[at]);
+		if (rank != NULL)
+			return strcmp(rank, "0") == 0;
+	}
+	return true;
+}
+
+/* Says it if the transformation was asked for by name. */
+static void say(const char *what, const char *of)
+{
+	char line[PATH_BYTES_MAX + 256];
+	size_t length = 0;
+	const char *const parts[] = { "headwater: this program's I/O is left as it is: ", what, of, "\n" };
+
+	if (getenv("HEADWATER_IO") == NULL || !is_first())
+		return;
+	for (size_t at = 0; at < sizeof(parts) / sizeof(parts[0]); at++) {
+		size_t bytes = strnlen(parts[at], sizeof(line) - length - 1);
+		memcpy(line + length, parts[at], bytes);
+		length += bytes;
+	}
+	line[length - 1] = '\n';
+	if (write(STDERR_FILENO, line, length) < 0)
+		return;
+}
+
+/* The path of the variant for a library that says this of itself; false: there is none. */
+static bool variant_path(const char *version, char path[PATH_BYTES_MAX], unsigned int *major)
+{
+	Dl_info own;
+	const char *slash;
+
+	for (size_t at = 0; at < sizeof(families) / sizeof(families[0]); at++) {
+		const struct family *family = &families[at];
+		if (strncmp(version, family->says, strlen(family->says)) != 0)
+			continue;
+		const char *digits = version + strlen(family->says);
+		digits += strspn(digits, " \t");
+		size_t count = strspn(digits, "0123456789");
+		if (count == 0 || count > 2 || digits[count] != '.' || dladdr(&families, &own) == 0 ||
+		    (slash = strrchr(own.dli_fname, '/')) == NULL)
+			return false;
+		const char *const parts[] = { "/headwater/mpiio-", family->name, digits, ".so" };
+		size_t length = (size_t)(slash - own.dli_fname);
+		if (length > PATH_BYTES_MAX - 64)
+			return false;
+		memcpy(path, own.dli_fname, length);
+		for (size_t part = 0; part < sizeof(parts) / sizeof(parts[0]); part++) {
+			size_t bytes = parts[part] == digits ? count : strlen(parts[part]);
+			memcpy(path + length, parts[part], bytes);
+			length += bytes;
+		}
+		path[length] = '\0';
+		*major = (unsigned int)strtoul(digits, NULL, 10);
+		return true;
+	}
+	return false;
+}
+
+/* The functions of libc lead to the variant from now on; those of MPI find it themselves. */
+static void take_libc(void)
+{
+	size_t at = 0;
+
+	for (unsigned int slot = hw_slots_of_mpi; slot < hw_slots_all; slot++) {
+		for (size_t turn = 0; turn < variant->entry_count; turn++, at = (at + 1) % variant->entry_count) {
+			const struct hw_entry *entry = &variant->entries[at];
+			if (strcmp(entry->name, hw_names[slot]) == 0) {
+				__atomic_store_n(&hw_slots[slot], entry->call, __ATOMIC_RELEASE);
+				break;
+			}
+		}
+	}
+}
+
+/* Loads the variant and starts it; NULL and a reason if it can't be used. */
+static const struct hw_variant *load(const char *path, unsigned int major, const char *version, const char **reason)
+{
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL), *libmpi;
+	const struct hw_variant *found;
+
+	if (handle == NULL) {
+		dlerror();
+		*reason = "no build for this MPI can be loaded: ";
+		return NULL;
+	}
+	*reason = "the build for this MPI does not fit: ";
+	found = dlsym(handle, "headwater_mpiio_variant");
+	if (found == NULL || found->version != HW_VARIANT_VERSION || found->major != major || found->start == NULL ||
+	    strncmp(version, found->family, strlen(found->family)) != 0)
+		return NULL;
+	libmpi = dlopen(mpi.path, RTLD_NOLOAD | RTLD_LAZY);
+	if (libmpi == NULL) {
+		dlerror();
+		return NULL;
+	}
+	return found->start(libmpi, hw_next) == 0 ? found : NULL;
+}
+
+static bool is_off(void)
+{
+	const char *mode = getenv("HEADWATER_IO");
+	return mode != NULL && strcmp(mode, "off") == 0;
+}
+
+/* MPICH has a second library, with handles as the standard's binary interface has them. */
+static bool is_other_interface(void)
+{
+	const char *slash = strrchr(mpi.path, '/');
+	return strstr(slash == NULL ? mpi.path : slash, "mpi_abi") != NULL;
+}
+
+static enum state pick(void)
+{
+	static const char *const names[] = { "MPI_Get_library_version", "PMPI_Init" };
+	static char version[VERSION_BYTES_MAX], path[PATH_BYTES_MAX];
+	int (*get_version)(char *, int *);
+	unsigned int count, major;
+	int length = 0;
+	const char *reason;
+
+	if (is_off())
+		return LEFT_ALONE;
+	count = hw_objects_with(names, 2, &mpi);
+	if (count == 0)
+		return UNKNOWN;
+	if (count > 1 || mpi.path[0] == '\0') {
+		say("it has several MPI libraries, or one that is linked in", "");
+		return LEFT_ALONE;
+	}
+	get_version = (int (*)(char *, int *))hw_object_function(mpi.base, names[0]);
+	if (get_version == NULL || get_version(version, &length) != 0)
+		return LEFT_ALONE;
+	version[VERSION_BYTES_MAX - 1] = '\0';
+	if (is_other_interface() || !variant_path(version, path, &major)) {
+		version[strcspn(version, ",\n")] = '\0';
+		say("there is no build for ", version);
+		return LEFT_ALONE;
+	}
+	variant = load(path, major, version, &reason);
+	if (variant == NULL) {
+		say(reason, path);
+		return LEFT_ALONE;
+	}
+	take_libc();
+	return PICKED;
+}
+
+static void *entry_of(const char *name)
+{
+	for (size_t at = 0; at < variant->entry_count; at++)
+		if (strcmp(variant->entries[at].name, name) == 0)
+			return variant->entries[at].call;
+	return NULL;
+}
+
+/* What the program would have called: what the loader finds next, or what an object has that is not seen by all. */
+static void *original(const char *name)
+{
+	void *function = hw_next(name);
+	return function != NULL ? function : hw_object_function(mpi.base, name);
+}
+
+static void *picked(const char *name, bool is_profiling)
+{
+	void *function = original(name), *entry = NULL;
+	Dl_info where;
+
+	/* Another tool stands before MPI: it comes back by PMPI_X. */
+	if (!is_profiling && function != NULL && dladdr(function, &where) != 0 && (uintptr_t)where.dli_fbase != mpi.base)
+		return function;
+	/* This library may be older than the headers of the variant. */
+	if (hw_object_function(mpi.base, name) != NULL)
+		entry = entry_of(is_profiling ? name + 1 : name);
+	return entry != NULL ? entry : function;
+}
+
+void *hw_pick(unsigned int slot, bool *is_final)
+{
+	const char *name = hw_names[slot];
+	void *function;
+
+	*is_final = false;
+	if (is_picking)
+		return original(name);
+	pthread_mutex_lock(&lock);
+	is_picking = true;
+	if (state == UNKNOWN)
+		state = pick();
+	function = state == PICKED ? picked(name, name[0] == 'P') : original(name);
+	*is_final = state != UNKNOWN;
+	is_picking = false;
+	pthread_mutex_unlock(&lock);
+	return function;
+}
+
+void *hw_front_vfork(void)
+{
+	static void *next;
+	void *function = __atomic_load_n(&next, __ATOMIC_RELAXED);
+
+	if (function == NULL) {
+		function = hw_next("vfork");
+		__atomic_store_n(&next, function, __ATOMIC_RELAXED);
+	}
+	if (variant != NULL && variant->before_vfork != NULL)
+		variant->before_vfork();
+	return function;
+}

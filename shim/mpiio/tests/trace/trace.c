@@ -1,0 +1,129 @@
+/*
+ * A core that changes nothing: it writes the name of each function that the program calls into the file that
+ * HEADWATER_TRACE names, one a line. With it tests see what the front and the generated wrappers do.
+ */
+#include <sys/syscall.h>
+#include <string.h>
+
+#include "roles.h"
+#include "trace.h"
+#include "variant.h"
+
+volatile int hw_is_busy = 1;
+__thread int hw_depth, hw_is_lasting;
+static int trace = -1;
+
+void hw_trace(const char *name)
+{
+	char line[128];
+	size_t length = strnlen(name, sizeof(line) - 1);
+
+	if (hw_depth > 0 || trace < 0)
+		return;
+	memcpy(line, name, length);
+	line[length++] = '\n';
+	/* Not by a function that is traced. */
+	syscall(SYS_write, trace, line, length);
+}
+
+int hw_variant_start(void *libmpi, void *(*next)(const char *name))
+{
+	const char *path = getenv("HEADWATER_TRACE");
+
+	if (path != NULL)
+		trace = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	return hw_bind_real(libmpi, next) ? 0 : -1;
+}
+
+void hw_before_vfork(void)
+{
+	hw_trace("vfork");
+}
+
+void hw_communicates(void)
+{
+	hw_trace("hw_communicates");
+}
+
+void hw_made(void *memory, MPI_Aint bytes)
+{
+	(void)memory;
+	hw_trace(bytes > 0 ? "hw_made" : "hw_made nothing");
+}
+
+void hw_freed(void *memory)
+{
+	(void)memory;
+	hw_trace("hw_freed");
+}
+
+int hw_is_root(int root, MPI_Comm comm)
+{
+	int rank = -1;
+
+	return hw_real.MPI_Comm_rank(comm, &rank) == MPI_SUCCESS && rank == root;
+}
+
+int hw_is_under_root(int root, MPI_Comm comm)
+{
+	(void)comm;
+	return root >= 0;
+}
+
+/* All of these only say that they were called. */
+#define ROLE(NAME, ...)                                                                                                \
+	void NAME(__VA_ARGS__)                                                                                         \
+	{                                                                                                              \
+		hw_trace(#NAME);                                                                                       \
+	}
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+ROLE(hw_in, const void *buffer, MPI_Count count, MPI_Datatype type)
+ROLE(hw_out, void *buffer, MPI_Count count, MPI_Datatype type)
+ROLE(hw_inout, void *buffer, MPI_Count count, MPI_Datatype type)
+ROLE(hw_in_each, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_out_each, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_inout_each, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_in_local, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_inout_local, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_in_near, const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_inout_near, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_in_sum, const void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_in_sum_c, const void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_inout_sum, void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_inout_sum_c, void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_out_mine, void *buffer, const int counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_out_mine_c, void *buffer, const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_in_v, const void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_out_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_inout_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_in_v_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+     MPI_Comm comm)
+ROLE(hw_out_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+     MPI_Comm comm)
+ROLE(hw_inout_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+     MPI_Comm comm)
+ROLE(hw_in_w, const void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
+     MPI_Comm comm)
+ROLE(hw_out_w, void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hw_inout_w, void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hw_in_w_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
+     const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hw_out_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
+     MPI_Comm comm)
+ROLE(hw_inout_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
+     const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hw_in_near_v, const void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_inout_near_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
+ROLE(hw_in_near_v_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+     MPI_Comm comm)
+ROLE(hw_inout_near_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+     MPI_Comm comm)
+ROLE(hw_in_near_w, const void *buffer, const int counts[], const MPI_Aint displacements[],
+     const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hw_inout_near_w, void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
+     MPI_Comm comm)
+ROLE(hw_in_near_w_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
+     const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hw_inout_near_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
+     const MPI_Datatype types[], MPI_Comm comm)

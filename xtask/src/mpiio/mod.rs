@@ -1,0 +1,198 @@
+//! The library that transforms I/O: what is generated for it, and how its front and variants are compiled.
+
+mod header;
+mod mpis;
+mod table;
+mod wrappers;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::files;
+use crate::shell::{Shell, display};
+use crate::shim;
+use mpis::Found;
+use table::Function;
+use wrappers::{Hand, Variant};
+
+/// Where all of it is.
+pub const SOURCES: &str = "shim/mpiio";
+const FRONT: &str = "shim/mpiio/front";
+const CORE: &str = "shim/mpiio/core";
+const TRACE: &str = "shim/mpiio/tests/trace";
+const CALLS: &str = "shim/mpiio/calls";
+/// The library that is preloaded.
+const LIBRARY: &str = "libheadwater-mpiio.so";
+/// Where variants lie, beside it.
+const VARIANTS: &str = "headwater";
+
+const FLAGS: &[&str] = &[
+    "-D_GNU_SOURCE",
+    "-O2",
+    "-g1",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-ftls-model=initial-exec",
+    "-Ishim/mpiio/calls",
+    "-Wl,-z,relro",
+    "-Wl,-z,now",
+    "-Wl,-z,nodelete",
+    "-Wl,--build-id",
+    "-Wl,--no-undefined",
+];
+
+/// The functions that the library stands before.
+struct Tables {
+    mpi: Vec<Function>,
+    libc: Vec<Function>,
+}
+
+impl Tables {
+    fn read(shell: &Shell) -> Result<Tables> {
+        let read = |name: &str| {
+            let path = shell.path(CALLS).join(name);
+            let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            table::parse(&text).with_context(|| format!("{CALLS}/{name}"))
+        };
+        let (mpi, mut libc) = (read("mpi.txt")?, read("libc.txt")?);
+        for function in &mut libc {
+            function.is_hand = true;
+        }
+        Ok(Tables { mpi, libc })
+    }
+}
+
+/// What was built.
+pub struct Built {
+    /// The front.
+    pub front: PathBuf,
+    /// The variants.
+    pub variants: Vec<PathBuf>,
+    /// Which variants there are not, and why.
+    pub notes: Vec<String>,
+}
+
+/// Compiles the front and a variant for each MPI that is there into `target/mpiio`, unless nothing has changed.
+pub fn build(shell: &Shell) -> Result<Built> {
+    let (found, notes) = mpis::find(shell)?;
+    build_into(shell, &shell.path("target/mpiio"), &found, CORE, Hand::Core, notes)
+}
+
+/// The same with a core that only tells what is called.
+pub fn build_traced(shell: &Shell) -> Result<Built> {
+    let (found, notes) = mpis::find(shell)?;
+    build_into(shell, &shell.path("target/mpiio-traced"), &found, TRACE, Hand::Traced, notes)
+}
+
+fn build_into(
+    shell: &Shell,
+    directory: &Path,
+    found: &[Found],
+    core: &str,
+    hand: Hand,
+    notes: Vec<String>,
+) -> Result<Built> {
+    let tables = Tables::read(shell)?;
+    let front = build_front(shell, directory, &tables)?;
+    let mut variants = Vec::new();
+    let has_core = shell.path(core).exists();
+    for one in found.iter().filter(|_| has_core) {
+        variants.push(build_variant(shell, directory, &tables, one, core, hand)?);
+    }
+    Ok(Built { front, variants, notes })
+}
+
+fn build_front(shell: &Shell, directory: &Path, tables: &Tables) -> Result<PathBuf> {
+    let generated = directory.join("generated/front");
+    write_if_changed(&generated.join("stubs.c"), &wrappers::stubs(&tables.mpi, &tables.libc))?;
+    write_if_changed(&generated.join("slots.h"), &wrappers::slots(&tables.mpi, &tables.libc))?;
+    let mut command = shim::compiler(shell);
+    command.args(FLAGS).arg(format!("-I{FRONT}")).arg(format!("-I{}", generated.display()));
+    command.arg(format!("-Wl,-soname,{LIBRARY}"));
+    command.args(sources(shell, FRONT)?).arg(generated.join("stubs.c")).args(["-ldl", "-lpthread"]);
+    compile(shell, command, &directory.join(LIBRARY), &[shell.path(FRONT), shell.path(CALLS), generated])
+}
+
+fn build_variant(
+    shell: &Shell,
+    directory: &Path,
+    tables: &Tables,
+    found: &Found,
+    core: &str,
+    hand: Hand,
+) -> Result<PathBuf> {
+    let name = found.mpi.name;
+    let generated = directory.join("generated").join(name);
+    let (header, globals) = (preprocess(shell, found, "-P")?, preprocess(shell, found, "-dM")?);
+    let (header, globals) = (header::functions(&header), header::globals(&globals));
+    ensure!(header.len() > 300, "mpi.h of {name} declares {} functions", header.len());
+    let variant = Variant::new(found.mpi.target, (&header, &globals), &tables.mpi, &tables.libc, hand)?;
+    write_if_changed(&generated.join("real.h"), &variant.real())?;
+    write_if_changed(&generated.join("wrappers.c"), &variant.wrappers()?)?;
+    let mut command = shim::compiler(shell);
+    command.args(FLAGS).arg(format!("-I{core}")).arg(format!("-I{}", generated.display()));
+    for include in &found.includes {
+        command.arg("-isystem").arg(include);
+    }
+    // What stands for the library's constants must be known wherever mpi.h is.
+    command.args(["-include", "real.h"]).arg(format!("-Wl,-soname,mpiio-{name}.so"));
+    command.args(sources(shell, core)?).arg(generated.join("wrappers.c")).args(["-ldl", "-lpthread", "-lm"]);
+    let made = directory.join(VARIANTS).join(format!("mpiio-{name}.so"));
+    compile(shell, command, &made, &[shell.path(core), shell.path(CALLS), generated])
+}
+
+/// What the preprocessor makes of mpi.h.
+fn preprocess(shell: &Shell, found: &Found, option: &str) -> Result<String> {
+    let mut command = shell.command("gcc");
+    command.args(["-E", option, "-x", "c", "-include", "mpi.h", "/dev/null"]);
+    command.args(found.includes.iter().map(|include| format!("-I{}", include.display())));
+    shell.run(&mut command)
+}
+
+fn sources(shell: &Shell, folder: &str) -> Result<Vec<PathBuf>> {
+    let sources = files::with_extensions(&shell.path(folder), &["c"])?;
+    ensure!(!sources.is_empty(), "{folder} holds no C files");
+    Ok(sources.iter().map(|source| source.strip_prefix(&shell.root).unwrap_or(source).to_owned()).collect())
+}
+
+/// Runs the compiler for `made`, unless neither its words nor these trees have changed.
+fn compile(shell: &Shell, mut command: Command, made: &Path, trees: &[PathBuf]) -> Result<PathBuf> {
+    let directory = made.parent().context("a library lies in a directory")?;
+    std::fs::create_dir_all(directory)?;
+    let stamp = made.with_extension("stamp");
+    let newest = files::newest(trees)?;
+    let built_from = format!("{}\n{newest:?}\n", display(&command, &shell.root));
+    if !(made.exists() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == built_from)) {
+        let partial = files::partial(made);
+        shell.run(command.arg("-o").arg(&partial))?;
+        std::fs::rename(partial, made)?;
+        std::fs::write(stamp, built_from)?;
+    }
+    Ok(made.to_owned())
+}
+
+fn write_if_changed(path: &Path, text: &str) -> Result<()> {
+    if std::fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(path.parent().context("a file lies in a directory")?)?;
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+/// Puts the front and the variants where they are installed.
+pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
+    let built = build(shell)?;
+    for note in &built.notes {
+        println!("  note   {note}");
+    }
+    let library = dist.join("lib");
+    files::copy_if_changed(&built.front, &library.join(LIBRARY))?;
+    for variant in &built.variants {
+        let name = variant.file_name().context("a library has a name")?;
+        files::copy_if_changed(variant, &library.join(VARIANTS).join(name))?;
+    }
+    Ok(())
+}

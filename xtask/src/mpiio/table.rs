@@ -1,0 +1,318 @@
+//! The tables of functions that the library stands before: prototypes, and what a call does to memory.
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// How a call uses memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It reads all of it.
+    In,
+    /// It overwrites all of it.
+    Out,
+    /// It reads it, or writes it in part.
+    InOut,
+    /// It gives it to the program.
+    Made,
+    /// It takes it back.
+    Freed,
+}
+
+/// Of which processes there is a part of the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// Only what is counted.
+    One,
+    /// One for each process of the communicator, or of the other group.
+    Each,
+    /// One for each process of the communicator's own group.
+    Local,
+    /// One for each neighbour.
+    Near,
+    /// Those of all processes, one behind the other.
+    Sum,
+    /// The caller's own of the counts of all.
+    Mine,
+    /// As often as this parameter says.
+    Times(String),
+}
+
+/// At which processes the arguments mean something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Everywhere.
+    All,
+    /// At the root.
+    Root,
+    /// At those that the root sends to or receives from.
+    UnderRoot,
+}
+
+/// What a call does to the memory that a parameter points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    pub usage: Use,
+    /// How much: count and type, or counts, displacements and type; for made memory its size.
+    pub extent: Vec<String>,
+    pub share: Share,
+    pub place: Place,
+}
+
+/// A parameter: `kind name suffix`, as in `const int` `counts` `[]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    pub kind: String,
+    pub name: String,
+    pub suffix: String,
+    pub role: Option<Role>,
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    pub returns: String,
+    pub name: String,
+    pub parameters: Vec<Parameter>,
+    /// How many parameters stand before the variable ones, if it has such.
+    pub fixed: Option<usize>,
+    /// It communicates, synchronises or does something to a file.
+    pub is_sync: bool,
+    /// The core has a function of its own.
+    pub is_hand: bool,
+    /// The memory stays in use after the call.
+    pub is_lasting: bool,
+    /// It has a twin `NAME_c`.
+    pub is_large: bool,
+    /// The core has that one, too.
+    pub is_hand_c: bool,
+}
+
+impl Parameter {
+    /// As C declares it.
+    pub fn declared(&self) -> String {
+        let space = if self.kind.ends_with('*') { "" } else { " " };
+        format!("{}{space}{}{}", self.kind, self.name, self.suffix)
+    }
+}
+
+impl Function {
+    /// The parameters as C declares them.
+    pub fn declared(&self) -> String {
+        declared(&self.parameters)
+    }
+
+    /// `returns prefixNAME(parameters)`.
+    pub fn prototype(&self, prefix: &str) -> String {
+        let space = if self.returns.ends_with('*') { "" } else { " " };
+        format!("{}{space}{prefix}{}({})", self.returns, self.name, self.declared())
+    }
+
+    /// The arguments' names.
+    pub fn arguments(&self) -> String {
+        let names: Vec<&str> = self.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// The parameter of this name.
+    pub fn parameter(&self, name: &str) -> Option<&Parameter> {
+        self.parameters.iter().find(|parameter| parameter.name == name)
+    }
+}
+
+/// Parameters as C declares them.
+pub fn declared(parameters: &[Parameter]) -> String {
+    if parameters.is_empty() {
+        return "void".into();
+    }
+    parameters.iter().map(Parameter::declared).collect::<Vec<_>>().join(", ")
+}
+
+/// The functions of a table's text, in its order.
+pub fn parse(text: &str) -> Result<Vec<Function>> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines().map(str::trim_end).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.strip_prefix('\t') {
+            None => lines.push(line.to_owned()),
+            Some(rest) => {
+                let last = lines.last_mut().context("the first line goes on with nothing")?;
+                *last = format!("{last} {rest}");
+            }
+        }
+    }
+    let functions: Vec<Function> =
+        lines.iter().map(|line| function(line).with_context(|| line.clone())).collect::<Result<_>>()?;
+    for (at, one) in functions.iter().enumerate() {
+        ensure!(functions[..at].iter().all(|other| other.name != one.name), "`{}` stands there twice", one.name);
+    }
+    Ok(functions)
+}
+
+fn function(line: &str) -> Result<Function> {
+    let (head, rest) = line.split_once('(').context("no `(`")?;
+    let (inside, words) = rest.rsplit_once(')').context("no `)`")?;
+    let (returns, name) = named(head).context("no name")?;
+    let mut made = Function {
+        returns,
+        name,
+        parameters: Vec::new(),
+        fixed: None,
+        is_sync: false,
+        is_hand: false,
+        is_lasting: false,
+        is_large: false,
+        is_hand_c: false,
+    };
+    for word in words.split_whitespace() {
+        match word {
+            "sync" => made.is_sync = true,
+            "hand" => made.is_hand = true,
+            "lasting" => made.is_lasting = true,
+            "large" => made.is_large = true,
+            "hand_c" => made.is_hand_c = true,
+            _ => bail!("`{word}` means nothing"),
+        }
+    }
+    for part in inside.split(',').map(str::trim).filter(|part| *part != "void") {
+        if part == "..." {
+            made.fixed = Some(made.parameters.len());
+        } else {
+            made.parameters.push(parameter(part).with_context(|| format!("`{part}`"))?);
+        }
+    }
+    check(&made)?;
+    Ok(made)
+}
+
+/// Splits `const char *name` or `const int counts[]`.
+pub fn parameter(text: &str) -> Result<Parameter> {
+    let (text, role) = match text.split_once('[') {
+        Some((before, after)) if !after.trim_start().starts_with(']') => {
+            let (words, after) = after.split_once(']').context("no `]`")?;
+            ensure!(after.trim().is_empty(), "`{after}` behind a role");
+            (before.trim(), Some(role(words)?))
+        }
+        _ => (text, None),
+    };
+    let (text, suffix) = match text.find('[') {
+        Some(at) => (text[..at].trim(), text[at..].replace(' ', "")),
+        None => (text, String::new()),
+    };
+    let (kind, name) = named(text).context("no name")?;
+    Ok(Parameter { kind, name, suffix, role })
+}
+
+/// Splits the last word from what stands before it.
+fn named(text: &str) -> Option<(String, String)> {
+    let text = text.trim();
+    let at = text.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_')? + 1;
+    let (kind, name) = (text[..at].trim(), &text[at..]);
+    (!kind.is_empty() && !name.is_empty()).then(|| (kind.to_owned(), name.to_owned()))
+}
+
+fn role(text: &str) -> Result<Role> {
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    ensure!(!words.is_empty(), "an empty role");
+    let usage = match words.remove(0) {
+        "in" => Use::In,
+        "out" => Use::Out,
+        "io" => Use::InOut,
+        "made" => Use::Made,
+        "freed" => Use::Freed,
+        word => bail!("`{word}` is no role"),
+    };
+    let mut place = Place::All;
+    if let [before @ .., way @ ("at" | "under"), "root"] = words.as_slice() {
+        place = if *way == "at" { Place::Root } else { Place::UnderRoot };
+        words = before.to_vec();
+    }
+    let (share, rest) = match words.as_slice() {
+        [rest @ .., "each"] => (Share::Each, rest),
+        [rest @ .., "local"] => (Share::Local, rest),
+        [rest @ .., "near"] => (Share::Near, rest),
+        [rest @ .., "sum"] => (Share::Sum, rest),
+        [rest @ .., "mine"] => (Share::Mine, rest),
+        [rest @ .., "times", count] => (Share::Times((*count).to_owned()), rest),
+        rest => (Share::One, rest),
+    };
+    let words_wanted = match (usage, &share) {
+        (Use::Freed, _) => 0..=0,
+        (Use::Made, _) => 1..=1,
+        (_, Share::Each | Share::Near) => 2..=3,
+        _ => 2..=2,
+    };
+    ensure!(words_wanted.contains(&rest.len()), "`{text}` has too many or too few words");
+    let extent = rest.iter().map(|word| (*word).to_owned()).collect();
+    Ok(Role { usage, extent, share, place })
+}
+
+/// Whether the roles name parameters that are there.
+fn check(function: &Function) -> Result<()> {
+    for role in function.parameters.iter().filter_map(|parameter| parameter.role.as_ref()) {
+        let count = match &role.share {
+            Share::Times(count) => Some(count),
+            _ => None,
+        };
+        for name in role.extent.iter().chain(count) {
+            let is_literal = name == "1" || name.starts_with("MPI_");
+            ensure!(is_literal || function.parameter(name).is_some(), "no parameter `{name}`");
+        }
+        ensure!(role.place == Place::All || function.parameter("root").is_some(), "no parameter `root`");
+        let needs_comm = !matches!(role.share, Share::One | Share::Times(_)) || role.place != Place::All;
+        ensure!(!needs_comm || function.parameter("comm").is_some(), "no parameter `comm`");
+    }
+    ensure!(function.is_large || !function.is_hand_c, "`hand_c` without `large`");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "# Of these:\n\
+        int MPI_Bcast(void *buffer [io count datatype], int count,\n\tMPI_Datatype datatype, int root, MPI_Comm comm)\n\
+        \tsync large\n\
+        int MPI_Iscatterv(const void *sendbuf [in counts displs sendtype each at root], const int counts[],\n\
+        \tconst int displs[], MPI_Datatype sendtype, int root, MPI_Comm comm) sync\n\
+        \nint open(const char *path, int flags, ..., mode_t mode)\nFILE *popen(char *const a[])\nint MPI_Finalize(void)";
+
+    #[test]
+    fn tables() {
+        let functions = parse(TABLE).unwrap();
+        let prototypes: Vec<String> = functions.iter().map(|function| function.prototype("hw_")).collect();
+        assert_eq!(
+            prototypes,
+            [
+                "int hw_MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm)",
+                "int hw_MPI_Iscatterv(const void *sendbuf, const int counts[], const int displs[], \
+                 MPI_Datatype sendtype, int root, MPI_Comm comm)",
+                "int hw_open(const char *path, int flags, mode_t mode)",
+                "FILE *hw_popen(char *const a[])",
+                "int hw_MPI_Finalize(void)",
+            ]
+        );
+        assert!(functions[0].is_sync && functions[0].is_large && !functions[0].is_hand && !functions[1].is_large);
+        assert_eq!(functions[2].fixed, Some(2));
+        assert_eq!(functions[0].arguments(), "buffer, count, datatype, root, comm");
+        let role = functions[1].parameters[0].role.clone().unwrap();
+        assert_eq!((role.usage, role.share, role.place), (Use::In, Share::Each, Place::Root));
+        assert_eq!(role.extent, ["counts", "displs", "sendtype"]);
+        assert!(functions[1].parameters[1].role.is_none());
+    }
+
+    #[test]
+    fn mistakes_are_found() {
+        let check = |line: &str, part: &str| {
+            let error = format!("{:#}", parse(line).unwrap_err());
+            assert!(error.contains(part), "{line}: {error}");
+        };
+        check("int f(void *b [in count type], int count)", "no parameter `type`");
+        check("int f(void *b [in count MPI_BYTE each], int count)", "no parameter `comm`");
+        check("int f(void *b [in count MPI_BYTE at root], int count, MPI_Comm comm)", "no parameter `root`");
+        check("int f(void *b [in count], int count)", "too few words");
+        check("int f(void *b [at count MPI_BYTE], int count)", "no role");
+        check("int f(int) sync", "no name");
+        check("int f(int a) snyc", "`snyc` means nothing");
+        check("int f(int a) hand_c", "`hand_c` without `large`");
+        check("int f(int a)\nint f(int a)", "twice");
+        check("\tint f(int a)", "goes on");
+    }
+}

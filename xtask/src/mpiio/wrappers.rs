@@ -1,0 +1,359 @@
+//! The C code that is made from the tables: a variant's `real.h` and `wrappers.c`, and the front's stubs.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result, ensure};
+
+use super::header::Functions;
+use super::table::{Function, Parameter, Place, Role, Share, Use};
+
+/// Which MPI a variant is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// As `MPI_Get_library_version` begins.
+    pub family: &'static str,
+    pub major: u32,
+    /// The macro of its mpi.h that holds the number, as a C expression.
+    pub macro_of_major: &'static str,
+}
+
+/// Who has the functions that the tables call `hand`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hand {
+    /// The core.
+    Core,
+    /// They are generated, too, and tell `hw_trace` that they were called: for tests of the front.
+    Traced,
+}
+
+/// What a variant consists of.
+pub struct Variant<'a> {
+    pub target: Target,
+    pub header: &'a Functions,
+    /// The library's variables that its constants are addresses of.
+    pub globals: &'a [String],
+    /// The MPI functions that it wraps, twins included.
+    mpi: Vec<Function>,
+    libc: &'a [Function],
+    hand: Hand,
+}
+
+/// The table's functions and their twins that this header has.
+fn present(table: &[Function], header: &Functions) -> Result<Vec<Function>> {
+    let mut made = Vec::new();
+    for function in table {
+        match header.get(&function.name) {
+            Some(_) if function.is_hand => made.push(function.clone()),
+            Some(parameters) => made.push(with_types(function, function.name.clone(), parameters)?),
+            None => {}
+        }
+        let name = format!("{}_c", function.name);
+        if let (true, Some(parameters)) = (function.is_large, header.get(&name)) {
+            let twin = with_types(function, name, parameters)?;
+            made.push(Function { is_hand: function.is_hand_c, is_large: false, is_hand_c: false, ..twin });
+        }
+    }
+    Ok(made)
+}
+
+/// The function or its twin with the header's types and the table's names.
+fn with_types(function: &Function, name: String, declared: &[Parameter]) -> Result<Function> {
+    ensure!(declared.len() == function.parameters.len(), "{name} has {} parameters in mpi.h", declared.len());
+    let mut made = Function { name, ..function.clone() };
+    for (parameter, theirs) in made.parameters.iter_mut().zip(declared) {
+        parameter.kind.clone_from(&theirs.kind);
+        parameter.suffix.clone_from(&theirs.suffix);
+    }
+    Ok(made)
+}
+
+impl<'a> Variant<'a> {
+    /// A variant of these tables for what the header has.
+    pub fn new(
+        target: Target,
+        (header, globals): (&'a Functions, &'a [String]),
+        mpi: &[Function],
+        libc: &'a [Function],
+        hand: Hand,
+    ) -> Result<Variant<'a>> {
+        Ok(Variant { target, header, globals, mpi: present(mpi, header)?, libc, hand })
+    }
+
+    fn is_by_core(&self, function: &Function) -> bool {
+        self.hand == Hand::Core && function.is_hand
+    }
+
+    /// `real.h`: the original functions, and the prototypes of the wrappers.
+    pub fn real(&self) -> String {
+        let mut text = String::from(REAL_HEAD);
+        if !self.globals.is_empty() {
+            text.push_str(GLOBALS_HEAD);
+            for name in self.globals {
+                let _ = writeln!(text, "\tvoid *{name};");
+            }
+            text.push_str("};\nextern struct hw_globals hw_globals;\n\n");
+        }
+        for name in self.header.keys() {
+            let _ = writeln!(text, "#undef {name}");
+        }
+        text.push_str("\n/* The MPI library's own functions. */\nstruct hw_real {\n");
+        for name in self.header.keys() {
+            let _ = writeln!(text, "\t__typeof__({name}) *{name};");
+        }
+        text.push_str("};\nextern struct hw_real hw_real;\n\n");
+        for function in self.libc {
+            let _ = writeln!(text, "#undef {}", function.name);
+        }
+        text.push_str(
+            "\n/* The next functions of the C library or of whoever stands before it. */\nstruct hw_libc {\n",
+        );
+        for function in self.libc {
+            let space = if function.returns.ends_with('*') { "" } else { " " };
+            let parameters = match function.fixed {
+                None => function.declared(),
+                Some(count) => format!("{}, ...", super::table::declared(&function.parameters[..count])),
+            };
+            let _ = writeln!(text, "\t{}{space}(*{})({parameters});", function.returns, function.name);
+        }
+        text.push_str("};\nextern struct hw_libc hw_libc;\n\n");
+        text.push_str("/* Fills both; false: this MPI library lacks functions that its headers have. */\n");
+        text.push_str("bool hw_bind_real(void *libmpi, void *(*next)(const char *name));\n\n");
+        for function in self.mpi.iter().chain(self.libc) {
+            let by = if self.is_by_core(function) { " /* by hand */" } else { "" };
+            let _ = writeln!(text, "{};{by}", function.prototype("hw_"));
+        }
+        text.push_str("\n#endif\n");
+        text
+    }
+
+    /// `wrappers.c`.
+    pub fn wrappers(&self) -> Result<String> {
+        let Target { family, major, macro_of_major } = self.target;
+        let mut text = format!(
+            "/* Generated from shim/mpiio/calls. */\n#include <dlfcn.h>\n\n#include \"real.h\"\n#include \"roles.h\"\n\
+             #include \"variant.h\"\n\n_Static_assert({macro_of_major} == {major}, \"mpi.h is of another MPI\");\n\n\
+             struct hw_real hw_real;\nstruct hw_libc hw_libc;\n"
+        );
+        text.push_str(if self.hand == Hand::Traced { "#include \"trace.h\"\n" } else { "" });
+        text.push_str(if self.globals.is_empty() { "" } else { "struct hw_globals hw_globals;\n" });
+        for function in &self.mpi {
+            let name = &function.name;
+            let _ = writeln!(
+                text,
+                "\n_Static_assert(__builtin_types_compatible_p(__typeof__(hw_{name}), __typeof__({name})), \"{name}\");"
+            );
+            if !self.is_by_core(function) {
+                text.push_str(&self.wrapper(function).with_context(|| name.clone())?);
+            }
+        }
+        for function in self.libc.iter().filter(|function| !self.is_by_core(function)) {
+            text.push_str(&traced_libc(function));
+        }
+        text.push_str("\nconst struct hw_entry hw_entries[] = {\n");
+        for function in self.mpi.iter().chain(self.libc) {
+            let _ = writeln!(text, "\t{{ \"{0}\", (void *)hw_{0} }},", function.name);
+        }
+        text.push_str("};\n\n");
+        self.bind(&mut text);
+        let _ = write!(
+            text,
+            "\n__attribute__((visibility(\"default\"))) const struct hw_variant headwater_mpiio_variant = {{\n\
+             \t.version = HW_VARIANT_VERSION,\n\t.family = \"{family}\",\n\t.major = {major},\n\
+             \t.entries = hw_entries,\n\t.entry_count = sizeof(hw_entries) / sizeof(hw_entries[0]),\n\
+             \t.start = hw_variant_start,\n\t.before_vfork = hw_before_vfork,\n}};\n"
+        );
+        Ok(text)
+    }
+
+    fn bind(&self, text: &mut String) {
+        text.push_str(
+            "bool hw_bind_real(void *libmpi, void *(*next)(const char *name))\n{\n\tbool has_all = true;\n\n",
+        );
+        for name in self.globals {
+            let _ = writeln!(text, "\thw_globals.{name} = dlsym(libmpi, \"{name}\");");
+            let _ = writeln!(text, "\thas_all = has_all && hw_globals.{name} != NULL;");
+        }
+        for name in self.header.keys() {
+            let _ = writeln!(text, "\thw_real.{name} = (__typeof__({name}) *)dlsym(libmpi, \"P{name}\");");
+        }
+        for function in &self.mpi {
+            let _ = writeln!(text, "\thas_all = has_all && hw_real.{} != NULL;", function.name);
+        }
+        for function in self.libc {
+            let _ = writeln!(text, "\thw_libc.{0} = (__typeof__(hw_libc.{0}))next(\"{0}\");", function.name);
+        }
+        text.push_str("\treturn has_all;\n}\n");
+    }
+
+    fn wrapper(&self, function: &Function) -> Result<String> {
+        let mut roles = String::new();
+        for parameter in &function.parameters {
+            if let Some(role) = &parameter.role {
+                roles.push_str(&uses(function, parameter, role)?);
+            }
+        }
+        let mut text = format!("{}\n{{\n", function.prototype("hw_"));
+        if self.hand == Hand::Traced {
+            let _ = writeln!(text, "\thw_trace(\"{}\");", function.name);
+        }
+        if function.is_lasting {
+            text.push_str(
+                "\tif (hw_depth == 0) {\n\t\tif (hw_is_busy)\n\t\t\thw_communicates();\n\t\thw_is_lasting = 1;\n",
+            );
+            let _ = write!(text, "{roles}\t\thw_is_lasting = 0;\n\t}}\n");
+        } else if function.is_sync || !roles.is_empty() {
+            text.push_str("\tif (hw_is_busy && hw_depth == 0) {\n");
+            text.push_str(if function.is_sync { "\t\thw_communicates();\n" } else { "" });
+            let _ = write!(text, "{roles}\t}}\n");
+        }
+        let call = format!("hw_real.{}({})", function.name, function.arguments());
+        let _ = write!(text, "\thw_depth++;\n\t{} result = {call};\n\thw_depth--;\n", function.returns);
+        for parameter in &function.parameters {
+            if let Some(role) = parameter.role.as_ref().filter(|role| role.usage == Use::Made) {
+                text.push_str("\tif (result == MPI_SUCCESS && hw_depth == 0)\n");
+                let _ = writeln!(text, "\t\thw_made(*(void **){}, {});", parameter.name, role.extent[0]);
+            }
+        }
+        text.push_str("\treturn result;\n}\n");
+        Ok(text)
+    }
+}
+
+/// The statements that tell what a call does to a buffer.
+fn uses(function: &Function, parameter: &Parameter, role: &Role) -> Result<String> {
+    let buffer = &parameter.name;
+    if role.usage == Use::Made {
+        return Ok(String::new());
+    }
+    if role.usage == Use::Freed {
+        return Ok(format!("\t\thw_freed({buffer});\n"));
+    }
+    let call = statement(function, buffer, role.usage, role)?;
+    let sent = function.parameter("sendbuf").and_then(|sent| sent.role.as_ref());
+    let body = match sent.filter(|_| buffer == "recvbuf" && role.usage == Use::Out) {
+        None => vec![call],
+        Some(sent) => {
+            // What a reduction takes in place is as much as it would have sent.
+            let input = if matches!(sent.share, Share::Sum | Share::Local) { sent } else { role };
+            let in_place = statement(function, buffer, Use::InOut, input)?;
+            vec!["if (sendbuf == MPI_IN_PLACE)".into(), format!("\t{in_place}"), "else".into(), format!("\t{call}")]
+        }
+    };
+    let (open, indent, close) = match role.place {
+        Place::All => ("", "\t\t", ""),
+        Place::Root => ("\t\tif (hw_is_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
+        Place::UnderRoot => ("\t\tif (hw_is_under_root(root, comm)) {\n", "\t\t\t", "\t\t}\n"),
+    };
+    let lines: String = body.iter().map(|line| format!("{indent}{line}\n")).collect();
+    Ok(format!("{open}{lines}{close}"))
+}
+
+fn statement(function: &Function, buffer: &str, usage: Use, role: &Role) -> Result<String> {
+    let verb = match usage {
+        Use::In => "hw_in",
+        Use::Out => "hw_out",
+        _ => "hw_inout",
+    };
+    let kind =
+        |name: &str| function.parameter(name).map(|p| (p.kind.as_str(), p.suffix.as_str(), p.kind.ends_with('*')));
+    let is_large = |name: &str| kind(name).is_some_and(|(kind, ..)| kind.contains("MPI_Count"));
+    let is_array = |name: &str| kind(name).is_some_and(|(_, suffix, is_pointer)| is_pointer || !suffix.is_empty());
+    let near = if role.share == Share::Near { "_near" } else { "" };
+    if let [counts, displacements, kinds] = role.extent.as_slice() {
+        let way = if is_array(kinds) { "_w" } else { "_v" };
+        let large = if is_large(counts) { "_c" } else { "" };
+        return Ok(format!("{verb}{near}{way}{large}({buffer}, {counts}, {displacements}, {kinds}, comm);"));
+    }
+    let [count, kind] = role.extent.as_slice() else { anyhow::bail!("a role with {} words", role.extent.len()) };
+    let large = if is_large(count) { "_c" } else { "" };
+    Ok(match &role.share {
+        Share::One => format!("{verb}({buffer}, {count}, {kind});"),
+        Share::Times(times) => format!("{verb}({buffer}, (MPI_Count){count} * {times}, {kind});"),
+        Share::Each => format!("{verb}_each({buffer}, {count}, {kind}, comm);"),
+        Share::Local => format!("{verb}_local({buffer}, {count}, {kind}, comm);"),
+        Share::Near => format!("{verb}_near({buffer}, {count}, {kind}, comm);"),
+        Share::Sum => format!("{verb}_sum{large}({buffer}, {count}, {kind}, comm);"),
+        Share::Mine => format!("{verb}_mine{large}({buffer}, {count}, {kind}, comm);"),
+    })
+}
+
+fn traced_libc(function: &Function) -> String {
+    let call = format!("hw_libc.{}({});", function.name, function.arguments());
+    let back = if function.returns == "void" { "" } else { "return " };
+    format!("\n{}\n{{\n\thw_trace(\"{}\");\n\t{back}{call}\n}}\n", function.prototype("hw_"), function.name)
+}
+
+/// The front's stubs and the names of their slots: MPI's functions, twins included, each as `MPI_X` and `PMPI_X`, and
+/// then the C library's.
+pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
+    let mut text = String::from("/* Generated from shim/mpiio/calls. */\n#include \"stub.h\"\n\n");
+    let (mut names, mut slots) = (String::new(), 0);
+    let mut stub = |name: &str, slot: &mut usize, count: usize| {
+        let _ = writeln!(text, "HW_STUB{count}({slot}, \"{name}\")");
+        *slot += 1;
+    };
+    for function in mpi {
+        let twin = function.is_large.then(|| format!("{}_c", function.name));
+        for name in [Some(function.name.clone()), twin].into_iter().flatten() {
+            stub(&name, &mut slots, function.parameters.len());
+            stub(&format!("P{name}"), &mut slots, function.parameters.len());
+            let _ = write!(names, "\t\"{name}\",\n\t\"P{name}\",\n");
+        }
+    }
+    let mpi_slots = slots;
+    for function in libc {
+        stub(&function.name, &mut slots, function.parameters.len());
+        let _ = writeln!(names, "\t\"{}\",", function.name);
+    }
+    let _ = write!(
+        text,
+        "\nconst unsigned int hw_slots_of_mpi = {mpi_slots}, hw_slots_all = {slots};\nvoid *hw_slots[{slots}];\n\
+         const char *const hw_names[{slots}] = {{\n{names}}};\n"
+    );
+    text
+}
+
+/// The numbers of the slots that the front's own code uses, and the most arguments of a function.
+pub fn slots(mpi: &[Function], libc: &[Function]) -> String {
+    let before: usize = mpi.iter().map(|function| if function.is_large { 4 } else { 2 }).sum();
+    let mut text =
+        String::from("/* Generated from shim/mpiio/calls. */\n#ifndef HW_SLOTS_H\n#define HW_SLOTS_H\n\nenum {\n");
+    for (at, function) in libc.iter().enumerate() {
+        let _ = writeln!(text, "\tHW_SLOT_{} = {},", function.name, before + at);
+    }
+    text.push_str("};\n\n#endif\n");
+    text
+}
+
+/// Open MPI's constants are addresses in its library, with which a variant isn't linked: the loader might take another.
+const GLOBALS_HEAD: &str = "\
+#undef OMPI_PREDEFINED_GLOBAL
+#define OMPI_PREDEFINED_GLOBAL(type, global) ((type)hw_globals.global)
+struct hw_globals {
+";
+
+const REAL_HEAD: &str = "\
+/* Generated from shim/mpiio/calls. */
+#ifndef HW_REAL_H
+#define HW_REAL_H
+
+#include <aio.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+typedef void *(*hw_thread_start)(void *);
+
+";

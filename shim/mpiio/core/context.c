@@ -1,0 +1,226 @@
+/* A fixed hash table of contexts; a context that finds no place is left alone. */
+#include "context.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "real.h"
+
+#define CONTEXTS_MAX 1024
+#define PROFILE_MAX 1024
+/* More than the frames of the library itself, which are passed over. */
+#define DEPTH_MAX (HW_CONTEXT_FRAMES + 6)
+
+const void *hw_front_address;
+
+static struct hw_context contexts[CONTEXTS_MAX];
+static struct hw_context *order[CONTEXTS_MAX];
+static size_t count;
+
+/* Contexts that an earlier run has left alone. */
+static char *profile[PROFILE_MAX];
+static size_t profile_count;
+
+extern char __ehdr_start __attribute__((visibility("hidden")));
+extern char etext __attribute__((visibility("hidden")));
+
+static bool is_own(const void *address)
+{
+	static const void *front_base;
+	if ((const char *)address >= &__ehdr_start && (const char *)address < &etext)
+		return true;
+	Dl_info info;
+	if (front_base && dladdr(address, &info) && info.dli_fbase == front_base)
+		return true;
+	if (!front_base && hw_front_address && dladdr(hw_front_address, &info))
+		front_base = info.dli_fbase;
+	return false;
+}
+
+static size_t look_around(void **frames)
+{
+	void *all[DEPTH_MAX];
+	int depth = backtrace(all, DEPTH_MAX);
+	size_t kept = 0;
+	for (int i = 0; i < depth && kept < HW_CONTEXT_FRAMES; i++)
+		if (kept > 0 || !is_own(all[i]))
+			frames[kept++] = all[i];
+	return kept;
+}
+
+static void describe(struct hw_context *context)
+{
+	size_t length = 0;
+	for (size_t i = 0; i < HW_CONTEXT_FRAMES && context->frames[i]; i++) {
+		Dl_info info;
+		const char *module = "?";
+		uintptr_t offset = (uintptr_t)context->frames[i];
+		if (dladdr(context->frames[i], &info) && info.dli_fname) {
+			const char *slash = strrchr(info.dli_fname, '/');
+			module = slash ? slash + 1 : info.dli_fname;
+			offset -= (uintptr_t)info.dli_fbase;
+		}
+		/* Beyond the program's own frames the C library starts it. */
+		if (i > 0 && strncmp(module, "libc.so", 7) == 0)
+			break;
+		int more = snprintf(context->name + length, sizeof(context->name) - length, "%s%.40s+0x%" PRIxPTR,
+				    i ? " < " : "", module, offset);
+		if (more < 0 || length + (size_t)more >= sizeof(context->name))
+			break;
+		length += (size_t)more;
+	}
+}
+
+static bool is_in_profile(const struct hw_context *context)
+{
+	char line[sizeof(context->name) + 16];
+	snprintf(line, sizeof(line), "off %d %s", context->kind, context->name);
+	for (size_t i = 0; i < profile_count; i++)
+		if (strcmp(profile[i], line) == 0)
+			return true;
+	return false;
+}
+
+struct hw_context *hw_context_here(enum hw_operation_kind kind)
+{
+	void *frames[HW_CONTEXT_FRAMES] = {0};
+	hw_depth++;
+	look_around(frames);
+	hw_depth--;
+	uintptr_t hash = (uintptr_t)kind;
+	for (size_t i = 0; i < HW_CONTEXT_FRAMES; i++)
+		hash = (hash ^ (uintptr_t)frames[i]) * 0x9e3779b97f4a7c15;
+	hw_enter();
+	struct hw_context *found = NULL;
+	for (size_t probe = 0; probe < CONTEXTS_MAX && !found; probe++) {
+		struct hw_context *context = &contexts[((hash >> 20) + probe) % CONTEXTS_MAX];
+		if (!context->frames[0] && count < CONTEXTS_MAX - 1) {
+			context->kind = kind;
+			memcpy(context->frames, frames, sizeof(frames));
+			if (!frames[0])
+				context->frames[0] = (void *)1;
+			describe(context);
+			context->is_off = context->is_from_profile = is_in_profile(context);
+			context->why = context->is_off ? "an earlier run found it of no use" : NULL;
+			order[count++] = context;
+			found = context;
+		} else if (context->kind == kind && memcmp(context->frames, frames, sizeof(frames)) == 0) {
+			found = context;
+		} else if (!context->frames[0]) {
+			break;
+		}
+	}
+	hw_leave();
+	return found;
+}
+
+void hw_context_begins(struct hw_context *context)
+{
+	context->operations++;
+}
+
+uint32_t hw_context_operation(const struct hw_context *context)
+{
+	return context ? context->operations : 0;
+}
+
+void hw_context_touched(struct hw_context *context, uint32_t operation)
+{
+	/* Many reads may make up one buffer; touching it is one disappointment. */
+	if (!context || operation <= context->charged)
+		return;
+	context->charged = context->operations;
+	if (++context->fruitless >= HW_FRUITLESS_MAX)
+		hw_context_switch_off(context, "what it read or received was used at once");
+}
+
+void hw_context_used(struct hw_context *context)
+{
+	if (!context)
+		return;
+	context->fruitless = 0;
+	context->charged = context->operations;
+}
+
+void hw_context_transformed(struct hw_context *context, enum hw_pattern pattern, uint64_t bytes, double seconds_saved)
+{
+	if (!context)
+		return;
+	context->pattern = pattern;
+	context->has_pattern = true;
+	context->transformed++;
+	context->bytes += bytes;
+	context->seconds_saved += seconds_saved;
+	context->fruitless = 0;
+	context->charged = context->operations;
+}
+
+void hw_context_seen(struct hw_context *context, enum hw_pattern pattern, uint64_t bytes, const char *why)
+{
+	if (!context)
+		return;
+	context->pattern = pattern;
+	context->has_pattern = true;
+	context->bytes += bytes;
+	if (!context->is_off)
+		context->why = why;
+}
+
+void hw_context_switch_off(struct hw_context *context, const char *why)
+{
+	if (!context || context->is_off)
+		return;
+	context->is_off = true;
+	context->why = why;
+}
+
+size_t hw_context_count(void)
+{
+	return count;
+}
+
+struct hw_context *hw_context_at(size_t index)
+{
+	return order[index];
+}
+
+const char *hw_pattern_name(enum hw_pattern pattern)
+{
+	static const char *const names[] = {"read+scatter", "read+send", "gather+write", "receive+write"};
+	return names[pattern];
+}
+
+void hw_context_load(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char line[sizeof(contexts->name) + 16];
+	while (file && profile_count < PROFILE_MAX && fgets(line, sizeof(line), file)) {
+		line[strcspn(line, "\n")] = 0;
+		if (strncmp(line, "off ", 4) == 0 && (profile[profile_count] = strdup(line)))
+			profile_count++;
+	}
+	if (file)
+		fclose(file);
+}
+
+void hw_context_save(const char *path)
+{
+	char partial[HW_PATH_BYTES_MAX];
+	snprintf(partial, sizeof(partial), "%s.partial", path);
+	FILE *file = fopen(partial, "we");
+	if (!file) {
+		hw_say("the profile %s can't be written: %m", partial);
+		return;
+	}
+	fputs("headwater-io-profile 1\n", file);
+	for (size_t i = 0; i < count; i++)
+		if (order[i]->is_off)
+			fprintf(file, "off %d %s\n", order[i]->kind, order[i]->name);
+	bool is_whole = !ferror(file);
+	if (fclose(file) == 0 && is_whole)
+		rename(partial, path);
+}

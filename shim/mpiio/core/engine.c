@@ -1,0 +1,81 @@
+/* One thread at a time, with signals blocked; what is said, and what time it is. */
+#include "engine.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "files/file.h"
+#include "memory/records.h"
+#include "mpi/incoming.h"
+#include "mpi/outstanding.h"
+#include "real.h"
+
+enum hw_mode hw_mode = HW_OFF;
+size_t hw_bytes_min = 65536;
+volatile int hw_is_busy;
+__thread int hw_depth;
+
+/* 0 free, 1 held, 2 held and waited for. Source: Drepper, "Futexes are tricky", mutex 2. */
+static atomic_int lock;
+static __thread int nesting __attribute__((tls_model("initial-exec")));
+static __thread sigset_t mask_before __attribute__((tls_model("initial-exec")));
+
+void hw_enter(void)
+{
+	if (nesting++ > 0)
+		return;
+	sigset_t all;
+	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
+	hw_libc.pthread_sigmask(SIG_SETMASK, &all, &mask_before);
+	int state = 0;
+	if (atomic_compare_exchange_strong(&lock, &state, 1))
+		return;
+	while (atomic_exchange(&lock, 2) != 0)
+		syscall(SYS_futex, &lock, FUTEX_WAIT_PRIVATE, 2, NULL);
+}
+
+void hw_leave(void)
+{
+	if (--nesting > 0)
+		return;
+	if (atomic_exchange(&lock, 0) == 2)
+		syscall(SYS_futex, &lock, FUTEX_WAKE_PRIVATE, 1);
+	hw_libc.pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
+}
+
+void hw_count_busy(void)
+{
+	hw_is_busy = hw_record_count() > 0 || hw_incoming_any() || hw_outstanding_any();
+}
+
+void hw_say(const char *format, ...)
+{
+	char line[600] = "headwater: ";
+	size_t length = strlen(line);
+	va_list arguments;
+	va_start(arguments, format);
+	int more = vsnprintf(line + length, sizeof(line) - length - 1, format, arguments);
+	va_end(arguments);
+	length += more < 0 ? 0 : (size_t)more;
+	if (length > sizeof(line) - 2)
+		length = sizeof(line) - 2;
+	line[length++] = '\n';
+	hw_libc.write(STDERR_FILENO, line, length);
+}
+
+double hw_seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

@@ -1,0 +1,55 @@
+/*
+ * The engine of libheadwater-mpiio: what all its parts share. One thread at a time is inside, with signals blocked
+ * (hw_enter, hw_leave); the page fault handler comes in the same way. Nothing here allocates while the lock is held on
+ * behalf of a fault, since the program may be inside malloc.
+ */
+#ifndef HW_ENGINE_H
+#define HW_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define HW_PAGE_BYTES 4096UL
+/* What one read or write of Linux moves at most. */
+#define HW_CALL_BYTES_MAX 0x7ffff000UL
+#define HW_PATH_BYTES_MAX 1024
+
+enum hw_mode { HW_OFF, HW_OBSERVE, HW_VERIFY, HW_AUTO };
+
+/* How this process takes part; HW_OFF until MPI_Init has agreed with all ranks. */
+extern enum hw_mode hw_mode;
+/* Smaller operations are left alone without a system call. */
+extern size_t hw_bytes_min;
+/* Whether anything is deferred, pending or outstanding: otherwise wrappers only call the original. */
+extern volatile int hw_is_busy;
+/* Above 0 inside an MPI call or the engine: what is called from there is nobody's business. */
+extern __thread int hw_depth __attribute__((tls_model("initial-exec")));
+
+static inline bool hw_looks_at(size_t bytes)
+{
+	return bytes >= hw_bytes_min && hw_mode != HW_OFF && hw_depth == 0;
+}
+
+static inline uintptr_t hw_page_up(uintptr_t address)
+{
+	return (address + HW_PAGE_BYTES - 1) & ~(HW_PAGE_BYTES - 1);
+}
+
+static inline uintptr_t hw_page_down(uintptr_t address)
+{
+	return address & ~(HW_PAGE_BYTES - 1);
+}
+
+/* Nests. */
+void hw_enter(void);
+void hw_leave(void);
+/* Computes hw_is_busy anew. */
+void hw_count_busy(void);
+
+/* One line on standard error, "headwater: …"; no allocation. */
+__attribute__((format(printf, 1, 2))) void hw_say(const char *format, ...);
+double hw_seconds(void);
+
+#endif

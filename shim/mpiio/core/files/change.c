@@ -1,0 +1,202 @@
+/* Changes of files by this process: all calls that make one pass here. */
+#include "change.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../memory/deferred.h"
+#include "../mpi/delegated.h"
+#include "../mpi/incoming.h"
+#include "../mpi/outstanding.h"
+#include "real.h"
+
+static void change(const struct stat *status, off_t low, off_t high)
+{
+	struct hw_file *file = hw_file_known(status->st_dev, status->st_ino);
+	if (file) {
+		hw_enter();
+		hw_file_keep(file);
+		hw_leave();
+		hw_outstanding_wait(file);
+		hw_deferred_fill_file(file, low, high);
+		hw_enter();
+		/* Opening it for writing would wait for a lease to be given up. */
+		hw_file_unlease(file);
+		hw_file_release(file);
+		hw_leave();
+	}
+	if (hw_incoming_any())
+		hw_delegated_fill_file(status->st_dev, status->st_ino, low, high);
+}
+
+void hw_before_change(int descriptor, off_t low, off_t high)
+{
+	struct stat status;
+	if (!hw_is_busy || hw_depth > 0 || fstat(descriptor, &status) != 0)
+		return;
+	int saved = errno;
+	/* Whoever reads this may rely on what was written before it. */
+	if (hw_incoming_is_writing() && !hw_delegated_is_target(status.st_dev, status.st_ino))
+		hw_incoming_wait();
+	if (S_ISREG(status.st_mode))
+		change(&status, low, high);
+	errno = saved;
+}
+
+void hw_before_change_of(const char *path, int directory)
+{
+	struct stat status;
+	if (!hw_is_busy || hw_depth > 0 || !path)
+		return;
+	int saved = errno;
+	if (hw_incoming_is_writing())
+		hw_incoming_wait();
+	if (fstatat(directory, path, &status, 0) == 0 && S_ISREG(status.st_mode))
+		change(&status, 0, INT64_MAX);
+	errno = saved;
+}
+
+void hw_after_change(int descriptor)
+{
+	struct stat status;
+	if (!hw_is_busy || hw_depth > 0)
+		return;
+	int saved = errno;
+	if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
+		hw_file_refresh(&status);
+	errno = saved;
+}
+
+void hw_settle_for_others(void)
+{
+	if (!hw_is_busy || hw_depth > 0)
+		return;
+	int saved = errno;
+	hw_incoming_fetch_all();
+	hw_incoming_wait();
+	hw_outstanding_wait(NULL);
+	errno = saved;
+}
+
+void hw_settle_everything(void)
+{
+	if (!hw_is_busy || hw_depth > 0)
+		return;
+	int saved = errno;
+	hw_settle_for_others();
+	hw_incoming_fetch(0, UINTPTR_MAX);
+	hw_deferred_fill_all();
+	errno = saved;
+}
+
+#define OPENS(name, parameters, arguments, directory)                                                                  \
+	int hw_##name parameters                                                                                       \
+	{                                                                                                              \
+		if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))                                              \
+			hw_before_change_of(path, directory);                                                          \
+		return hw_libc.name arguments;                                                                         \
+	}
+
+OPENS(open, (const char *path, int flags, mode_t mode), (path, flags, mode), AT_FDCWD)
+OPENS(open64, (const char *path, int flags, mode_t mode), (path, flags, mode), AT_FDCWD)
+OPENS(openat, (int at, const char *path, int flags, mode_t mode), (at, path, flags, mode), at)
+OPENS(openat64, (int at, const char *path, int flags, mode_t mode), (at, path, flags, mode), at)
+OPENS(__open_2, (const char *path, int flags), (path, flags), AT_FDCWD)
+OPENS(__open64_2, (const char *path, int flags), (path, flags), AT_FDCWD)
+OPENS(__openat_2, (int at, const char *path, int flags), (at, path, flags), at)
+OPENS(__openat64_2, (int at, const char *path, int flags), (at, path, flags), at)
+
+/* Calls on a path, or on two, that change what it names. */
+#define CHANGES(result, name, parameters, arguments, path, directory)                                                  \
+	result hw_##name parameters                                                                                    \
+	{                                                                                                              \
+		hw_before_change_of(path, directory);                                                                  \
+		return hw_libc.name arguments;                                                                         \
+	}
+
+CHANGES(int, creat, (const char *path, mode_t mode), (path, mode), path, AT_FDCWD)
+CHANGES(int, creat64, (const char *path, mode_t mode), (path, mode), path, AT_FDCWD)
+CHANGES(int, truncate, (const char *path, off_t bytes), (path, bytes), path, AT_FDCWD)
+CHANGES(int, truncate64, (const char *path, off64_t bytes), (path, bytes), path, AT_FDCWD)
+
+/* What is removed or replaced others can't open any more; this process still has it open. */
+static void before_removal(const char *path, int directory)
+{
+	struct stat status;
+	if (!hw_is_busy || hw_depth > 0 || !path)
+		return;
+	int saved = errno;
+	hw_incoming_wait();
+	if (fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode)) {
+		struct hw_file *file = hw_file_known(status.st_dev, status.st_ino);
+		if (file) {
+			hw_outstanding_wait(file);
+			hw_file_has_lost_name(&status);
+		}
+	}
+	errno = saved;
+}
+
+#define REMOVES(name, parameters, arguments, first, first_at, second, second_at)                                       \
+	int hw_##name parameters                                                                                       \
+	{                                                                                                              \
+		before_removal(first, first_at);                                                                       \
+		before_removal(second, second_at);                                                                     \
+		return hw_libc.name arguments;                                                                         \
+	}
+
+REMOVES(rename, (const char *from, const char *to), (from, to), from, AT_FDCWD, to, AT_FDCWD)
+REMOVES(renameat, (int at, const char *from, int to_at, const char *to), (at, from, to_at, to), from, at, to, to_at)
+REMOVES(renameat2, (int at, const char *from, int to_at, const char *to, unsigned int flags),
+	(at, from, to_at, to, flags), from, at, to, to_at)
+REMOVES(unlink, (const char *path), (path), path, AT_FDCWD, NULL, 0)
+REMOVES(unlinkat, (int at, const char *path, int flags), (at, path, flags), path, at, NULL, 0)
+
+/* Calls on a descriptor that change its file from somewhere on. */
+#define RESIZES(name, offset)                                                                                          \
+	int hw_##name(int descriptor, offset bytes)                                                                    \
+	{                                                                                                              \
+		hw_before_change(descriptor, bytes, INT64_MAX);                                                        \
+		int result = hw_libc.name(descriptor, bytes);                                                          \
+		hw_after_change(descriptor);                                                                           \
+		return result;                                                                                         \
+	}
+
+RESIZES(ftruncate, off_t)
+RESIZES(ftruncate64, off64_t)
+
+ssize_t hw_copy_file_range(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t bytes, unsigned int flags)
+{
+	hw_before_change(to, 0, INT64_MAX);
+	ssize_t result = hw_libc.copy_file_range(from, from_offset, to, to_offset, bytes, flags);
+	hw_after_change(to);
+	return result;
+}
+
+ssize_t hw_sendfile(int to, int from, off_t *offset, size_t bytes)
+{
+	hw_before_change(to, 0, INT64_MAX);
+	ssize_t result = hw_libc.sendfile(to, from, offset, bytes);
+	hw_after_change(to);
+	return result;
+}
+
+ssize_t hw_sendfile64(int to, int from, off64_t *offset, size_t bytes)
+{
+	hw_before_change(to, 0, INT64_MAX);
+	ssize_t result = hw_libc.sendfile64(to, from, offset, bytes);
+	hw_after_change(to);
+	return result;
+}
+
+ssize_t hw_splice(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t bytes, unsigned int flags)
+{
+	hw_before_change(to, 0, INT64_MAX);
+	ssize_t result = hw_libc.splice(from, from_offset, to, to_offset, bytes, flags);
+	hw_after_change(to);
+	return result;
+}

@@ -1,0 +1,17 @@
+/* What is to be done before and after the program changes a file. */
+#ifndef HW_CHANGE_H
+#define HW_CHANGE_H
+
+#include "file.h"
+
+/* The descriptor's file is about to change between these offsets; reads that were put off are done first. */
+void hw_before_change(int descriptor, off_t low, off_t high);
+void hw_before_change_of(const char *path, int directory);
+/* The engine's own view of the file follows. */
+void hw_after_change(int descriptor);
+/* All that is put off is done, as before another process begins or this one ends. */
+void hw_settle_everything(void);
+/* Before the process ends: what others rely on. */
+void hw_settle_for_others(void);
+
+#endif

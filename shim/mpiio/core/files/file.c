@@ -1,0 +1,331 @@
+/* A fixed number of known files: releasing one never allocates or frees. */
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "../memory/fault.h"
+#include "real.h"
+
+/* Files whose content other nodes see too, by the magic number of statfs(2). */
+static const uint32_t shared_file_systems[] = {
+	0x6969,	    /* NFS */
+	0x65735546, /* FUSE: GlusterFS, BeeGFS and others */
+	0x0bd00bd0, /* Lustre */
+	0x47504653, /* GPFS */
+	0x19830326, /* BeeGFS */
+	0x00c36400, /* Ceph */
+	0x7461636f, /* OCFS2 */
+	0x01161970, /* GFS2 */
+	0xaad7aaea, /* PanFS */
+	0x20030528, /* OrangeFS */
+	0x01021997, /* 9P */
+};
+
+#define FILES_MAX 512
+
+static struct hw_file pool[FILES_MAX];
+static struct hw_file *unused, *known;
+static uint64_t boot;
+
+#define BANNED_MAX 64
+
+static struct banned {
+	uint64_t device, inode;
+} banned[BANNED_MAX];
+static size_t banned_count;
+static bool is_everything_banned;
+static bool keeps_descriptors;
+
+static uint64_t fingerprint(const char *path)
+{
+	char text[64];
+	uint64_t hash = 0xcbf29ce484222325;
+	int descriptor = hw_libc.open(path, O_RDONLY | O_CLOEXEC);
+	if (descriptor < 0)
+		return 0;
+	ssize_t length = hw_libc.read(descriptor, text, sizeof(text));
+	hw_libc.close(descriptor);
+	for (ssize_t i = 0; i < length; i++)
+		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
+	return hash;
+}
+
+void hw_file_start(void)
+{
+	boot = fingerprint("/proc/sys/kernel/random/boot_id");
+	for (size_t i = 0; i < FILES_MAX; i++) {
+		pool[i].next = unused;
+		unused = &pool[i];
+	}
+}
+
+static bool is_shared(uint64_t file_system)
+{
+	for (size_t i = 0; i < sizeof(shared_file_systems) / sizeof(*shared_file_systems); i++)
+		if ((uint32_t)file_system == shared_file_systems[i])
+			return true;
+	return false;
+}
+
+static int64_t nanoseconds(struct timespec time)
+{
+	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void note(struct hw_identity *identity, const struct stat *status)
+{
+	identity->device = status->st_dev;
+	identity->inode = status->st_ino;
+	identity->bytes = status->st_size;
+	identity->modified_ns = nanoseconds(status->st_mtim);
+	identity->changed_ns = nanoseconds(status->st_ctim);
+	identity->boot = boot;
+}
+
+bool hw_identity_of(int descriptor, const struct stat *status, struct hw_identity *identity)
+{
+	struct statfs system;
+	if (fstatfs(descriptor, &system) != 0)
+		return false;
+	note(identity, status);
+	identity->file_system = (uint32_t)system.f_type;
+	return true;
+}
+
+bool hw_identity_agrees(const struct hw_identity *a, const struct hw_identity *b, bool is_written)
+{
+	bool is_here = a->boot != 0 && a->boot == b->boot && a->device == b->device;
+	if (a->inode != b->inode || (!is_here && (a->file_system != b->file_system || !is_shared(a->file_system))))
+		return false;
+	return is_written || (a->bytes == b->bytes && a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns);
+}
+
+static struct hw_file *take(const struct hw_identity *identity)
+{
+	struct hw_file *file = unused;
+	if (!file)
+		return NULL;
+	unused = file->next;
+	memset(file, 0, sizeof(*file));
+	file->identity = *identity;
+	file->references = 1;
+	file->next = known;
+	known = file;
+	return file;
+}
+
+static void name(struct hw_file *file, int descriptor)
+{
+	char link[32];
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
+	ssize_t length = readlink(link, file->path, sizeof(file->path));
+	/* A file that was removed is called "… (deleted)". */
+	struct stat status;
+	bool is_named = length > 0 && (size_t)length < sizeof(file->path) && file->path[0] == '/';
+	file->path[is_named ? length : 0] = 0;
+	if (is_named && (stat(file->path, &status) != 0 || status.st_ino != file->identity.inode))
+		file->path[0] = 0;
+}
+
+struct hw_file *hw_file_of(int descriptor, const struct stat *status)
+{
+	struct hw_identity identity = {0};
+	note(&identity, status);
+	for (struct hw_file *file = known; file; file = file->next) {
+		identity.file_system = file->identity.file_system;
+		if (memcmp(&file->identity, &identity, sizeof(identity)) == 0) {
+			file->references++;
+			return file;
+		}
+	}
+	if (!hw_identity_of(descriptor, status, &identity))
+		return NULL;
+	int own = -1;
+	if (!is_shared(identity.file_system)) {
+		/* An open file of our own, which can have a lease. */
+		char link[32];
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
+		own = hw_libc.open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	}
+	int high = own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 512) : fcntl(descriptor, F_DUPFD_CLOEXEC, 512);
+	if (high < 0)
+		high = own >= 0 ? own : fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+	if (own >= 0 && own != high)
+		hw_libc.close(own);
+	struct hw_file *file = high >= 0 ? take(&identity) : NULL;
+	if (!file) {
+		if (high >= 0)
+			hw_libc.close(high);
+		return NULL;
+	}
+	file->descriptor = high;
+	int flags = fcntl(descriptor, F_GETFL);
+	file->is_opened_for_writing = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
+	name(file, descriptor);
+	return file;
+}
+
+struct hw_file *hw_file_open(const char *path, int flags, const struct hw_identity *wanted)
+{
+	struct stat status;
+	struct hw_identity identity = {0};
+	bool is_written = (flags & O_ACCMODE) != O_RDONLY;
+	for (struct hw_file *file = known; file && !is_written; file = file->next) {
+		if (strcmp(file->path, path) == 0 && hw_identity_agrees(&file->identity, wanted, false)) {
+			file->references++;
+			return file;
+		}
+	}
+	int descriptor = hw_libc.open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (descriptor < 0)
+		return NULL;
+	int high = fcntl(descriptor, F_DUPFD_CLOEXEC, 512);
+	if (high >= 0)
+		hw_libc.close(descriptor);
+	else
+		high = descriptor;
+	struct hw_file *file = NULL;
+	if (fstat(high, &status) == 0 && S_ISREG(status.st_mode) && hw_identity_of(high, &status, &identity) &&
+	    hw_identity_agrees(&identity, wanted, is_written))
+		file = take(&identity);
+	if (!file) {
+		hw_libc.close(high);
+		return NULL;
+	}
+	file->descriptor = high;
+	/* What was opened for writing is not found by others, who read. */
+	if (!is_written)
+		snprintf(file->path, sizeof(file->path), "%s", path);
+	else
+		memset(&file->identity, 0, sizeof(file->identity));
+	return file;
+}
+
+void hw_file_keep(struct hw_file *file)
+{
+	file->references++;
+}
+
+void hw_file_release(struct hw_file *file)
+{
+	if (--file->references > 0)
+		return;
+	if (!keeps_descriptors)
+		hw_libc.close(file->descriptor);
+	struct hw_file **link = &known;
+	while (*link != file)
+		link = &(*link)->next;
+	*link = file->next;
+	file->next = unused;
+	unused = file;
+}
+
+bool hw_file_is_unchanged(const struct hw_file *file)
+{
+	struct stat status;
+	struct hw_identity now = {0};
+	if (fstat(file->descriptor, &status) != 0)
+		return false;
+	note(&now, &status);
+	return now.bytes == file->identity.bytes && now.modified_ns == file->identity.modified_ns;
+}
+
+bool hw_file_lease(struct hw_file *file)
+{
+	if (file->is_leased || is_shared(file->identity.file_system))
+		return true;
+	struct sigaction action;
+	if (hw_libc.sigaction(HW_LEASE_SIGNAL, NULL, &action) != 0 || !hw_is_lease_handler(&action))
+		return true;
+	file->is_leased = fcntl(file->descriptor, F_SETSIG, HW_LEASE_SIGNAL) == 0 &&
+			  fcntl(file->descriptor, F_SETLEASE, F_RDLCK) == 0;
+	/* Somebody has it open for writing, and can change it at any time. */
+	return file->is_leased || errno != EAGAIN || file->is_opened_for_writing;
+}
+
+void hw_file_unlease(struct hw_file *file)
+{
+	if (file->is_leased)
+		fcntl(file->descriptor, F_SETLEASE, F_UNLCK);
+	file->is_leased = false;
+}
+
+struct hw_file *hw_file_known(uint64_t device, uint64_t inode)
+{
+	for (struct hw_file *file = known; file; file = file->next)
+		if (file->identity.device == device && file->identity.inode == inode)
+			return file;
+	return NULL;
+}
+
+struct hw_file *hw_file_by_descriptor(int descriptor)
+{
+	for (struct hw_file *file = known; file; file = file->next)
+		if (file->descriptor == descriptor)
+			return file;
+	return NULL;
+}
+
+bool hw_file_owns(int descriptor)
+{
+	return descriptor >= 0 && hw_file_by_descriptor(descriptor);
+}
+
+void hw_file_locks_are_used(void)
+{
+	keeps_descriptors = true;
+}
+
+void hw_file_refresh(const struct stat *status)
+{
+	hw_enter();
+	for (struct hw_file *file = known; file; file = file->next)
+		if (file->identity.device == status->st_dev && file->identity.inode == status->st_ino)
+			note(&file->identity, status);
+	hw_leave();
+}
+
+void hw_file_has_lost_name(const struct stat *status)
+{
+	hw_enter();
+	for (struct hw_file *file = known; file; file = file->next)
+		if (file->identity.device == status->st_dev && file->identity.inode == status->st_ino)
+			file->path[0] = 0;
+	hw_leave();
+}
+
+void hw_file_move(int descriptor)
+{
+	hw_enter();
+	struct hw_file *file = hw_file_by_descriptor(descriptor);
+	int other = file ? fcntl(descriptor, F_DUPFD_CLOEXEC, descriptor + 1) : -1;
+	if (other >= 0)
+		file->descriptor = other;
+	hw_leave();
+}
+
+void hw_file_ban(const struct stat *status)
+{
+	hw_enter();
+	/* With no place left for it, all files are left alone. */
+	if (banned_count < BANNED_MAX)
+		banned[banned_count++] = (struct banned){status->st_dev, status->st_ino};
+	else
+		is_everything_banned = true;
+	hw_leave();
+}
+
+bool hw_file_is_banned(const struct stat *status)
+{
+	for (size_t i = 0; i < banned_count; i++)
+		if (banned[i].device == status->st_dev && banned[i].inode == status->st_ino)
+			return true;
+	return is_everything_banned;
+}

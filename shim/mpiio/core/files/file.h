@@ -1,0 +1,70 @@
+/*
+ * Files as the engine knows them: which one it is, a descriptor of our own to it, and what it was like when the program
+ * read it. A file that has changed since is another one.
+ */
+#ifndef HW_FILE_H
+#define HW_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "../engine.h"
+
+/* What tells a file from others, on this node and on others. */
+struct hw_identity {
+	uint64_t device, inode;
+	int64_t bytes;
+	int64_t modified_ns, changed_ns;
+	/* Of the machine's boot: device numbers mean something only there. */
+	uint64_t boot;
+	uint64_t file_system;
+};
+
+struct hw_file {
+	int descriptor;
+	int references;
+	struct hw_identity identity;
+	/* None for a file without a name. */
+	char path[HW_PATH_BYTES_MAX];
+	bool is_leased;
+	/* By the program itself. */
+	bool is_opened_for_writing;
+	struct hw_file *next;
+};
+
+/* The regular file behind the program's descriptor, with one reference for the caller; NULL if it is to be left alone. */
+struct hw_file *hw_file_of(int descriptor, const struct stat *status);
+/* The same by its path, for reading; `wanted` is what it must be, or NULL. */
+struct hw_file *hw_file_open(const char *path, int flags, const struct hw_identity *wanted);
+void hw_file_keep(struct hw_file *file);
+void hw_file_release(struct hw_file *file);
+/* Whether it is still as it was when it was read. */
+bool hw_file_is_unchanged(const struct hw_file *file);
+/* Asks the kernel to tell before somebody on this node opens it for writing. Without that, a change is seen too late.
+ * False: somebody writes to it already. */
+bool hw_file_lease(struct hw_file *file);
+/* Of the files with deferred records, the one with these numbers, or NULL. */
+struct hw_file *hw_file_known(uint64_t device, uint64_t inode);
+struct hw_file *hw_file_by_descriptor(int descriptor);
+void hw_file_unlease(struct hw_file *file);
+/* The program has changed the file: this is what it is like now. */
+void hw_file_refresh(const struct stat *status);
+/* The file's path names another one, or none, from now on. */
+void hw_file_has_lost_name(const struct stat *status);
+/* Gives the number of one of the engine's descriptors up for another. */
+void hw_file_move(int descriptor);
+/* The file is changed without calls, as through a mapping: reads of it are never put off. */
+void hw_file_ban(const struct stat *status);
+bool hw_file_is_banned(const struct stat *status);
+/* Whether the descriptor is the engine's own. */
+bool hw_file_owns(int descriptor);
+/* Descriptors are no longer closed: that would release the program's own record locks. */
+void hw_file_locks_are_used(void);
+bool hw_identity_of(int descriptor, const struct stat *status, struct hw_identity *identity);
+/* Whether both are the same file in the same state; `is_written`: only which file it is. */
+bool hw_identity_agrees(const struct hw_identity *a, const struct hw_identity *b, bool is_written);
+void hw_file_start(void);
+
+#endif

@@ -1,0 +1,245 @@
+/*
+ * Reads of large parts of regular files are put off until somebody looks. What the call returns is what the original
+ * would have: the file's size is looked at when the call is made. Source: Natvig, Elster and Meyer, §III.A.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../context.h"
+#include "../generated-calls.h"
+#include "../memory/deferred.h"
+#include "../memory/private.h"
+#include "../mpi/delegated.h"
+#include "../mpi/incoming.h"
+#include "../mpi/mounts.h"
+#include "real.h"
+#include "transfer.h"
+
+/* How much the read would get, or 0 if it is to be left alone. */
+static size_t would_get(int descriptor, size_t bytes, off_t *offset, struct stat *status)
+{
+	int flags = fcntl(descriptor, F_GETFL);
+	if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || (flags & (O_DIRECT | O_PATH)) || fstat(descriptor, status) != 0 ||
+	    !S_ISREG(status->st_mode) || hw_file_is_banned(status))
+		return 0;
+	if (*offset == HW_OWN_POSITION)
+		*offset = lseek(descriptor, 0, SEEK_CUR);
+	if (*offset < 0 || *offset >= status->st_size)
+		return 0;
+	size_t left = (size_t)(status->st_size - *offset);
+	bytes = bytes < HW_CALL_BYTES_MAX ? bytes : HW_CALL_BYTES_MAX;
+	return bytes < left ? bytes : left;
+}
+
+static bool put_off(int descriptor, void *memory, size_t bytes, off_t offset, const struct stat *status,
+		    struct hw_context *context)
+{
+	if (hw_incoming_any() && hw_delegated_is_target(status->st_dev, status->st_ino))
+		hw_incoming_wait();
+	hw_use_out(memory, bytes);
+	hw_enter();
+	struct hw_file *file = hw_file_of(descriptor, status);
+	bool is_deferred = file && hw_mounts_share(&file->identity) && hw_private_can_fill() &&
+			   hw_private_is(memory, bytes) && hw_defer(memory, bytes, file, offset, context);
+	if (file)
+		hw_file_release(file);
+	hw_leave();
+	return is_deferred;
+}
+
+bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, ssize_t *result)
+{
+	struct stat status;
+	if (!hw_looks_at(bytes) || hw_mode == HW_OBSERVE)
+		return false;
+	int saved = errno;
+	struct hw_context *context = hw_context_here(HW_OP_READ);
+	if (hw_context_is_off(context))
+		return false;
+	bool is_own = offset == HW_OWN_POSITION;
+	hw_depth++;
+	size_t would = would_get(descriptor, bytes, &offset, &status);
+	hw_depth--;
+	bool is_deferred = false;
+	if (would >= hw_bytes_min) {
+		hw_context_begins(context);
+		is_deferred = put_off(descriptor, memory, would, offset, &status, context);
+	}
+	if (is_deferred) {
+		*result = (ssize_t)would;
+		if (is_own)
+			lseek(descriptor, offset + (off_t)would, SEEK_SET);
+	}
+	errno = saved;
+	return is_deferred;
+}
+
+void hw_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset)
+{
+	struct stat status;
+	if (hw_mode != HW_OBSERVE || bytes <= 0 || !hw_looks_at((size_t)bytes))
+		return;
+	int saved = errno;
+	struct hw_context *context = hw_context_here(HW_OP_READ);
+	hw_depth++;
+	if (context && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+		if (offset == HW_OWN_POSITION)
+			offset = lseek(descriptor, 0, SEEK_CUR) - bytes;
+		hw_context_begins(context);
+		hw_enter();
+		hw_record_cut((uintptr_t)memory, (uintptr_t)memory + (size_t)bytes);
+		struct hw_file *file = hw_file_of(descriptor, &status);
+		struct hw_record record = {.low = (uintptr_t)memory, .high = (uintptr_t)memory + (size_t)bytes,
+					   .state = HW_OBSERVED, .file = file, .offset = offset, .context = context};
+		if (file) {
+			hw_record_add(&record);
+			hw_file_release(file);
+		}
+		hw_count_busy();
+		hw_leave();
+	}
+	hw_depth--;
+	errno = saved;
+}
+
+static void before_read(void *memory, size_t bytes)
+{
+	if (hw_is_busy && hw_depth == 0)
+		hw_use_out(memory, bytes);
+}
+
+ssize_t hw_read(int descriptor, void *memory, size_t bytes)
+{
+	ssize_t result;
+	if (hw_read_instead(descriptor, memory, bytes, HW_OWN_POSITION, &result))
+		return result;
+	before_read(memory, bytes);
+	result = hw_libc.read(descriptor, memory, bytes);
+	hw_read_observed(descriptor, memory, result, HW_OWN_POSITION);
+	return result;
+}
+
+ssize_t hw_pread(int descriptor, void *memory, size_t bytes, off_t offset)
+{
+	ssize_t result;
+	if (offset >= 0 && hw_read_instead(descriptor, memory, bytes, offset, &result))
+		return result;
+	before_read(memory, bytes);
+	result = hw_libc.pread(descriptor, memory, bytes, offset);
+	hw_read_observed(descriptor, memory, result, offset);
+	return result;
+}
+
+ssize_t hw_pread64(int descriptor, void *memory, size_t bytes, off64_t offset)
+{
+	return hw_pread(descriptor, memory, bytes, offset);
+}
+
+/* With less room than bytes the original ends the process. */
+ssize_t hw___read_chk(int descriptor, void *memory, size_t bytes, size_t room)
+{
+	return bytes > room ? hw_libc.__read_chk(descriptor, memory, bytes, room) : hw_read(descriptor, memory, bytes);
+}
+
+ssize_t hw___pread_chk(int descriptor, void *memory, size_t bytes, off_t offset, size_t room)
+{
+	return bytes > room ? hw_libc.__pread_chk(descriptor, memory, bytes, offset, room)
+			    : hw_pread(descriptor, memory, bytes, offset);
+}
+
+ssize_t hw___pread64_chk(int descriptor, void *memory, size_t bytes, off64_t offset, size_t room)
+{
+	return bytes > room ? hw_libc.__pread64_chk(descriptor, memory, bytes, offset, room)
+			    : hw_pread(descriptor, memory, bytes, offset);
+}
+
+static size_t total(const struct iovec *pieces, int count)
+{
+	size_t bytes = 0;
+	for (int i = 0; i < count; i++)
+		bytes += pieces[i].iov_len;
+	return bytes;
+}
+
+/* One long piece behind short ones is how streams read: the short ones are read, the long one put off. */
+static bool vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
+{
+	if (count < 1 || count > IOV_MAX || !hw_looks_at(total(pieces, count)))
+		return false;
+	bool is_own = offset == HW_OWN_POSITION;
+	*result = 0;
+	for (int i = 0; i < count; i++) {
+		off_t at = is_own ? offset : offset + *result;
+		ssize_t got;
+		if (!hw_read_instead(descriptor, pieces[i].iov_base, pieces[i].iov_len, at, &got)) {
+			if (pieces[i].iov_len == 0)
+				continue;
+			before_read(pieces[i].iov_base, pieces[i].iov_len);
+			got = is_own ? hw_libc.read(descriptor, pieces[i].iov_base, pieces[i].iov_len)
+				     : hw_libc.pread(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
+		}
+		if (got < 0) {
+			*result = *result > 0 ? *result : -1;
+			return true;
+		}
+		*result += got;
+		if ((size_t)got < pieces[i].iov_len)
+			return true;
+	}
+	return true;
+}
+
+static bool is_regular(int descriptor)
+{
+	struct stat status;
+	return fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+static void before_vector(const struct iovec *pieces, int count)
+{
+	for (int i = 0; hw_is_busy && i < count; i++)
+		before_read(pieces[i].iov_base, pieces[i].iov_len);
+}
+
+ssize_t hw_readv(int descriptor, const struct iovec *pieces, int count)
+{
+	ssize_t result;
+	if (count > 0 && hw_looks_at(total(pieces, count)) && is_regular(descriptor) &&
+	    vector_instead(descriptor, pieces, count, HW_OWN_POSITION, &result))
+		return result;
+	before_vector(pieces, count);
+	return hw_libc.readv(descriptor, pieces, count);
+}
+
+ssize_t hw_preadv(int descriptor, const struct iovec *pieces, int count, off_t offset)
+{
+	ssize_t result;
+	if (offset >= 0 && count > 0 && hw_looks_at(total(pieces, count)) && is_regular(descriptor) &&
+	    vector_instead(descriptor, pieces, count, offset, &result))
+		return result;
+	before_vector(pieces, count);
+	return hw_libc.preadv(descriptor, pieces, count, offset);
+}
+
+ssize_t hw_preadv64(int descriptor, const struct iovec *pieces, int count, off64_t offset)
+{
+	return hw_preadv(descriptor, pieces, count, offset);
+}
+
+ssize_t hw_preadv2(int descriptor, const struct iovec *pieces, int count, off_t offset, int flags)
+{
+	if (flags == 0)
+		return offset == -1 ? hw_readv(descriptor, pieces, count) : hw_preadv(descriptor, pieces, count, offset);
+	before_vector(pieces, count);
+	return hw_libc.preadv2(descriptor, pieces, count, offset, flags);
+}
+
+ssize_t hw_preadv64v2(int descriptor, const struct iovec *pieces, int count, off64_t offset, int flags)
+{
+	return hw_preadv2(descriptor, pieces, count, offset, flags);
+}

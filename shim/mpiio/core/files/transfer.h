@@ -1,0 +1,17 @@
+/* Reads and writes of files, however the program calls them. */
+#ifndef HW_TRANSFER_H
+#define HW_TRANSFER_H
+
+#include "../engine.h"
+
+/* For the descriptor's own position. */
+#define HW_OWN_POSITION (-1)
+
+/* Puts a read off. False: nothing was done, the original is to be called. */
+bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, ssize_t *result);
+/* Has the owners of the data write it. False: the original is to be called; the memory is filled. */
+bool hw_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result);
+/* Notes a read that was carried out, for --io observe. */
+void hw_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset);
+
+#endif

@@ -1,0 +1,18 @@
+/* What wrappers tell the engine before the original is called: the generated ones by roles.h, those by hand also this. */
+#ifndef HW_GENERATED_CALLS_H
+#define HW_GENERATED_CALLS_H
+
+#include "engine.h"
+#include "roles.h"
+
+/* Memory of an unknown size: all that is recorded from its allocation on. */
+void hw_in_all(const void *buffer);
+/* The same by address, for what isn't MPI. */
+void hw_use_in(const void *memory, size_t bytes);
+void hw_use_out(void *memory, size_t bytes);
+/* What is known of it is forgotten; it was filled before. */
+void hw_use_gone_records(void *memory, size_t bytes);
+/* The memory is given back. */
+void hw_use_gone(void *memory, size_t bytes);
+
+#endif

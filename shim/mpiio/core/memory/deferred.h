@@ -1,0 +1,25 @@
+/*
+ * Reads that the program believes done: their pages are protected, and filled when somebody looks. What has to be known
+ * about a range before it is read, overwritten or given up.
+ */
+#ifndef HW_DEFERRED_H
+#define HW_DEFERRED_H
+
+#include "records.h"
+
+/* Defers the read of these bytes, whose ends were checked against the file's. False: nothing was done. */
+bool hw_defer(void *memory, size_t bytes, struct hw_file *file, off_t offset, struct hw_context *context);
+
+/* The range is about to be read by the kernel, by MPI or by the engine: it is filled. */
+void hw_memory_in(const void *memory, size_t bytes);
+/* The range is about to be overwritten: what it would have held is given up. */
+void hw_memory_out(void *memory, size_t bytes);
+/* A page of this address was touched. False: it is none of the engine's. */
+bool hw_deferred_touch(uintptr_t address);
+/* The file is about to change in this part: what was to be read of it is read now. */
+void hw_deferred_fill_file(const struct hw_file *file, off_t low, off_t high);
+void hw_deferred_fill_all(void);
+/* Fills the range from the file into memory of any kind, as the program's read would have. False: an error or an end. */
+bool hw_read_whole(int descriptor, void *memory, size_t bytes, off_t offset);
+
+#endif

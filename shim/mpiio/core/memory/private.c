@@ -1,0 +1,189 @@
+/* Mappings as /proc/self/maps has them, with the last ones kept; and writing under a protection. */
+#include "private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "real.h"
+
+#define KEPT_MAX 16
+#define EXCLUDED_MAX 256
+#define STAGE_BYTES (256UL << 10)
+
+struct range {
+	uintptr_t low, high;
+};
+
+static struct range kept[KEPT_MAX];
+static size_t kept_next;
+static struct range excluded[EXCLUDED_MAX];
+static size_t excluded_count;
+static bool is_threaded;
+static int memory_descriptor = -1;
+static char stage[STAGE_BYTES];
+
+void hw_private_forget(void)
+{
+	memset(kept, 0, sizeof(kept));
+}
+
+void hw_private_exclude(const void *memory, size_t bytes)
+{
+	if (bytes == 0)
+		return;
+	hw_enter();
+	/* With no place left for it, nothing is deferred any more. */
+	if (excluded_count == EXCLUDED_MAX)
+		excluded[0] = (struct range){0, UINTPTR_MAX};
+	else
+		excluded[excluded_count++] = (struct range){(uintptr_t)memory, (uintptr_t)memory + bytes};
+	hw_leave();
+}
+
+static bool is_excluded(uintptr_t low, uintptr_t high)
+{
+	for (size_t i = 0; i < excluded_count; i++)
+		if (low < hw_page_up(excluded[i].high) && high > hw_page_down(excluded[i].low))
+			return true;
+	return false;
+}
+
+static bool hexadecimal(const char **text, uintptr_t *value)
+{
+	const char *start = *text;
+	for (*value = 0;; (*text)++) {
+		char c = **text;
+		if (c >= '0' && c <= '9')
+			*value = *value << 4 | (uintptr_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			*value = *value << 4 | (uintptr_t)(c - 'a' + 10);
+		else
+			return *text != start;
+	}
+}
+
+struct mapping {
+	struct range range;
+	bool is_fit;
+};
+
+/* "55d0c8a00000-55d0c8a21000 rw-p 00000000 00:00 0   [heap]" */
+static bool parse(const char *line, struct mapping *mapping)
+{
+	if (!hexadecimal(&line, &mapping->range.low) || *line++ != '-' || !hexadecimal(&line, &mapping->range.high))
+		return false;
+	bool is_private = strncmp(line, " rw-p ", 6) == 0 || strncmp(line, " ---p ", 6) == 0;
+	bool is_strange = strstr(line, "[stack") || strstr(line, "/dev/") || strstr(line, "anon_hugepage") ||
+			  strstr(line, "[v");
+	mapping->is_fit = is_private && !is_strange;
+	return true;
+}
+
+/* Finds the fit mappings, joined where they touch, that hold the address. */
+static bool look_up(uintptr_t address, struct range *found)
+{
+	char buffer[8192 + 1];
+	size_t filled = 0;
+	struct range joined = {0, 0};
+	int descriptor = hw_libc.open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (descriptor < 0)
+		return false;
+	bool is_past = false;
+	for (ssize_t got; !is_past && (got = hw_libc.read(descriptor, buffer + filled, sizeof(buffer) - 1 - filled)) > 0;) {
+		filled += (size_t)got;
+		buffer[filled] = 0;
+		char *line = buffer;
+		for (char *end; !is_past && (end = strchr(line, '\n')); line = end + 1) {
+			struct mapping mapping;
+			*end = 0;
+			if (!parse(line, &mapping))
+				continue;
+			bool goes_on = mapping.is_fit && mapping.range.low == joined.high;
+			if (!goes_on && joined.high > address && joined.low <= address)
+				is_past = true;
+			else if (goes_on)
+				joined.high = mapping.range.high;
+			else
+				joined = mapping.is_fit ? mapping.range : (struct range){0, 0};
+		}
+		filled -= (size_t)(line - buffer);
+		memmove(buffer, line, filled);
+		if (filled == sizeof(buffer) - 1)
+			filled = 0;
+	}
+	hw_libc.close(descriptor);
+	*found = joined;
+	return joined.low <= address && address < joined.high;
+}
+
+bool hw_private_is(const void *memory, size_t bytes)
+{
+	uintptr_t low = (uintptr_t)memory, high = low + bytes;
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	if (is_excluded(low, high))
+		return false;
+	for (size_t i = 0; i < KEPT_MAX; i++)
+		if (kept[i].low <= low && high <= kept[i].high && !(kept[i].low <= here && here < kept[i].high))
+			return true;
+	struct range found;
+	if (!look_up(low, &found) || high > found.high || (found.low <= here && here < found.high))
+		return false;
+	kept[kept_next++ % KEPT_MAX] = found;
+	return true;
+}
+
+static bool open_memory(void)
+{
+	if (memory_descriptor < 0) {
+		int low = hw_libc.open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+		memory_descriptor = low < 0 ? low : fcntl(low, F_DUPFD_CLOEXEC, 512);
+		if (low >= 0 && memory_descriptor >= 0)
+			hw_libc.close(low);
+		else
+			memory_descriptor = low;
+	}
+	return memory_descriptor >= 0;
+}
+
+void hw_private_threads_begin(void)
+{
+	is_threaded = true;
+}
+
+bool hw_private_is_threaded(void)
+{
+	return is_threaded;
+}
+
+bool hw_private_can_fill(void)
+{
+	return !is_threaded || open_memory();
+}
+
+bool hw_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset)
+{
+	if (!open_memory())
+		return false;
+	while (low < high) {
+		size_t want = high - low < STAGE_BYTES ? high - low : STAGE_BYTES;
+		ssize_t got = hw_libc.pread(descriptor, stage, want, offset);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0 || hw_libc.pwrite(memory_descriptor, stage, (size_t)got, (off_t)low) != got)
+			return false;
+		low += (uintptr_t)got;
+		offset += got;
+	}
+	return true;
+}
+
+bool hw_private_page_is_open(uintptr_t address)
+{
+	char byte;
+	struct iovec here = {&byte, 1}, there = {(void *)address, 1};
+	return hw_libc.process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+}

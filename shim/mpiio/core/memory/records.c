@@ -1,0 +1,133 @@
+/* The table of records: one sorted array, in memory that is reserved at once, so that a fault never allocates. */
+#include "records.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/mman.h>
+
+uintptr_t hw_records_low = UINTPTR_MAX, hw_records_high;
+
+static struct hw_record *table;
+static size_t count;
+static size_t count_by_state[3];
+
+static bool reserve(void)
+{
+	if (table)
+		return true;
+	void *memory = mmap(NULL, HW_RECORDS_MAX * sizeof(*table), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return false;
+	table = memory;
+	return true;
+}
+
+static void bound(void)
+{
+	hw_records_low = count ? table[0].low : UINTPTR_MAX;
+	hw_records_high = count ? table[count - 1].high : 0;
+}
+
+size_t hw_record_count(void)
+{
+	return count;
+}
+
+size_t hw_record_find(uintptr_t address)
+{
+	size_t low = 0, high = count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (table[middle].high <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct hw_record *hw_record_at(size_t index)
+{
+	return index < count ? &table[index] : NULL;
+}
+
+bool hw_records_any(enum hw_state state)
+{
+	return count_by_state[state] > 0;
+}
+
+static void remove_at(size_t index)
+{
+	count_by_state[table[index].state]--;
+	hw_file_release(table[index].file);
+	memmove(&table[index], &table[index + 1], (count - index - 1) * sizeof(*table));
+	count--;
+}
+
+static bool insert_at(size_t index, const struct hw_record *record)
+{
+	if (!reserve() || count == HW_RECORDS_MAX)
+		return false;
+	memmove(&table[index + 1], &table[index], (count - index) * sizeof(*table));
+	table[index] = *record;
+	hw_file_keep(record->file);
+	count_by_state[record->state]++;
+	count++;
+	return true;
+}
+
+static bool goes_on(const struct hw_record *first, const struct hw_record *second)
+{
+	return first->high == second->low && first->state == second->state && first->file == second->file &&
+	       first->context == second->context && first->offset + (off_t)(first->high - first->low) == second->offset;
+}
+
+bool hw_record_add(const struct hw_record *record)
+{
+	assert(record->low < record->high);
+	size_t index = hw_record_find(record->low);
+	assert(index == count || table[index].low >= record->high);
+	if (index > 0 && goes_on(&table[index - 1], record)) {
+		struct hw_record *before = &table[index - 1];
+		before->high = record->high;
+		before->operation = record->operation;
+		if (index < count && goes_on(before, &table[index])) {
+			before->high = table[index].high;
+			remove_at(index);
+		}
+	} else if (!insert_at(index, record)) {
+		return false;
+	}
+	bound();
+	return true;
+}
+
+void hw_record_cut(uintptr_t low, uintptr_t high)
+{
+	size_t index = hw_record_find(low);
+	while (index < count && table[index].low < high) {
+		struct hw_record *record = &table[index];
+		struct hw_record whole = *record;
+		if (whole.low >= low && whole.high <= high) {
+			remove_at(index);
+			continue;
+		}
+		if (whole.low < low) {
+			record->high = low;
+			index++;
+			if (whole.high <= high)
+				continue;
+			struct hw_record rest = whole;
+			rest.offset += (off_t)(high - whole.low);
+			rest.low = high;
+			/* With a full table the rest is forgotten; the caller has made room before where that matters. */
+			insert_at(index, &rest);
+		} else {
+			record->offset += (off_t)(high - whole.low);
+			record->low = high;
+		}
+		index++;
+	}
+	bound();
+}

@@ -1,0 +1,112 @@
+/*
+ * T_comm is a line through two sizes, measured between the two ranks that are furthest apart in number. The transformed
+ * side costs a broadcast and an answer of all, whose time on a loaded node is mostly waiting for a processor.
+ */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi/control.h"
+#include "real.h"
+
+#define SMALL_BYTES 1024UL
+#define LARGE_BYTES (512UL << 10)
+#define ROUNDS 3
+
+/* What the job has measured, the same on all ranks. */
+static struct {
+	/* Of a message: before its first byte, and for each byte. */
+	double latency_s, byte_s;
+	/* Of a broadcast and a gather of a few bytes. */
+	double agreement_s;
+	/* Of reading a byte that is in memory. */
+	double file_byte_s;
+} parameters;
+
+static double one_way(size_t bytes, char *buffer)
+{
+	int peer = hw_ranks - 1;
+	double best = 1e9;
+	for (int i = 0; i < ROUNDS; i++) {
+		double begin = hw_seconds();
+		if (hw_rank == 0) {
+			hw_real.MPI_Send(buffer, (int)bytes, MPI_BYTE, peer, HW_TAG_ACK, hw_control);
+			hw_real.MPI_Recv(buffer, 0, MPI_BYTE, peer, HW_TAG_ACK, hw_control, MPI_STATUS_IGNORE);
+		} else if (hw_rank == peer) {
+			hw_real.MPI_Recv(buffer, (int)bytes, MPI_BYTE, 0, HW_TAG_ACK, hw_control, MPI_STATUS_IGNORE);
+			hw_real.MPI_Send(buffer, 0, MPI_BYTE, 0, HW_TAG_ACK, hw_control);
+		}
+		double took = hw_seconds() - begin;
+		best = took < best ? took : best;
+	}
+	return best;
+}
+
+static double agreement(void)
+{
+	double best = 1e9;
+	char order[1024] = {0};
+	int answer = 1, *answers = calloc((size_t)hw_ranks, sizeof(int));
+	for (int i = 0; i < ROUNDS && answers; i++) {
+		double begin = hw_seconds();
+		hw_real.MPI_Bcast(order, sizeof(order), MPI_BYTE, 0, hw_control);
+		hw_real.MPI_Gather(&answer, 1, MPI_INT, answers, 1, MPI_INT, 0, hw_control);
+		double took = hw_seconds() - begin;
+		best = took < best ? took : best;
+	}
+	free(answers);
+	return best;
+}
+
+void hw_model_start(void)
+{
+	char *buffer = calloc(1, LARGE_BYTES);
+	if (!buffer)
+		abort();
+	double small = one_way(SMALL_BYTES, buffer), large = one_way(LARGE_BYTES, buffer);
+	double begin = hw_seconds();
+	char *copy = malloc(LARGE_BYTES);
+	if (copy)
+		memcpy(copy, buffer, LARGE_BYTES);
+	parameters.file_byte_s = (hw_seconds() - begin) / (double)LARGE_BYTES;
+	free(copy);
+	parameters.byte_s = large > small ? (large - small) / (double)(LARGE_BYTES - SMALL_BYTES) : 0;
+	parameters.latency_s = small;
+	parameters.agreement_s = agreement();
+	free(buffer);
+	hw_real.MPI_Bcast(&parameters, sizeof(parameters), MPI_BYTE, 0, hw_control);
+}
+
+/* The root sends to one after the other; in a tree all of it still leaves the root. */
+static double messages_s(size_t bytes, int ranks)
+{
+	return (double)(ranks - 1) * parameters.latency_s + (double)bytes * parameters.byte_s;
+}
+
+double hw_model_scatter_gain(size_t bytes, int ranks)
+{
+	return messages_s(bytes, ranks) - 2 * parameters.agreement_s;
+}
+
+double hw_model_gather_gain(size_t bytes, int ranks)
+{
+	return messages_s(bytes, ranks) - 3 * parameters.agreement_s;
+}
+
+double hw_model_send_gain(size_t bytes)
+{
+	return (double)bytes * parameters.byte_s - 2 * parameters.latency_s;
+}
+
+double hw_model_scatter_saved(size_t bytes, int ranks, double seconds)
+{
+	double before = messages_s(bytes, ranks) + (double)bytes * parameters.file_byte_s;
+	return before > seconds ? before - seconds : 0;
+}
+
+double hw_model_write_gain(size_t bytes, double seconds)
+{
+	double before = messages_s(bytes, hw_ranks) + (double)bytes * parameters.file_byte_s;
+	return before > seconds ? before - seconds : 0;
+}

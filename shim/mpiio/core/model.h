@@ -1,0 +1,24 @@
+/*
+ * What a transformation is expected to gain, in seconds, by the cost model of Natvig, Elster and Meyer, §IV. Its
+ * parameters are measured when the job starts.
+ */
+#ifndef HW_MODEL_H
+#define HW_MODEL_H
+
+#include "engine.h"
+
+/* So many operations of a context are done both ways with --io verify. */
+#define HW_VERIFIED_MAX 2
+
+/* All ranks of the job measure together. */
+void hw_model_start(void);
+/* What is gained if so many bytes go by file instead of by messages from a root to so many ranks. */
+double hw_model_scatter_gain(size_t bytes, int ranks);
+double hw_model_gather_gain(size_t bytes, int ranks);
+/* The same for one message. */
+double hw_model_send_gain(size_t bytes);
+/* What was saved by an operation that took this long. */
+double hw_model_scatter_saved(size_t bytes, int ranks, double seconds);
+double hw_model_write_gain(size_t bytes, double seconds);
+
+#endif

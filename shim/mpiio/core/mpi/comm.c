@@ -1,0 +1,109 @@
+/* Communicators: which can be used, kept with each as an attribute that dies with it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "control.h"
+#include "real.h"
+
+static int key = MPI_KEYVAL_INVALID;
+
+static int forget(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+	(void)comm;
+	(void)keyval;
+	(void)extra;
+	struct hw_comm *known = value;
+	while (known->turns) {
+		struct hw_turn *turn = known->turns;
+		known->turns = turn->next;
+		free(turn);
+	}
+	free(known->world_ranks);
+	free(known);
+	return MPI_SUCCESS;
+}
+
+static int copy_nothing(MPI_Comm comm, int keyval, void *extra, void *value, void *copy, int *is_copied)
+{
+	(void)comm;
+	(void)keyval;
+	(void)extra;
+	(void)value;
+	(void)copy;
+	*is_copied = 0;
+	return MPI_SUCCESS;
+}
+
+void hw_comm_start(void)
+{
+	hw_real.MPI_Comm_create_keyval(copy_nothing, forget, &key, NULL);
+}
+
+/* Whether all members are of the world that has agreed; both sides of a merged communicator come to the same answer. */
+static bool find_members(MPI_Comm comm, struct hw_comm *known)
+{
+	int is_inter;
+	MPI_Group world, group;
+	if (hw_real.MPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter ||
+	    hw_real.MPI_Comm_size(comm, &known->size) != MPI_SUCCESS ||
+	    hw_real.MPI_Comm_rank(comm, &known->rank) != MPI_SUCCESS || known->size < 2)
+		return false;
+	int *ranks = malloc((size_t)known->size * sizeof(int));
+	known->world_ranks = malloc((size_t)known->size * sizeof(int));
+	bool is_good = ranks && known->world_ranks;
+	if (is_good && hw_real.MPI_Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS) {
+		for (int i = 0; i < known->size; i++)
+			ranks[i] = i;
+		is_good = hw_real.MPI_Comm_group(comm, &group) == MPI_SUCCESS;
+		if (is_good) {
+			is_good = hw_real.MPI_Group_translate_ranks(group, known->size, ranks, world, known->world_ranks) ==
+				  MPI_SUCCESS;
+			hw_real.MPI_Group_free(&group);
+		}
+		hw_real.MPI_Group_free(&world);
+	}
+	for (int i = 0; i < known->size && is_good; i++)
+		is_good = known->world_ranks[i] != MPI_UNDEFINED;
+	free(ranks);
+	return is_good;
+}
+
+struct hw_comm *hw_comm_of(MPI_Comm comm)
+{
+	struct hw_comm *known = NULL;
+	int is_found = 0;
+	if (comm == MPI_COMM_NULL || key == MPI_KEYVAL_INVALID)
+		return NULL;
+	hw_depth++;
+	if (hw_real.MPI_Comm_get_attr(comm, key, &known, &is_found) == MPI_SUCCESS && !is_found) {
+		known = calloc(1, sizeof(*known));
+		if (known) {
+			known->is_usable = find_members(comm, known);
+			if (hw_real.MPI_Comm_set_attr(comm, key, known) != MPI_SUCCESS) {
+				forget(comm, key, known, NULL);
+				known = NULL;
+			}
+		}
+	}
+	hw_depth--;
+	return known && known->is_usable ? known : NULL;
+}
+
+struct hw_turn *hw_comm_turn(struct hw_comm *comm, int root, int kind)
+{
+	for (struct hw_turn *turn = comm->turns; turn; turn = turn->next)
+		if (turn->root == root && turn->kind == kind)
+			return turn;
+	struct hw_turn *turn = calloc(1, sizeof(*turn));
+	if (!turn)
+		abort();
+	*turn = (struct hw_turn){.root = root, .kind = kind, .next = comm->turns};
+	comm->turns = turn;
+	return turn;
+}
+
+int hw_error(MPI_Comm comm, int code)
+{
+	hw_real.MPI_Comm_call_errhandler(comm, code);
+	return code;
+}

@@ -1,0 +1,57 @@
+/* What the ranks have agreed on at MPI_Init, and how they talk beside the program. */
+#ifndef HW_CONTROL_H
+#define HW_CONTROL_H
+
+#include <mpi.h>
+
+#include "../engine.h"
+#include "layout.h"
+
+#define HW_COOKIE_BYTES 16
+
+/* A duplicate of MPI_COMM_WORLD that the program never sees. */
+extern MPI_Comm hw_control;
+extern int hw_rank, hw_ranks;
+/* Begins each message of ours that travels in place of the program's: nobody else knows it. */
+extern unsigned char hw_cookie[HW_COOKIE_BYTES];
+
+/* Tags of hw_control; some have room for the lowest bits of an operation's number behind them. */
+enum hw_tag { HW_TAG_ACK = 1, HW_TAG_EDGES = 2, HW_TAG_MATCHED = 3, HW_TAG_DATA = 1 << 13, HW_TAG_VERDICT = 2 << 13, HW_TAG_REPLY = 3 << 13 };
+#define HW_TAG_OF(tag, id) ((int)((tag) + (int)((id) & 0x1fff)))
+
+/* What is known of a communicator. */
+struct hw_comm {
+	/* All of its ranks are of this job's world and have this library. */
+	bool is_usable;
+	int rank, size;
+	int *world_ranks;
+	/* How often scatters and gathers by a root were of no use, and how many are to pass unasked. */
+	struct hw_turn *turns;
+};
+
+struct hw_turn {
+	int root;
+	int kind;
+	uint32_t fruitless, skip;
+	struct hw_turn *next;
+};
+
+/* NULL: it is to be left alone. */
+struct hw_comm *hw_comm_of(MPI_Comm comm);
+struct hw_turn *hw_comm_turn(struct hw_comm *comm, int root, int kind);
+void hw_comm_start(void);
+/* Called when MPI is up. */
+void hw_start(void);
+void hw_finish(void);
+/* Waits without keeping a processor from those who are waited for. */
+void hw_pause(void);
+/* A stream goes in pieces of this size. */
+#define HW_PIECE_BYTES (4UL << 20)
+#define HW_PIECES_MAX 64
+/* Sends and receives a stream of bytes, from or into a layout. */
+bool hw_stream_send(const struct hw_layout *layout, size_t bytes, int world_rank, int tag);
+bool hw_stream_receive(const struct hw_layout *layout, size_t bytes, int world_rank, int tag);
+/* Calls the error handler that the program has set, and gives the code that the call returns. */
+int hw_error(MPI_Comm comm, int code);
+
+#endif

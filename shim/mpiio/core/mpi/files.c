@@ -1,0 +1,270 @@
+/*
+ * MPI's own file calls. Those with an individual pointer, on contiguous bytes, are treated as reads and writes of the
+ * file's descriptor; for all others what is put off is done before.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../files/change.h"
+#include "../files/transfer.h"
+#include "../generated-calls.h"
+#include "control.h"
+#include "incoming.h"
+#include "real.h"
+
+/* An open file of the program's. */
+struct opened {
+	MPI_File file;
+	int mode;
+	/* Ours, to the same file; -1: left alone. */
+	int descriptor;
+	bool is_plain;
+	struct opened *next;
+};
+
+static struct opened *opened_list;
+
+static struct opened *find(MPI_File file)
+{
+	struct opened *one = opened_list;
+	while (one && one->file != file)
+		one = one->next;
+	return one;
+}
+
+/* "ufs:/path" names the file system driver first. */
+static const char *path_of(const char *name)
+{
+	const char *colon = strchr(name, ':'), *slash = strchr(name, '/');
+	return colon && (!slash || colon < slash) && colon - name > 1 ? colon + 1 : name;
+}
+
+int hw_MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info, MPI_File *file)
+{
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return hw_real.MPI_File_open(comm, name, mode, info, file);
+	if (hw_is_busy) {
+		hw_communicates();
+		if (mode & (MPI_MODE_WRONLY | MPI_MODE_RDWR))
+			hw_before_change_of(path_of(name), AT_FDCWD);
+	}
+	hw_depth++;
+	int result = hw_real.MPI_File_open(comm, name, mode, info, file);
+	/* Nobody writes before everybody has read what was put off. */
+	if (result == MPI_SUCCESS && hw_comm_of(comm) && (mode & (MPI_MODE_WRONLY | MPI_MODE_RDWR)))
+		hw_real.MPI_Barrier(comm);
+	struct opened *one = result == MPI_SUCCESS ? calloc(1, sizeof(*one)) : NULL;
+	if (one) {
+		int flags = mode & MPI_MODE_RDONLY ? O_RDONLY : mode & MPI_MODE_WRONLY ? O_WRONLY : O_RDWR;
+		bool is_strange = mode & (MPI_MODE_APPEND | MPI_MODE_DELETE_ON_CLOSE | MPI_MODE_SEQUENTIAL);
+		int low = is_strange ? -1 : hw_libc.open(path_of(name), flags | O_CLOEXEC, 0);
+		*one = (struct opened){*file, mode, low, low >= 0, NULL};
+		one->next = opened_list;
+		opened_list = one;
+	}
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_File_close(MPI_File *file)
+{
+	struct opened *one = hw_depth == 0 && hw_mode != HW_OFF ? find(*file) : NULL;
+	if (hw_is_busy && hw_depth == 0) {
+		hw_communicates();
+		hw_incoming_wait();
+	}
+	if (one) {
+		struct opened **link = &opened_list;
+		while (*link != one)
+			link = &(*link)->next;
+		*link = one->next;
+		if (one->descriptor >= 0)
+			hw_libc.close(one->descriptor);
+		free(one);
+	}
+	hw_depth++;
+	int result = hw_real.MPI_File_close(file);
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype element, MPI_Datatype type,
+			 const char *representation, MPI_Info info)
+{
+	struct opened *one = hw_depth == 0 ? find(file) : NULL;
+	/* Positions are counted in elements then. */
+	if (one)
+		one->is_plain = false;
+	hw_depth++;
+	int result = hw_real.MPI_File_set_view(file, displacement, element, type, representation, info);
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_File_set_atomicity(MPI_File file, int flag)
+{
+	struct opened *one = hw_depth == 0 ? find(file) : NULL;
+	if (one && flag)
+		one->is_plain = false;
+	hw_depth++;
+	int result = hw_real.MPI_File_set_atomicity(file, flag);
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_File_seek(MPI_File file, MPI_Offset offset, int whence)
+{
+	hw_depth++;
+	int result = hw_real.MPI_File_seek(file, offset, whence);
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_File_set_size(MPI_File file, MPI_Offset bytes)
+{
+	struct opened *one = hw_depth == 0 && hw_is_busy ? find(file) : NULL;
+	if (hw_is_busy && hw_depth == 0)
+		hw_communicates();
+	if (one && one->descriptor >= 0)
+		hw_before_change(one->descriptor, 0, INT64_MAX);
+	hw_depth++;
+	int result = hw_real.MPI_File_set_size(file, bytes);
+	hw_depth--;
+	if (one && one->descriptor >= 0)
+		hw_after_change(one->descriptor);
+	return result;
+}
+
+/* Contiguous bytes of a buffer; NULL if they aren't. */
+static void *contiguous(const void *buffer, MPI_Count count, MPI_Datatype type, size_t *bytes)
+{
+	struct hw_layout layout;
+	void *memory = NULL;
+	*bytes = hw_type_bytes(count, type);
+	if (!hw_looks_at(*bytes))
+		return NULL;
+	hw_depth++;
+	if (hw_layout_make(&layout, buffer, count, type)) {
+		if (layout.count == 1)
+			memory = layout.buffer + layout.blocks[0].at;
+		hw_layout_free(&layout);
+	}
+	hw_depth--;
+	return memory;
+}
+
+static void set_status(MPI_Status *status, MPI_Datatype type, ssize_t bytes)
+{
+	(void)type;
+	if (status != MPI_STATUS_IGNORE)
+		hw_real.MPI_Status_set_elements_x(status, MPI_BYTE, bytes);
+}
+
+static bool read_instead(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
+			 MPI_Status *status)
+{
+	struct opened *one = find(file);
+	size_t bytes;
+	ssize_t got;
+	if (!one || !one->is_plain || one->descriptor < 0)
+		return false;
+	void *memory = contiguous(buffer, count, type, &bytes);
+	if (!memory || !hw_read_instead(one->descriptor, memory, bytes, offset, &got) || (size_t)got != bytes)
+		return false;
+	set_status(status, type, got);
+	return true;
+}
+
+static bool write_instead(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
+			  MPI_Status *status)
+{
+	struct opened *one = find(file);
+	size_t bytes;
+	ssize_t written;
+	if (!one || one->descriptor < 0 || !hw_is_busy)
+		return false;
+	void *memory = one->is_plain ? contiguous(buffer, count, type, &bytes) : NULL;
+	if (memory && hw_write_instead(one->descriptor, memory, bytes, offset, &written) && (size_t)written == bytes) {
+		set_status(status, type, written);
+		return true;
+	}
+	hw_in(buffer, count, type);
+	hw_before_change(one->descriptor, 0, INT64_MAX);
+	return false;
+}
+
+static void after_write(MPI_File file)
+{
+	struct opened *one = hw_is_busy && hw_depth == 0 ? find(file) : NULL;
+	if (one && one->descriptor >= 0)
+		hw_after_change(one->descriptor);
+}
+
+int hw_MPI_File_read_at(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
+			MPI_Status *status)
+{
+	if (hw_depth == 0 && hw_mode != HW_OFF && read_instead(file, offset, buffer, count, type, status))
+		return MPI_SUCCESS;
+	if (hw_is_busy && hw_depth == 0)
+		hw_inout(buffer, count, type);
+	hw_depth++;
+	int result = hw_real.MPI_File_read_at(file, offset, buffer, count, type, status);
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_File_read(MPI_File file, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
+{
+	MPI_Offset position = 0;
+	hw_depth++;
+	bool is_known = hw_depth == 1 && hw_mode != HW_OFF && find(file) &&
+			hw_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
+	hw_depth--;
+	if (is_known && read_instead(file, position, buffer, count, type, status)) {
+		hw_MPI_File_seek(file, position + (MPI_Offset)hw_type_bytes(count, type), MPI_SEEK_SET);
+		return MPI_SUCCESS;
+	}
+	if (hw_is_busy && hw_depth == 0)
+		hw_inout(buffer, count, type);
+	hw_depth++;
+	int result = hw_real.MPI_File_read(file, buffer, count, type, status);
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_File_write_at(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
+			 MPI_Status *status)
+{
+	if (hw_depth == 0 && hw_mode != HW_OFF && write_instead(file, offset, buffer, count, type, status))
+		return MPI_SUCCESS;
+	if (hw_is_busy && hw_depth == 0)
+		hw_in(buffer, count, type);
+	hw_depth++;
+	int result = hw_real.MPI_File_write_at(file, offset, buffer, count, type, status);
+	hw_depth--;
+	after_write(file);
+	return result;
+}
+
+int hw_MPI_File_write(MPI_File file, const void *buffer, int count, MPI_Datatype type, MPI_Status *status)
+{
+	MPI_Offset position = 0;
+	hw_depth++;
+	bool is_known = hw_depth == 1 && hw_is_busy && find(file) &&
+			hw_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
+	hw_depth--;
+	if (is_known && write_instead(file, position, buffer, count, type, status)) {
+		hw_MPI_File_seek(file, position + (MPI_Offset)hw_type_bytes(count, type), MPI_SEEK_SET);
+		return MPI_SUCCESS;
+	}
+	if (hw_is_busy && hw_depth == 0)
+		hw_in(buffer, count, type);
+	hw_depth++;
+	int result = hw_real.MPI_File_write(file, buffer, count, type, status);
+	hw_depth--;
+	after_write(file);
+	return result;
+}

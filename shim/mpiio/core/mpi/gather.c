@@ -1,0 +1,263 @@
+/*
+ * MPI_Gather and MPI_Gatherv of what will be written to a file: the root goes on at once with its buffer protected, the
+ * others wait in the call for what becomes of it. Source: Natvig, Elster and Meyer, §III.C. Whether it is tried at all
+ * the root says beforehand, as for a scatter.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../context.h"
+#include "../generated-calls.h"
+#include "../memory/private.h"
+#include "../model.h"
+#include "../report.h"
+#include "control.h"
+#include "envelope.h"
+#include "incoming.h"
+#include "offer.h"
+#include "real.h"
+#include "turn.h"
+
+/* Shorter parts are sent. */
+#define PART_BYTES_MIN (4 * HW_PAGE_BYTES)
+/* The root gets the ends of all parts at once. */
+#define RANKS_MAX 4096
+
+struct order {
+	uint32_t is_tried, skip;
+	uint64_t id;
+};
+
+struct edges {
+	char first[HW_PAGE_BYTES], last[HW_PAGE_BYTES];
+};
+
+struct gather {
+	const void *send;
+	int send_count;
+	MPI_Datatype send_type;
+	void *receive;
+	const int *counts, *displacements;
+	int receive_count;
+	MPI_Datatype receive_type;
+	int root;
+	MPI_Comm comm;
+	struct hw_comm *known;
+	struct hw_context *context;
+	struct hw_layout *layouts;
+};
+
+static void *block_of(const struct gather *g, int rank, int *count)
+{
+	MPI_Aint lower, extent;
+	hw_real.MPI_Type_get_extent(g->receive_type, &lower, &extent);
+	*count = g->counts ? g->counts[rank] : g->receive_count;
+	MPI_Aint elements = g->counts ? g->displacements[rank] : (MPI_Aint)rank * g->receive_count;
+	return (char *)g->receive + elements * extent;
+}
+
+static int original(const struct gather *g)
+{
+	hw_depth++;
+	int result = g->counts || g->receive_count < 0
+			     ? hw_real.MPI_Gatherv(g->send, g->send_count, g->send_type, g->receive, g->counts,
+						   g->displacements, g->receive_type, g->root, g->comm)
+			     : hw_real.MPI_Gather(g->send, g->send_count, g->send_type, g->receive, g->receive_count,
+						  g->receive_type, g->root, g->comm);
+	hw_depth--;
+	return result;
+}
+
+static void clear_destination(const struct gather *g)
+{
+	for (int rank = 0; hw_is_busy && rank < g->known->size; rank++) {
+		int count;
+		void *block = block_of(g, rank, &count);
+		if (!(rank == g->root && g->send == MPI_IN_PLACE))
+			hw_out(block, count, g->receive_type);
+	}
+}
+
+static void free_layouts(struct gather *g)
+{
+	for (int rank = 0; g->layouts && rank < g->known->size; rank++)
+		hw_layout_free(&g->layouts[rank]);
+	free(g->layouts);
+	g->layouts = NULL;
+}
+
+static bool decide(struct gather *g)
+{
+	size_t bytes = 0;
+	if ((hw_mode != HW_AUTO && hw_mode != HW_VERIFY) || g->known->size > RANKS_MAX || hw_private_is_threaded() ||
+	    hw_incoming_any())
+		return false;
+	g->context = hw_context_here(HW_OP_GATHER);
+	if (hw_context_is_off(g->context))
+		return false;
+	g->layouts = calloc((size_t)g->known->size, sizeof(*g->layouts));
+	bool is_fit = g->layouts != NULL;
+	for (int rank = 0; rank < g->known->size && is_fit; rank++) {
+		int count;
+		void *block = block_of(g, rank, &count);
+		is_fit = hw_layout_make(&g->layouts[rank], block, count, g->receive_type);
+		if (!is_fit || rank == g->root || g->layouts[rank].bytes < PART_BYTES_MIN)
+			continue;
+		is_fit = hw_incoming_can_defer(&g->layouts[rank]);
+		bytes += g->layouts[rank].bytes;
+	}
+	if (is_fit && bytes > 0 && hw_model_gather_gain(bytes, g->known->size) > 0)
+		return true;
+	free_layouts(g);
+	return false;
+}
+
+static int take_own(const struct gather *g)
+{
+	int count;
+	void *block = block_of(g, g->root, &count);
+	if (g->send == MPI_IN_PLACE)
+		return MPI_SUCCESS;
+	hw_in(g->send, g->send_count, g->send_type);
+	return hw_real.MPI_Sendrecv(g->send, g->send_count, g->send_type, 0, 0, block, count, g->receive_type, 0, 0,
+				    MPI_COMM_SELF, MPI_STATUS_IGNORE);
+}
+
+static int root_side(struct gather *g, const struct order *order)
+{
+	struct edges *edges = malloc((size_t)g->known->size * sizeof(*edges));
+	if (!edges)
+		abort();
+	hw_context_begins(g->context);
+	hw_real.MPI_Gather(MPI_IN_PLACE, 0, MPI_BYTE, edges, sizeof(*edges), MPI_BYTE, g->root, g->comm);
+	int result = take_own(g);
+	for (int rank = 0; rank < g->known->size; rank++) {
+		int count, peer = g->known->world_ranks[rank];
+		void *block = block_of(g, rank, &count);
+		if (rank == g->root || g->layouts[rank].bytes == 0)
+			continue;
+		if (g->layouts[rank].bytes >= PART_BYTES_MIN) {
+			hw_incoming_expect(order->id, peer, &g->layouts[rank], edges[rank].first, edges[rank].last,
+					   g->context);
+			memset(&g->layouts[rank], 0, sizeof(g->layouts[rank]));
+			continue;
+		}
+		int one = hw_real.MPI_Recv(block, count, g->receive_type, peer, HW_TAG_EDGES, hw_control,
+					   MPI_STATUS_IGNORE);
+		result = result == MPI_SUCCESS ? one : result;
+	}
+	free(edges);
+	return result;
+}
+
+static int other_side(struct gather *g, const struct order *order)
+{
+	struct edges edges = {0};
+	struct hw_layout layout;
+	int root = g->known->world_ranks[g->root];
+	size_t bytes = hw_type_bytes(g->send_count, g->send_type);
+	bool is_long = bytes >= PART_BYTES_MIN;
+	/* Only types that the root understands are tried, and both sides' types agree in bytes, not in layout. */
+	void *packed = NULL;
+	if (is_long && !hw_layout_make(&layout, g->send, g->send_count, g->send_type)) {
+		int position = 0;
+		packed = malloc(bytes);
+		if (!packed)
+			abort();
+		hw_real.MPI_Pack(g->send, g->send_count, g->send_type, packed, (int)bytes, &position, g->comm);
+		hw_layout_make(&layout, packed, (MPI_Count)bytes, MPI_BYTE);
+	}
+	if (is_long) {
+		hw_layout_copy(&layout, 0, edges.first, HW_PAGE_BYTES, false);
+		hw_layout_copy(&layout, bytes - HW_PAGE_BYTES, edges.last, HW_PAGE_BYTES, false);
+	}
+	hw_real.MPI_Gather(&edges, sizeof(edges), MPI_BYTE, NULL, 0, MPI_BYTE, g->root, g->comm);
+	int result = MPI_SUCCESS;
+	if (is_long) {
+		hw_offer_settle(order->id, &layout, root, NULL);
+		hw_layout_free(&layout);
+	} else if (bytes > 0) {
+		result = hw_real.MPI_Send(g->send, g->send_count, g->send_type, root, HW_TAG_EDGES, hw_control);
+	}
+	free(packed);
+	return result;
+}
+
+static int gather(struct gather *g)
+{
+	struct order order = {0};
+	bool is_root = g->known->rank == g->root;
+	struct hw_turn *turn = hw_comm_turn(g->known, g->root, HW_TURN_GATHER);
+	if (hw_is_busy)
+		hw_communicates();
+	if (is_root)
+		clear_destination(g);
+	if (g->send != MPI_IN_PLACE)
+		hw_in(g->send, g->send_count, g->send_type);
+	if (!hw_turn_comes(turn))
+		return original(g);
+	hw_depth++;
+	if (is_root) {
+		struct hw_envelope numbered;
+		order.is_tried = decide(g);
+		order.skip = hw_turn_skip(turn, order.is_tried);
+		hw_envelope_fill(&numbered, HW_OFFER, 0);
+		order.id = numbered.id;
+	}
+	hw_real.MPI_Bcast(&order, sizeof(order), MPI_BYTE, g->root, g->comm);
+	turn->skip = order.skip;
+	int result = MPI_SUCCESS;
+	if (order.is_tried)
+		result = is_root ? root_side(g, &order) : other_side(g, &order);
+	hw_depth--;
+	free_layouts(g);
+	if (!order.is_tried)
+		result = original(g);
+	if (is_root && hw_mode == HW_OBSERVE)
+		hw_observe_received(g->receive, g->known->size, g->receive_count, g->receive_type);
+	return order.is_tried && result != MPI_SUCCESS ? hw_error(g->comm, result) : result;
+}
+
+static bool is_small(const struct gather *g)
+{
+	bool is_root = g->known->rank == g->root;
+	return (is_root ? hw_type_bytes(g->receive_count, g->receive_type) : hw_type_bytes(g->send_count, g->send_type)) <
+	       hw_bytes_min;
+}
+
+static int enter(struct gather *g)
+{
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return original(g);
+	g->known = hw_comm_of(g->comm);
+	bool is_plain = !g->known || g->root < 0 || g->root >= g->known->size;
+	if (!is_plain && (g->receive_count < 0 || !is_small(g)))
+		return gather(g);
+	if (hw_is_busy) {
+		hw_communicates();
+		if (g->send != MPI_IN_PLACE)
+			hw_in(g->send, g->send_count, g->send_type);
+		if (is_plain)
+			hw_in_all(g->receive);
+		else if (g->known->rank == g->root)
+			clear_destination(g);
+	}
+	return original(g);
+}
+
+int hw_MPI_Gather(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
+		  MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+	struct gather g = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
+			   .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
+	return enter(&g);
+}
+
+int hw_MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, void *receive, const int counts[],
+		   const int displacements[], MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+	struct gather g = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
+			   .counts = counts, .displacements = displacements, .receive_count = -1,
+			   .receive_type = receive_type, .root = root, .comm = comm};
+	return enter(&g);
+}

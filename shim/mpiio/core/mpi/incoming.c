@@ -1,0 +1,311 @@
+/* The receiver's side of offers. The list is short: a program seldom receives from many before it looks. */
+#include "incoming.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../context.h"
+#include "../memory/deferred.h"
+#include "../memory/private.h"
+#include "delegated.h"
+#include "envelope.h"
+#include "offer.h"
+#include "outstanding.h"
+#include "pending.h"
+#include "real.h"
+
+struct hw_pending *hw_pending_list;
+
+static void link_in(struct hw_pending *one)
+{
+	hw_enter();
+	one->next = hw_pending_list;
+	hw_pending_list = one;
+	hw_count_busy();
+	hw_leave();
+}
+
+void hw_pending_unlink(struct hw_pending *one)
+{
+	hw_enter();
+	struct hw_pending **link = &hw_pending_list;
+	while (*link && *link != one)
+		link = &(*link)->next;
+	if (*link)
+		*link = one->next;
+	hw_count_busy();
+	hw_leave();
+}
+
+bool hw_incoming_any(void)
+{
+	return hw_pending_list != NULL;
+}
+
+void hw_pending_protect(const struct hw_pending *one, bool is_protected)
+{
+	if (one->low < one->high)
+		hw_libc.mprotect((void *)one->low, one->high - one->low, is_protected ? PROT_NONE : PROT_READ | PROT_WRITE);
+}
+
+/* Pages that others of the list keep protected, after one of it was opened. */
+static void protect_others(uintptr_t low, uintptr_t high)
+{
+	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
+		if (one->low < high && one->high > low)
+			hw_pending_protect(one, true);
+}
+
+void hw_pending_free(struct hw_pending *one)
+{
+	hw_layout_free(&one->layout);
+	free(one);
+}
+
+void hw_pending_tell(const struct hw_pending *one, enum hw_verdict_kind kind)
+{
+	struct hw_verdict verdict = {.id = one->id, .kind = kind};
+	hw_real.MPI_Send(&verdict, offsetof(struct hw_verdict, path), MPI_BYTE, one->world_rank,
+			 HW_TAG_OF(HW_TAG_VERDICT, one->id), hw_control);
+}
+
+struct hw_reply hw_pending_reply(const struct hw_pending *one)
+{
+	struct hw_reply reply = {0};
+	hw_real.MPI_Recv(&reply, sizeof(reply), MPI_BYTE, one->world_rank, HW_TAG_OF(HW_TAG_REPLY, one->id), hw_control,
+			 MPI_STATUS_IGNORE);
+	return reply;
+}
+
+/* The data, but not where the program may have changed what it got at once. */
+static void receive(struct hw_pending *one)
+{
+	char first[HW_PAGE_BYTES], last[HW_PAGE_BYTES];
+	size_t tail = one->layout.bytes - HW_PAGE_BYTES;
+	if (one->has_edges) {
+		hw_layout_copy(&one->layout, 0, first, sizeof(first), false);
+		hw_layout_copy(&one->layout, tail, last, sizeof(last), false);
+	}
+	hw_stream_receive(&one->layout, one->layout.bytes, one->world_rank, HW_TAG_OF(HW_TAG_DATA, one->id));
+	if (one->has_edges) {
+		/* Of these only what lies outside of the protected pages was the program's. */
+		hw_pending_restore(one, first, last);
+	}
+}
+
+void hw_pending_restore(const struct hw_pending *one, const char *first, const char *last)
+{
+	const struct hw_layout *layout = &one->layout;
+	size_t position = 0;
+	for (size_t i = 0; i < layout->count; position += layout->blocks[i++].bytes) {
+		uintptr_t at = (uintptr_t)(layout->buffer + layout->blocks[i].at), end = at + layout->blocks[i].bytes;
+		if (at < one->low) {
+			size_t part = (end < one->low ? end : one->low) - at;
+			memcpy((void *)at, first + position, part);
+		}
+		if (end > one->high) {
+			uintptr_t from = at > one->high ? at : one->high;
+			size_t behind = position + (from - at) - (layout->bytes - HW_PAGE_BYTES);
+			memcpy((void *)from, last + behind, end - from);
+		}
+	}
+}
+
+static void fetch(struct hw_pending *one)
+{
+	hw_depth++;
+	hw_pending_unlink(one);
+	hw_pending_protect(one, false);
+	if (one->target) {
+		hw_delegated_fill(one);
+	} else {
+		hw_pending_tell(one, HW_VERDICT_SEND);
+		hw_pending_reply(one);
+		receive(one);
+		hw_context_touched(one->context, hw_context_operation(one->context));
+	}
+	protect_others(one->low, one->high);
+	hw_pending_free(one);
+	hw_depth--;
+}
+
+static void drop(struct hw_pending *one)
+{
+	hw_depth++;
+	hw_pending_unlink(one);
+	hw_pending_protect(one, false);
+	if (one->target) {
+		hw_delegated_detach(one);
+	} else {
+		hw_pending_tell(one, HW_VERDICT_DROP);
+		if (hw_pending_reply(one).kind == HW_REPLY_LATE) {
+			struct hw_layout scratch = {.bytes = one->layout.bytes, .buffer = malloc(one->layout.bytes), .count = 1};
+			scratch.single.bytes = scratch.bytes;
+			scratch.blocks = &scratch.single;
+			if (!scratch.buffer)
+				abort();
+			hw_stream_receive(&scratch, scratch.bytes, one->world_rank, HW_TAG_OF(HW_TAG_DATA, one->id));
+			free(scratch.buffer);
+		}
+	}
+	protect_others(one->low, one->high);
+	hw_pending_free(one);
+	hw_depth--;
+}
+
+/* Protected pages begin and end with bytes that are there already, so the data must lie in the order of its addresses. */
+static bool is_ascending(const struct hw_layout *layout)
+{
+	for (size_t i = 1; i < layout->count; i++)
+		if (layout->blocks[i].at < layout->blocks[i - 1].at + (intptr_t)layout->blocks[i - 1].bytes)
+			return false;
+	return layout->count > 0;
+}
+
+static bool can_defer(const struct hw_layout *layout)
+{
+	return layout->bytes >= 4 * HW_PAGE_BYTES && is_ascending(layout) && !hw_private_is_threaded() &&
+	       hw_page_up(layout->low) < hw_page_down(layout->high) &&
+	       hw_private_is((void *)layout->low, layout->high - layout->low);
+}
+
+static struct hw_pending *make(uint64_t id, int world_rank, struct hw_layout *layout, struct hw_context *context)
+{
+	struct hw_pending *one = calloc(1, sizeof(*one));
+	if (!one)
+		abort();
+	one->id = id;
+	one->world_rank = world_rank;
+	one->layout = *layout;
+	if (layout->blocks == &layout->single)
+		one->layout.blocks = &one->layout.single;
+	one->context = context;
+	one->low = one->high = layout->low;
+	return one;
+}
+
+static void begin(struct hw_pending *one, const char *first, const char *last)
+{
+	one->has_edges = true;
+	memcpy(one->first, first, HW_PAGE_BYTES);
+	memcpy(one->last, last, HW_PAGE_BYTES);
+	hw_layout_copy(&one->layout, 0, one->first, HW_PAGE_BYTES, true);
+	hw_layout_copy(&one->layout, one->layout.bytes - HW_PAGE_BYTES, one->last, HW_PAGE_BYTES, true);
+	one->low = hw_page_up(one->layout.low);
+	one->high = hw_page_down(one->layout.high);
+	link_in(one);
+	hw_pending_protect(one, true);
+}
+
+void hw_incoming_take(const struct hw_offer *offer, struct hw_layout *layout, bool may_defer)
+{
+	struct hw_pending *one = make(offer->envelope.id, offer->envelope.sender, layout, NULL);
+	one->layout.bytes = offer->envelope.bytes;
+	bool is_whole = layout->bytes == offer->envelope.bytes;
+	if (may_defer && is_whole && can_defer(&one->layout)) {
+		begin(one, offer->first, offer->last);
+		return;
+	}
+	hw_pending_tell(one, HW_VERDICT_SEND);
+	hw_pending_reply(one);
+	receive(one);
+	hw_pending_free(one);
+}
+
+bool hw_incoming_expect(uint64_t id, int world_rank, struct hw_layout *layout, const char *first, const char *last,
+			struct hw_context *context)
+{
+	begin(make(id, world_rank, layout, context), first, last);
+	return true;
+}
+
+bool hw_incoming_can_defer(const struct hw_layout *layout)
+{
+	return can_defer(layout);
+}
+
+void hw_incoming_refuse(const struct hw_envelope *envelope)
+{
+	struct hw_layout scratch = {.bytes = envelope->bytes};
+	struct hw_ack ack = {.id = envelope->id, .is_read = 1, .is_same = 1};
+	if (envelope->kind == HW_HINT)
+		hw_real.MPI_Send(&ack, sizeof(ack), MPI_BYTE, envelope->sender, HW_TAG_ACK, hw_control);
+	else
+		drop(make(envelope->id, envelope->sender, &scratch, NULL));
+}
+
+/* Any pending byte, or page, of the range. */
+static struct hw_pending *first_in(uintptr_t low, uintptr_t high)
+{
+	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
+		if (one->layout.low < high && one->layout.high > low)
+			return one;
+	return NULL;
+}
+
+bool hw_incoming_touch(uintptr_t address)
+{
+	bool is_ours = false;
+	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
+		next = one->next;
+		if (one->low <= address && address < one->high) {
+			fetch(one);
+			is_ours = true;
+			next = hw_pending_list;
+		}
+	}
+	return is_ours;
+}
+
+void hw_incoming_fetch(uintptr_t low, uintptr_t high)
+{
+	for (struct hw_pending *one; (one = first_in(low, high));)
+		fetch(one);
+}
+
+void hw_incoming_fetch_all(void)
+{
+	/* What has been written is in the file; only what is still with its sender holds somebody up. */
+	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
+		next = one->next;
+		if (!one->target) {
+			fetch(one);
+			next = hw_pending_list;
+		}
+	}
+}
+
+static bool has_byte_in(const struct hw_pending *one, uintptr_t low, uintptr_t high)
+{
+	for (size_t i = 0; i < one->layout.count; i++) {
+		uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
+		if (at < high && at + one->layout.blocks[i].bytes > low)
+			return true;
+	}
+	return false;
+}
+
+void hw_incoming_drop(uintptr_t low, uintptr_t high)
+{
+	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
+		next = one->next;
+		if (one->layout.low >= high || one->layout.high <= low)
+			continue;
+		if (one->layout.low >= low && one->layout.high <= high)
+			drop(one);
+		else if (has_byte_in(one, low, high))
+			fetch(one);
+		else
+			continue;
+		next = hw_pending_list;
+	}
+}
+
+void hw_incoming_open(bool is_open)
+{
+	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
+		hw_pending_protect(one, !is_open);
+}

@@ -1,0 +1,274 @@
+/* Derived types are taken apart by MPI_Type_get_contents; what isn't understood is said to be so, never guessed. */
+#include "layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "real.h"
+
+/* Types nest; deeper ones are not understood. */
+#define DEPTH_MAX 16
+/* Of one datatype's arguments. */
+#define ARGUMENTS_MAX 65536
+
+struct list {
+	struct hw_block *blocks;
+	size_t count, room;
+};
+
+struct contents {
+	int combiner, integer_count, address_count, type_count;
+	int *integers;
+	MPI_Aint *addresses;
+	MPI_Datatype *types;
+};
+
+static bool flatten(MPI_Datatype type, struct list *list, int depth);
+
+static bool append(struct list *list, intptr_t at, size_t bytes)
+{
+	if (bytes == 0)
+		return true;
+	struct hw_block *last = list->count ? &list->blocks[list->count - 1] : NULL;
+	if (last && last->at + (intptr_t)last->bytes == at) {
+		last->bytes += bytes;
+		return true;
+	}
+	if (list->count == list->room) {
+		size_t room = list->room ? list->room * 2 : 16;
+		struct hw_block *more = list->count < HW_BLOCKS_MAX ? realloc(list->blocks, room * sizeof(*more)) : NULL;
+		if (!more)
+			return false;
+		list->blocks = more;
+		list->room = room;
+	}
+	list->blocks[list->count++] = (struct hw_block){at, bytes};
+	return true;
+}
+
+/* Appends `count` copies of `part`, `stride` bytes apart. */
+static bool repeat(struct list *list, const struct list *part, size_t count, intptr_t at, intptr_t stride)
+{
+	if (part->count == 1 && (intptr_t)part->blocks[0].bytes == stride)
+		return append(list, at + part->blocks[0].at, part->blocks[0].bytes * count);
+	for (size_t i = 0; i < count; i++, at += stride)
+		for (size_t block = 0; block < part->count; block++)
+			if (!append(list, at + part->blocks[block].at, part->blocks[block].bytes))
+				return false;
+	return true;
+}
+
+static bool extent_of(MPI_Datatype type, MPI_Aint *extent)
+{
+	MPI_Aint lower;
+	return hw_real.MPI_Type_get_extent(type, &lower, extent) == MPI_SUCCESS;
+}
+
+static bool blocks_of(struct list *list, const struct contents *c, const struct list *part, MPI_Aint extent)
+{
+	const int *n = c->integers;
+	bool is_good = true;
+	switch (c->combiner) {
+	case MPI_COMBINER_DUP:
+	case MPI_COMBINER_RESIZED:
+		return repeat(list, part, 1, 0, extent);
+	case MPI_COMBINER_CONTIGUOUS:
+		return repeat(list, part, (size_t)n[0], 0, extent);
+	case MPI_COMBINER_VECTOR:
+	case MPI_COMBINER_HVECTOR:
+		for (int i = 0; i < n[0] && is_good; i++) {
+			intptr_t at = c->combiner == MPI_COMBINER_VECTOR ? (intptr_t)i * n[2] * extent : i * c->addresses[0];
+			is_good = repeat(list, part, (size_t)n[1], at, extent);
+		}
+		return is_good;
+	case MPI_COMBINER_INDEXED:
+	case MPI_COMBINER_HINDEXED:
+		for (int i = 0; i < n[0] && is_good; i++) {
+			intptr_t at = c->combiner == MPI_COMBINER_INDEXED ? n[1 + n[0] + i] * extent : c->addresses[i];
+			is_good = repeat(list, part, (size_t)n[1 + i], at, extent);
+		}
+		return is_good;
+	case MPI_COMBINER_INDEXED_BLOCK:
+	case MPI_COMBINER_HINDEXED_BLOCK:
+		for (int i = 0; i < n[0] && is_good; i++) {
+			intptr_t at = c->combiner == MPI_COMBINER_INDEXED_BLOCK ? n[2 + i] * extent : c->addresses[i];
+			is_good = repeat(list, part, (size_t)n[1], at, extent);
+		}
+		return is_good;
+	default:
+		return false;
+	}
+}
+
+/* Sizes, subsizes and starts of a subarray: from the slowest dimension to the rows of the fastest. */
+static bool subarray(struct list *list, const struct contents *c, const struct list *part, MPI_Aint extent)
+{
+	int dimensions = c->integers[0];
+	const int *sizes = c->integers + 1, *parts = sizes + dimensions, *starts = parts + dimensions;
+	bool is_c = starts[dimensions] == MPI_ORDER_C;
+	int index[DEPTH_MAX] = {0};
+	if (dimensions > DEPTH_MAX)
+		return false;
+	for (int d = 0; d < dimensions; d++)
+		if (parts[d] == 0)
+			return true;
+	/* From the fastest dimension on. */
+#define DIMENSION(d) (is_c ? dimensions - 1 - (d) : (d))
+	for (;;) {
+		intptr_t at = 0, step = extent;
+		for (int d = 0; d < dimensions; d++) {
+			int real = DIMENSION(d);
+			at += (starts[real] + (d ? index[d] : 0)) * step;
+			step *= sizes[real];
+		}
+		if (!repeat(list, part, (size_t)parts[DIMENSION(0)], at, extent))
+			return false;
+		int d = 1;
+		while (d < dimensions && ++index[d] == parts[DIMENSION(d)])
+			index[d++] = 0;
+		if (d >= dimensions)
+			return true;
+	}
+#undef DIMENSION
+}
+
+static void free_type(MPI_Datatype type)
+{
+	int integers, addresses, types, combiner;
+	if (hw_real.MPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
+	    combiner != MPI_COMBINER_NAMED)
+		hw_real.MPI_Type_free(&type);
+}
+
+static bool structure(struct list *list, const struct contents *c, int depth)
+{
+	bool is_good = true;
+	for (int i = 0; i < c->integers[0] && is_good; i++) {
+		struct list part = {0};
+		MPI_Aint extent;
+		is_good = extent_of(c->types[i], &extent) && flatten(c->types[i], &part, depth) &&
+			  repeat(list, &part, (size_t)c->integers[1 + i], c->addresses[i], extent);
+		free(part.blocks);
+	}
+	return is_good;
+}
+
+static bool take_apart(MPI_Datatype type, struct contents *c, struct list *list, int depth)
+{
+	if (hw_real.MPI_Type_get_contents(type, c->integer_count, c->address_count, c->type_count, c->integers,
+					  c->addresses, c->types) != MPI_SUCCESS)
+		return false;
+	struct list part = {0};
+	MPI_Aint extent;
+	bool is_good;
+	if (c->combiner == MPI_COMBINER_STRUCT)
+		is_good = structure(list, c, depth + 1);
+	else
+		is_good = c->type_count == 1 && extent_of(c->types[0], &extent) && flatten(c->types[0], &part, depth + 1) &&
+			  (c->combiner == MPI_COMBINER_SUBARRAY ? subarray(list, c, &part, extent)
+								 : blocks_of(list, c, &part, extent));
+	free(part.blocks);
+	for (int i = 0; i < c->type_count; i++)
+		free_type(c->types[i]);
+	return is_good;
+}
+
+static bool flatten(MPI_Datatype type, struct list *list, int depth)
+{
+	struct contents c;
+	MPI_Aint extent;
+	MPI_Count size;
+	if (depth > DEPTH_MAX || type == MPI_DATATYPE_NULL ||
+	    hw_real.MPI_Type_get_envelope(type, &c.integer_count, &c.address_count, &c.type_count, &c.combiner) != MPI_SUCCESS)
+		return false;
+	if (c.combiner == MPI_COMBINER_NAMED) {
+		/* Pairs such as MPI_DOUBLE_INT have gaps. */
+		return extent_of(type, &extent) && hw_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS &&
+		       (MPI_Count)extent == size && append(list, 0, (size_t)size);
+	}
+	if (c.integer_count > ARGUMENTS_MAX || c.address_count > ARGUMENTS_MAX || c.type_count > ARGUMENTS_MAX)
+		return false;
+	c.integers = calloc((size_t)c.integer_count + 1, sizeof(*c.integers));
+	c.addresses = calloc((size_t)c.address_count + 1, sizeof(*c.addresses));
+	c.types = calloc((size_t)c.type_count + 1, sizeof(*c.types));
+	bool is_good = c.integers && c.addresses && c.types && take_apart(type, &c, list, depth);
+	free(c.integers);
+	free(c.addresses);
+	free(c.types);
+	return is_good;
+}
+
+static void measure(struct hw_layout *layout)
+{
+	intptr_t low = INTPTR_MAX, high = INTPTR_MIN;
+	layout->bytes = 0;
+	for (size_t i = 0; i < layout->count; i++) {
+		const struct hw_block *block = &layout->blocks[i];
+		layout->bytes += block->bytes;
+		low = block->at < low ? block->at : low;
+		high = block->at + (intptr_t)block->bytes > high ? block->at + (intptr_t)block->bytes : high;
+	}
+	layout->low = layout->count ? (uintptr_t)(layout->buffer + low) : 0;
+	layout->high = layout->count ? (uintptr_t)(layout->buffer + high) : 0;
+}
+
+bool hw_layout_make(struct hw_layout *layout, const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	memset(layout, 0, sizeof(*layout));
+	layout->buffer = (char *)(uintptr_t)buffer;
+	if (count <= 0 || type == MPI_DATATYPE_NULL)
+		return count == 0;
+	struct list one = {0}, all = {0};
+	MPI_Aint extent;
+	bool is_good = flatten(type, &one, 0) && extent_of(type, &extent) && repeat(&all, &one, (size_t)count, 0, extent);
+	free(one.blocks);
+	if (!is_good) {
+		free(all.blocks);
+		return false;
+	}
+	layout->count = all.count;
+	layout->blocks = all.blocks;
+	if (all.count <= 1) {
+		layout->single = all.count ? all.blocks[0] : layout->single;
+		free(all.blocks);
+		layout->blocks = &layout->single;
+	}
+	measure(layout);
+	return true;
+}
+
+void hw_layout_free(struct hw_layout *layout)
+{
+	if (layout->blocks != &layout->single)
+		free(layout->blocks);
+	layout->blocks = NULL;
+}
+
+void hw_layout_copy(const struct hw_layout *layout, size_t from, void *memory, size_t bytes, bool is_write)
+{
+	char *other = memory;
+	for (size_t i = 0; i < layout->count && bytes > 0; i++) {
+		const struct hw_block *block = &layout->blocks[i];
+		if (from >= block->bytes) {
+			from -= block->bytes;
+			continue;
+		}
+		size_t part = block->bytes - from < bytes ? block->bytes - from : bytes;
+		char *at = layout->buffer + block->at + from;
+		memcpy(is_write ? at : other, is_write ? other : at, part);
+		other += part;
+		bytes -= part;
+		from = 0;
+	}
+}
+
+size_t hw_type_bytes(MPI_Count count, MPI_Datatype type)
+{
+	MPI_Count size;
+	if (count <= 0 || type == MPI_DATATYPE_NULL)
+		return 0;
+	hw_depth++;
+	bool is_known = hw_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
+	hw_depth--;
+	return is_known ? (size_t)(size * count) : 0;
+}

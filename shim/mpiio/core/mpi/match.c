@@ -1,0 +1,343 @@
+/*
+ * Receives that are matched in other ways: with a send, by a probe. A probe must show the size of the data, not of what
+ * travels in its place, so a message that may be ours is taken when it is probed, and kept until it is received.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../generated-calls.h"
+#include "envelope.h"
+#include "match.h"
+#include "real.h"
+#include "receive.h"
+#include "requests.h"
+#include "send.h"
+
+/* A message that was taken when it was probed. */
+struct taken {
+	MPI_Comm comm;
+	MPI_Status status;
+	int bytes;
+	char *content;
+	struct taken *next;
+};
+
+static struct taken *taken_list;
+
+static bool matches(const struct taken *one, int source, int tag, MPI_Comm comm)
+{
+	return one->comm == comm && (source == MPI_ANY_SOURCE || source == one->status.MPI_SOURCE) &&
+	       (tag == MPI_ANY_TAG || tag == one->status.MPI_TAG);
+}
+
+static struct taken *find(int source, int tag, MPI_Comm comm)
+{
+	struct taken *one = taken_list;
+	while (one && !matches(one, source, tag, comm))
+		one = one->next;
+	return one;
+}
+
+int hw_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, int destination, int send_tag,
+		    void *receive, int receive_count, MPI_Datatype receive_type, int source, int receive_tag,
+		    MPI_Comm comm, MPI_Status *status)
+{
+	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return hw_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
+					    receive_type, source, receive_tag, comm, status);
+	hw_before_send(send, send_count, send_type);
+	hw_before_receive(receive, receive_count, receive_type);
+	if (taken_list && find(source, receive_tag, comm)) {
+		MPI_Request sending;
+		int received, sent;
+		hw_depth++;
+		sent = hw_real.MPI_Isend(send, send_count, send_type, destination, send_tag, comm, &sending);
+		hw_depth--;
+		hw_match_taken(receive, receive_count, receive_type, source, receive_tag, comm, status, &received);
+		hw_depth++;
+		if (sent == MPI_SUCCESS)
+			sent = hw_real.MPI_Wait(&sending, MPI_STATUS_IGNORE);
+		hw_depth--;
+		return sent == MPI_SUCCESS ? received : sent;
+	}
+	hw_depth++;
+	int result = hw_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
+					  receive_type, source, receive_tag, comm, kept);
+	hw_depth--;
+	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
+		result = hw_received(receive, receive_count, receive_type, comm, kept, false);
+	return result;
+}
+
+int hw_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int destination, int send_tag, int source,
+			    int receive_tag, MPI_Comm comm, MPI_Status *status)
+{
+	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return hw_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag, comm,
+						    status);
+	hw_before_send(buffer, count, type);
+	hw_depth++;
+	int result = hw_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag, comm,
+						  kept);
+	hw_depth--;
+	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
+		result = hw_received(buffer, count, type, comm, kept, false);
+	return result;
+}
+
+static void forget(struct taken *one)
+{
+	struct taken **link = &taken_list;
+	while (*link != one)
+		link = &(*link)->next;
+	*link = one->next;
+	free(one->content);
+	free(one);
+}
+
+/* Takes the message that a probe has shown, if it may be one of ours; its status then tells of the data. */
+static void take(MPI_Comm comm, MPI_Status *status)
+{
+	int bytes = 0, is_there = 0;
+	MPI_Message message;
+	struct hw_envelope envelope;
+	if (hw_real.MPI_Get_count(status, MPI_BYTE, &bytes) != MPI_SUCCESS || bytes < (int)offsetof(struct hw_hint, path) ||
+	    bytes > (int)sizeof(struct hw_offer) || !hw_comm_of(comm))
+		return;
+	struct taken *one = calloc(1, sizeof(*one));
+	char *content = malloc((size_t)bytes);
+	if (!one || !content ||
+	    hw_real.MPI_Improbe(status->MPI_SOURCE, status->MPI_TAG, comm, &is_there, &message, &one->status) !=
+		    MPI_SUCCESS ||
+	    !is_there || hw_real.MPI_Mrecv(content, bytes, MPI_BYTE, &message, &one->status) != MPI_SUCCESS) {
+		free(one);
+		free(content);
+		return;
+	}
+	one->comm = comm;
+	one->bytes = bytes;
+	one->content = content;
+	memcpy(&envelope, content, sizeof(envelope));
+	if (memcmp(envelope.cookie, hw_cookie, HW_COOKIE_BYTES) == 0)
+		hw_real.MPI_Status_set_elements_x(&one->status, MPI_BYTE, (MPI_Count)envelope.bytes);
+	struct taken **link = &taken_list;
+	while (*link)
+		link = &(*link)->next;
+	*link = one;
+	*status = one->status;
+}
+
+static void copy_status(const struct taken *one, MPI_Status *status)
+{
+	if (status == MPI_STATUS_IGNORE)
+		return;
+	int error = status->MPI_ERROR;
+	*status = one->status;
+	status->MPI_ERROR = error;
+}
+
+bool hw_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+		    MPI_Status *status, int *result)
+{
+	struct taken *one = taken_list ? find(source, tag, comm) : NULL;
+	if (!one)
+		return false;
+	hw_depth++;
+	*result = hw_real.MPI_Sendrecv(one->content, one->bytes, MPI_BYTE, 0, 0, buffer, (int)count, type, 0, 0,
+				       MPI_COMM_SELF, MPI_STATUS_IGNORE);
+	hw_depth--;
+	if (*result == MPI_SUCCESS) {
+		MPI_Status arrived = one->status;
+		hw_real.MPI_Status_set_elements_x(&arrived, MPI_BYTE, one->bytes);
+		*result = hw_received(buffer, count, type, comm, &arrived, true);
+	} else {
+		hw_error(comm, *result);
+	}
+	copy_status(one, status);
+	forget(one);
+	return true;
+}
+
+/* The message comes again, from this rank to itself, so that there is a request to wait for. */
+bool hw_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+		      MPI_Request *request)
+{
+	struct taken *one = taken_list ? find(source, tag, comm) : NULL;
+	if (!one)
+		return false;
+	struct hw_matched matched = {.status = one->status, .bytes = one->bytes, .content = one->content};
+	one->content = NULL;
+	forget(one);
+	hw_depth++;
+	hw_real.MPI_Isend(matched.content, matched.bytes, MPI_BYTE, hw_rank, HW_TAG_MATCHED, hw_control, &matched.sending);
+	hw_real.MPI_Irecv(buffer, (int)count, type, hw_rank, HW_TAG_MATCHED, hw_control, request);
+	hw_depth--;
+	hw_requests_matched(*request, buffer, count, type, &matched);
+	return true;
+}
+
+int hw_MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return hw_real.MPI_Iprobe(source, tag, comm, flag, status);
+	if (hw_is_busy)
+		hw_communicates();
+	struct taken *one = taken_list ? find(source, tag, comm) : NULL;
+	if (one) {
+		*flag = 1;
+		copy_status(one, status);
+		return MPI_SUCCESS;
+	}
+	hw_depth++;
+	int result = hw_real.MPI_Iprobe(source, tag, comm, flag, kept);
+	if (result == MPI_SUCCESS && *flag && source != MPI_PROC_NULL)
+		take(comm, kept);
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return hw_real.MPI_Probe(source, tag, comm, status);
+	if (hw_is_busy)
+		hw_communicates();
+	struct taken *one = taken_list ? find(source, tag, comm) : NULL;
+	if (one) {
+		copy_status(one, status);
+		return MPI_SUCCESS;
+	}
+	hw_depth++;
+	int result = hw_real.MPI_Probe(source, tag, comm, kept);
+	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
+		take(comm, kept);
+	hw_depth--;
+	return result;
+}
+
+/*
+ * A matched probe: the message is taken, and a copy of it goes to this rank itself, over a communicator that only that
+ * message is on, so that the program gets a handle to it. What its status was is kept with the handle.
+ */
+struct matched {
+	MPI_Message message;
+	MPI_Status status;
+	int bytes;
+	char *content;
+	MPI_Request sending;
+	struct matched *next;
+};
+
+static struct matched *matched_list;
+
+static bool hand_over(MPI_Comm comm, int source, int tag, MPI_Message *message, MPI_Status *status)
+{
+	struct taken *one = taken_list ? find(source, tag, comm) : NULL;
+	struct matched *copy = one ? calloc(1, sizeof(*copy)) : NULL;
+	if (!copy)
+		return false;
+	copy->status = one->status;
+	copy->bytes = one->bytes;
+	copy->content = one->content;
+	one->content = NULL;
+	forget(one);
+	hw_real.MPI_Isend(copy->content, copy->bytes, MPI_BYTE, hw_rank, HW_TAG_MATCHED, hw_control, &copy->sending);
+	hw_real.MPI_Mprobe(hw_rank, HW_TAG_MATCHED, hw_control, &copy->message, MPI_STATUS_IGNORE);
+	copy->next = matched_list;
+	matched_list = copy;
+	*message = copy->message;
+	if (status != MPI_STATUS_IGNORE)
+		*status = copy->status;
+	return true;
+}
+
+int hw_MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
+{
+	int is_shown = 0;
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return hw_real.MPI_Improbe(source, tag, comm, flag, message, status);
+	int result = hw_MPI_Iprobe(source, tag, comm, &is_shown, MPI_STATUS_IGNORE);
+	if (result == MPI_SUCCESS && is_shown && hand_over(comm, source, tag, message, status)) {
+		*flag = 1;
+		return result;
+	}
+	hw_depth++;
+	result = hw_real.MPI_Improbe(source, tag, comm, flag, message, status);
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+{
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return hw_real.MPI_Mprobe(source, tag, comm, message, status);
+	int result = hw_MPI_Probe(source, tag, comm, MPI_STATUS_IGNORE);
+	if (result == MPI_SUCCESS && hand_over(comm, source, tag, message, status))
+		return result;
+	hw_depth++;
+	result = hw_real.MPI_Mprobe(source, tag, comm, message, status);
+	hw_depth--;
+	return result;
+}
+
+static struct matched *take_matched(MPI_Message message)
+{
+	struct matched **link = &matched_list;
+	while (*link && (*link)->message != message)
+		link = &(*link)->next;
+	struct matched *one = *link;
+	if (one)
+		*link = one->next;
+	return one;
+}
+
+static int receive_matched(struct matched *one, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
+{
+	MPI_Status arrived = one->status;
+	hw_real.MPI_Wait(&one->sending, MPI_STATUS_IGNORE);
+	hw_real.MPI_Status_set_elements_x(&arrived, MPI_BYTE, one->bytes);
+	int result = hw_received(buffer, count, type, MPI_COMM_NULL, &arrived, false);
+	if (status != MPI_STATUS_IGNORE) {
+		int error = status->MPI_ERROR;
+		*status = one->status;
+		status->MPI_ERROR = error;
+	}
+	free(one->content);
+	free(one);
+	return result;
+}
+
+int hw_MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *status)
+{
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return hw_real.MPI_Mrecv(buffer, count, type, message, status);
+	MPI_Message before = *message;
+	hw_before_receive(buffer, count, type);
+	hw_depth++;
+	int result = hw_real.MPI_Mrecv(buffer, count, type, message, status);
+	hw_depth--;
+	struct matched *one = take_matched(before);
+	return one && result == MPI_SUCCESS ? receive_matched(one, buffer, count, type, status) : result;
+}
+
+int hw_MPI_Imrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *message, MPI_Request *request)
+{
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return hw_real.MPI_Imrecv(buffer, count, type, message, request);
+	MPI_Message before = *message;
+	hw_before_receive(buffer, count, type);
+	hw_depth++;
+	int result = hw_real.MPI_Imrecv(buffer, count, type, message, request);
+	hw_depth--;
+	struct matched *one = take_matched(before);
+	if (one && result == MPI_SUCCESS) {
+		struct hw_matched matched = {one->status, one->bytes, one->content, one->sending};
+		hw_requests_matched(*request, buffer, count, type, &matched);
+		free(one);
+	}
+	return result;
+}

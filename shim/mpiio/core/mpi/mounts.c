@@ -1,0 +1,120 @@
+/*
+ * On one node all files are common. Otherwise those are that lie on a network file system that all ranks have mounted
+ * at the same place. Nothing is asked of the file systems: one that doesn't answer would hold up the job's start.
+ */
+#include "mounts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "real.h"
+
+#define MOUNTS_MAX 64
+
+static const char *const network_types[] = {"nfs",  "nfs4",  "lustre", "gpfs",	"beegfs", "ceph",
+					    "ocfs2", "gfs2", "panfs",  "pvfs2", "9p",	  "fuse."};
+
+struct mount {
+	uint64_t device, hash;
+};
+
+static struct mount mounts[MOUNTS_MAX];
+static size_t mount_count;
+static uint64_t common;
+static bool is_one_node;
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	for (; *text; text++)
+		hash = (hash ^ (unsigned char)*text) * 0x100000001b3;
+	return hash;
+}
+
+static bool is_network(const char *type)
+{
+	for (size_t i = 0; i < sizeof(network_types) / sizeof(*network_types); i++) {
+		size_t length = strlen(network_types[i]);
+		bool is_prefix = network_types[i][length - 1] == '.';
+		if (strncmp(type, network_types[i], length) == 0 && (is_prefix || !type[length]))
+			return true;
+	}
+	return false;
+}
+
+/* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw" */
+static void look(void)
+{
+	FILE *file = fopen("/proc/self/mountinfo", "re");
+	char *line = NULL;
+	size_t room = 0;
+	while (file && getline(&line, &room, file) > 0 && mount_count < MOUNTS_MAX) {
+		unsigned int major, minor;
+		char point[HW_PATH_BYTES_MAX], type[64];
+		const char *rest = strstr(line, " - ");
+		if (rest && sscanf(line, "%*d %*d %u:%u %*s %1023s", &major, &minor, point) == 3 &&
+		    sscanf(rest, " - %63s", type) == 1 && is_network(type))
+			mounts[mount_count++] = (struct mount){
+				makedev(major, minor), hash_text(hash_text(0xcbf29ce484222325, type), point)};
+	}
+	free(line);
+	if (file)
+		fclose(file);
+}
+
+/* The same for all who see the same files. */
+static uint64_t place(void)
+{
+	char link[64] = "", boot[64] = "";
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	ssize_t length = readlink("/proc/self/ns/mnt", link, sizeof(link) - 1);
+	if (length < 0 || !file || !fgets(boot, sizeof(boot), file))
+		length = 0;
+	if (file)
+		fclose(file);
+	return length > 0 ? hash_text(hash_text(0xcbf29ce484222325, link), boot) : (uint64_t)hw_rank + 1;
+}
+
+void hw_mounts_start(void)
+{
+	uint64_t mine[2], least[2], hashes[MOUNTS_MAX] = {0}, here = 0;
+	mine[0] = place();
+	mine[1] = ~mine[0];
+	hw_real.MPI_Allreduce(mine, least, 2, MPI_UINT64_T, MPI_MIN, hw_control);
+	is_one_node = least[0] == ~least[1];
+	look();
+	for (size_t i = 0; i < mount_count; i++)
+		hashes[i] = mounts[i].hash;
+	hw_real.MPI_Bcast(hashes, MOUNTS_MAX, MPI_UINT64_T, 0, hw_control);
+	for (size_t i = 0; i < MOUNTS_MAX; i++)
+		for (size_t own = 0; own < mount_count; own++)
+			if (hashes[i] && mounts[own].hash == hashes[i])
+				here |= 1ULL << i;
+	hw_real.MPI_Allreduce(&here, &common, 1, MPI_UINT64_T, MPI_BAND, hw_control);
+	/* From rank 0's order to this one's. */
+	for (size_t own = 0; own < mount_count; own++) {
+		bool is_common = false;
+		for (size_t i = 0; i < MOUNTS_MAX; i++)
+			is_common |= (common >> i & 1) && hashes[i] == mounts[own].hash;
+		if (!is_common)
+			mounts[own].device = 0;
+	}
+}
+
+bool hw_mounts_share(const struct hw_identity *identity)
+{
+	if (is_one_node)
+		return true;
+	for (size_t i = 0; i < mount_count; i++)
+		if (mounts[i].device && mounts[i].device == identity->device)
+			return true;
+	return false;
+}
+
+bool hw_mounts_is_one_node(void)
+{
+	return is_one_node;
+}

@@ -1,0 +1,177 @@
+/* The sender's side. */
+#include "offer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../context.h"
+#include "../generated-calls.h"
+#include "../memory/deferred.h"
+#include "../memory/private.h"
+#include "../model.h"
+#include "envelope.h"
+#include "real.h"
+
+/* A copy that was sent because no verdict came; the verdict is still to come. */
+struct late {
+	MPI_Request sending[HW_PIECES_MAX], verdict;
+	int pieces;
+	struct hw_verdict received;
+	char *copy;
+	struct late *next;
+};
+
+static struct late *late_list;
+
+static void reply(uint64_t id, int world_rank, enum hw_reply_kind kind, int error)
+{
+	struct hw_reply reply = {.id = id, .kind = (int32_t)kind, .error = error};
+	hw_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HW_TAG_OF(HW_TAG_REPLY, id), hw_control);
+}
+
+static bool write_there(const struct hw_verdict *verdict, const struct hw_layout *layout, int *error)
+{
+	hw_enter();
+	struct hw_file *file = hw_file_open(verdict->path, O_WRONLY, &verdict->identity);
+	hw_leave();
+	*error = errno;
+	if (!file)
+		return false;
+	bool is_good = hw_runs_transfer(file->descriptor, &verdict->runs, layout, true);
+	*error = errno;
+	hw_enter();
+	hw_file_release(file);
+	hw_leave();
+	return is_good;
+}
+
+static void carry_out(const struct hw_verdict *verdict, const struct hw_layout *layout, int world_rank,
+		      struct hw_context *context)
+{
+	int error = 0;
+	int data_tag = HW_TAG_OF(HW_TAG_DATA, verdict->id);
+	switch (verdict->kind) {
+	case HW_VERDICT_WRITE:
+		if (write_there(verdict, layout, &error)) {
+			reply(verdict->id, world_rank, HW_REPLY_DONE, 0);
+			hw_context_used(context);
+			break;
+		}
+		reply(verdict->id, world_rank, HW_REPLY_FAILED, error);
+		hw_stream_send(layout, layout->bytes, world_rank, data_tag);
+		break;
+	case HW_VERDICT_DROP:
+		reply(verdict->id, world_rank, HW_REPLY_DONE, 0);
+		break;
+	default:
+		reply(verdict->id, world_rank, HW_REPLY_DONE, 0);
+		hw_stream_send(layout, layout->bytes, world_rank, data_tag);
+		hw_context_touched(context, hw_context_operation(context));
+	}
+}
+
+static void reap(bool is_last)
+{
+	for (struct late **link = &late_list, *one; (one = *link);) {
+		int is_sent = 0, is_told = 0;
+		hw_real.MPI_Testall(one->pieces, one->sending, &is_sent, MPI_STATUSES_IGNORE);
+		hw_real.MPI_Test(&one->verdict, &is_told, MPI_STATUS_IGNORE);
+		if (is_sent && is_told) {
+			*link = one->next;
+			free(one->copy);
+			free(one);
+		} else {
+			link = &one->next;
+			if (is_last)
+				hw_pause();
+		}
+	}
+}
+
+void hw_offer_finish(void)
+{
+	hw_depth++;
+	while (late_list)
+		reap(true);
+	hw_depth--;
+}
+
+/* Sends a copy; `verdict` is the request in which the verdict will arrive. False: there is no memory for one. */
+static bool give_up_waiting(struct late *one, uint64_t id, const struct hw_layout *layout, int world_rank)
+{
+	size_t bytes = layout->bytes;
+	one->copy = bytes <= HW_PIECES_MAX * HW_PIECE_BYTES ? malloc(bytes) : NULL;
+	if (!one->copy)
+		return false;
+	hw_layout_copy(layout, 0, one->copy, bytes, false);
+	reply(id, world_rank, HW_REPLY_LATE, 0);
+	for (size_t done = 0; done < bytes; done += HW_PIECE_BYTES) {
+		size_t part = bytes - done < HW_PIECE_BYTES ? bytes - done : HW_PIECE_BYTES;
+		hw_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, world_rank, HW_TAG_OF(HW_TAG_DATA, id), hw_control,
+				  &one->sending[one->pieces++]);
+	}
+	one->next = late_list;
+	late_list = one;
+	return true;
+}
+
+void hw_offer_settle(uint64_t id, const struct hw_layout *layout, int world_rank, struct hw_context *context)
+{
+	struct late *one = calloc(1, sizeof(*one));
+	if (!one)
+		abort();
+	int has_come = 0;
+	hw_real.MPI_Irecv(&one->received, sizeof(one->received), MPI_BYTE, world_rank, HW_TAG_OF(HW_TAG_VERDICT, id),
+			  hw_control, &one->verdict);
+	double end = hw_seconds() + HW_OFFER_SECONDS_MAX;
+	for (;;) {
+		hw_real.MPI_Test(&one->verdict, &has_come, MPI_STATUS_IGNORE);
+		if (has_come)
+			break;
+		if (hw_seconds() > end) {
+			if (give_up_waiting(one, id, layout, world_rank)) {
+				hw_context_touched(context, hw_context_operation(context));
+				return;
+			}
+			/* Without memory it waits on, as the original call might. */
+			end = hw_seconds() + 1e9;
+		}
+		hw_pause();
+	}
+	carry_out(&one->received, layout, world_rank, context);
+	free(one);
+	if (late_list)
+		reap(false);
+}
+
+bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
+		      int tag, MPI_Comm comm, int *result)
+{
+	struct hw_offer offer;
+	struct hw_layout layout;
+	size_t bytes = hw_type_bytes(count, type);
+	if (!hw_looks_at(bytes) || bytes < HW_OFFERED_BYTES_MIN || destination < 0 || hw_private_is_threaded() ||
+	    buffer == MPI_BOTTOM)
+		return false;
+	struct hw_context *context = hw_context_here(HW_OP_SEND);
+	struct hw_comm *known = hw_context_is_off(context) ? NULL : hw_comm_of(comm);
+	if (!known || destination >= known->size || destination == known->rank || hw_model_send_gain(bytes) <= 0)
+		return false;
+	hw_depth++;
+	bool is_offered = hw_layout_make(&layout, buffer, count, type);
+	if (is_offered) {
+		hw_context_begins(context);
+		hw_envelope_fill(&offer.envelope, HW_OFFER, bytes);
+		hw_layout_copy(&layout, 0, offer.first, HW_PAGE_BYTES, false);
+		hw_layout_copy(&layout, bytes - HW_PAGE_BYTES, offer.last, HW_PAGE_BYTES, false);
+		*result = (is_synchronous ? hw_real.MPI_Ssend : hw_real.MPI_Send)(&offer, sizeof(offer), MPI_BYTE,
+										   destination, tag, comm);
+		if (*result == MPI_SUCCESS)
+			hw_offer_settle(offer.envelope.id, &layout, known->world_ranks[destination], context);
+		hw_layout_free(&layout);
+	}
+	hw_depth--;
+	return is_offered;
+}

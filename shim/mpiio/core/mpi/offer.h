@@ -1,0 +1,45 @@
+/*
+ * A sender that keeps its data until it is told what to do with it. It waits in the program's own call, but not for
+ * long: then it sends a copy, and the program goes on. Source: Natvig, Elster and Meyer, §III.C and §III.D.
+ */
+#ifndef HW_OFFER_H
+#define HW_OFFER_H
+
+#include "control.h"
+#include "runs.h"
+
+/* Smaller messages are not worth a question. */
+#define HW_OFFERED_BYTES_MIN (256UL << 10)
+#define HW_OFFER_SECONDS_MAX 0.010
+
+struct hw_context;
+
+enum hw_verdict_kind { HW_VERDICT_SEND = 1, HW_VERDICT_WRITE, HW_VERDICT_DROP };
+
+struct hw_verdict {
+	uint64_t id;
+	uint32_t kind;
+	uint32_t path_bytes;
+	struct hw_identity identity;
+	struct hw_runs runs;
+	char path[HW_PATH_BYTES_MAX];
+};
+
+enum hw_reply_kind { HW_REPLY_DONE = 1, HW_REPLY_FAILED, HW_REPLY_LATE };
+
+/* What the sender has done. After a verdict to send, a failure, or when it is late, its data follows. */
+struct hw_reply {
+	uint64_t id;
+	int32_t kind;
+	int32_t error;
+};
+
+/* Offers a send's data. False: the original has to be called. */
+bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
+		      int tag, MPI_Comm comm, int *result);
+/* Waits for the verdict over an offer that was made, and carries it out. */
+void hw_offer_settle(uint64_t id, const struct hw_layout *layout, int world_rank, struct hw_context *context);
+/* Copies that are still on their way. */
+void hw_offer_finish(void);
+
+#endif

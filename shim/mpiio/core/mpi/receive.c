@@ -1,0 +1,213 @@
+/* Hints are answered by reading the file, offers by taking note of them. */
+#include "receive.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../context.h"
+#include "../generated-calls.h"
+#include "../memory/deferred.h"
+#include "envelope.h"
+#include "incoming.h"
+#include "match.h"
+#include "outstanding.h"
+#include "real.h"
+#include "requests.h"
+
+/* Attributes that a node has kept may be a little older than the file. */
+#define PATIENCE_SECONDS 3.0
+#define HELD_FILES 8
+#define AHEAD_BYTES (4UL << 20)
+
+/* Files that hints have named lately, and where in them the next hint may lead. */
+static struct held {
+	struct hw_file *file;
+	uint64_t offset, stride, advised;
+} held[HELD_FILES];
+static size_t held_next;
+
+static struct held *hold(const struct hw_hint *hint)
+{
+	for (size_t i = 0; i < HELD_FILES; i++)
+		if (held[i].file && strcmp(held[i].file->path, hint->path) == 0 &&
+		    hw_identity_agrees(&held[i].file->identity, &hint->identity, false))
+			return &held[i];
+	double end = hw_seconds() + PATIENCE_SECONDS;
+	struct hw_file *file;
+	while (!(file = hw_file_open(hint->path, O_RDONLY, &hint->identity)) && hw_seconds() < end)
+		hw_pause();
+	if (!file)
+		return NULL;
+	struct held *place = &held[held_next++ % HELD_FILES];
+	hw_enter();
+	if (place->file)
+		hw_file_release(place->file);
+	*place = (struct held){.file = file};
+	hw_leave();
+	return place;
+}
+
+/* Rows that come one by one, at the same distance, are asked of the file system together. */
+static void advise(struct held *held, const struct hw_runs *runs)
+{
+	const struct hw_run *run = &runs->run[0];
+	if (runs->count != 1 || run->count != 1 || run->bytes >= AHEAD_BYTES)
+		return;
+	uint64_t stride = run->offset - held->offset;
+	if (run->offset > held->offset && stride == held->stride && stride < AHEAD_BYTES) {
+		uint64_t from = held->advised > run->offset ? held->advised : run->offset + stride;
+		if (from < run->offset + AHEAD_BYTES / 2) {
+			for (; from < run->offset + AHEAD_BYTES; from += stride)
+				posix_fadvise(held->file->descriptor, (off_t)from, (off_t)run->bytes, POSIX_FADV_WILLNEED);
+			held->advised = from;
+		}
+	}
+	held->stride = stride;
+	held->offset = run->offset;
+}
+
+static bool compare(const struct hw_hint *hint, const struct hw_layout *layout)
+{
+	size_t bytes = hint->envelope.bytes;
+	struct hw_layout sent = {.bytes = bytes, .count = 1, .buffer = malloc(bytes)};
+	char *read = malloc(bytes);
+	sent.single = (struct hw_block){0, bytes};
+	sent.blocks = &sent.single;
+	if (!sent.buffer || !read)
+		abort();
+	hw_stream_receive(&sent, bytes, hint->envelope.sender, HW_TAG_OF(HW_TAG_DATA, hint->envelope.id));
+	hw_layout_copy(layout, 0, read, bytes, false);
+	bool is_same = memcmp(read, sent.buffer, bytes) == 0;
+	/* What was sent is what the program would have got. */
+	hw_layout_copy(layout, 0, sent.buffer, bytes, true);
+	free(read);
+	free(sent.buffer);
+	return is_same;
+}
+
+static void take_hint(const struct hw_hint *hint, const struct hw_layout *layout)
+{
+	struct hw_ack ack = {.id = hint->envelope.id, .is_same = 1};
+	struct held *held = hold(hint);
+	ack.is_read = held != NULL;
+	if (held)
+		advise(held, &hint->runs);
+	ack.is_read = held && hw_runs_transfer(held->file->descriptor, &hint->runs, layout, false) &&
+		      hw_file_is_unchanged(held->file);
+	if (hint->is_verified) {
+		ack.is_same = compare(hint, layout) || !ack.is_read;
+		ack.is_read = 1;
+	}
+	hw_real.MPI_Send(&ack, sizeof(ack), MPI_BYTE, hint->envelope.sender, HW_TAG_ACK, hw_control);
+	if (!ack.is_read)
+		hw_stream_receive(layout, hint->envelope.bytes, hint->envelope.sender,
+				  HW_TAG_OF(HW_TAG_DATA, hint->envelope.id));
+}
+
+/* Whether the buffer, of at least the bytes that arrived, begins with the job's cookie; if so all of it is copied. */
+static size_t recognise(void *buffer, MPI_Count count, MPI_Datatype type, const MPI_Status *status,
+			struct hw_layout *layout, struct hw_offer *envelope)
+{
+	int arrived = 0;
+	size_t room = hw_type_bytes(count, type);
+	if (hw_real.MPI_Get_count((MPI_Status *)status, MPI_BYTE, &arrived) != MPI_SUCCESS ||
+	    arrived < (int)offsetof(struct hw_hint, path) || arrived > (int)sizeof(struct hw_offer) || room < (size_t)arrived)
+		return 0;
+	/* Only long messages are replaced; a short buffer is looked at where that costs nothing. */
+	int integers, addresses, types, combiner = MPI_COMBINER_NAMED;
+	if (room < hw_bytes_min)
+		hw_real.MPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+	if (combiner != MPI_COMBINER_NAMED || (room < hw_bytes_min && memcmp(buffer, hw_cookie, HW_COOKIE_BYTES) != 0))
+		return 0;
+	if (!hw_layout_make(layout, buffer, count, type))
+		return 0;
+	hw_layout_copy(layout, 0, envelope, HW_COOKIE_BYTES, false);
+	if (memcmp(envelope, hw_cookie, HW_COOKIE_BYTES) == 0) {
+		hw_layout_copy(layout, 0, envelope, (size_t)arrived, false);
+		return (size_t)arrived;
+	}
+	hw_layout_free(layout);
+	return 0;
+}
+
+static void set_status(MPI_Status *status, uint64_t bytes)
+{
+	hw_real.MPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)bytes);
+}
+
+int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status, bool may_defer)
+{
+	struct hw_layout layout;
+	union {
+		struct hw_offer offer;
+		struct hw_hint hint;
+		struct hw_envelope envelope;
+	} arrived;
+	if (hw_mode == HW_OFF)
+		return MPI_SUCCESS;
+	hw_depth++;
+	size_t size = recognise(buffer, count, type, status, &layout, &arrived.offer);
+	int result = MPI_SUCCESS;
+	if (size > 0) {
+		uint64_t bytes = arrived.envelope.bytes;
+		bool is_cut = bytes > layout.bytes;
+		if (is_cut) {
+			/* What the program gets of it is an error; whoever sent it is released. */
+			hw_incoming_refuse(&arrived.envelope);
+			layout.bytes = 0;
+			hw_layout_free(&layout);
+			result = MPI_ERR_TRUNCATE;
+		} else {
+			set_status(status, bytes);
+			if (arrived.envelope.kind == HW_HINT) {
+				take_hint(&arrived.hint, &layout);
+				hw_layout_free(&layout);
+			} else {
+				hw_incoming_take(&arrived.offer, &layout, may_defer);
+			}
+		}
+	}
+	hw_depth--;
+	return result == MPI_SUCCESS || comm == MPI_COMM_NULL ? result : hw_error(comm, result);
+}
+
+void hw_before_receive(void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	if (hw_is_busy && hw_depth == 0) {
+		hw_outstanding_poll();
+		hw_out(buffer, count, type);
+	}
+}
+
+int hw_MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+	MPI_Status own;
+	MPI_Status *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return hw_real.MPI_Recv(buffer, count, type, source, tag, comm, status);
+	hw_before_receive(buffer, count, type);
+	int result;
+	if (hw_match_taken(buffer, count, type, source, tag, comm, status, &result))
+		return result;
+	hw_depth++;
+	if (hw_outstanding_any()) {
+		/* Those who wait for an answer of this rank get it meanwhile. */
+		MPI_Request request;
+		int is_done = 0;
+		result = hw_real.MPI_Irecv(buffer, count, type, source, tag, comm, &request);
+		while (result == MPI_SUCCESS && !is_done) {
+			result = hw_real.MPI_Test(&request, &is_done, kept);
+			if (!is_done && result == MPI_SUCCESS) {
+				hw_outstanding_poll();
+				hw_pause();
+			}
+		}
+	} else {
+		result = hw_real.MPI_Recv(buffer, count, type, source, tag, comm, kept);
+	}
+	hw_depth--;
+	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
+		result = hw_received(buffer, count, type, comm, kept, !hw_requests_receiving());
+	return result;
+}

@@ -1,0 +1,15 @@
+/* What has arrived in a program's buffer: its data, or something of ours in its place. */
+#ifndef HW_RECEIVE_H
+#define HW_RECEIVE_H
+
+#include "control.h"
+
+/*
+ * Looks at what a completed receive got, and makes it what the program waits for, buffer and status. The result is what
+ * the program's call returns. `may_defer`: the program receives nothing else meanwhile.
+ */
+int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status, bool may_defer);
+/* Tells of a receive's memory before it is posted. */
+void hw_before_receive(void *buffer, MPI_Count count, MPI_Datatype type);
+
+#endif

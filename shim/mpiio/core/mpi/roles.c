@@ -1,0 +1,321 @@
+/* What the generated wrappers call, reduced to ranges of memory that are read or overwritten. */
+#include "../generated-calls.h"
+
+#include <malloc.h>
+#include <mpi.h>
+#include <stdlib.h>
+
+#include "../memory/deferred.h"
+#include "../memory/private.h"
+#include "incoming.h"
+#include "layout.h"
+#include "outstanding.h"
+#include "real.h"
+
+enum use { READ, OVERWRITTEN, BOTH };
+
+__thread int hw_is_lasting;
+
+void hw_communicates(void)
+{
+	if (hw_outstanding_any())
+		hw_outstanding_poll();
+	if (hw_incoming_any())
+		hw_incoming_fetch_all();
+	if (hw_incoming_is_writing())
+		hw_incoming_wait();
+}
+
+void hw_use_in(const void *memory, size_t bytes)
+{
+	hw_memory_in(memory, bytes);
+	if (hw_incoming_any())
+		hw_incoming_fetch((uintptr_t)memory, (uintptr_t)memory + bytes);
+}
+
+void hw_use_out(void *memory, size_t bytes)
+{
+	hw_memory_out(memory, bytes);
+	if (hw_incoming_any())
+		hw_incoming_drop((uintptr_t)memory, (uintptr_t)memory + bytes);
+}
+
+void hw_use_gone(void *memory, size_t bytes)
+{
+	hw_use_out(memory, bytes);
+}
+
+void hw_use_gone_records(void *memory, size_t bytes)
+{
+	hw_enter();
+	hw_record_cut((uintptr_t)memory, (uintptr_t)memory + bytes);
+	hw_count_busy();
+	hw_leave();
+}
+
+void hw_in_all(const void *buffer)
+{
+	if (!buffer || buffer == MPI_IN_PLACE || buffer == MPI_BOTTOM)
+		return;
+	/* An allocation of its own ends with it; of other memory the end isn't known. */
+	uintptr_t low = (uintptr_t)buffer;
+	hw_use_in(buffer, UINTPTR_MAX - low - HW_PAGE_BYTES);
+}
+
+static void use_range(uintptr_t low, uintptr_t high, enum use use)
+{
+	if (use == OVERWRITTEN)
+		hw_use_out((void *)low, high - low);
+	else
+		hw_use_in((void *)low, high - low);
+}
+
+static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use how)
+{
+	MPI_Aint lower, extent, true_lower, true_extent;
+	struct hw_layout layout;
+	if (count <= 0 || buffer == MPI_IN_PLACE || type == MPI_DATATYPE_NULL)
+		return;
+	hw_depth++;
+	if (hw_real.MPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS &&
+	    hw_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) == MPI_SUCCESS) {
+		uintptr_t first = (uintptr_t)buffer + (uintptr_t)true_lower;
+		uintptr_t last = first + (uintptr_t)((count - 1) * extent);
+		uintptr_t low = first < last ? first : last, high = (first < last ? last : first) + (uintptr_t)true_extent;
+		if (hw_is_lasting)
+			hw_private_exclude((void *)low, high - low);
+		bool is_near = hw_may_be_recorded(low, high) || hw_incoming_any();
+		MPI_Count size = 0;
+		hw_real.MPI_Type_size_x(type, &size);
+		bool is_dense = (MPI_Count)true_extent == size && (count == 1 || extent == true_extent);
+		if (is_near && is_dense) {
+			use_range(low, high, how);
+		} else if (is_near && hw_layout_make(&layout, buffer, count, type)) {
+			for (size_t i = 0; i < layout.count; i++) {
+				uintptr_t at = (uintptr_t)(layout.buffer + layout.blocks[i].at);
+				use_range(at, at + layout.blocks[i].bytes, how);
+			}
+			hw_layout_free(&layout);
+		} else if (is_near) {
+			/* Not understood: its gaps are filled too, so nothing is given up. */
+			use_range(low, high, BOTH);
+		}
+	}
+	hw_depth--;
+}
+
+void hw_in(const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	use(buffer, count, type, READ);
+}
+
+void hw_out(void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	use(buffer, count, type, OVERWRITTEN);
+}
+
+void hw_inout(void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	use(buffer, count, type, BOTH);
+}
+
+void hw_made(void *memory, MPI_Aint bytes)
+{
+	if (memory && bytes > 0)
+		hw_private_exclude(memory, (size_t)bytes);
+}
+
+void hw_freed(void *memory)
+{
+	if (memory && hw_is_busy)
+		hw_in_all(memory);
+}
+
+/* How many processes a collective call talks to. */
+static int peers(MPI_Comm comm)
+{
+	int is_inter = 0, count = 0;
+	hw_depth++;
+	hw_real.MPI_Comm_test_inter(comm, &is_inter);
+	if (is_inter)
+		hw_real.MPI_Comm_remote_size(comm, &count);
+	else
+		hw_real.MPI_Comm_size(comm, &count);
+	hw_depth--;
+	return count;
+}
+
+static int group_size(MPI_Comm comm)
+{
+	int count = 0;
+	hw_depth++;
+	hw_real.MPI_Comm_size(comm, &count);
+	hw_depth--;
+	return count;
+}
+
+static int group_rank(MPI_Comm comm)
+{
+	int rank = 0;
+	hw_depth++;
+	hw_real.MPI_Comm_rank(comm, &rank);
+	hw_depth--;
+	return rank;
+}
+
+int hw_is_root(int root, MPI_Comm comm)
+{
+	int is_inter = 0;
+	hw_depth++;
+	hw_real.MPI_Comm_test_inter(comm, &is_inter);
+	hw_depth--;
+	return is_inter ? root == MPI_ROOT : root == group_rank(comm);
+}
+
+int hw_is_under_root(int root, MPI_Comm comm)
+{
+	(void)comm;
+	return root >= 0;
+}
+
+static void neighbours(MPI_Comm comm, int *from, int *to)
+{
+	int topology = MPI_UNDEFINED, weighted, dimensions = 0;
+	*from = *to = 0;
+	hw_depth++;
+	hw_real.MPI_Topo_test(comm, &topology);
+	if (topology == MPI_DIST_GRAPH) {
+		hw_real.MPI_Dist_graph_neighbors_count(comm, from, to, &weighted);
+	} else if (topology == MPI_GRAPH) {
+		hw_real.MPI_Graph_neighbors_count(comm, group_rank(comm), from);
+		*to = *from;
+	} else if (topology == MPI_CART) {
+		hw_real.MPI_Cartdim_get(comm, &dimensions);
+		*from = *to = 2 * dimensions;
+	}
+	hw_depth--;
+}
+
+static int sources(MPI_Comm comm)
+{
+	int from, to;
+	neighbours(comm, &from, &to);
+	return from;
+}
+
+static int destinations(MPI_Comm comm)
+{
+	int from, to;
+	neighbours(comm, &from, &to);
+	return to;
+}
+
+void hw_in_each(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * peers(comm), type, READ);
+}
+
+void hw_out_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * peers(comm), type, OVERWRITTEN);
+}
+
+void hw_inout_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * peers(comm), type, BOTH);
+}
+
+void hw_in_local(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * group_size(comm), type, READ);
+}
+
+void hw_inout_local(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * group_size(comm), type, BOTH);
+}
+
+void hw_in_near(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * destinations(comm), type, READ);
+}
+
+void hw_inout_near(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+{
+	use(buffer, count * sources(comm), type, BOTH);
+}
+
+/* The same for counts of both sizes. */
+#define SUMS(SUFFIX, COUNT)                                                                                            \
+	void hw_in_sum##SUFFIX(const void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)              \
+	{                                                                                                              \
+		MPI_Count all = 0;                                                                                     \
+		for (int i = 0, size = group_size(comm); i < size; i++)                                                \
+			all += counts[i];                                                                              \
+		use(buffer, all, type, READ);                                                                          \
+	}                                                                                                              \
+	void hw_inout_sum##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)                 \
+	{                                                                                                              \
+		MPI_Count all = 0;                                                                                     \
+		for (int i = 0, size = group_size(comm); i < size; i++)                                                \
+			all += counts[i];                                                                              \
+		use(buffer, all, type, BOTH);                                                                          \
+	}                                                                                                              \
+	void hw_out_mine##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)                  \
+	{                                                                                                              \
+		use(buffer, counts[group_rank(comm)], type, OVERWRITTEN);                                              \
+	}
+
+SUMS(, int)
+SUMS(_c, MPI_Count)
+
+static const void *element(const void *buffer, MPI_Aint index, MPI_Datatype type)
+{
+	MPI_Aint lower, extent = 0;
+	hw_depth++;
+	hw_real.MPI_Type_get_extent(type, &lower, &extent);
+	hw_depth--;
+	return (const char *)buffer + index * extent;
+}
+
+#define VECTOR(NAME, QUALIFIER, COUNT, DISPLACEMENT, PEERS, HOW)                                                        \
+	void NAME(QUALIFIER void *buffer, const COUNT counts[], const DISPLACEMENT displacements[], MPI_Datatype type,  \
+		  MPI_Comm comm)                                                                                       \
+	{                                                                                                              \
+		if (buffer == MPI_IN_PLACE || type == MPI_DATATYPE_NULL)                                               \
+			return;                                                                                        \
+		for (int i = 0, size = PEERS(comm); i < size; i++)                                                     \
+			use(element(buffer, displacements[i], type), counts[i], type, HOW);                            \
+	}
+
+VECTOR(hw_in_v, const, int, int, peers, READ)
+VECTOR(hw_out_v, , int, int, peers, OVERWRITTEN)
+VECTOR(hw_inout_v, , int, int, peers, BOTH)
+VECTOR(hw_in_v_c, const, MPI_Count, MPI_Aint, peers, READ)
+VECTOR(hw_out_v_c, , MPI_Count, MPI_Aint, peers, OVERWRITTEN)
+VECTOR(hw_inout_v_c, , MPI_Count, MPI_Aint, peers, BOTH)
+VECTOR(hw_in_near_v, const, int, int, destinations, READ)
+VECTOR(hw_inout_near_v, , int, int, sources, BOTH)
+VECTOR(hw_in_near_v_c, const, MPI_Count, MPI_Aint, destinations, READ)
+VECTOR(hw_inout_near_v_c, , MPI_Count, MPI_Aint, sources, BOTH)
+
+#define TYPED(NAME, QUALIFIER, COUNT, DISPLACEMENT, PEERS, HOW)                                                         \
+	void NAME(QUALIFIER void *buffer, const COUNT counts[], const DISPLACEMENT displacements[],                     \
+		  const MPI_Datatype types[], MPI_Comm comm)                                                           \
+	{                                                                                                              \
+		if (buffer == MPI_IN_PLACE)                                                                            \
+			return;                                                                                        \
+		for (int i = 0, size = PEERS(comm); i < size; i++)                                                     \
+			use((QUALIFIER char *)buffer + displacements[i], counts[i], types[i], HOW);                    \
+	}
+
+TYPED(hw_in_w, const, int, int, peers, READ)
+TYPED(hw_out_w, , int, int, peers, OVERWRITTEN)
+TYPED(hw_inout_w, , int, int, peers, BOTH)
+TYPED(hw_in_w_c, const, MPI_Count, MPI_Aint, peers, READ)
+TYPED(hw_out_w_c, , MPI_Count, MPI_Aint, peers, OVERWRITTEN)
+TYPED(hw_inout_w_c, , MPI_Count, MPI_Aint, peers, BOTH)
+TYPED(hw_in_near_w, const, int, MPI_Aint, destinations, READ)
+TYPED(hw_inout_near_w, , int, MPI_Aint, sources, BOTH)
+TYPED(hw_in_near_w_c, const, MPI_Count, MPI_Aint, destinations, READ)
+TYPED(hw_inout_near_w_c, , MPI_Count, MPI_Aint, sources, BOTH)

@@ -1,0 +1,185 @@
+/* Runs, and moving them between file and memory in as few system calls as their pieces allow. */
+#include "runs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "../memory/deferred.h"
+#include "real.h"
+
+/* Beyond this, comparing costs as much as sending. */
+#define COMPARED_BYTES_MAX (8UL << 20)
+#define VECTOR_MAX 512
+/* So much of a strided part is asked of the file system ahead. */
+#define AHEAD_BYTES (16UL << 20)
+
+bool hw_runs_append(struct hw_runs *runs, uint64_t offset, uint64_t bytes)
+{
+	if (bytes == 0)
+		return true;
+	struct hw_run *last = runs->count ? &runs->run[runs->count - 1] : NULL;
+	if (last && last->count == 1 && last->offset + last->bytes == offset) {
+		last->bytes += bytes;
+		return true;
+	}
+	if (last && last->bytes == bytes && offset > last->offset) {
+		if (last->count == 1 && offset - last->offset >= bytes) {
+			last->stride = offset - last->offset;
+			last->count = 2;
+			return true;
+		}
+		if (last->count > 1 && last->offset + last->count * last->stride == offset) {
+			last->count++;
+			return true;
+		}
+	}
+	if (runs->count == HW_RUNS_MAX)
+		return false;
+	runs->run[runs->count++] = (struct hw_run){.offset = offset, .bytes = bytes, .stride = bytes, .count = 1};
+	return true;
+}
+
+uint64_t hw_runs_bytes(const struct hw_runs *runs)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < runs->count; i++)
+		bytes += runs->run[i].bytes * runs->run[i].count;
+	return bytes;
+}
+
+static bool is_same(const struct hw_file *file, off_t offset, const char *memory, size_t bytes, size_t *compared)
+{
+	char piece[16384];
+	*compared += bytes;
+	if (*compared > COMPARED_BYTES_MAX)
+		return false;
+	while (bytes > 0) {
+		size_t part = bytes < sizeof(piece) ? bytes : sizeof(piece);
+		if (!hw_read_whole(file->descriptor, piece, part, offset) || memcmp(piece, memory, part) != 0)
+			return false;
+		memory += part;
+		offset += (off_t)part;
+		bytes -= part;
+	}
+	return true;
+}
+
+bool hw_runs_of(const struct hw_layout *layout, struct hw_runs *runs, struct hw_file **file, struct hw_context **context,
+		bool is_observing)
+{
+	size_t compared = 0;
+	/* What is new is joined to the last piece; a strided piece grows into a run when it is whole. */
+	uint64_t piece_offset = 0, piece_bytes = 0;
+	runs->count = 0;
+	*file = NULL;
+	for (size_t i = 0; i < layout->count; i++) {
+		uintptr_t at = (uintptr_t)(layout->buffer + layout->blocks[i].at), end = at + layout->blocks[i].bytes;
+		for (size_t index = hw_record_find(at); at < end; index++) {
+			const struct hw_record *record = hw_record_at(index);
+			if (!record || record->low > at || (*file && *file != record->file))
+				return false;
+			uintptr_t stop = record->high < end ? record->high : end;
+			off_t offset = record->offset + (off_t)(at - record->low);
+			if (record->state == HW_PEEKED && !is_same(record->file, offset, (char *)at, stop - at, &compared))
+				return false;
+			if ((record->state == HW_OBSERVED) != is_observing)
+				return false;
+			*file = record->file;
+			*context = record->context;
+			if (piece_bytes > 0 && piece_offset + piece_bytes == (uint64_t)offset) {
+				piece_bytes += stop - at;
+			} else {
+				if (!hw_runs_append(runs, piece_offset, piece_bytes))
+					return false;
+				piece_offset = (uint64_t)offset;
+				piece_bytes = stop - at;
+			}
+			at = stop;
+		}
+	}
+	return *file && hw_runs_append(runs, piece_offset, piece_bytes);
+}
+
+/* Walks a layout's blocks as a stream. */
+struct walk {
+	const struct hw_layout *layout;
+	size_t block, done;
+};
+
+static size_t gather_vector(struct walk *walk, size_t bytes, struct iovec *vector, size_t *filled)
+{
+	size_t count = 0;
+	*filled = 0;
+	while (bytes > 0 && count < VECTOR_MAX && walk->block < walk->layout->count) {
+		const struct hw_block *block = &walk->layout->blocks[walk->block];
+		size_t part = block->bytes - walk->done < bytes ? block->bytes - walk->done : bytes;
+		vector[count++] = (struct iovec){walk->layout->buffer + block->at + walk->done, part};
+		*filled += part;
+		bytes -= part;
+		walk->done += part;
+		if (walk->done == block->bytes) {
+			walk->block++;
+			walk->done = 0;
+		}
+	}
+	return count;
+}
+
+static bool move_vector(int descriptor, struct iovec *vector, size_t count, off_t offset, bool is_write)
+{
+	while (count > 0) {
+		ssize_t moved = is_write ? hw_libc.pwritev(descriptor, vector, (int)count, offset)
+					 : hw_libc.preadv(descriptor, vector, (int)count, offset);
+		if (moved < 0 && errno == EINTR)
+			continue;
+		if (moved <= 0)
+			return false;
+		offset += moved;
+		while (count > 0 && (size_t)moved >= vector->iov_len) {
+			moved -= (ssize_t)vector->iov_len;
+			vector++;
+			count--;
+		}
+		if (count > 0) {
+			vector->iov_base = (char *)vector->iov_base + moved;
+			vector->iov_len -= (size_t)moved;
+		}
+	}
+	return true;
+}
+
+static bool move_piece(int descriptor, struct walk *walk, uint64_t offset, uint64_t bytes, bool is_write)
+{
+	struct iovec vector[VECTOR_MAX];
+	while (bytes > 0) {
+		size_t filled, count = gather_vector(walk, bytes, vector, &filled);
+		if (count == 0 || !move_vector(descriptor, vector, count, (off_t)offset, is_write))
+			return false;
+		offset += filled;
+		bytes -= filled;
+	}
+	return true;
+}
+
+bool hw_runs_transfer(int descriptor, const struct hw_runs *runs, const struct hw_layout *layout, bool is_write)
+{
+	struct walk walk = {layout, 0, 0};
+	hw_depth++;
+	bool is_good = true;
+	for (uint32_t i = 0; i < runs->count && is_good; i++) {
+		const struct hw_run *run = &runs->run[i];
+		uint64_t ahead = 0;
+		for (uint64_t piece = 0; piece < run->count && is_good; piece++) {
+			/* Pieces apart defeat the kernel's own readahead: it is told, so that requests overlap. */
+			if (!is_write && run->count > 1)
+				for (; ahead < run->count && (ahead - piece) * run->bytes < AHEAD_BYTES; ahead++)
+					posix_fadvise(descriptor, (off_t)(run->offset + ahead * run->stride), (off_t)run->bytes,
+						      POSIX_FADV_WILLNEED);
+			is_good = move_piece(descriptor, &walk, run->offset + piece * run->stride, run->bytes, is_write);
+		}
+	}
+	hw_depth--;
+	return is_good;
+}

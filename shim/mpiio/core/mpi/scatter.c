@@ -1,0 +1,370 @@
+/*
+ * MPI_Scatter and MPI_Scatterv of what was read from a file: each rank reads its own part. Source: Natvig, Elster and
+ * Meyer, §III.A, with the hint as a broadcast, as they propose in §VI.
+ *
+ * Ranks can't know whether the root has something to say, so before each scatter that is large enough the root
+ * broadcasts that it has, or how many scatters it will not say so again. All ranks of a communicator count alike.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../context.h"
+#include "../generated-calls.h"
+#include "../memory/deferred.h"
+#include "../memory/private.h"
+#include "../model.h"
+#include "../report.h"
+#include "control.h"
+#include "incoming.h"
+#include "mounts.h"
+#include "outstanding.h"
+#include "real.h"
+#include "receive.h"
+#include "runs.h"
+#include "turn.h"
+
+enum action { AS_ALWAYS, BY_FILE };
+
+/* What the root says to all. */
+struct order {
+	uint32_t action, skip;
+	uint32_t is_verified;
+	uint32_t path_bytes;
+	struct hw_identity identity;
+	char path[HW_PATH_BYTES_MAX];
+};
+
+/* And to each. Without runs its data is sent. */
+struct part {
+	uint64_t bytes;
+	struct hw_runs runs;
+};
+
+/* A scatter as the program called it; counts and displacements are those of Scatterv, or NULL. */
+struct scatter {
+	const void *send;
+	const int *counts, *displacements;
+	int send_count;
+	MPI_Datatype send_type;
+	void *receive;
+	int receive_count;
+	MPI_Datatype receive_type;
+	int root;
+	MPI_Comm comm;
+	struct hw_comm *known;
+	struct hw_context *context;
+	/* At the root. */
+	struct part *parts;
+	struct hw_file *file;
+};
+
+static const void *block_of(const struct scatter *s, int rank, int *count)
+{
+	MPI_Aint lower, extent;
+	hw_real.MPI_Type_get_extent(s->send_type, &lower, &extent);
+	*count = s->counts ? s->counts[rank] : s->send_count;
+	MPI_Aint elements = s->counts ? s->displacements[rank] : (MPI_Aint)rank * s->send_count;
+	return (const char *)s->send + elements * extent;
+}
+
+static int original(const struct scatter *s)
+{
+	hw_depth++;
+	int result = s->counts || s->send_count < 0
+			     ? hw_real.MPI_Scatterv(s->send, s->counts, s->displacements, s->send_type, s->receive,
+						    s->receive_count, s->receive_type, s->root, s->comm)
+			     : hw_real.MPI_Scatter(s->send, s->send_count, s->send_type, s->receive, s->receive_count,
+						   s->receive_type, s->root, s->comm);
+	hw_depth--;
+	return result;
+}
+
+/* The range of memory that the root sends from, as the original would read it. */
+static void fill_source(const struct scatter *s)
+{
+	for (int rank = 0; rank < s->known->size; rank++) {
+		int count;
+		const void *block = block_of(s, rank, &count);
+		if (!(rank == s->root && s->receive == MPI_IN_PLACE))
+			hw_in(block, count, s->send_type);
+	}
+}
+
+static bool find_part(struct scatter *s, int rank, size_t *by_file)
+{
+	struct hw_layout layout;
+	struct hw_file *file = NULL;
+	int count;
+	const void *block = block_of(s, rank, &count);
+	struct part *part = &s->parts[rank];
+	if (!hw_layout_make(&layout, block, count, s->send_type))
+		return false;
+	part->bytes = layout.bytes;
+	bool is_copy = layout.bytes >= hw_bytes_min && hw_may_be_recorded(layout.low, layout.high) &&
+		       hw_runs_of(&layout, &part->runs, &file, &s->context, false) && (!s->file || s->file == file);
+	hw_layout_free(&layout);
+	if (is_copy) {
+		s->file = file;
+		*by_file += rank == s->root ? 0 : part->bytes;
+	} else {
+		part->runs.count = 0;
+	}
+	return true;
+}
+
+/* Whether, and by which file, the root can do it. */
+static bool decide(struct scatter *s, struct order *order)
+{
+	size_t by_file = 0;
+	bool is_known = true;
+	if (hw_mode == HW_OBSERVE || !hw_records_any(HW_DEFERRED) || hw_private_is_threaded())
+		return false;
+	s->parts = calloc((size_t)s->known->size, sizeof(*s->parts));
+	if (!s->parts)
+		return false;
+	hw_enter();
+	for (int rank = 0; rank < s->known->size && is_known; rank++)
+		is_known = find_part(s, rank, &by_file);
+	if (!is_known || by_file == 0 || !s->file->path[0] || !hw_mounts_share(&s->file->identity) ||
+	    !hw_file_is_unchanged(s->file)) {
+		hw_leave();
+		return false;
+	}
+	hw_file_keep(s->file);
+	hw_leave();
+	if (hw_model_scatter_gain(by_file, s->known->size) <= 0) {
+		hw_context_seen(s->context, HW_READ_SCATTER, by_file, "messages are not slower");
+		hw_enter();
+		hw_file_release(s->file);
+		hw_leave();
+		return false;
+	}
+	order->identity = s->file->identity;
+	order->path_bytes = (uint32_t)strlen(s->file->path) + 1;
+	memcpy(order->path, s->file->path, order->path_bytes);
+	order->is_verified = hw_mode == HW_VERIFY && s->context->verified++ < HW_VERIFIED_MAX;
+	return true;
+}
+
+static bool read_part(const struct part *part, const struct order *order, const struct hw_layout *layout)
+{
+	hw_enter();
+	struct hw_file *file = hw_file_open(order->path, O_RDONLY, &order->identity);
+	hw_leave();
+	if (!file)
+		return false;
+	bool is_good = part->bytes <= layout->bytes &&
+		       hw_runs_transfer(file->descriptor, &part->runs, layout, false) && hw_file_is_unchanged(file);
+	hw_enter();
+	hw_file_release(file);
+	hw_leave();
+	return is_good;
+}
+
+/* The root's own part goes from its one buffer into the other. */
+static int take_own(const struct scatter *s)
+{
+	int count;
+	const void *block = block_of(s, s->root, &count);
+	const struct part *part = &s->parts[s->root];
+	struct hw_layout layout;
+	if (s->receive == MPI_IN_PLACE)
+		return MPI_SUCCESS;
+	if (part->runs.count > 0 && hw_layout_make(&layout, s->receive, s->receive_count, s->receive_type)) {
+		bool is_read = part->bytes <= layout.bytes &&
+			       hw_runs_transfer(s->file->descriptor, &part->runs, &layout, false);
+		hw_layout_free(&layout);
+		if (is_read)
+			return MPI_SUCCESS;
+	}
+	hw_in(block, count, s->send_type);
+	return hw_real.MPI_Sendrecv(block, count, s->send_type, 0, 0, s->receive, s->receive_count, s->receive_type, 0, 0,
+				    MPI_COMM_SELF, MPI_STATUS_IGNORE);
+}
+
+/* The root serves those who couldn't read, in turn. */
+static int serve(const struct scatter *s, const int *has_read)
+{
+	int result = MPI_SUCCESS;
+	for (int rank = 0; rank < s->known->size && result == MPI_SUCCESS; rank++) {
+		int count;
+		const void *block = block_of(s, rank, &count);
+		if (rank == s->root || has_read[rank])
+			continue;
+		hw_in(block, count, s->send_type);
+		result = hw_real.MPI_Send(block, count, s->send_type, s->known->world_ranks[rank], HW_TAG_DATA, hw_control);
+	}
+	return result;
+}
+
+static int root_side(struct scatter *s)
+{
+	int is_done = 1, result;
+	int *has_read = calloc((size_t)s->known->size, sizeof(*has_read));
+	if (!has_read)
+		abort();
+	double begin = hw_seconds();
+	hw_real.MPI_Scatter(s->parts, sizeof(*s->parts), MPI_BYTE, MPI_IN_PLACE, 0, MPI_BYTE, s->root, s->comm);
+	result = take_own(s);
+	hw_real.MPI_Gather(&is_done, 1, MPI_INT, has_read, 1, MPI_INT, s->root, s->comm);
+	int refused = 0;
+	size_t bytes = 0;
+	for (int rank = 0; rank < s->known->size; rank++) {
+		refused += !has_read[rank] && s->parts[rank].runs.count > 0;
+		bytes += s->parts[rank].bytes;
+	}
+	int served = serve(s, has_read);
+	if (refused > 0)
+		hw_context_switch_off(s->context, "another rank can't read the file");
+	hw_context_transformed(s->context, HW_READ_SCATTER, bytes,
+			       hw_model_scatter_saved(bytes, s->known->size, hw_seconds() - begin));
+	free(has_read);
+	hw_enter();
+	hw_file_release(s->file);
+	hw_leave();
+	return result == MPI_SUCCESS ? served : result;
+}
+
+static int other_side(struct scatter *s, const struct order *order)
+{
+	struct part part;
+	struct hw_layout layout;
+	hw_real.MPI_Scatter(NULL, 0, MPI_BYTE, &part, sizeof(part), MPI_BYTE, s->root, s->comm);
+	int has_read = 0;
+	if (part.runs.count > 0 && hw_layout_make(&layout, s->receive, s->receive_count, s->receive_type)) {
+		has_read = read_part(&part, order, &layout);
+		hw_layout_free(&layout);
+	}
+	hw_real.MPI_Gather(&has_read, 1, MPI_INT, NULL, 0, MPI_INT, s->root, s->comm);
+	if (has_read)
+		return MPI_SUCCESS;
+	return hw_real.MPI_Recv(s->receive, s->receive_count, s->receive_type, s->known->world_ranks[s->root], HW_TAG_DATA,
+				hw_control, MPI_STATUS_IGNORE);
+}
+
+/* Both ways, one after the other; what the program gets is what it would have got. */
+static int verify(struct scatter *s, const struct order *order, int result)
+{
+	struct hw_layout layout;
+	int is_same = 1;
+	bool is_root = s->known->rank == s->root;
+	char *read = NULL;
+	hw_depth++;
+	bool is_known = !is_root && hw_layout_make(&layout, s->receive, s->receive_count, s->receive_type);
+	if (is_known && (read = malloc(layout.bytes + 1)))
+		hw_layout_copy(&layout, 0, read, layout.bytes, false);
+	hw_depth--;
+	if (is_root)
+		fill_source(s);
+	int second = original(s);
+	hw_depth++;
+	if (read) {
+		char *sent = malloc(layout.bytes + 1);
+		if (sent) {
+			hw_layout_copy(&layout, 0, sent, layout.bytes, false);
+			is_same = memcmp(sent, read, layout.bytes) == 0;
+		}
+		free(sent);
+		free(read);
+	}
+	if (is_known)
+		hw_layout_free(&layout);
+	int all_same = is_same;
+	hw_real.MPI_Reduce(&is_same, &all_same, 1, MPI_INT, MPI_MIN, s->root, s->comm);
+	hw_depth--;
+	if (is_root && !all_same)
+		hw_context_switch_off(s->context, "what another rank read was not what was sent");
+	(void)order;
+	return result == MPI_SUCCESS ? second : result;
+}
+
+static int scatter(struct scatter *s)
+{
+	struct order order;
+	bool is_root = s->known->rank == s->root;
+	struct hw_turn *turn = hw_comm_turn(s->known, s->root, HW_TURN_SCATTER);
+	memset(&order, 0, sizeof(order));
+	if (hw_is_busy)
+		hw_communicates();
+	if (!hw_turn_comes(turn)) {
+		if (is_root)
+			fill_source(s);
+		return original(s);
+	}
+	hw_depth++;
+	if (is_root) {
+		order.action = decide(s, &order) ? BY_FILE : AS_ALWAYS;
+		order.skip = hw_turn_skip(turn, order.action == BY_FILE);
+	}
+	hw_real.MPI_Bcast(&order, sizeof(order), MPI_BYTE, s->root, s->comm);
+	turn->skip = order.skip;
+	int result = MPI_SUCCESS;
+	if (order.action == BY_FILE) {
+		if (!is_root)
+			hw_out(s->receive, s->receive_count, s->receive_type);
+		result = is_root ? root_side(s) : other_side(s, &order);
+	}
+	hw_depth--;
+	if (order.action != BY_FILE) {
+		if (is_root)
+			fill_source(s);
+		if (is_root && hw_mode == HW_OBSERVE)
+			hw_observe_scatter(s->send, s->known->size, s->send_count, s->send_type);
+		result = original(s);
+	} else if (order.is_verified) {
+		result = verify(s, &order, result);
+	}
+	free(s->parts);
+	return result == MPI_SUCCESS ? result : hw_error(s->comm, result);
+}
+
+int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
+		   MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+	struct scatter s = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
+			    .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return original(&s);
+	s.known = hw_comm_of(comm);
+	bool is_root = s.known && s.known->rank == root;
+	/* Both sides know the size of a part. */
+	size_t bytes = is_root || !s.known ? hw_type_bytes(send_count, send_type) : hw_type_bytes(receive_count, receive_type);
+	if (!s.known || root < 0 || root >= s.known->size || bytes < hw_bytes_min) {
+		if (hw_is_busy) {
+			hw_communicates();
+			if (is_root)
+				fill_source(&s);
+			else if (!s.known)
+				hw_in_all(send);
+			if (receive != MPI_IN_PLACE)
+				hw_out(receive, receive_count, receive_type);
+		}
+		return original(&s);
+	}
+	if (receive != MPI_IN_PLACE && hw_is_busy)
+		hw_out(receive, receive_count, receive_type);
+	return scatter(&s);
+}
+
+int hw_MPI_Scatterv(const void *send, const int counts[], const int displacements[], MPI_Datatype send_type,
+		    void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+	struct scatter s = {.send = send, .counts = counts, .displacements = displacements, .send_count = -1,
+			    .send_type = send_type, .receive = receive, .receive_count = receive_count,
+			    .receive_type = receive_type, .root = root, .comm = comm};
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return original(&s);
+	s.known = hw_comm_of(comm);
+	if (!s.known || root < 0 || root >= s.known->size) {
+		if (hw_is_busy) {
+			hw_communicates();
+			hw_in_all(send);
+			if (receive != MPI_IN_PLACE)
+				hw_out(receive, receive_count, receive_type);
+		}
+		return original(&s);
+	}
+	if (receive != MPI_IN_PLACE && hw_is_busy)
+		hw_out(receive, receive_count, receive_type);
+	return scatter(&s);
+}

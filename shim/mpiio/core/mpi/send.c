@@ -1,0 +1,201 @@
+/*
+ * MPI_Send and its relatives. Source of the patterns: Natvig, Elster and Meyer, §III.B and §III.D; that hints travel in
+ * the program's own messages is ours, so MPI's order and matching hold without a word more.
+ */
+#include "send.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../context.h"
+#include "../generated-calls.h"
+#include "../memory/deferred.h"
+#include "../model.h"
+#include "../report.h"
+#include "envelope.h"
+#include "offer.h"
+#include "outstanding.h"
+#include "real.h"
+#include "requests.h"
+
+void hw_envelope_fill(struct hw_envelope *envelope, enum hw_envelope_kind kind, uint64_t bytes)
+{
+	static uint64_t last;
+	memset(envelope, 0, sizeof(*envelope));
+	memcpy(envelope->cookie, hw_cookie, HW_COOKIE_BYTES);
+	envelope->kind = kind;
+	envelope->sender = hw_rank;
+	envelope->bytes = bytes;
+	envelope->id = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
+/* What a hint needs: the program's arguments, and what was found out about them. */
+struct sending {
+	struct hw_comm *comm;
+	struct hw_layout layout;
+	struct hw_runs runs;
+	struct hw_file *file;
+	struct hw_context *context;
+};
+
+static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
+		     struct sending *sending)
+{
+	memset(sending, 0, sizeof(*sending));
+	size_t bytes = hw_type_bytes(count, type);
+	if (!hw_looks_at(bytes) || bytes < HW_REPLACED_BYTES_MIN || !hw_records_any(HW_DEFERRED) ||
+	    hw_mode == HW_OBSERVE || destination < 0 || !hw_outstanding_has_room())
+		return false;
+	sending->comm = hw_comm_of(comm);
+	if (!sending->comm || destination >= sending->comm->size || destination == sending->comm->rank)
+		return false;
+	hw_depth++;
+	hw_enter();
+	bool is_copy = hw_layout_make(&sending->layout, buffer, count, type);
+	if (is_copy && !(hw_may_be_recorded(sending->layout.low, sending->layout.high) &&
+			 hw_runs_of(&sending->layout, &sending->runs, &sending->file, &sending->context, false) &&
+			 sending->file->path[0] && hw_file_is_unchanged(sending->file))) {
+		hw_layout_free(&sending->layout);
+		is_copy = false;
+	}
+	if (is_copy)
+		hw_file_keep(sending->file);
+	hw_leave();
+	hw_depth--;
+	return is_copy;
+}
+
+static void done(struct sending *sending)
+{
+	hw_layout_free(&sending->layout);
+	hw_enter();
+	hw_file_release(sending->file);
+	hw_leave();
+}
+
+static void write_hint(const struct sending *sending, struct hw_hint *hint)
+{
+	hw_envelope_fill(&hint->envelope, HW_HINT, sending->layout.bytes);
+	hint->identity = sending->file->identity;
+	hint->runs = sending->runs;
+	hint->is_verified = 0;
+	hint->path_bytes = (uint32_t)strlen(sending->file->path) + 1;
+	memcpy(hint->path, sending->file->path, hint->path_bytes);
+}
+
+typedef int (*send_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
+
+/* Sends a hint instead. False: the original has to be called. */
+static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,
+			 MPI_Comm comm, int *result)
+{
+	struct sending sending;
+	struct hw_hint hint;
+	if (!may_hint(buffer, count, type, destination, comm, &sending))
+		return false;
+	int peer = sending.comm->world_ranks[destination];
+	double saved = hw_model_send_gain(sending.layout.bytes);
+	if (saved <= 0) {
+		hw_context_seen(sending.context, HW_READ_SEND, sending.layout.bytes, "a message is not slower");
+		done(&sending);
+		return false;
+	}
+	write_hint(&sending, &hint);
+	hint.is_verified = hw_mode == HW_VERIFY && sending.context->verified < HW_VERIFIED_MAX;
+	hw_depth++;
+	hw_outstanding_hint(hint.envelope.id, peer, sending.file, &sending.runs, sending.context);
+	*result = call(&hint, (int)hw_hint_bytes(&hint), MPI_BYTE, destination, tag, comm);
+	if (hint.is_verified) {
+		sending.context->verified++;
+		hw_memory_in(buffer, sending.layout.high - sending.layout.low);
+		hw_stream_send(&sending.layout, sending.layout.bytes, peer, HW_TAG_OF(HW_TAG_DATA, hint.envelope.id));
+	}
+	hw_depth--;
+	hw_context_transformed(sending.context, HW_READ_SEND, sending.layout.bytes, saved);
+	done(&sending);
+	hw_outstanding_poll();
+	return true;
+}
+
+void hw_before_send(const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	if (hw_is_busy && hw_depth == 0) {
+		hw_communicates();
+		hw_in(buffer, count, type);
+	}
+}
+
+static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,
+		MPI_Comm comm)
+{
+	int result;
+	if (hw_depth == 0 && hw_mode != HW_OFF) {
+		if (hw_is_busy && hint_instead(call, buffer, count, type, destination, tag, comm, &result))
+			return result;
+		hw_before_send(buffer, count, type);
+		if (hw_mode == HW_OBSERVE)
+			hw_observe_send(buffer, count, type);
+		else if (hw_offer_instead(call == hw_real.MPI_Ssend, buffer, count, type, destination, tag, comm, &result))
+			return result;
+	}
+	hw_depth++;
+	result = call(buffer, (int)count, type, destination, tag, comm);
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_Send(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm)
+{
+	return send_or_not(hw_real.MPI_Send, buffer, count, type, destination, tag, comm);
+}
+
+int hw_MPI_Ssend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm)
+{
+	return send_or_not(hw_real.MPI_Ssend, buffer, count, type, destination, tag, comm);
+}
+
+typedef int (*isend_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
+
+static int start_send(isend_call call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
+		      MPI_Comm comm, MPI_Request *request)
+{
+	struct sending sending;
+	if (hw_is_busy && hw_depth == 0 && may_hint(buffer, count, type, destination, comm, &sending)) {
+		/* The hint lives as long as the request. */
+		double saved = hw_model_send_gain(sending.layout.bytes);
+		struct hw_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
+		if (hint) {
+			write_hint(&sending, hint);
+			hw_depth++;
+			hw_outstanding_hint(hint->envelope.id, sending.comm->world_ranks[destination], sending.file,
+					    &sending.runs, sending.context);
+			int result = call(hint, (int)hw_hint_bytes(hint), MPI_BYTE, destination, tag, comm, request);
+			hw_depth--;
+			if (result == MPI_SUCCESS)
+				hw_requests_own(*request, hint);
+			hw_context_transformed(sending.context, HW_READ_SEND, sending.layout.bytes, saved);
+			done(&sending);
+			return result;
+		}
+		done(&sending);
+	}
+	hw_before_send(buffer, count, type);
+	if (hw_mode == HW_OBSERVE)
+		hw_observe_send(buffer, count, type);
+	hw_depth++;
+	int result = call(buffer, count, type, destination, tag, comm, request);
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_Isend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
+		 MPI_Request *request)
+{
+	return start_send(hw_real.MPI_Isend, buffer, count, type, destination, tag, comm, request);
+}
+
+int hw_MPI_Issend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
+		  MPI_Request *request)
+{
+	return start_send(hw_real.MPI_Issend, buffer, count, type, destination, tag, comm, request);
+}

@@ -1,0 +1,233 @@
+/*
+ * The beginning and the end: whether this job's ranks all take part, and what they agree on. Whatever is in doubt
+ * leaves the program as it is.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "../context.h"
+#include "../files/change.h"
+#include "../generated-calls.h"
+#include "../memory/fault.h"
+#include "../memory/private.h"
+#include "../model.h"
+#include "../report.h"
+#include "control.h"
+#include "incoming.h"
+#include "mounts.h"
+#include "offer.h"
+#include "outstanding.h"
+#include "real.h"
+#include "variant.h"
+
+MPI_Comm hw_control;
+int hw_rank, hw_ranks;
+unsigned char hw_cookie[HW_COOKIE_BYTES];
+
+int hw_variant_start(void *libmpi, void *(*next)(const char *name))
+{
+	hw_front_address = (const void *)next;
+	return hw_bind_real(libmpi, next) ? 0 : -1;
+}
+
+static long number(const char *name)
+{
+	const char *text = getenv(name);
+	return text ? atol(text) : -1;
+}
+
+/* Whether the launcher says that all ranks are on this node, where they have this process's environment. */
+static bool is_one_node(void)
+{
+	static const char *const pairs[][2] = {
+		{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_SIZE"},
+		{"MPI_LOCALNRANKS", "PMI_SIZE"},
+		{"PALS_LOCAL_SIZE", "PALS_SIZE"},
+	};
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+		long here = number(pairs[i][0]), all = number(pairs[i][1]);
+		if (here > 0 && all > 0)
+			return here == all;
+	}
+	return number("SLURM_STEP_NUM_NODES") == 1;
+}
+
+static enum hw_mode wanted_mode(void)
+{
+	const char *everywhere = getenv("HEADWATER_IO_EVERYWHERE"), *mode = getenv("HEADWATER_IO");
+	bool has_promise = everywhere && strcmp(everywhere, "yes") == 0;
+	if (mode && strcmp(mode, "off") == 0)
+		return HW_OFF;
+	if (!has_promise && !is_one_node())
+		return HW_OFF;
+	if (mode && strcmp(mode, "verify") == 0)
+		return HW_VERIFY;
+	return mode && strcmp(mode, "observe") == 0 ? HW_OBSERVE : HW_AUTO;
+}
+
+/* Threads that were there before MPI was. */
+static bool has_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	int count = 0;
+	while (tasks && readdir(tasks))
+		count++;
+	if (tasks)
+		closedir(tasks);
+	/* With "." and "..". */
+	return count > 3;
+}
+
+/* Other tools look at faults in their own way. */
+static bool is_left_to_others(void)
+{
+	return hw_real.MPI_Init == NULL || getenv("ASAN_OPTIONS") != NULL;
+}
+
+/* What all ranks must have in common. */
+struct agreement {
+	int32_t version, mode;
+	int32_t not_version, not_mode;
+	int64_t bytes_min, not_bytes_min;
+};
+
+static bool agree(enum hw_mode mode)
+{
+	struct agreement mine = {1, (int32_t)mode, -1, -(int32_t)mode, (int64_t)hw_bytes_min, -(int64_t)hw_bytes_min}, least;
+	int32_t small[4] = {mine.version, mine.mode, mine.not_version, mine.not_mode}, small_least[4];
+	int64_t large[2] = {mine.bytes_min, mine.not_bytes_min};
+	hw_real.MPI_Allreduce(small, small_least, 4, MPI_INT32_T, MPI_MIN, hw_control);
+	hw_real.MPI_Allreduce(large, &least.bytes_min, 2, MPI_INT64_T, MPI_MIN, hw_control);
+	(void)least;
+	return small_least[0] == -small_least[2] && small_least[1] == -small_least[3] && small_least[1] != HW_OFF;
+}
+
+static void at_exit(void)
+{
+	hw_settle_for_others();
+}
+
+static bool begin(enum hw_mode mode)
+{
+	const char *least = getenv("HEADWATER_IO_BYTES_MIN"), *profile = getenv("HEADWATER_IO_PROFILE");
+	hw_real.MPI_Comm_rank(MPI_COMM_WORLD, &hw_rank);
+	hw_real.MPI_Comm_size(MPI_COMM_WORLD, &hw_ranks);
+	if (hw_ranks < 2 || hw_real.MPI_Comm_dup(MPI_COMM_WORLD, &hw_control) != MPI_SUCCESS)
+		return false;
+	hw_real.MPI_Comm_set_errhandler(hw_control, MPI_ERRORS_RETURN);
+	if (least && atol(least) >= (long)HW_PAGE_BYTES)
+		hw_bytes_min = (size_t)atol(least);
+	/* Where this rank can't take part, none does. */
+	hw_file_start();
+	if (!agree(hw_fault_start() ? mode : HW_OFF))
+		return false;
+	if (hw_rank == 0 && getrandom(hw_cookie, sizeof(hw_cookie), 0) != sizeof(hw_cookie))
+		hw_say("there is no randomness; the job's I/O is left as it is");
+	hw_real.MPI_Bcast(hw_cookie, sizeof(hw_cookie), MPI_BYTE, 0, hw_control);
+	hw_real.MPI_Bcast(&hw_bytes_min, sizeof(hw_bytes_min), MPI_BYTE, 0, hw_control);
+	hw_comm_start();
+	hw_mounts_start();
+	hw_model_start();
+	if (profile)
+		hw_context_load(profile);
+	static const unsigned char none[HW_COOKIE_BYTES];
+	return memcmp(hw_cookie, none, sizeof(none)) != 0;
+}
+
+void hw_start(void)
+{
+	enum hw_mode mode = wanted_mode();
+	if (mode == HW_OFF || is_left_to_others())
+		return;
+	int saved = errno;
+	hw_depth++;
+	bool is_agreed = begin(mode);
+	hw_depth--;
+	if (is_agreed) {
+		hw_mode = mode;
+		atexit(at_exit);
+	}
+	errno = saved;
+}
+
+void hw_finish(void)
+{
+	if (hw_mode == HW_OFF)
+		return;
+	hw_settle_for_others();
+	hw_offer_finish();
+	hw_depth++;
+	hw_report();
+	const char *profile = getenv("HEADWATER_IO_PROFILE");
+	if (profile && hw_rank == 0)
+		hw_context_save(profile);
+	hw_real.MPI_Comm_free(&hw_control);
+	hw_depth--;
+	/* What was read before MPI's end may be looked at after it. */
+	hw_mode = HW_OFF;
+}
+
+int hw_MPI_Init(int *count, char ***arguments)
+{
+	if (has_threads())
+		hw_private_threads_begin();
+	hw_depth++;
+	int result = hw_real.MPI_Init(count, arguments);
+	hw_depth--;
+	if (result == MPI_SUCCESS && hw_depth == 0)
+		hw_start();
+	return result;
+}
+
+int hw_MPI_Init_thread(int *count, char ***arguments, int required, int *provided)
+{
+	if (has_threads())
+		hw_private_threads_begin();
+	hw_depth++;
+	int result = hw_real.MPI_Init_thread(count, arguments, required, provided);
+	hw_depth--;
+	if (result == MPI_SUCCESS && hw_depth == 0)
+		hw_start();
+	return result;
+}
+
+int hw_MPI_Finalize(void)
+{
+	if (hw_depth == 0)
+		hw_finish();
+	hw_depth++;
+	int result = hw_real.MPI_Finalize();
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_Abort(MPI_Comm comm, int code)
+{
+	hw_depth++;
+	return hw_real.MPI_Abort(comm, code);
+}
+
+int hw_MPI_Comm_free(MPI_Comm *comm)
+{
+	if (hw_is_busy && hw_depth == 0)
+		hw_communicates();
+	hw_depth++;
+	int result = hw_real.MPI_Comm_free(comm);
+	hw_depth--;
+	return result;
+}
+
+int hw_MPI_Comm_disconnect(MPI_Comm *comm)
+{
+	if (hw_is_busy && hw_depth == 0)
+		hw_communicates();
+	hw_depth++;
+	int result = hw_real.MPI_Comm_disconnect(comm);
+	hw_depth--;
+	return result;
+}

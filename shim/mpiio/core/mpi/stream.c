@@ -1,0 +1,50 @@
+/* The way back: data that could not be had from the file goes as messages. */
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "control.h"
+#include "real.h"
+
+void hw_pause(void)
+{
+	static __thread unsigned int turns;
+	/* On a machine with fewer processors than ranks, yielding alone can starve the one that is waited for. */
+	if (++turns % 64 == 0) {
+		struct timespec moment = {0, 20000};
+		nanosleep(&moment, NULL);
+	} else {
+		sched_yield();
+	}
+}
+
+static bool move(const struct hw_layout *layout, size_t bytes, int peer, int tag, bool is_send)
+{
+	char *piece = malloc(bytes < HW_PIECE_BYTES ? bytes + 1 : HW_PIECE_BYTES);
+	bool is_good = piece;
+	for (size_t done = 0; done < bytes && is_good;) {
+		size_t part = bytes - done < HW_PIECE_BYTES ? bytes - done : HW_PIECE_BYTES;
+		if (is_send) {
+			hw_layout_copy(layout, done, piece, part, false);
+			is_good = hw_real.MPI_Send(piece, (int)part, MPI_BYTE, peer, tag, hw_control) == MPI_SUCCESS;
+		} else {
+			is_good = hw_real.MPI_Recv(piece, (int)part, MPI_BYTE, peer, tag, hw_control, MPI_STATUS_IGNORE) ==
+				  MPI_SUCCESS;
+			if (is_good)
+				hw_layout_copy(layout, done, piece, part, true);
+		}
+		done += part;
+	}
+	free(piece);
+	return is_good;
+}
+
+bool hw_stream_send(const struct hw_layout *layout, size_t bytes, int world_rank, int tag)
+{
+	return move(layout, bytes, world_rank, tag, true);
+}
+
+bool hw_stream_receive(const struct hw_layout *layout, size_t bytes, int world_rank, int tag)
+{
+	return move(layout, bytes, world_rank, tag, false);
+}

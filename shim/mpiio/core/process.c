@@ -1,0 +1,105 @@
+/* Other processes and threads of the program: what is put off is done before they begin. */
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "files/change.h"
+#include "memory/private.h"
+#include "mpi/control.h"
+#include "real.h"
+#include "variant.h"
+
+void hw_before_vfork(void)
+{
+	hw_settle_everything();
+}
+
+/* A child of an MPI process can't use MPI, and there is nothing left to look after. */
+pid_t hw_fork(void)
+{
+	hw_settle_everything();
+	pid_t child = hw_libc.fork();
+	if (child == 0) {
+		hw_mode = HW_OFF;
+		hw_is_busy = 0;
+	}
+	return child;
+}
+
+void hw__exit(int status)
+{
+	hw_settle_for_others();
+	hw_libc._exit(status);
+}
+
+int hw_system(const char *command)
+{
+	hw_settle_everything();
+	return hw_libc.system(command);
+}
+
+FILE *hw_popen(const char *command, const char *mode)
+{
+	hw_settle_everything();
+	return hw_libc.popen(command, mode);
+}
+
+int hw_posix_spawn(pid_t *process, const char *path, const posix_spawn_file_actions_t *actions,
+		   const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
+{
+	hw_settle_everything();
+	return hw_libc.posix_spawn(process, path, actions, attributes, arguments, environment);
+}
+
+int hw_posix_spawnp(pid_t *process, const char *file, const posix_spawn_file_actions_t *actions,
+		    const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
+{
+	hw_settle_everything();
+	return hw_libc.posix_spawnp(process, file, actions, attributes, arguments, environment);
+}
+
+int hw_execve(const char *path, char *const arguments[], char *const environment[])
+{
+	hw_settle_everything();
+	return hw_libc.execve(path, arguments, environment);
+}
+
+int hw_execv(const char *path, char *const arguments[])
+{
+	hw_settle_everything();
+	return hw_libc.execv(path, arguments);
+}
+
+int hw_execvp(const char *file, char *const arguments[])
+{
+	hw_settle_everything();
+	return hw_libc.execvp(file, arguments);
+}
+
+int hw_execvpe(const char *file, char *const arguments[], char *const environment[])
+{
+	hw_settle_everything();
+	return hw_libc.execvpe(file, arguments, environment);
+}
+
+int hw_fexecve(int descriptor, char *const arguments[], char *const environment[])
+{
+	hw_settle_everything();
+	return hw_libc.fexecve(descriptor, arguments, environment);
+}
+
+int hw_daemon(int stays, int keeps_open)
+{
+	hw_settle_everything();
+	return hw_libc.daemon(stays, keeps_open);
+}
+
+int hw_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
+{
+	/* MPI's own threads don't touch the program's memory by themselves. */
+	if (hw_depth == 0)
+		hw_private_threads_begin();
+	return hw_libc.pthread_create(thread, attributes, start, argument);
+}

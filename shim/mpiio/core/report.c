@@ -1,0 +1,198 @@
+/* The report, and noting of patterns that are left as they are. */
+#include "report.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "context.h"
+#include "memory/records.h"
+#include "model.h"
+#include "mpi/control.h"
+#include "mpi/runs.h"
+#include "real.h"
+
+#define LINE_BYTES_MAX 1024
+#define RECEIVED_MAX 64
+
+static const char *decision_of(const struct hw_context *context)
+{
+	if (hw_mode == HW_OBSERVE)
+		return "observe";
+	if (context->is_off)
+		return "off";
+	return context->transformed > 0 ? "transform" : "leave";
+}
+
+static const char *why_of(const struct hw_context *context)
+{
+	if (context->why)
+		return context->why;
+	return context->transformed > 0 ? "expected to be faster" : "nothing was changed";
+}
+
+/* A line of JSON. Names are file names and numbers; what would need escaping is left out. */
+static size_t write_line(const struct hw_context *context, char *line)
+{
+	char name[sizeof(context->name)];
+	size_t length = 0;
+	for (const char *c = context->name; *c; c++)
+		if (*c >= ' ' && *c != '"' && *c != '\\')
+			name[length++] = *c;
+	name[length] = 0;
+	int written = snprintf(line, LINE_BYTES_MAX,
+			       "{\"context\": \"%s\", \"pattern\": \"%s\", \"operations\": %u, \"transformed\": %u, "
+			       "\"bytes\": %llu, \"decision\": \"%s\", \"why\": \"%s\", \"seconds_saved\": %.6f}\n",
+			       name, context->has_pattern ? hw_pattern_name(context->pattern) : "none", context->operations,
+			       context->transformed, (unsigned long long)context->bytes, decision_of(context),
+			       why_of(context), context->seconds_saved);
+	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;
+}
+
+static char *own_lines(size_t *bytes)
+{
+	size_t room = hw_context_count() * LINE_BYTES_MAX + 1;
+	char *text = malloc(room);
+	*bytes = 0;
+	for (size_t i = 0; text && i < hw_context_count(); i++) {
+		const struct hw_context *context = hw_context_at(i);
+		/* What was tried in vain is the same on all ranks. */
+		if (context->has_pattern || (context->is_off && hw_rank == 0))
+			*bytes += write_line(context, text + *bytes);
+	}
+	return text;
+}
+
+static char *collect(size_t *bytes)
+{
+	char *own = own_lines(bytes), *all = NULL;
+	int size = own ? (int)*bytes : 0, total = 0;
+	int *sizes = calloc((size_t)hw_ranks * 2, sizeof(int)), *places = sizes + hw_ranks;
+	if (!sizes)
+		abort();
+	hw_real.MPI_Gather(&size, 1, MPI_INT, sizes, 1, MPI_INT, 0, hw_control);
+	for (int i = 0; i < hw_ranks; i++) {
+		places[i] = total;
+		total += sizes[i];
+	}
+	if (hw_rank == 0 && !(all = malloc((size_t)total + 1)))
+		abort();
+	hw_real.MPI_Gatherv(own, size, MPI_CHAR, all, sizes, places, MPI_CHAR, 0, hw_control);
+	*bytes = (size_t)total;
+	free(own);
+	free(sizes);
+	return all;
+}
+
+/* For people: what was done, in a few lines. */
+static void tell(void)
+{
+	for (size_t i = 0; i < hw_context_count(); i++) {
+		const struct hw_context *context = hw_context_at(i);
+		if (!context->has_pattern)
+			continue;
+		if (context->transformed > 0)
+			hw_say("%s at %s: %.1f MB of %u operations went past the messages, about %.3f s saved%s%s",
+			       hw_pattern_name(context->pattern), context->name, (double)context->bytes / 1e6,
+			       context->transformed, context->seconds_saved, context->is_off ? "; then " : "",
+			       context->is_off ? why_of(context) : "");
+		else
+			hw_say("%s at %s: %.1f MB, %s", hw_pattern_name(context->pattern), context->name,
+			       (double)context->bytes / 1e6, why_of(context));
+	}
+}
+
+void hw_report(void)
+{
+	const char *where = getenv("HEADWATER_IO_REPORT");
+	size_t bytes;
+	char *all = collect(&bytes);
+	if (hw_rank == 0 && where && strcmp(where, "none") != 0 && strcmp(where, "stderr") != 0) {
+		int descriptor = hw_libc.open(where, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		if (descriptor < 0 || hw_libc.write(descriptor, all, bytes) != (ssize_t)bytes)
+			hw_say("the report %s can't be written: %m", where);
+		if (descriptor >= 0)
+			hw_libc.close(descriptor);
+	} else if (hw_rank == 0 && (!where || strcmp(where, "stderr") == 0)) {
+		tell();
+	}
+	free(all);
+}
+
+static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum hw_pattern pattern, int ranks)
+{
+	struct hw_layout layout;
+	struct hw_runs runs;
+	struct hw_file *file;
+	struct hw_context *context;
+	size_t bytes = hw_type_bytes(count, type);
+	if (!hw_looks_at(bytes) || !hw_records_any(HW_OBSERVED))
+		return;
+	hw_depth++;
+	hw_enter();
+	if (hw_layout_make(&layout, buffer, count, type)) {
+		if (hw_runs_of(&layout, &runs, &file, &context, true)) {
+			double gain = pattern == HW_READ_SEND ? hw_model_send_gain(bytes) : hw_model_scatter_gain(bytes, ranks);
+			hw_context_seen(context, pattern, bytes, gain > 0 ? "would be faster by file" : "messages are not slower");
+			context->seconds_saved += gain > 0 ? gain : 0;
+		}
+		hw_layout_free(&layout);
+	}
+	hw_leave();
+	hw_depth--;
+}
+
+void hw_observe_send(const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	if (hw_mode == HW_OBSERVE)
+		observe(buffer, count, type, HW_READ_SEND, 2);
+}
+
+void hw_observe_scatter(const void *buffer, int ranks, MPI_Count count, MPI_Datatype type)
+{
+	observe(buffer, count * ranks, type, HW_READ_SCATTER, ranks);
+}
+
+/* Buffers that were received lately, until they are written. */
+static struct received {
+	uintptr_t low, high;
+	int ranks;
+} received[RECEIVED_MAX];
+static size_t received_next;
+
+void hw_observe_received(const void *buffer, int ranks, MPI_Count count, MPI_Datatype type)
+{
+	struct hw_layout layout;
+	if (hw_mode != HW_OBSERVE || !hw_looks_at(hw_type_bytes(count * ranks, type)))
+		return;
+	hw_depth++;
+	if (hw_layout_make(&layout, buffer, count * ranks, type)) {
+		received[received_next++ % RECEIVED_MAX] = (struct received){layout.low, layout.high, ranks};
+		hw_layout_free(&layout);
+	}
+	hw_depth--;
+}
+
+void hw_observe_write(const void *memory, size_t bytes)
+{
+	uintptr_t low = (uintptr_t)memory, high = low + bytes;
+	if (hw_mode != HW_OBSERVE || !hw_looks_at(bytes))
+		return;
+	for (size_t i = 0; i < RECEIVED_MAX; i++) {
+		if (received[i].low >= high || received[i].high <= low)
+			continue;
+		struct hw_context *context = hw_context_here(HW_OP_WRITE);
+		bool is_gather = received[i].ranks > 1;
+		double gain = is_gather ? hw_model_gather_gain(bytes, received[i].ranks) : hw_model_send_gain(bytes);
+		hw_context_seen(context, is_gather ? HW_GATHER_WRITE : HW_RECEIVE_WRITE, bytes,
+				gain > 0 ? "would be faster by file" : "messages are not slower");
+		if (context) {
+			hw_context_begins(context);
+			context->seconds_saved += gain > 0 ? gain : 0;
+		}
+		memset(&received[i], 0, sizeof(received[i]));
+		return;
+	}
+}

@@ -14,8 +14,8 @@
 
 #include "files/file.h"
 #include "memory/records.h"
-#include "mpi/incoming.h"
-#include "mpi/outstanding.h"
+#include "patterns/incoming.h"
+#include "patterns/outstanding.h"
 #include "real.h"
 
 enum hw_mode hw_mode = HW_OFF;

@@ -170,7 +170,10 @@ impl<'a> Variant<'a> {
             "bool hw_bind_real(void *libmpi, void *(*next)(const char *name))\n{\n\tbool has_all = true;\n\n",
         );
         for name in self.globals {
-            let _ = writeln!(text, "\thw_globals.{name} = dlsym(libmpi, \"{name}\");");
+            // A program may have the library's variables in itself, by copy relocations.
+            let _ = writeln!(text, "\thw_globals.{name} = dlsym(RTLD_DEFAULT, \"{name}\");");
+            let _ = writeln!(text, "\tif (hw_globals.{name} == NULL)");
+            let _ = writeln!(text, "\t\thw_globals.{name} = dlsym(libmpi, \"{name}\");");
             let _ = writeln!(text, "\thas_all = has_all && hw_globals.{name} != NULL;");
         }
         for name in self.header.keys() {

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "../memory/deferred.h"
-#include "../mpi/delegated.h"
-#include "../mpi/incoming.h"
-#include "../mpi/outstanding.h"
+#include "../patterns/delegated.h"
+#include "../patterns/incoming.h"
+#include "../patterns/outstanding.h"
 #include "real.h"
 
 static void change(const struct stat *status, off_t low, off_t high)

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../mpi/delegated.h"
-#include "../mpi/incoming.h"
+#include "../patterns/delegated.h"
+#include "../patterns/incoming.h"
 #include "change.h"
 #include "real.h"
 

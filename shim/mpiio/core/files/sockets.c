@@ -7,7 +7,7 @@
 
 #include "../generated-calls.h"
 #include "../memory/private.h"
-#include "../mpi/incoming.h"
+#include "../patterns/incoming.h"
 #include "change.h"
 #include "real.h"
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "../generated-calls.h"
-#include "../mpi/incoming.h"
+#include "../patterns/incoming.h"
 #include "../report.h"
 #include "change.h"
 #include "real.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "../files/file.h"
-#include "../mpi/incoming.h"
+#include "../patterns/incoming.h"
 #include "deferred.h"
 #include "private.h"
 #include "real.h"

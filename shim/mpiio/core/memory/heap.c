@@ -7,7 +7,7 @@
 
 #include "../files/change.h"
 #include "../generated-calls.h"
-#include "../mpi/incoming.h"
+#include "../patterns/incoming.h"
 #include "private.h"
 #include "real.h"
 #include "records.h"

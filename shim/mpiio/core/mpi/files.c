@@ -12,7 +12,7 @@
 #include "../files/transfer.h"
 #include "../generated-calls.h"
 #include "control.h"
-#include "incoming.h"
+#include "../patterns/incoming.h"
 #include "real.h"
 
 /* An open file of the program's. */

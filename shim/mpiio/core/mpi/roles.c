@@ -7,9 +7,9 @@
 
 #include "../memory/deferred.h"
 #include "../memory/private.h"
-#include "incoming.h"
+#include "../patterns/incoming.h"
 #include "layout.h"
-#include "outstanding.h"
+#include "../patterns/outstanding.h"
 #include "real.h"
 
 enum use { READ, OVERWRITTEN, BOTH };

@@ -18,10 +18,10 @@
 #include "../model.h"
 #include "../report.h"
 #include "control.h"
-#include "incoming.h"
+#include "../patterns/incoming.h"
 #include "mounts.h"
-#include "offer.h"
-#include "outstanding.h"
+#include "../patterns/offer.h"
+#include "../patterns/outstanding.h"
 #include "real.h"
 #include "variant.h"
 

@@ -11,7 +11,7 @@
 #include "../memory/private.h"
 #include "../model.h"
 #include "../report.h"
-#include "control.h"
+#include "../mpi/control.h"
 #include "envelope.h"
 #include "incoming.h"
 #include "offer.h"

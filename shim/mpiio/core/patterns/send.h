@@ -2,7 +2,7 @@
 #ifndef HW_SEND_H
 #define HW_SEND_H
 
-#include "control.h"
+#include "../mpi/control.h"
 
 /* Tells of a send's memory before the original is called. */
 void hw_before_send(const void *buffer, MPI_Count count, MPI_Datatype type);

@@ -2,7 +2,7 @@
 #ifndef HW_RECEIVE_H
 #define HW_RECEIVE_H
 
-#include "control.h"
+#include "../mpi/control.h"
 
 /*
  * Looks at what a completed receive got, and makes it what the program waits for, buffer and status. The result is what

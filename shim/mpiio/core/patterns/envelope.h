@@ -8,8 +8,8 @@
 #ifndef HW_ENVELOPE_H
 #define HW_ENVELOPE_H
 
-#include "control.h"
-#include "runs.h"
+#include "../mpi/control.h"
+#include "../mpi/runs.h"
 
 enum hw_envelope_kind { HW_HINT = 1, HW_OFFER = 2 };
 

@@ -14,13 +14,13 @@
 #include "../memory/private.h"
 #include "../model.h"
 #include "../report.h"
-#include "control.h"
+#include "../mpi/control.h"
 #include "incoming.h"
-#include "mounts.h"
+#include "../mpi/mounts.h"
 #include "outstanding.h"
 #include "real.h"
 #include "receive.h"
-#include "runs.h"
+#include "../mpi/runs.h"
 #include "turn.h"
 
 enum action { AS_ALWAYS, BY_FILE };

@@ -2,7 +2,7 @@
 #ifndef HW_REQUESTS_H
 #define HW_REQUESTS_H
 
-#include "control.h"
+#include "../mpi/control.h"
 
 /* The memory is freed when the request has completed. */
 void hw_requests_own(MPI_Request request, void *memory);

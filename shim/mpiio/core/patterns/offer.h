@@ -5,8 +5,8 @@
 #ifndef HW_OFFER_H
 #define HW_OFFER_H
 
-#include "control.h"
-#include "runs.h"
+#include "../mpi/control.h"
+#include "../mpi/runs.h"
 
 /* Smaller messages are not worth a question. */
 #define HW_OFFERED_BYTES_MIN (256UL << 10)

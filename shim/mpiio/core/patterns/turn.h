@@ -3,7 +3,7 @@
 #define HW_TURN_H
 
 #include "../context.h"
-#include "control.h"
+#include "../mpi/control.h"
 
 #define HW_TURN_SKIP_MAX 65536
 

@@ -2,7 +2,7 @@
 #ifndef HW_MATCH_H
 #define HW_MATCH_H
 
-#include "control.h"
+#include "../mpi/control.h"
 
 /* Receives such a message if one matches. False: MPI has to. */
 bool hw_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,

@@ -21,7 +21,7 @@
 #include "../model.h"
 #include "../report.h"
 #include "incoming.h"
-#include "mounts.h"
+#include "../mpi/mounts.h"
 #include "outstanding.h"
 #include "real.h"
 

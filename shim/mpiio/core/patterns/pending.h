@@ -2,7 +2,7 @@
 #ifndef HW_PENDING_H
 #define HW_PENDING_H
 
-#include "layout.h"
+#include "../mpi/layout.h"
 #include "offer.h"
 
 /* A file to which other ranks write on behalf of the program's write. */

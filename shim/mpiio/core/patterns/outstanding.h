@@ -5,8 +5,8 @@
 #ifndef HW_OUTSTANDING_H
 #define HW_OUTSTANDING_H
 
-#include "control.h"
-#include "runs.h"
+#include "../mpi/control.h"
+#include "../mpi/runs.h"
 
 #define HW_OUTSTANDING_MAX 4096
 

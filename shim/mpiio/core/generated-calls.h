@@ -5,6 +5,9 @@
 #include "engine.h"
 #include "roles.h"
 
+/* Protected pages that were opened for MPI are to be protected again when it has returned. */
+extern volatile int hw_is_exposed;
+void hw_cover(void);
 /* Memory of an unknown size: all that is recorded from its allocation on. */
 void hw_in_all(const void *buffer);
 /* The same by address, for what isn't MPI. */

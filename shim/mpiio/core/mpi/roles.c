@@ -9,6 +9,7 @@
 #include "../memory/private.h"
 #include "../patterns/incoming.h"
 #include "layout.h"
+#include "../patterns/offer.h"
 #include "../patterns/outstanding.h"
 #include "real.h"
 
@@ -18,6 +19,8 @@ __thread int hw_is_lasting;
 
 void hw_communicates(void)
 {
+	if (hw_offer_any())
+		hw_offer_release();
 	if (hw_outstanding_any())
 		hw_outstanding_poll();
 	if (hw_incoming_any())

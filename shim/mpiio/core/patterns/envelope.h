@@ -22,6 +22,12 @@ struct hw_envelope {
 	uint64_t bytes;
 };
 
+/*
+ * A receive's buffer holds whole elements of its type, and MPICH takes no message that doesn't: the length of ours is a
+ * multiple of all sizes of MPI's basic types.
+ */
+#define HW_ELEMENTS_BYTES 480
+
 struct hw_hint {
 	struct hw_envelope envelope;
 	struct hw_identity identity;
@@ -29,13 +35,16 @@ struct hw_hint {
 	uint32_t is_verified;
 	uint32_t path_bytes;
 	struct hw_runs runs;
-	char path[HW_PATH_BYTES_MAX];
+	char path[HW_PATH_BYTES_MAX + HW_ELEMENTS_BYTES];
 };
 
 struct hw_offer {
 	struct hw_envelope envelope;
 	char first[HW_PAGE_BYTES], last[HW_PAGE_BYTES];
+	char padding[HW_ELEMENTS_BYTES - (sizeof(struct hw_envelope) + 2 * HW_PAGE_BYTES) % HW_ELEMENTS_BYTES];
 };
+
+_Static_assert(sizeof(struct hw_offer) % HW_ELEMENTS_BYTES == 0, "an offer holds whole elements");
 
 /* Only messages that are longer are replaced. */
 #define HW_REPLACED_BYTES_MIN (2 * sizeof(struct hw_offer))
@@ -43,7 +52,8 @@ struct hw_offer {
 void hw_envelope_fill(struct hw_envelope *envelope, enum hw_envelope_kind kind, uint64_t bytes);
 static inline size_t hw_hint_bytes(const struct hw_hint *hint)
 {
-	return offsetof(struct hw_hint, path) + hint->path_bytes;
+	size_t bytes = offsetof(struct hw_hint, path) + hint->path_bytes + HW_ELEMENTS_BYTES - 1;
+	return bytes - bytes % HW_ELEMENTS_BYTES;
 }
 
 #endif

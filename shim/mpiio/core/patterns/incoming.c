@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "../context.h"
+#include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../memory/private.h"
 #include "delegated.h"
@@ -246,9 +247,32 @@ static struct hw_pending *first_in(uintptr_t low, uintptr_t high)
 	return NULL;
 }
 
+volatile int hw_is_exposed;
+
+/* MPI is at work and can't be called: the page is open until it has returned, and nobody else looks. */
+static bool expose(uintptr_t address)
+{
+	bool is_ours = false;
+	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
+		if (one->low <= address && address < one->high) {
+			hw_pending_protect(one, false);
+			is_ours = true;
+		}
+	hw_is_exposed |= is_ours;
+	return is_ours;
+}
+
+void hw_cover(void)
+{
+	hw_is_exposed = 0;
+	hw_incoming_open(false);
+}
+
 bool hw_incoming_touch(uintptr_t address)
 {
 	bool is_ours = false;
+	if (hw_depth > 0)
+		return expose(address);
 	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
 		next = one->next;
 		if (one->low <= address && address < one->high) {

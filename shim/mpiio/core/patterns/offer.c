@@ -146,32 +146,159 @@ void hw_offer_settle(uint64_t id, const struct hw_layout *layout, int world_rank
 		reap(false);
 }
 
-bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
-		      int tag, MPI_Comm comm, int *result)
-{
+/* What is known of a send that may be offered. */
+struct offering {
 	struct hw_offer offer;
 	struct hw_layout layout;
+	struct hw_context *context;
+	int peer;
+};
+
+static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
+		      struct offering *offering)
+{
 	size_t bytes = hw_type_bytes(count, type);
-	if (!hw_looks_at(bytes) || bytes < HW_OFFERED_BYTES_MIN || destination < 0 || hw_private_is_threaded() ||
-	    buffer == MPI_BOTTOM)
+	if (!hw_looks_at(bytes) || hw_mode == HW_OBSERVE || bytes < HW_OFFERED_BYTES_MIN || destination < 0 ||
+	    hw_private_is_threaded() || buffer == MPI_BOTTOM)
 		return false;
-	struct hw_context *context = hw_context_here(HW_OP_SEND);
-	struct hw_comm *known = hw_context_is_off(context) ? NULL : hw_comm_of(comm);
+	offering->context = hw_context_here(HW_OP_SEND);
+	struct hw_comm *known = hw_context_is_off(offering->context) ? NULL : hw_comm_of(comm);
 	if (!known || destination >= known->size || destination == known->rank || hw_model_send_gain(bytes) <= 0)
 		return false;
 	hw_depth++;
-	bool is_offered = hw_layout_make(&layout, buffer, count, type);
-	if (is_offered) {
-		hw_context_begins(context);
-		hw_envelope_fill(&offer.envelope, HW_OFFER, bytes);
-		hw_layout_copy(&layout, 0, offer.first, HW_PAGE_BYTES, false);
-		hw_layout_copy(&layout, bytes - HW_PAGE_BYTES, offer.last, HW_PAGE_BYTES, false);
-		*result = (is_synchronous ? hw_real.MPI_Ssend : hw_real.MPI_Send)(&offer, sizeof(offer), MPI_BYTE,
-										   destination, tag, comm);
-		if (*result == MPI_SUCCESS)
-			hw_offer_settle(offer.envelope.id, &layout, known->world_ranks[destination], context);
-		hw_layout_free(&layout);
+	bool is_known = hw_layout_make(&offering->layout, buffer, count, type);
+	hw_depth--;
+	if (!is_known)
+		return false;
+	offering->peer = known->world_ranks[destination];
+	hw_context_begins(offering->context);
+	memset(&offering->offer.padding, 0, sizeof(offering->offer.padding));
+	hw_envelope_fill(&offering->offer.envelope, HW_OFFER, bytes);
+	hw_layout_copy(&offering->layout, 0, offering->offer.first, HW_PAGE_BYTES, false);
+	hw_layout_copy(&offering->layout, bytes - HW_PAGE_BYTES, offering->offer.last, HW_PAGE_BYTES, false);
+	return true;
+}
+
+bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
+		      int tag, MPI_Comm comm, int *result)
+{
+	struct offering offering;
+	if (!may_offer(buffer, count, type, destination, comm, &offering))
+		return false;
+	hw_depth++;
+	*result = (is_synchronous ? hw_real.MPI_Ssend : hw_real.MPI_Send)(&offering.offer, sizeof(offering.offer), MPI_BYTE,
+									   destination, tag, comm);
+	if (*result == MPI_SUCCESS)
+		hw_offer_settle(offering.offer.envelope.id, &offering.layout, offering.peer, offering.context);
+	hw_layout_free(&offering.layout);
+	hw_depth--;
+	return true;
+}
+
+struct hw_offered {
+	struct offering offering;
+	struct hw_verdict received;
+	MPI_Request verdict, sending[HW_PIECES_MAX];
+	int pieces;
+	double end;
+	/* The data was sent without waiting for the verdict, or the verdict was carried out. */
+	bool is_late, is_done;
+	struct hw_offered *next;
+};
+
+static struct hw_offered *offered_list;
+
+bool hw_offer_any(void)
+{
+	return offered_list != NULL;
+}
+
+struct hw_offered *hw_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
+				  int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result)
+{
+	struct offering offering;
+	if (!may_offer(buffer, count, type, destination, comm, &offering))
+		return NULL;
+	/* Its data must be sendable without a copy, in one piece of memory. */
+	struct hw_offered *offered = offering.layout.count == 1 && offering.layout.bytes <= HW_PIECES_MAX * HW_PIECE_BYTES
+					     ? calloc(1, sizeof(*offered))
+					     : NULL;
+	if (!offered) {
+		hw_layout_free(&offering.layout);
+		return NULL;
+	}
+	offered->offering = offering;
+	offered->offering.layout.blocks = &offered->offering.layout.single;
+	uint64_t id = offering.offer.envelope.id;
+	hw_depth++;
+	*result = (is_synchronous ? hw_real.MPI_Issend : hw_real.MPI_Isend)(
+		&offered->offering.offer, sizeof(offering.offer), MPI_BYTE, destination, tag, comm, request);
+	hw_real.MPI_Irecv(&offered->received, sizeof(offered->received), MPI_BYTE, offering.peer,
+			  HW_TAG_OF(HW_TAG_VERDICT, id), hw_control, &offered->verdict);
+	hw_depth--;
+	offered->end = hw_seconds() + HW_OFFER_SECONDS_MAX;
+	offered->next = offered_list;
+	offered_list = offered;
+	hw_count_busy();
+	return offered;
+}
+
+/* Sends the data from the program's buffer, which it leaves alone until it has waited for its request. */
+static void send_late(struct hw_offered *offered)
+{
+	const struct hw_layout *layout = &offered->offering.layout;
+	uint64_t id = offered->offering.offer.envelope.id;
+	reply(id, offered->offering.peer, HW_REPLY_LATE, 0);
+	for (size_t done = 0; done < layout->bytes; done += HW_PIECE_BYTES) {
+		size_t part = layout->bytes - done < HW_PIECE_BYTES ? layout->bytes - done : HW_PIECE_BYTES;
+		hw_real.MPI_Isend(layout->buffer + layout->blocks[0].at + done, (int)part, MPI_BYTE, offered->offering.peer,
+				  HW_TAG_OF(HW_TAG_DATA, id), hw_control, &offered->sending[offered->pieces++]);
+	}
+	offered->is_late = true;
+	hw_context_touched(offered->offering.context, hw_context_operation(offered->offering.context));
+}
+
+bool hw_offer_progress(struct hw_offered *offered, bool is_last)
+{
+	const struct offering *offering = &offered->offering;
+	hw_depth++;
+	while (!offered->is_done) {
+		int is_told = 0, is_sent = 0;
+		hw_real.MPI_Test(&offered->verdict, &is_told, MPI_STATUS_IGNORE);
+		if (is_told && !offered->is_late) {
+			carry_out(&offered->received, &offering->layout, offering->peer, offering->context);
+			offered->is_done = true;
+			break;
+		}
+		if (!offered->is_late && hw_seconds() > offered->end)
+			send_late(offered);
+		if (offered->is_late)
+			hw_real.MPI_Testall(offered->pieces, offered->sending, &is_sent, MPI_STATUSES_IGNORE);
+		offered->is_done = is_told && is_sent;
+		if (!offered->is_done && !is_last)
+			break;
+		if (!offered->is_done)
+			hw_pause();
 	}
 	hw_depth--;
-	return is_offered;
+	return offered->is_done;
+}
+
+void hw_offer_free(struct hw_offered *offered)
+{
+	struct hw_offered **link = &offered_list;
+	while (*link != offered)
+		link = &(*link)->next;
+	*link = offered->next;
+	free(offered);
+	hw_count_busy();
+}
+
+void hw_offer_release(void)
+{
+	hw_depth++;
+	for (struct hw_offered *one = offered_list; one; one = one->next)
+		if (!one->is_late && !one->is_done && !hw_offer_progress(one, false) && !one->is_late)
+			send_late(one);
+	hw_depth--;
 }

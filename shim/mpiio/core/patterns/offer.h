@@ -34,6 +34,18 @@ struct hw_reply {
 	int32_t error;
 };
 
+/* An offer whose call has returned: MPI_Isend's, until its request is waited for. */
+struct hw_offered;
+
+/* The same for a send that returns at once; NULL: the original has to be called. */
+struct hw_offered *hw_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
+				  int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result);
+/* Looks whether the verdict has come, and carries it out. True: the data is no longer needed. `is_last`: waits for it. */
+bool hw_offer_progress(struct hw_offered *offered, bool is_last);
+void hw_offer_free(struct hw_offered *offered);
+/* Before this rank waits for something else: whoever wants an offer's data gets it without being answered. */
+void hw_offer_release(void);
+bool hw_offer_any(void);
 /* Offers a send's data. False: the original has to be called. */
 bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
 		      int tag, MPI_Comm comm, int *result);

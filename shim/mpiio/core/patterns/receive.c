@@ -11,6 +11,7 @@
 #include "envelope.h"
 #include "incoming.h"
 #include "match.h"
+#include "offer.h"
 #include "outstanding.h"
 #include "real.h"
 #include "requests.h"
@@ -147,6 +148,10 @@ int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
 	if (hw_mode == HW_OFF)
 		return MPI_SUCCESS;
 	hw_depth++;
+	/* Other buffers' protected pages may have parts of this one between their own. */
+	bool is_any = hw_incoming_any();
+	if (is_any)
+		hw_incoming_open(true);
 	size_t size = recognise(buffer, count, type, status, &layout, &arrived.offer);
 	int result = MPI_SUCCESS;
 	if (size > 0) {
@@ -168,6 +173,8 @@ int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
 			}
 		}
 	}
+	if (is_any)
+		hw_cover();
 	hw_depth--;
 	return result == MPI_SUCCESS || comm == MPI_COMM_NULL ? result : hw_error(comm, result);
 }
@@ -187,10 +194,16 @@ int hw_MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag,
 	if (hw_depth > 0 || hw_mode == HW_OFF)
 		return hw_real.MPI_Recv(buffer, count, type, source, tag, comm, status);
 	hw_before_receive(buffer, count, type);
+	if (hw_offer_any())
+		hw_offer_release();
 	int result;
 	if (hw_match_taken(buffer, count, type, source, tag, comm, status, &result))
 		return result;
 	hw_depth++;
+	if (hw_incoming_any()) {
+		hw_incoming_open(true);
+		hw_is_exposed = 1;
+	}
 	if (hw_outstanding_any()) {
 		/* Those who wait for an answer of this rank get it meanwhile. */
 		MPI_Request request;
@@ -207,6 +220,8 @@ int hw_MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag,
 		result = hw_real.MPI_Recv(buffer, count, type, source, tag, comm, kept);
 	}
 	hw_depth--;
+	if (hw_is_exposed)
+		hw_cover();
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
 		result = hw_received(buffer, count, type, comm, kept, !hw_requests_receiving());
 	return result;

@@ -9,14 +9,16 @@
 
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
+#include "incoming.h"
 #include "match.h"
+#include "offer.h"
 #include "outstanding.h"
 #include "real.h"
 #include "receive.h"
 
 #define BUCKETS 1024
 
-enum kind { RECEIVE, OWNED, PERSISTENT_RECEIVE, PERSISTENT_SEND, MATCHED };
+enum kind { RECEIVE, OWNED, PERSISTENT_RECEIVE, PERSISTENT_SEND, MATCHED, OFFERED };
 
 struct tracked {
 	MPI_Request request;
@@ -30,11 +32,14 @@ struct tracked {
 	bool is_seen;
 	MPI_Count bytes;
 	struct hw_matched matched;
+	struct hw_offered *offered;
 	struct tracked *next;
 };
 
 static struct tracked *buckets[BUCKETS];
 static size_t tracked_count, receiving_count;
+/* How many of them have completed together, and are seen to one after the other. */
+static size_t batch_count;
 
 static struct tracked **place_of(MPI_Request request)
 {
@@ -63,7 +68,7 @@ static void track(const struct tracked *what)
 	hw_enter();
 	*one = *what;
 	/* A type may be freed while the request is on its way. */
-	if (one->kind != OWNED) {
+	if (one->kind != OWNED && one->kind != OFFERED) {
 		int integers, addresses, types, combiner;
 		hw_depth++;
 		if (hw_real.MPI_Type_get_envelope(what->type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
@@ -82,7 +87,9 @@ static void track(const struct tracked *what)
 static void free_tracked(struct tracked *one)
 {
 	int integers, addresses, types, combiner;
-	if (one->kind == OWNED) {
+	if (one->kind == OFFERED) {
+		hw_offer_free(one->offered);
+	} else if (one->kind == OWNED) {
 		free(one->buffer);
 	} else {
 		hw_depth++;
@@ -125,6 +132,12 @@ void hw_requests_matched(MPI_Request request, void *buffer, MPI_Count count, MPI
 	track(&one);
 }
 
+void hw_requests_offered(MPI_Request request, struct hw_offered *offered)
+{
+	struct tracked one = {.request = request, .kind = OFFERED, .offered = offered};
+	track(&one);
+}
+
 bool hw_requests_receiving(void)
 {
 	return receiving_count > 0;
@@ -151,8 +164,15 @@ static int completed(MPI_Request before, MPI_Status *status)
 {
 	struct tracked *one = find(before);
 	int result = MPI_SUCCESS;
+	if (hw_is_exposed)
+		hw_cover();
 	if (!one)
 		return result;
+	if (one->kind == OFFERED) {
+		hw_offer_progress(one->offered, true);
+		forget(before);
+		return result;
+	}
 	if (one->kind == MATCHED) {
 		result = complete_matched(one, status);
 		forget(before);
@@ -174,7 +194,7 @@ static int completed(MPI_Request before, MPI_Status *status)
 	int is_cancelled = 0;
 	if (is_receive && hw_real.MPI_Test_cancelled(status, &is_cancelled) == MPI_SUCCESS && !is_cancelled &&
 	    status->MPI_SOURCE >= 0)
-		result = hw_received(copy.buffer, copy.count, copy.type, copy.comm, status, receiving_count <= 1);
+		result = hw_received(copy.buffer, copy.count, copy.type, copy.comm, status, receiving_count <= batch_count + 1);
 	if (copy.kind == RECEIVE || copy.kind == OWNED)
 		forget(before);
 	return result;
@@ -293,12 +313,42 @@ static void meanwhile(void)
 	hw_pause();
 }
 
+/*
+ * Whether a request's offer, if it is one, has ended. Those who wait for other requests too don't keep a receiver
+ * waiting.
+ */
+static bool is_offer_over(MPI_Request request, bool is_alone)
+{
+	struct tracked *one = find(request);
+	if (!one || one->kind != OFFERED)
+		return true;
+	if (!is_alone)
+		hw_offer_release();
+	return hw_offer_progress(one->offered, false);
+}
+
+static bool are_offers_over(int count, const MPI_Request requests[])
+{
+	bool are_all = true, are_over = true;
+	for (int i = 0; i < count && hw_offer_any(); i++) {
+		struct tracked *one = find(requests[i]);
+		are_all = are_all && (requests[i] == MPI_REQUEST_NULL || (one && one->kind == OFFERED));
+	}
+	for (int i = 0; i < count && hw_offer_any(); i++)
+		are_over = is_offer_over(requests[i], are_all) && are_over;
+	return are_over;
+}
+
 int hw_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
 	if (is_plain())
 		return hw_real.MPI_Test(request, flag, status);
 	MPI_Request before = *request;
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	if (!is_offer_over(before, true)) {
+		*flag = 0;
+		return MPI_SUCCESS;
+	}
 	hw_depth++;
 	int result = hw_real.MPI_Test(request, flag, kept);
 	hw_depth--;
@@ -311,7 +361,7 @@ int hw_MPI_Wait(MPI_Request *request, MPI_Status *status)
 	int flag = 0, result = MPI_SUCCESS;
 	if (is_plain())
 		return hw_real.MPI_Wait(request, status);
-	if (hw_outstanding_any()) {
+	if (hw_outstanding_any() || hw_offer_any()) {
 		while (result == MPI_SUCCESS && !flag) {
 			result = hw_MPI_Test(request, &flag, status);
 			if (!flag && result == MPI_SUCCESS)
@@ -359,6 +409,12 @@ static int complete_all(struct several *several, int count)
 {
 	int result = MPI_SUCCESS;
 	for (int i = 0; i < count; i++) {
+		const struct tracked *one = find(several->before[i]);
+		batch_count += one && one->kind == RECEIVE;
+	}
+	for (int i = 0; i < count; i++) {
+		const struct tracked *tracked = find(several->before[i]);
+		batch_count -= tracked && tracked->kind == RECEIVE;
 		int one = completed(several->before[i], &several->statuses[i]);
 		result = one == MPI_SUCCESS ? result : one;
 	}
@@ -370,6 +426,11 @@ int hw_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
 	struct several several;
 	if (is_plain() || !prepare(&several, count, requests, statuses))
 		return hw_real.MPI_Testall(count, requests, flag, statuses);
+	if (!are_offers_over(count, requests)) {
+		*flag = 0;
+		free(several.allocated);
+		return MPI_SUCCESS;
+	}
 	hw_depth++;
 	int result = hw_real.MPI_Testall(count, requests, flag, several.statuses);
 	hw_depth--;
@@ -386,7 +447,7 @@ int hw_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 	int result = MPI_SUCCESS, flag = 0;
 	if (is_plain())
 		return hw_real.MPI_Waitall(count, requests, statuses);
-	if (hw_outstanding_any()) {
+	if (hw_outstanding_any() || hw_offer_any()) {
 		while (result == MPI_SUCCESS && !flag) {
 			result = hw_MPI_Testall(count, requests, &flag, statuses);
 			if (!flag && result == MPI_SUCCESS)
@@ -411,6 +472,7 @@ int hw_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	if (is_plain() || !prepare(&several, count, requests, MPI_STATUSES_IGNORE))
 		return hw_real.MPI_Testany(count, requests, index, flag, status);
+	are_offers_over(count, requests);
 	hw_depth++;
 	int result = hw_real.MPI_Testany(count, requests, index, flag, kept);
 	hw_depth--;
@@ -439,6 +501,7 @@ int hw_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[],
 	struct several several;
 	if (is_plain() || !prepare(&several, count, requests, statuses))
 		return hw_real.MPI_Testsome(count, requests, done, indices, statuses);
+	are_offers_over(count, requests);
 	hw_depth++;
 	int result = hw_real.MPI_Testsome(count, requests, done, indices, several.statuses);
 	hw_depth--;

@@ -19,6 +19,9 @@ struct hw_matched {
 
 void hw_requests_matched(MPI_Request request, void *buffer, MPI_Count count, MPI_Datatype type,
 			 const struct hw_matched *matched);
+struct hw_offered;
+/* The request ends when the offer has. */
+void hw_requests_offered(MPI_Request request, struct hw_offered *offered);
 /* Whether any tracked receive is on its way. */
 bool hw_requests_receiving(void);
 

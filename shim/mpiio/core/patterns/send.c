@@ -75,6 +75,7 @@ static void done(struct sending *sending)
 
 static void write_hint(const struct sending *sending, struct hw_hint *hint)
 {
+	memset(hint, 0, sizeof(*hint));
 	hw_envelope_fill(&hint->envelope, HW_HINT, sending->layout.bytes);
 	hint->identity = sending->file->identity;
 	hint->runs = sending->runs;
@@ -179,11 +180,23 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		}
 		done(&sending);
 	}
-	hw_before_send(buffer, count, type);
+	if (hw_is_busy && hw_depth == 0) {
+		hw_outstanding_poll();
+		hw_in(buffer, count, type);
+	}
+	int result;
+	struct hw_offered *offered = NULL;
 	if (hw_mode == HW_OBSERVE)
 		hw_observe_send(buffer, count, type);
+	else if (hw_mode != HW_OFF && hw_depth == 0)
+		offered = hw_offer_start(call == hw_real.MPI_Issend, buffer, count, type, destination, tag, comm, request,
+					 &result);
+	if (offered) {
+		hw_requests_offered(*request, offered);
+		return result;
+	}
 	hw_depth++;
-	int result = call(buffer, count, type, destination, tag, comm, request);
+	result = call(buffer, count, type, destination, tag, comm, request);
 	hw_depth--;
 	return result;
 }

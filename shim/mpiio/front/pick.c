@@ -3,7 +3,6 @@
  * the program's calls go where they would have gone.
  */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,11 +22,11 @@ enum state {
 	LEFT_ALONE,
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum state state;
+/* Taken by who picks. Nobody waits for it: whoever does may hold the loader's lock, which picking needs. */
+static bool is_taken;
 static struct hw_object mpi;
 static const struct hw_variant *variant;
-static __thread bool is_picking __attribute__((tls_model("initial-exec")));
 
 /* What MPI_Get_library_version begins with, and what variants for it are called. */
 static const struct family {
@@ -224,20 +223,18 @@ static void *picked(const char *name, bool is_profiling)
 void *hw_pick(unsigned int slot, bool *is_final)
 {
 	const char *name = hw_names[slot];
-	void *function;
+	enum state now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
 
-	*is_final = false;
-	if (is_picking)
-		return original(name);
-	pthread_mutex_lock(&lock);
-	is_picking = true;
-	if (state == UNKNOWN)
-		state = pick();
-	function = state == PICKED ? picked(name, name[0] == 'P') : original(name);
-	*is_final = state != UNKNOWN;
-	is_picking = false;
-	pthread_mutex_unlock(&lock);
-	return function;
+	if (now == UNKNOWN && !__atomic_exchange_n(&is_taken, true, __ATOMIC_ACQUIRE)) {
+		now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+		if (now == UNKNOWN) {
+			now = pick();
+			__atomic_store_n(&state, now, __ATOMIC_RELEASE);
+		}
+		__atomic_store_n(&is_taken, false, __ATOMIC_RELEASE);
+	}
+	*is_final = now != UNKNOWN;
+	return now == PICKED ? picked(name, name[0] == 'P') : original(name);
 }
 
 void *hw_front_vfork(void)

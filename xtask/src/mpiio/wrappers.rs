@@ -204,7 +204,7 @@ impl<'a> Variant<'a> {
         } else if function.is_sync || !roles.is_empty() {
             text.push_str("\tif (hw_is_busy && hw_depth == 0) {\n");
             text.push_str(if function.is_sync { "\t\thw_communicates();\n" } else { "" });
-            let _ = write!(text, "{roles}\t}}\n");
+            let _ = writeln!(text, "{roles}\t}}");
         }
         let call = format!("hw_real.{}({})", function.name, function.arguments());
         let _ = write!(text, "\thw_depth++;\n\t{} result = {call};\n\thw_depth--;\n", function.returns);

@@ -13,6 +13,8 @@
 #define PATH_BYTES_MAX 4096
 /* MPI_MAX_LIBRARY_VERSION_STRING is 8192 at most. */
 #define VERSION_BYTES_MAX 16384
+/* Functions that the front doesn't export. */
+#define NEW_MAX 512
 
 enum state {
 	/* No MPI library was there yet. */
@@ -118,6 +120,32 @@ static void take_libc(void)
 	}
 }
 
+static void *entry_of(const char *name)
+{
+	for (size_t at = 0; at < variant->entry_count; at++)
+		if (strcmp(variant->entries[at].name, name) == 0)
+			return variant->entries[at].call;
+	return NULL;
+}
+
+/* Both names of the functions that the front doesn't export lead to the variant from now on. */
+static void take_new(void)
+{
+	static struct hw_replacement all[2 * NEW_MAX];
+	size_t count = 0;
+	Dl_info where;
+
+	for (unsigned int at = 0; at < hw_new_count && at < NEW_MAX; at++) {
+		void *call = entry_of(hw_new_names[at] + 1);
+		if (call == NULL)
+			continue;
+		all[count++] = (struct hw_replacement){ hw_new_names[at], call, NULL };
+		all[count++] = (struct hw_replacement){ hw_new_names[at] + 1, call, NULL };
+	}
+	if (dladdr(variant, &where) != 0)
+		hw_replace(mpi.base, (uintptr_t)where.dli_fbase, all, count);
+}
+
 /* Loads the variant and starts it; NULL and a reason if it can't be used. */
 static const struct hw_variant *load(const char *path, unsigned int major, const char *version, const char **reason)
 {
@@ -188,15 +216,8 @@ static enum state pick(void)
 		return LEFT_ALONE;
 	}
 	take_libc();
+	take_new();
 	return PICKED;
-}
-
-static void *entry_of(const char *name)
-{
-	for (size_t at = 0; at < variant->entry_count; at++)
-		if (strcmp(variant->entries[at].name, name) == 0)
-			return variant->entries[at].call;
-	return NULL;
 }
 
 /* What the program would have called: what the loader finds next, or what an object has that is not seen by all. */

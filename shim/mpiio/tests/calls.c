@@ -1,10 +1,18 @@
 /* An MPI program: all of its calls come to the variant, with all of their arguments, and so do those of libc. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <mpi.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "traced.h"
+
+#ifdef OPEN_MPI
+#define HAS_LARGE 0
+#else
+#define HAS_LARGE 1
+#endif
 
 static void point_to_point(void)
 {
@@ -75,6 +83,29 @@ static void memory(void)
 	CHECK(traced("free") > 0 && traced("realloc") > 0);
 }
 
+/* Functions of MPI 4: they are there if the MPI has them, and then they come to the variant, however they are found. */
+int MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm) __attribute__((weak));
+int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm) __attribute__((weak));
+
+static void later_functions(void)
+{
+	int value = 3;
+	int (*found)(void *, MPI_Count, MPI_Datatype, int, MPI_Comm);
+	Dl_info where;
+
+	CHECK(dladdr(dlsym(RTLD_DEFAULT, "MPI_Get_library_version"), &where) != 0);
+	void *libmpi = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+	CHECK(libmpi != NULL);
+	*(void **)&found = dlsym(libmpi, "MPI_Bcast_c");
+	CHECK((found != NULL) == HAS_LARGE && (MPI_Bcast_c != NULL) == HAS_LARGE && (PMPI_Bcast_c != NULL) == HAS_LARGE);
+	CHECK((dlsym(RTLD_DEFAULT, "PMPI_Bcast_c") != NULL) == HAS_LARGE);
+	if (HAS_LARGE) {
+		CHECK(MPI_Bcast_c(&value, 1, MPI_INT, 0, MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Bcast_c") == 1);
+		CHECK(PMPI_Bcast_c(&value, 1, MPI_INT, 0, MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Bcast_c") == 2);
+		CHECK(found(&value, 1, MPI_INT, 0, MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Bcast_c") == 3);
+	}
+}
+
 static void processes(void)
 {
 	int status, descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -97,6 +128,7 @@ int main(int count, char **words)
 	point_to_point();
 	collectives();
 	memory();
+	later_functions();
 	processes();
 	MPI_Finalize();
 	CHECK(traced("MPI_Finalize") == 1);

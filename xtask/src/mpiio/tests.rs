@@ -165,7 +165,7 @@ fn jumps(shell: &Shell, front: &Path) -> Result<()> {
     }
     let listing = shell.run(shell.command("objdump").args(["-d", "--no-show-raw-insn"]).arg(front))?;
     let tables = Tables::read(shell)?;
-    for function in tables.mpi.iter().chain(&tables.libc) {
+    for function in tables.mpi.iter().filter(|function| !function.is_new).chain(&tables.libc) {
         let start = format!(" <{}>:\n", function.name);
         let (_, body) = listing.split_once(&start).with_context(|| format!("no stub of {}", function.name))?;
         let body = body.split("\n\n").next().unwrap_or(body);

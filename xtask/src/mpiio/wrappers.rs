@@ -283,39 +283,45 @@ fn traced_libc(function: &Function) -> String {
     format!("\n{}\n{{\n\thw_trace(\"{}\");\n\t{back}{call}\n}}\n", function.prototype("hw_"), function.name)
 }
 
-/// The front's stubs and the names of their slots: MPI's functions, twins included, each as `MPI_X` and `PMPI_X`, and
-/// then the C library's.
+/// The front's stubs and the names of their slots: those of MPI's functions that every MPI has, each as `MPI_X` and
+/// `PMPI_X`, and then the C library's; and the names of MPI's other functions.
 pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
     let mut text = String::from("/* Generated from shim/mpiio/calls. */\n#include \"stub.h\"\n\n");
-    let (mut names, mut slots) = (String::new(), 0);
-    let mut stub = |name: &str, slot: &mut usize, count: usize| {
-        let _ = writeln!(text, "HW_STUB{count}({slot}, \"{name}\")");
-        *slot += 1;
+    let (mut names, mut news, mut slots) = (String::new(), String::new(), 0);
+    let mut stub = |name: &str, count: usize| {
+        let _ = writeln!(text, "HW_STUB{count}({slots}, \"{name}\")");
+        let _ = writeln!(names, "\t\"{name}\",");
+        slots += 1;
+        slots
     };
+    let mut mpi_slots = 0;
     for function in mpi {
-        let twin = function.is_large.then(|| format!("{}_c", function.name));
-        for name in [Some(function.name.clone()), twin].into_iter().flatten() {
-            stub(&name, &mut slots, function.parameters.len());
-            stub(&format!("P{name}"), &mut slots, function.parameters.len());
-            let _ = write!(names, "\t\"{name}\",\n\t\"P{name}\",\n");
+        if function.is_new {
+            let _ = writeln!(news, "\t\"P{}\",", function.name);
+        } else {
+            stub(&function.name, function.parameters.len());
+            mpi_slots = stub(&format!("P{}", function.name), function.parameters.len());
+        }
+        if function.is_large {
+            let _ = writeln!(news, "\t\"P{}_c\",", function.name);
         }
     }
-    let mpi_slots = slots;
     for function in libc {
-        stub(&function.name, &mut slots, function.parameters.len());
-        let _ = writeln!(names, "\t\"{}\",", function.name);
+        stub(&function.name, function.parameters.len());
     }
     let _ = write!(
         text,
         "\nconst unsigned int hw_slots_of_mpi = {mpi_slots}, hw_slots_all = {slots};\nvoid *hw_slots[{slots}];\n\
-         const char *const hw_names[{slots}] = {{\n{names}}};\n"
+         const char *const hw_names[{slots}] = {{\n{names}}};\n\n\
+         const char *const hw_new_names[] = {{\n{news}}};\n\
+         const unsigned int hw_new_count = sizeof(hw_new_names) / sizeof(hw_new_names[0]);\n"
     );
     text
 }
 
-/// The numbers of the slots that the front's own code uses, and the most arguments of a function.
+/// The numbers of the slots that the front's own code uses.
 pub fn slots(mpi: &[Function], libc: &[Function]) -> String {
-    let before: usize = mpi.iter().map(|function| if function.is_large { 4 } else { 2 }).sum();
+    let before = 2 * mpi.iter().filter(|function| !function.is_new).count();
     let mut text =
         String::from("/* Generated from shim/mpiio/calls. */\n#ifndef HW_SLOTS_H\n#define HW_SLOTS_H\n\nenum {\n");
     for (at, function) in libc.iter().enumerate() {

@@ -93,8 +93,8 @@ pub fn check_headers(shell: &Shell) -> Result<()> {
         for header in headers {
             let mut command = compiler(shell);
             command.arg(format!("-I{AUDIT_SOURCES}")).arg(format!("-I{}", mpiio::CALLS));
-            // For sets of processors, as the header itself says.
-            command.args((directory == spawn::SOURCES).then_some("-D_GNU_SOURCE"));
+            // For sets of processors, as the header itself says, and for the loader's lists of objects.
+            command.args([spawn::SOURCES, mpiio::FRONT].contains(&directory).then_some("-D_GNU_SOURCE"));
             command.args(["-fsyntax-only", "-x", "c", "-include"]).arg(&header);
             shell.run(command.arg("/dev/null"))?;
         }

@@ -81,8 +81,6 @@ enum Task {
         #[arg(long, value_name = "M", conflicts_with_all = ["seeds", "seed"])]
         minutes: Option<u64>,
     },
-    /// Build the library that transforms I/O into target/mpiio.
-    Mpiio,
     /// Check the style that a machine can check.
     Tidy,
 }
@@ -125,11 +123,6 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
                 (None, None) => sim::Runs::Many(*seeds),
             };
             println!("{}", sim::run(&shell, runs)?.trim_end());
-        }
-        Task::Mpiio => {
-            for note in shell.step("build the I/O libraries", || mpiio::build(&shell))?.notes {
-                println!("  note   {note}");
-            }
         }
         Task::Tidy => shell.step("tidy", || tidy::run(&shell))?,
         Task::Install { prefix } => dist::install(&shell, prefix)?,

@@ -9,6 +9,7 @@ use object::{Object, ObjectSymbol, elf};
 
 use crate::fabric;
 use crate::files;
+use crate::mpiio;
 use crate::shell::{Shell, display};
 use crate::slurm;
 use crate::spawn;
@@ -84,15 +85,16 @@ pub fn build_audit(shell: &Shell, directory: &Path) -> Result<PathBuf> {
 /// Checks that each header can be included by itself.
 pub fn check_headers(shell: &Shell) -> Result<()> {
     let fabric = fabric::libraries(shell)?.map(|_| fabric::SOURCES);
-    for directory in ["abi/include/headwater", AUDIT_SOURCES, slurm::SOURCES, spawn::SOURCES].into_iter().chain(fabric)
+    for directory in
+        ["abi/include/headwater", AUDIT_SOURCES, mpiio::FRONT, slurm::SOURCES, spawn::SOURCES].into_iter().chain(fabric)
     {
         let mut headers = files::with_extensions(&shell.path(directory), &["h"])?;
         headers.retain(|header| !header.starts_with(shell.path(AUDIT_TESTS)));
         for header in headers {
             let mut command = compiler(shell);
-            command.arg(format!("-I{AUDIT_SOURCES}"));
-            // For sets of processors, as the header itself says.
-            command.args((directory == spawn::SOURCES).then_some("-D_GNU_SOURCE"));
+            command.arg(format!("-I{AUDIT_SOURCES}")).arg(format!("-I{}", mpiio::CALLS));
+            // For sets of processors, as the header itself says, and for the loader's lists of objects.
+            command.args([spawn::SOURCES, mpiio::FRONT].contains(&directory).then_some("-D_GNU_SOURCE"));
             command.args(["-fsyntax-only", "-x", "c", "-include"]).arg(&header);
             shell.run(command.arg("/dev/null"))?;
         }

@@ -17,6 +17,10 @@ extern const unsigned int hw_slots_of_mpi, hw_slots_all;
 extern void *hw_slots[];
 extern const char *const hw_names[];
 
+/* Functions of MPI that not every MPI has, as PMPI_X: they are not exported, see hw_replace. */
+extern const char *const hw_new_names[];
+extern const unsigned int hw_new_count;
+
 /* What the slot's function is from now on, or for this call. Never NULL. */
 __attribute__((cold)) void *hw_bind(unsigned int slot);
 
@@ -51,6 +55,19 @@ uintptr_t hw_front_base(void);
  * *is_final if that can't change any more. NULL: there is no such function in the process.
  */
 void *hw_pick(unsigned int slot, bool *is_final);
+
+/*
+ * Leads calls of functions of the object at `base` elsewhere, in all objects but those at `base` and `except`: those that
+ * are bound already in their tables, and all others by the object's symbols. Functions that it lacks are passed over.
+ */
+struct hw_replacement {
+	const char *name;
+	void *call;
+	/* Filled in. */
+	void *original;
+};
+void hw_replace(uintptr_t base, uintptr_t except, struct hw_replacement *all, size_t count);
+
 /* Called before each vfork; gives libc's. */
 void *hw_front_vfork(void);
 

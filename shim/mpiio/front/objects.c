@@ -6,14 +6,7 @@
 #include <link.h>
 #include <string.h>
 
-#include "front.h"
-
-struct symbols {
-	const ElfW(Sym) *all;
-	const char *strings;
-	const uint32_t *gnu_hash;
-	const uint32_t *hash;
-};
+#include "objects.h"
 
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
@@ -28,11 +21,11 @@ static const void *table_at(uintptr_t base, ElfW(Addr) value)
 	return (const void *)(value < base ? base + value : value);
 }
 
-static bool symbols_of(const struct dl_phdr_info *info, struct symbols *symbols)
+bool hw_symbols_of(const struct dl_phdr_info *info, struct hw_symbols *symbols)
 {
 	const ElfW(Dyn) *dynamic = NULL;
 
-	*symbols = (struct symbols){ 0 };
+	*symbols = (struct hw_symbols){ 0 };
 	for (unsigned int at = 0; at < info->dlpi_phnum; at++)
 		if (info->dlpi_phdr[at].p_type == PT_DYNAMIC)
 			dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[at].p_vaddr);
@@ -46,11 +39,19 @@ static bool symbols_of(const struct dl_phdr_info *info, struct symbols *symbols)
 			symbols->gnu_hash = table;
 		else if (dynamic->d_tag == DT_HASH)
 			symbols->hash = table;
+		else if (dynamic->d_tag == DT_RELA)
+			symbols->relocations = table;
+		else if (dynamic->d_tag == DT_RELASZ)
+			symbols->relocation_bytes = dynamic->d_un.d_val;
+		else if (dynamic->d_tag == DT_JMPREL)
+			symbols->jumps = table;
+		else if (dynamic->d_tag == DT_PLTRELSZ)
+			symbols->jump_bytes = dynamic->d_un.d_val;
 	}
 	return symbols->all != NULL && symbols->strings != NULL && (symbols->gnu_hash != NULL || symbols->hash != NULL);
 }
 
-static bool is_function(const struct symbols *symbols, uint32_t index, const char *name)
+static bool is_function(const struct hw_symbols *symbols, uint32_t index, const char *name)
 {
 	const ElfW(Sym) *symbol = &symbols->all[index];
 	unsigned int type = ELF64_ST_TYPE(symbol->st_info);
@@ -58,7 +59,7 @@ static bool is_function(const struct symbols *symbols, uint32_t index, const cha
 	       strcmp(symbols->strings + symbol->st_name, name) == 0;
 }
 
-static const ElfW(Sym) *by_gnu_hash(const struct symbols *symbols, const char *name)
+static const ElfW(Sym) *by_gnu_hash(const struct hw_symbols *symbols, const char *name)
 {
 	const uint32_t *table = symbols->gnu_hash;
 	uint32_t buckets = table[0], first = table[1], words = table[2];
@@ -79,7 +80,7 @@ static const ElfW(Sym) *by_gnu_hash(const struct symbols *symbols, const char *n
 	return NULL;
 }
 
-static const ElfW(Sym) *by_hash(const struct symbols *symbols, const char *name)
+static const ElfW(Sym) *by_hash(const struct hw_symbols *symbols, const char *name)
 {
 	uint32_t count = symbols->hash[1];
 
@@ -89,14 +90,19 @@ static const ElfW(Sym) *by_hash(const struct symbols *symbols, const char *name)
 	return NULL;
 }
 
+const ElfW(Sym) *hw_symbol(const struct hw_symbols *symbols, const char *name)
+{
+	return symbols->gnu_hash != NULL ? by_gnu_hash(symbols, name) : by_hash(symbols, name);
+}
+
 static void *function_of(const struct dl_phdr_info *info, const char *name)
 {
-	struct symbols symbols;
+	struct hw_symbols symbols;
 	const ElfW(Sym) *symbol;
 
-	if (info->dlpi_addr == hw_front_base() || !symbols_of(info, &symbols))
+	if (info->dlpi_addr == hw_front_base() || !hw_symbols_of(info, &symbols))
 		return NULL;
-	symbol = symbols.gnu_hash != NULL ? by_gnu_hash(&symbols, name) : by_hash(&symbols, name);
+	symbol = hw_symbol(&symbols, name);
 	return symbol == NULL ? NULL : (void *)(info->dlpi_addr + symbol->st_value);
 }
 

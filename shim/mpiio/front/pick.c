@@ -3,7 +3,6 @@
  * the program's calls go where they would have gone.
  */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +13,8 @@
 #define PATH_BYTES_MAX 4096
 /* MPI_MAX_LIBRARY_VERSION_STRING is 8192 at most. */
 #define VERSION_BYTES_MAX 16384
+/* Functions that the front doesn't export. */
+#define NEW_MAX 512
 
 enum state {
 	/* No MPI library was there yet. */
@@ -23,11 +24,11 @@ enum state {
 	LEFT_ALONE,
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum state state;
+/* Taken by who picks. Nobody waits for it: whoever does may hold the loader's lock, which picking needs. */
+static bool is_taken;
 static struct hw_object mpi;
 static const struct hw_variant *variant;
-static __thread bool is_picking __attribute__((tls_model("initial-exec")));
 
 /* What MPI_Get_library_version begins with, and what variants for it are called. */
 static const struct family {
@@ -119,6 +120,32 @@ static void take_libc(void)
 	}
 }
 
+static void *entry_of(const char *name)
+{
+	for (size_t at = 0; at < variant->entry_count; at++)
+		if (strcmp(variant->entries[at].name, name) == 0)
+			return variant->entries[at].call;
+	return NULL;
+}
+
+/* Both names of the functions that the front doesn't export lead to the variant from now on. */
+static void take_new(void)
+{
+	static struct hw_replacement all[2 * NEW_MAX];
+	size_t count = 0;
+	Dl_info where;
+
+	for (unsigned int at = 0; at < hw_new_count && at < NEW_MAX; at++) {
+		void *call = entry_of(hw_new_names[at] + 1);
+		if (call == NULL)
+			continue;
+		all[count++] = (struct hw_replacement){ hw_new_names[at], call, NULL };
+		all[count++] = (struct hw_replacement){ hw_new_names[at] + 1, call, NULL };
+	}
+	if (dladdr(variant, &where) != 0)
+		hw_replace(mpi.base, (uintptr_t)where.dli_fbase, all, count);
+}
+
 /* Loads the variant and starts it; NULL and a reason if it can't be used. */
 static const struct hw_variant *load(const char *path, unsigned int major, const char *version, const char **reason)
 {
@@ -189,15 +216,8 @@ static enum state pick(void)
 		return LEFT_ALONE;
 	}
 	take_libc();
+	take_new();
 	return PICKED;
-}
-
-static void *entry_of(const char *name)
-{
-	for (size_t at = 0; at < variant->entry_count; at++)
-		if (strcmp(variant->entries[at].name, name) == 0)
-			return variant->entries[at].call;
-	return NULL;
 }
 
 /* What the program would have called: what the loader finds next, or what an object has that is not seen by all. */
@@ -224,20 +244,18 @@ static void *picked(const char *name, bool is_profiling)
 void *hw_pick(unsigned int slot, bool *is_final)
 {
 	const char *name = hw_names[slot];
-	void *function;
+	enum state now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
 
-	*is_final = false;
-	if (is_picking)
-		return original(name);
-	pthread_mutex_lock(&lock);
-	is_picking = true;
-	if (state == UNKNOWN)
-		state = pick();
-	function = state == PICKED ? picked(name, name[0] == 'P') : original(name);
-	*is_final = state != UNKNOWN;
-	is_picking = false;
-	pthread_mutex_unlock(&lock);
-	return function;
+	if (now == UNKNOWN && !__atomic_exchange_n(&is_taken, true, __ATOMIC_ACQUIRE)) {
+		now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+		if (now == UNKNOWN) {
+			now = pick();
+			__atomic_store_n(&state, now, __ATOMIC_RELEASE);
+		}
+		__atomic_store_n(&is_taken, false, __ATOMIC_RELEASE);
+	}
+	*is_final = now != UNKNOWN;
+	return now == PICKED ? picked(name, name[0] == 'P') : original(name);
 }
 
 void *hw_front_vfork(void)

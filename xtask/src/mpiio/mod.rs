@@ -3,6 +3,7 @@
 mod header;
 mod mpis;
 mod table;
+mod tests;
 mod wrappers;
 
 use std::path::{Path, PathBuf};
@@ -17,12 +18,16 @@ use mpis::Found;
 use table::Function;
 use wrappers::{Hand, Variant};
 
+pub use tests::run as test;
+
 /// Where all of it is.
-pub const SOURCES: &str = "shim/mpiio";
-const FRONT: &str = "shim/mpiio/front";
+const SOURCES: &str = "shim/mpiio";
+/// The sources of what is preloaded.
+pub const FRONT: &str = "shim/mpiio/front";
 const CORE: &str = "shim/mpiio/core";
 const TRACE: &str = "shim/mpiio/tests/trace";
-const CALLS: &str = "shim/mpiio/calls";
+/// The tables, and the headers of what is generated from them.
+pub const CALLS: &str = "shim/mpiio/calls";
 /// The library that is preloaded.
 const LIBRARY: &str = "libheadwater-mpiio.so";
 /// Where variants lie, beside it.
@@ -78,26 +83,20 @@ pub struct Built {
 /// Compiles the front and a variant for each MPI that is there into `target/mpiio`, unless nothing has changed.
 pub fn build(shell: &Shell) -> Result<Built> {
     let (found, notes) = mpis::find(shell)?;
-    build_into(shell, &shell.path("target/mpiio"), &found, CORE, Hand::Core, notes)
-}
-
-/// The same with a core that only tells what is called.
-pub fn build_traced(shell: &Shell) -> Result<Built> {
-    let (found, notes) = mpis::find(shell)?;
-    build_into(shell, &shell.path("target/mpiio-traced"), &found, TRACE, Hand::Traced, notes)
+    build_into(shell, &shell.path("target/mpiio"), &found, (CORE, Hand::Core), notes)
 }
 
 fn build_into(
     shell: &Shell,
     directory: &Path,
     found: &[Found],
-    core: &str,
-    hand: Hand,
+    (core, hand): (&str, Hand),
     notes: Vec<String>,
 ) -> Result<Built> {
     let tables = Tables::read(shell)?;
     let front = build_front(shell, directory, &tables)?;
     let mut variants = Vec::new();
+    // A first build of the front needs no core.
     let has_core = shell.path(core).exists();
     for one in found.iter().filter(|_| has_core) {
         variants.push(build_variant(shell, directory, &tables, one, core, hand)?);

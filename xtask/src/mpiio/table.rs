@@ -84,6 +84,8 @@ pub struct Function {
     pub is_large: bool,
     /// The core has that one, too.
     pub is_hand_c: bool,
+    /// Not every MPI has it.
+    pub is_new: bool,
 }
 
 impl Parameter {
@@ -160,6 +162,7 @@ fn function(line: &str) -> Result<Function> {
         is_lasting: false,
         is_large: false,
         is_hand_c: false,
+        is_new: false,
     };
     for word in words.split_whitespace() {
         match word {
@@ -168,6 +171,7 @@ fn function(line: &str) -> Result<Function> {
             "lasting" => made.is_lasting = true,
             "large" => made.is_large = true,
             "hand_c" => made.is_hand_c = true,
+            "new" => made.is_new = true,
             _ => bail!("`{word}` means nothing"),
         }
     }

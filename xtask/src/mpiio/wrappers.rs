@@ -130,7 +130,7 @@ impl<'a> Variant<'a> {
     pub fn wrappers(&self) -> Result<String> {
         let Target { family, major, macro_of_major } = self.target;
         let mut text = format!(
-            "/* Generated from shim/mpiio/calls. */\n#include <dlfcn.h>\n\n#include \"real.h\"\n#include \"roles.h\"\n\
+            "/* Generated from shim/mpiio/calls. */\n#include <dlfcn.h>\n#include <limits.h>\n\n#include \"real.h\"\n#include \"roles.h\"\n\
              #include \"variant.h\"\n\n_Static_assert({macro_of_major} == {major}, \"mpi.h is of another MPI\");\n\n\
              struct hw_real hw_real;\nstruct hw_libc hw_libc;\n"
         );
@@ -188,6 +188,27 @@ impl<'a> Variant<'a> {
         text.push_str("\treturn has_all;\n}\n");
     }
 
+    /// A twin whose plain function the core has leads there if its numbers are small enough: both may be used in one
+    /// conversation. Not with arrays of counts; those belong to collectives, which all processes call by one name.
+    fn narrowed(&self, function: &Function) -> String {
+        let plain = function.name.strip_suffix("_c").and_then(|name| self.mpi.iter().find(|plain| plain.name == name));
+        let Some(plain) = plain.filter(|plain| self.is_by_core(plain)) else { return String::new() };
+        let (mut conditions, mut arguments) = (Vec::new(), Vec::new());
+        for (wide, narrow) in function.parameters.iter().zip(&plain.parameters) {
+            let name = &wide.name;
+            if narrow.kind == "int" && narrow.suffix.is_empty() && wide.kind != "int" {
+                conditions.push(format!("{name} >= 0 && {name} <= INT_MAX"));
+                arguments.push(format!("(int){name}"));
+            } else if wide.kind.contains("MPI_Count") {
+                return String::new();
+            } else {
+                arguments.push(name.clone());
+            }
+        }
+        let (conditions, arguments) = (conditions.join(" && "), arguments.join(", "));
+        format!("\tif ({conditions})\n\t\treturn hw_{}({arguments});\n", plain.name)
+    }
+
     fn wrapper(&self, function: &Function) -> Result<String> {
         let mut roles = String::new();
         for parameter in &function.parameters {
@@ -199,6 +220,7 @@ impl<'a> Variant<'a> {
         if self.hand == Hand::Traced {
             let _ = writeln!(text, "\thw_trace(\"{}\");", function.name);
         }
+        text.push_str(&self.narrowed(function));
         if function.is_lasting {
             text.push_str(
                 "\tif (hw_depth == 0) {\n\t\tif (hw_is_busy)\n\t\t\thw_communicates();\n\t\thw_is_lasting = 1;\n",
@@ -207,7 +229,7 @@ impl<'a> Variant<'a> {
         } else if function.is_sync || !roles.is_empty() {
             text.push_str("\tif (hw_is_busy && hw_depth == 0) {\n");
             text.push_str(if function.is_sync { "\t\thw_communicates();\n" } else { "" });
-            let _ = write!(text, "{roles}\t}}\n");
+            let _ = writeln!(text, "{roles}\t}}");
         }
         let call = format!("hw_real.{}({})", function.name, function.arguments());
         let _ = write!(text, "\thw_depth++;\n\t{} result = {call};\n\thw_depth--;\n", function.returns);
@@ -286,39 +308,45 @@ fn traced_libc(function: &Function) -> String {
     format!("\n{}\n{{\n\thw_trace(\"{}\");\n\t{back}{call}\n}}\n", function.prototype("hw_"), function.name)
 }
 
-/// The front's stubs and the names of their slots: MPI's functions, twins included, each as `MPI_X` and `PMPI_X`, and
-/// then the C library's.
+/// The front's stubs and the names of their slots: those of MPI's functions that every MPI has, each as `MPI_X` and
+/// `PMPI_X`, and then the C library's; and the names of MPI's other functions.
 pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
     let mut text = String::from("/* Generated from shim/mpiio/calls. */\n#include \"stub.h\"\n\n");
-    let (mut names, mut slots) = (String::new(), 0);
-    let mut stub = |name: &str, slot: &mut usize, count: usize| {
-        let _ = writeln!(text, "HW_STUB{count}({slot}, \"{name}\")");
-        *slot += 1;
+    let (mut names, mut news, mut slots) = (String::new(), String::new(), 0);
+    let mut stub = |name: &str, count: usize| {
+        let _ = writeln!(text, "HW_STUB{count}({slots}, \"{name}\")");
+        let _ = writeln!(names, "\t\"{name}\",");
+        slots += 1;
+        slots
     };
+    let mut mpi_slots = 0;
     for function in mpi {
-        let twin = function.is_large.then(|| format!("{}_c", function.name));
-        for name in [Some(function.name.clone()), twin].into_iter().flatten() {
-            stub(&name, &mut slots, function.parameters.len());
-            stub(&format!("P{name}"), &mut slots, function.parameters.len());
-            let _ = write!(names, "\t\"{name}\",\n\t\"P{name}\",\n");
+        if function.is_new {
+            let _ = writeln!(news, "\t\"P{}\",", function.name);
+        } else {
+            stub(&function.name, function.parameters.len());
+            mpi_slots = stub(&format!("P{}", function.name), function.parameters.len());
+        }
+        if function.is_large {
+            let _ = writeln!(news, "\t\"P{}_c\",", function.name);
         }
     }
-    let mpi_slots = slots;
     for function in libc {
-        stub(&function.name, &mut slots, function.parameters.len());
-        let _ = writeln!(names, "\t\"{}\",", function.name);
+        stub(&function.name, function.parameters.len());
     }
     let _ = write!(
         text,
         "\nconst unsigned int hw_slots_of_mpi = {mpi_slots}, hw_slots_all = {slots};\nvoid *hw_slots[{slots}];\n\
-         const char *const hw_names[{slots}] = {{\n{names}}};\n"
+         const char *const hw_names[{slots}] = {{\n{names}}};\n\n\
+         const char *const hw_new_names[] = {{\n{news}}};\n\
+         const unsigned int hw_new_count = sizeof(hw_new_names) / sizeof(hw_new_names[0]);\n"
     );
     text
 }
 
-/// The numbers of the slots that the front's own code uses, and the most arguments of a function.
+/// The numbers of the slots that the front's own code uses.
 pub fn slots(mpi: &[Function], libc: &[Function]) -> String {
-    let before: usize = mpi.iter().map(|function| if function.is_large { 4 } else { 2 }).sum();
+    let before = 2 * mpi.iter().filter(|function| !function.is_new).count();
     let mut text =
         String::from("/* Generated from shim/mpiio/calls. */\n#ifndef HW_SLOTS_H\n#define HW_SLOTS_H\n\nenum {\n");
     for (at, function) in libc.iter().enumerate() {
@@ -360,3 +388,64 @@ const REAL_HEAD: &str = "\
 typedef void *(*hw_thread_start)(void *);
 
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::super::{header, table};
+    use super::*;
+
+    const TABLE: &str = "int MPI_Send(const void *buf [in count datatype], int count, MPI_Datatype datatype, int dest, \
+        int tag, MPI_Comm comm) sync hand large\n\
+        int MPI_Igatherv(const void *sendbuf [in sendcount sendtype under root], int sendcount, MPI_Datatype sendtype, \
+        void *recvbuf [out recvcounts displs recvtype each at root], const int recvcounts[], const int displs[], \
+        MPI_Datatype recvtype, int root, MPI_Comm comm, MPI_Request *request) sync large\n\
+        int MPI_Send_init(const void *buf [in count datatype], int count, MPI_Datatype datatype, int dest, int tag, \
+        MPI_Comm comm, MPI_Request *request) sync lasting\n\
+        int MPI_Session_init(MPI_Info info) sync new\n";
+    const HEADER: &str = "int MPI_Send(const void *b, int n, MPI_Datatype t, int d, int g, MPI_Comm c);\n\
+        int MPI_Send_c(const void *b, MPI_Count n, MPI_Datatype t, int d, int g, MPI_Comm c);\n\
+        int MPI_Igatherv_c(const void *b, MPI_Count n, MPI_Datatype t, void *r, const MPI_Count m[], \
+        const MPI_Aint p[], MPI_Datatype u, int root, MPI_Comm c, MPI_Request *q);\n\
+        int MPI_Send_init(const void *b, int n, MPI_Datatype t, int d, int g, MPI_Comm c, MPI_Request *q);\n";
+
+    fn variant(hand: Hand) -> String {
+        let (header, globals) = (header::functions(HEADER), ["x_world".to_owned()]);
+        let (mpi, libc) = (table::parse(TABLE).unwrap(), table::parse("int close(int fd) hand").unwrap());
+        let target = Target { family: "X ", major: 4, macro_of_major: "X_VERSION" };
+        Variant::new(target, (&header, &globals), &mpi, &libc, hand).unwrap().wrappers().unwrap()
+    }
+
+    #[test]
+    fn wrappers_tell_what_is_used() {
+        let text = variant(Hand::Core);
+        let has = |part: &str| assert!(text.contains(part), "{part} is not in {text}");
+        has(
+            "int hw_MPI_Send_c(const void *buf, MPI_Count count, MPI_Datatype datatype, int dest, int tag, MPI_Comm comm)",
+        );
+        has(
+            "\tif (count >= 0 && count <= INT_MAX)\n\t\treturn hw_MPI_Send(buf, (int)count, datatype, dest, tag, comm);",
+        );
+        has("\t\thw_communicates();\n\t\thw_in(buf, count, datatype);\n");
+        has("\t\tif (hw_is_under_root(root, comm)) {\n\t\t\thw_in(sendbuf, sendcount, sendtype);\n\t\t}\n");
+        has("\t\t\tif (sendbuf == MPI_IN_PLACE)\n\t\t\t\thw_inout_v_c(recvbuf, recvcounts, displs, recvtype, comm);");
+        has("\t\thw_is_lasting = 1;\n\t\thw_in(buf, count, datatype);\n\t\thw_is_lasting = 0;\n");
+        has("{ \"MPI_Igatherv_c\", (void *)hw_MPI_Igatherv_c },");
+        has("{ \"close\", (void *)hw_close },");
+        // What the core has, or this MPI hasn't, is not made.
+        assert!(!text.contains("hw_trace") && !text.contains("int hw_MPI_Send(") && !text.contains("int hw_close("));
+        assert!(!text.contains("Session") && !text.contains("hw_MPI_Igatherv }"));
+        assert!(variant(Hand::Traced).contains("int hw_MPI_Send("));
+    }
+
+    #[test]
+    fn the_front_exports_what_every_mpi_has() {
+        let (mpi, libc) = (table::parse(TABLE).unwrap(), table::parse("int close(int fd)").unwrap());
+        let text = stubs(&mpi, &libc);
+        let has = |part: &str| assert!(text.contains(part), "{part} is not in {text}");
+        has("HW_STUB6(0, \"MPI_Send\")\nHW_STUB6(1, \"PMPI_Send\")\nHW_STUB10(2, \"MPI_Igatherv\")\n");
+        has("HW_STUB1(6, \"close\")\n");
+        has("hw_slots_of_mpi = 6, hw_slots_all = 7;");
+        has("hw_new_names[] = {\n\t\"PMPI_Send_c\",\n\t\"PMPI_Igatherv_c\",\n\t\"PMPI_Session_init\",\n};");
+        assert!(slots(&mpi, &libc).contains("HW_SLOT_close = 6,"));
+    }
+}

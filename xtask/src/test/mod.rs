@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 
 use crate::setup;
 use crate::shell::Shell;
-use report::Tally;
+pub use report::Tally;
 
 /// What to run.
 #[derive(Args)]

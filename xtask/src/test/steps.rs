@@ -61,12 +61,13 @@ pub fn shim(shell: &Shell) -> Result<Tally> {
 
 /// Each C file in the `tests` of `shim/audit`, `integrations/slurm`, `integrations/fabric` and `spawn` that begins with a
 /// line `/* sources: a.c b.c */` is a program of its own, linked with these sources and run under the sanitizers; of
-/// those of the carrier, those that need libfabric only where it is.
+/// those of the carrier, those that need libfabric only where it is. The tests of the I/O library have MPIs of their own.
 pub fn c(shell: &Shell) -> Result<Tally> {
     let mut tally = c_in(shell, shim::AUDIT_SOURCES, shim::AUDIT_TESTS)?;
     tally.add(c_in(shell, slurm::SOURCES, slurm::TESTS)?);
     tally.add(c_in(shell, fabric::SOURCES, fabric::TESTS)?);
     tally.add(c_in(shell, spawn::SOURCES, spawn::TESTS)?);
+    tally.add(mpiio::test(shell)?);
     Ok(tally)
 }
 

@@ -1,0 +1,136 @@
+/* An MPI program: all of its calls come to the variant, with all of their arguments, and so do those of libc. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "traced.h"
+
+#ifdef OPEN_MPI
+#define HAS_LARGE 0
+#else
+#define HAS_LARGE 1
+#endif
+
+static void point_to_point(void)
+{
+	int sent = 17, received = 0;
+	MPI_Request request;
+
+	MPI_Irecv(&received, 1, MPI_INT, 0, 3, MPI_COMM_SELF, &request);
+	MPI_Send(&sent, 1, MPI_INT, 0, 3, MPI_COMM_SELF);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	CHECK(received == 17 && traced("MPI_Send") == 1 && traced("MPI_Irecv") == 1 && traced("MPI_Wait") == 1);
+	CHECK(traced("hw_in") == 1 && traced("hw_inout") == 1);
+
+	/* The Fortran bindings of Open MPI come this way. */
+	PMPI_Irecv(&received, 1, MPI_INT, 0, 4, MPI_COMM_SELF, &request);
+	PMPI_Ssend(&sent, 1, MPI_INT, 0, 4, MPI_COMM_SELF);
+	PMPI_Wait(&request, MPI_STATUS_IGNORE);
+	CHECK(traced("MPI_Ssend") == 1 && traced("MPI_Irecv") == 2 && traced("MPI_Wait") == 2);
+
+	/* Twelve arguments: half of them on the stack. */
+	int there = 1, back = 0;
+	MPI_Status status;
+	MPI_Sendrecv(&there, 1, MPI_INT, 0, 5, &back, 1, MPI_INT, 0, 5, MPI_COMM_SELF, &status);
+	CHECK(back == 1 && status.MPI_TAG == 5 && traced("MPI_Sendrecv") == 1);
+
+	CHECK(MPI_Send_init(&sent, 1, MPI_INT, 0, 6, MPI_COMM_SELF, &request) == MPI_SUCCESS);
+	MPI_Request_free(&request);
+	CHECK(traced("MPI_Send_init") == 1 && traced("MPI_Request_free") == 1);
+}
+
+static void collectives(void)
+{
+	int value = 3, other = 0, one = 1, none = 0;
+	MPI_Datatype type = MPI_INT;
+
+	MPI_Allreduce(&value, &other, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+	CHECK(other == 3 && traced("hw_out") == 1);
+	/* What is reduced in place is read as well. */
+	int before = traced("hw_inout");
+	MPI_Allreduce(MPI_IN_PLACE, &other, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+	CHECK(other == 3 && traced("hw_out") == 1 && traced("hw_inout") == before + 1);
+
+	other = 0;
+	MPI_Alltoallw(&value, &one, &none, &type, &other, &one, &none, &type, MPI_COMM_SELF);
+	CHECK(other == 3 && traced("hw_in_w") == 1 && traced("hw_out_w") == 1);
+	other = 0;
+	MPI_Request request;
+	MPI_Ialltoallw(&value, &one, &none, &type, &other, &one, &none, &type, MPI_COMM_SELF, &request);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	CHECK(other == 3 && traced("hw_in_w") == 2);
+	MPI_Gather(&value, 1, MPI_INT, &other, 1, MPI_INT, 0, MPI_COMM_SELF);
+	CHECK(other == 3 && traced("hw_out_each") == 1 && traced("hw_communicates") > 0);
+	MPI_Reduce_scatter(&value, &other, &one, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+	CHECK(other == 3 && traced("hw_in_sum") == 1 && traced("hw_out_mine") == 1);
+}
+
+static void memory(void)
+{
+	void *base = NULL;
+	MPI_Win window;
+
+	CHECK(MPI_Win_allocate(4096, 1, MPI_INFO_NULL, MPI_COMM_SELF, &base, &window) == MPI_SUCCESS);
+	CHECK(base != NULL && traced("hw_made") == 1);
+	MPI_Win_free(&window);
+	CHECK(MPI_Alloc_mem(4096, MPI_INFO_NULL, &base) == MPI_SUCCESS);
+	MPI_Free_mem(base);
+	CHECK(traced("hw_freed") == 1);
+	free(realloc(malloc(100), 100000));
+	CHECK(traced("free") > 0 && traced("realloc") > 0);
+}
+
+/* Functions of MPI 4: they are there if the MPI has them, and then they come to the variant, however they are found. */
+int MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm) __attribute__((weak));
+int PMPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm) __attribute__((weak));
+
+static void later_functions(void)
+{
+	int value = 3;
+	int (*found)(void *, MPI_Count, MPI_Datatype, int, MPI_Comm);
+	Dl_info where;
+
+	CHECK(dladdr(dlsym(RTLD_DEFAULT, "MPI_Get_library_version"), &where) != 0);
+	void *libmpi = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+	CHECK(libmpi != NULL);
+	*(void **)&found = dlsym(libmpi, "MPI_Bcast_c");
+	CHECK((found != NULL) == HAS_LARGE && (MPI_Bcast_c != NULL) == HAS_LARGE && (PMPI_Bcast_c != NULL) == HAS_LARGE);
+	CHECK((dlsym(RTLD_DEFAULT, "PMPI_Bcast_c") != NULL) == HAS_LARGE);
+	if (HAS_LARGE) {
+		CHECK(MPI_Bcast_c(&value, 1, MPI_INT, 0, MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Bcast_c") == 1);
+		CHECK(PMPI_Bcast_c(&value, 1, MPI_INT, 0, MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Bcast_c") == 2);
+		CHECK(found(&value, 1, MPI_INT, 0, MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Bcast_c") == 3);
+	}
+}
+
+static void processes(void)
+{
+	int status, descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int before = traced("execve"), forks = traced("fork");
+
+	CHECK(descriptor >= 0 && traced("open") > 0 && fcntl(descriptor, F_GETFD) == FD_CLOEXEC && traced("fcntl") > 0);
+	pid_t child = vfork();
+	if (child == 0) {
+		execle("/bin/sh", "sh", "-c", "exit $X", (char *)NULL, (char *[]){ "X=23", NULL });
+		_exit(1);
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 23);
+	CHECK(traced("vfork") == 1 && traced("execve") == before + 1 && traced("fork") == forks);
+}
+
+int main(int count, char **words)
+{
+	MPI_Init(&count, &words);
+	CHECK(traced("MPI_Init") == 1);
+	point_to_point();
+	collectives();
+	memory();
+	later_functions();
+	processes();
+	MPI_Finalize();
+	CHECK(traced("MPI_Finalize") == 1);
+	return 0;
+}

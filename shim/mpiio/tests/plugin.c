@@ -1,0 +1,32 @@
+/* A program that knows nothing of MPI and loads a plug-in which does, as interpreters do. */
+#include <dlfcn.h>
+
+#include "traced.h"
+
+#ifdef PLUGIN
+#include <mpi.h>
+
+__attribute__((visibility("default"))) int sum_of_one(void)
+{
+	int value = 5, sum = 0;
+
+	MPI_Init(NULL, NULL);
+	MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	MPI_Finalize();
+	return sum;
+}
+#else
+int main(int count, char **words)
+{
+	CHECK(count == 2);
+	free(malloc(10));
+	void *plugin = dlopen(words[1], RTLD_NOW | RTLD_LOCAL);
+	if (plugin == NULL)
+		fprintf(stderr, "%s\n", dlerror());
+	CHECK(plugin != NULL && traced("free") == 0);
+	int (*sum_of_one)(void) = (int (*)(void))dlsym(plugin, "sum_of_one");
+	CHECK(sum_of_one != NULL && sum_of_one() == 5);
+	CHECK(traced("MPI_Init") == 1 && traced("MPI_Allreduce") == 1 && traced("free") > 0);
+	return 0;
+}
+#endif

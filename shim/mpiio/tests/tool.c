@@ -1,0 +1,27 @@
+/* A profiling tool that stands before MPI, behind the front: its functions are called, and what they call, too. */
+#include <mpi.h>
+
+#include "traced.h"
+
+#ifdef TOOL
+__attribute__((visibility("default"))) int tool_calls;
+
+__attribute__((visibility("default"))) int MPI_Barrier(MPI_Comm comm)
+{
+	tool_calls++;
+	return PMPI_Barrier(comm);
+}
+#else
+extern int tool_calls __attribute__((weak));
+
+int main(int count, char **words)
+{
+	MPI_Init(&count, &words);
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Barrier(MPI_COMM_WORLD);
+	PMPI_Barrier(MPI_COMM_WORLD);
+	CHECK(&tool_calls != NULL && tool_calls == 2 && traced("MPI_Barrier") == 3);
+	MPI_Finalize();
+	return 0;
+}
+#endif

@@ -14,6 +14,10 @@ extern __thread int hw_depth __attribute__((tls_model("initial-exec")));
 /* The memory that is told of stays in use after the call: it is never to be deferred again. */
 extern __thread int hw_is_lasting __attribute__((tls_model("initial-exec")));
 
+/* Protected pages were opened for a call that is at work: they are protected again when it has returned. */
+extern volatile int hw_is_exposed;
+void hw_cover(void);
+
 /* The call communicates, synchronises, or does something to a file. */
 void hw_communicates(void);
 /* MPI has given this memory to the program; other processes may use it. Called after the call. */

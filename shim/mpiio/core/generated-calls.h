@@ -5,11 +5,10 @@
 #include "engine.h"
 #include "roles.h"
 
-/* Protected pages that were opened for MPI are to be protected again when it has returned. */
-extern volatile int hw_is_exposed;
-void hw_cover(void);
 /* Memory of an unknown size: all that is recorded from its allocation on. */
 void hw_in_all(const void *buffer);
+/* Overwritten by a receive that waits: hw_incoming_open lets it at pages that stay protected. */
+void hw_out_received(void *buffer, MPI_Count count, MPI_Datatype type);
 /* The same by address, for what isn't MPI. */
 void hw_use_in(const void *memory, size_t bytes);
 void hw_use_out(void *memory, size_t bytes);

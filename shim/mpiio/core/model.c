@@ -8,11 +8,15 @@
 #include <string.h>
 
 #include "mpi/control.h"
+#include "mpi/mounts.h"
 #include "real.h"
 
 #define SMALL_BYTES 1024UL
 #define LARGE_BYTES (512UL << 10)
 #define ROUNDS 5
+
+/* Every pattern is taken, whatever it costs: for tests. */
+static bool is_forced;
 
 /* What the job has measured, the same on all ranks. */
 static struct {
@@ -61,6 +65,8 @@ static double agreement(void)
 
 void hw_model_start(void)
 {
+	const char *choice = getenv("HEADWATER_IO_MODEL");
+	is_forced = choice && strcmp(choice, "always") == 0;
 	char *buffer = calloc(1, LARGE_BYTES);
 	if (!buffer)
 		abort();
@@ -89,17 +95,27 @@ static double messages_s(size_t bytes, int ranks)
 
 double hw_model_scatter_gain(size_t bytes, int ranks)
 {
-	return messages_s(bytes, ranks) - 2 * parameters.agreement_s;
+	return is_forced ? 1 : messages_s(bytes, ranks) - 2 * parameters.agreement_s;
 }
 
 double hw_model_gather_gain(size_t bytes, int ranks)
 {
-	return messages_s(bytes, ranks) - 3 * parameters.agreement_s;
+	/* Writers of one file on one node wait for each other. */
+	if (is_forced)
+		return 1;
+	return hw_mounts_is_one_node() ? -1 : messages_s(bytes, ranks) - 3 * parameters.agreement_s;
 }
 
 double hw_model_send_gain(size_t bytes)
 {
-	return (double)bytes * parameters.byte_s - 2 * parameters.latency_s;
+	return is_forced ? 1 : (double)bytes * parameters.byte_s - 2 * parameters.latency_s;
+}
+
+double hw_model_receive_gain(size_t bytes)
+{
+	if (is_forced)
+		return 1;
+	return hw_mounts_is_one_node() ? -1 : (double)bytes * parameters.byte_s - 4 * parameters.latency_s;
 }
 
 double hw_model_scatter_saved(size_t bytes, int ranks, double seconds)

@@ -17,6 +17,8 @@ double hw_model_scatter_gain(size_t bytes, int ranks);
 double hw_model_gather_gain(size_t bytes, int ranks);
 /* The same for one message. */
 double hw_model_send_gain(size_t bytes);
+/* The same for a message that is written where it arrives. */
+double hw_model_receive_gain(size_t bytes);
 /* What was saved by an operation that took this long. */
 double hw_model_scatter_saved(size_t bytes, int ranks, double seconds);
 double hw_model_write_gain(size_t bytes, double seconds);

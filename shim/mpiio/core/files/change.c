@@ -29,8 +29,6 @@ static void change(const struct stat *status, off_t low, off_t high)
 		hw_file_release(file);
 		hw_leave();
 	}
-	if (hw_incoming_any())
-		hw_delegated_fill_file(status->st_dev, status->st_ino, low, high);
 }
 
 void hw_before_change(int descriptor, off_t low, off_t high)

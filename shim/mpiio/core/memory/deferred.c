@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../context.h"
+#include "../patterns/incoming.h"
 #include "private.h"
 #include "real.h"
 
@@ -69,46 +70,6 @@ static void fail(const struct hw_file *file)
 	raise(SIGBUS);
 }
 
-static void fill_pages(uintptr_t low, uintptr_t high, const struct hw_file *file, off_t offset)
-{
-	static bool has_warned;
-	if (!has_warned && !hw_file_is_unchanged(file)) {
-		has_warned = true;
-		hw_say("%s was changed while a read of it was put off; the program sees its present content",
-		       file->path[0] ? file->path : "a file without a name");
-	}
-	if (!hw_private_is_threaded()) {
-		if (hw_libc.mprotect((void *)low, high - low, PROT_READ | PROT_WRITE) != 0)
-			fail(file);
-		if (!hw_read_whole(file->descriptor, (void *)low, high - low, offset))
-			fail(file);
-		return;
-	}
-	/* Another thread must not see pages that are not filled yet. */
-	if (!hw_private_fill(low, high, file->descriptor, offset))
-		fail(file);
-	if (hw_libc.mprotect((void *)low, high - low, PROT_READ | PROT_WRITE) != 0)
-		fail(file);
-}
-
-/* Fills a part of a deferred record; what is in memory then may still be used if it is unchanged. */
-static void fill(size_t index, uintptr_t low, uintptr_t high)
-{
-	struct hw_record record = *hw_record_at(index);
-	/* Cutting a hole needs a place for what remains behind it, and the kernel needs another mapping. */
-	if (hw_record_count() + 2 > HW_RECORDS_MAX) {
-		low = record.low;
-		high = record.high;
-	}
-	off_t offset = record.offset + (off_t)(low - record.low);
-	hw_file_keep(record.file);
-	fill_pages(low, high, record.file, offset);
-	hw_record_cut(low, high);
-	add(low, high, HW_PEEKED, record.file, offset, record.context);
-	hw_file_release(record.file);
-	hw_context_touched(record.context, record.operation);
-}
-
 static uintptr_t least(uintptr_t a, uintptr_t b)
 {
 	return a < b ? a : b;
@@ -119,59 +80,197 @@ static uintptr_t most(uintptr_t a, uintptr_t b)
 	return a > b ? a : b;
 }
 
+static void warn_if_changed(const struct hw_file *file)
+{
+	static bool has_warned;
+	if (has_warned || hw_file_is_unchanged(file))
+		return;
+	has_warned = true;
+	hw_say("%s was changed while a read of it was put off; the program sees its present content",
+	       file->path[0] ? file->path : "a file without a name");
+}
+
+static void read_part(const struct hw_record *part)
+{
+	size_t bytes = part->high - part->low;
+	bool is_good = hw_private_is_threaded()
+			       ? hw_private_fill(part->low, part->high, part->file->descriptor, part->offset)
+			       : hw_read_whole(part->file->descriptor, (void *)part->low, bytes, part->offset);
+	if (!is_good)
+		fail(part->file);
+}
+
+static void open_pages(uintptr_t low, uintptr_t high)
+{
+	if (hw_libc.mprotect((void *)low, high - low, PROT_READ | PROT_WRITE) != 0) {
+		hw_say("memory can't be opened again: %m");
+		raise(SIGBUS);
+	}
+}
+
+/* Fills all that is deferred in these pages; what is in memory then may still be used if it is unchanged. */
+static void fill_pages(uintptr_t low, uintptr_t high)
+{
+	/* Other threads must not see a page before all of it is there. */
+	bool is_open_first = !hw_private_is_threaded();
+	if (hw_incoming_is_writing())
+		hw_incoming_wait();
+	if (is_open_first)
+		open_pages(low, high);
+	for (size_t index = hw_record_find(low); hw_record_at(index) && hw_record_at(index)->low < high; index++) {
+		struct hw_record part = *hw_record_at(index);
+		if (part.state != HW_DEFERRED)
+			continue;
+		uintptr_t from = most(part.low, low), to = least(part.high, high);
+		part.offset += (off_t)(from - part.low);
+		part.low = from;
+		part.high = to;
+		hw_file_keep(part.file);
+		warn_if_changed(part.file);
+		read_part(&part);
+		hw_record_cut(from, to);
+		part.state = HW_PEEKED;
+		hw_record_add(&part);
+		hw_file_release(part.file);
+		hw_context_touched(part.context, part.operation);
+		index = hw_record_find(to - 1);
+	}
+	if (!is_open_first)
+		open_pages(low, high);
+	hw_incoming_protect_again(low, high);
+	hw_count_busy();
+}
+
+/* The pages of the range in which anything is deferred are filled; a hole in a full table would be lost. */
+static void fill_within(uintptr_t low, uintptr_t high)
+{
+	for (size_t index = hw_record_find(low); hw_record_at(index) && hw_record_at(index)->low < high; index++) {
+		struct hw_record *record = hw_record_at(index);
+		if (record->state != HW_DEFERRED)
+			continue;
+		bool is_full = hw_record_count() + 4 > HW_RECORDS_MAX;
+		uintptr_t from = is_full ? record->low : most(record->low, low);
+		uintptr_t to = is_full ? record->high : least(record->high, high);
+		fill_pages(hw_page_down(from), hw_page_up(to));
+		index = hw_record_find(to - 1);
+	}
+}
+
 void hw_memory_in(const void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
-	if (!hw_may_be_recorded(low, high))
+	if (!hw_may_be_recorded(hw_page_down(low), hw_page_up(high)) || bytes == 0)
 		return;
 	hw_enter();
-	size_t index = hw_record_find(low);
-	for (struct hw_record *record; (record = hw_record_at(index)) && record->low < high;) {
-		uintptr_t from = most(record->low, hw_page_down(low)), to = least(record->high, hw_page_up(high));
-		if (record->state == HW_DEFERRED) {
-			fill(index, from, to);
-			index = hw_record_find(to - 1);
-		}
-		index++;
-	}
+	fill_within(hw_page_down(low), hw_page_up(high));
 	hw_leave();
+}
+
+static bool is_deferred_in(uintptr_t low, uintptr_t high)
+{
+	for (size_t index = hw_record_find(low); hw_record_at(index) && hw_record_at(index)->low < high; index++)
+		if (hw_record_at(index)->state == HW_DEFERRED)
+			return true;
+	return false;
 }
 
 void hw_memory_out(void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
-	if (!hw_may_be_recorded(low, high) || low == high)
+	if (!hw_may_be_recorded(hw_page_down(low), hw_page_up(high)) || bytes == 0)
 		return;
 	hw_enter();
 	/* Of pages that are overwritten in part the rest is filled. */
-	struct hw_record *first = hw_record_at(hw_record_find(low));
-	if (first && first->state == HW_DEFERRED && first->low < low && low != hw_page_down(low))
-		hw_memory_in((void *)hw_page_down(low), HW_PAGE_BYTES);
-	struct hw_record *last = hw_record_at(hw_record_find(high - 1));
-	if (last && last->state == HW_DEFERRED && last->low < high && high != hw_page_down(high))
-		hw_memory_in((void *)hw_page_down(high), HW_PAGE_BYTES);
+	if (low != hw_page_down(low))
+		fill_within(hw_page_down(low), hw_page_up(low));
+	if (high != hw_page_down(high))
+		fill_within(hw_page_down(high), hw_page_up(high));
 	for (size_t index = hw_record_find(low); hw_record_at(index) && hw_record_at(index)->low < high; index++) {
 		struct hw_record *record = hw_record_at(index);
-		uintptr_t from = most(record->low, low), to = least(record->high, high);
-		if (record->state == HW_DEFERRED && hw_libc.mprotect((void *)from, to - from, PROT_READ | PROT_WRITE) != 0)
-			hw_memory_in((void *)record->low, record->high - record->low);
+		if (record->state == HW_DEFERRED)
+			open_pages(hw_page_down(most(record->low, low)), hw_page_up(least(record->high, high)));
 	}
 	hw_record_cut(low, high);
 	hw_count_busy();
 	hw_leave();
 }
 
+/* Memory in which pages may have deferred bytes beside others. */
+#define LOOSE_MAX 16
+
+static struct range {
+	uintptr_t low, high;
+} loose[LOOSE_MAX];
+static size_t loose_count;
+
+static bool loosen(uintptr_t low, uintptr_t high)
+{
+	for (size_t i = 0; i < loose_count; i++)
+		if (loose[i].low <= high && loose[i].high >= low) {
+			loose[i].low = least(loose[i].low, low);
+			loose[i].high = most(loose[i].high, high);
+			return true;
+		}
+	if (loose_count == LOOSE_MAX)
+		return false;
+	loose[loose_count++] = (struct range){low, high};
+	return true;
+}
+
+void hw_memory_out_loosely(void *memory, size_t bytes)
+{
+	uintptr_t low = (uintptr_t)memory, high = low + bytes;
+	if (!hw_may_be_recorded(hw_page_down(low), hw_page_up(high)) || bytes == 0)
+		return;
+	hw_enter();
+	if (hw_record_count() + 4 > HW_RECORDS_MAX || !loosen(hw_page_down(low), hw_page_up(high))) {
+		hw_memory_out(memory, bytes);
+	} else {
+		bool was_deferred = is_deferred_in(low, high);
+		hw_record_cut(low, high);
+		uintptr_t first = hw_page_down(low), last = hw_page_up(high);
+		if (is_deferred_in(first, hw_page_up(low)))
+			first = hw_page_up(low);
+		if (is_deferred_in(hw_page_down(high), last))
+			last = hw_page_down(high);
+		if (was_deferred && first < last)
+			open_pages(first, last);
+		hw_count_busy();
+	}
+	hw_leave();
+}
+
+void hw_deferred_open(bool is_open)
+{
+	for (size_t i = 0; i < loose_count; i++) {
+		bool is_any = false;
+		size_t index = hw_record_find(loose[i].low);
+		for (; hw_record_at(index) && hw_record_at(index)->low < loose[i].high; index++) {
+			const struct hw_record *record = hw_record_at(index);
+			if (record->state != HW_DEFERRED)
+				continue;
+			is_any = true;
+			uintptr_t low = hw_page_down(record->low), high = hw_page_up(record->high);
+			hw_libc.mprotect((void *)low, high - low, is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
+		}
+		if (!is_any)
+			loose[i--] = loose[--loose_count];
+	}
+}
+
 bool hw_deferred_touch(uintptr_t address)
 {
-	size_t index = hw_record_find(address);
-	struct hw_record *record = hw_record_at(index);
-	if (!record || record->low > address || record->state != HW_DEFERRED)
-		return false;
 	uintptr_t page = hw_page_down(address);
+	size_t index = hw_record_find(page);
+	struct hw_record *record;
+	while ((record = hw_record_at(index)) && record->state != HW_DEFERRED && record->low < page + HW_PAGE_BYTES)
+		index++;
+	if (!record || record->low >= page + HW_PAGE_BYTES)
+		return false;
 	window_bytes = page == last_filled ? least(window_bytes * 2, WINDOW_BYTES_MAX) : WINDOW_BYTES_MIN;
-	uintptr_t end = least(record->high, page + window_bytes);
-	fill(index, page, end);
+	uintptr_t end = least(hw_page_up(record->high), page + window_bytes);
 	last_filled = end;
+	fill_pages(page, end);
 	return true;
 }
 

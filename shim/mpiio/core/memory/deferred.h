@@ -14,6 +14,13 @@ bool hw_defer(void *memory, size_t bytes, struct hw_file *file, off_t offset, st
 void hw_memory_in(const void *memory, size_t bytes);
 /* The range is about to be overwritten: what it would have held is given up. */
 void hw_memory_out(void *memory, size_t bytes);
+/*
+ * The same for a receive into parts of the range: what remains of pages that are overwritten in part is filled only when
+ * somebody looks. Until then they are protected, so MPI must be let in by hw_deferred_open.
+ */
+void hw_memory_out_loosely(void *memory, size_t bytes);
+/* Lets MPI at the pages of all such parts, or protects them again. */
+void hw_deferred_open(bool is_open);
 /* A page of this address was touched. False: it is none of the engine's. */
 bool hw_deferred_touch(uintptr_t address);
 /* The file is about to change in this part: what was to be read of it is read now. */

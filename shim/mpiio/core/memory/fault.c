@@ -28,7 +28,9 @@ static bool is_answered(uintptr_t address)
 	static __thread uintptr_t last_address __attribute__((tls_model("initial-exec")));
 	static __thread int repetitions __attribute__((tls_model("initial-exec")));
 	hw_enter();
-	bool is_ours = hw_deferred_touch(address) || hw_incoming_touch(address);
+	/* A page may hold parts of both. */
+	bool is_incoming = hw_incoming_touch(address);
+	bool is_ours = hw_deferred_touch(address) || is_incoming;
 	if (is_ours) {
 		repetitions = 0;
 	} else if (hw_private_page_is_open(address) && (address != last_address || repetitions < 3)) {

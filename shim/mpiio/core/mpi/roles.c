@@ -13,7 +13,8 @@
 #include "../patterns/outstanding.h"
 #include "real.h"
 
-enum use { READ, OVERWRITTEN, BOTH };
+/* LOOSELY: overwritten by a receive, which is let in where pages stay protected. */
+enum use { READ, OVERWRITTEN, BOTH, LOOSELY };
 
 __thread int hw_is_lasting;
 
@@ -67,9 +68,14 @@ void hw_in_all(const void *buffer)
 
 static void use_range(uintptr_t low, uintptr_t high, enum use use)
 {
-	if (use == OVERWRITTEN)
+	if (use == LOOSELY) {
+		hw_memory_out_loosely((void *)low, high - low);
+		if (hw_incoming_any())
+			hw_incoming_drop(low, high);
+	} else if (use == OVERWRITTEN) {
 		hw_use_out((void *)low, high - low);
-	else
+	}
+	if (use == READ || use == BOTH)
 		hw_use_in((void *)low, high - low);
 }
 
@@ -115,6 +121,11 @@ void hw_in(const void *buffer, MPI_Count count, MPI_Datatype type)
 void hw_out(void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	use(buffer, count, type, OVERWRITTEN);
+}
+
+void hw_out_received(void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	use(buffer, count, type, LOOSELY);
 }
 
 void hw_inout(void *buffer, MPI_Count count, MPI_Datatype type)

@@ -32,53 +32,50 @@ struct awaited {
 	uint64_t id;
 	int world_rank;
 	uint64_t bytes;
+	uint64_t device, inode;
 	struct hw_runs runs;
 	/* For what it couldn't write. */
 	int descriptor;
-	struct hw_target *target;
-	/* The buffer, as long as it stands for what is written. */
+	/* The buffer, until the program's write has returned. */
 	struct hw_pending *pending;
 	struct awaited *next;
 };
 
 static struct awaited *awaited_list;
-static struct hw_target *targets;
 
-static void release(struct hw_target *target)
-{
-	if (--target->references > 0)
-		return;
-	struct hw_target **link = &targets;
-	while (*link != target)
-		link = &(*link)->next;
-	*link = target->next;
-	hw_libc.close(target->descriptor);
-	free(target);
-}
+/* The last write that failed after the program's had returned. */
+static struct {
+	uint64_t device, inode;
+	int error;
+} failed;
 
 bool hw_incoming_is_writing(void)
 {
 	return awaited_list != NULL;
 }
 
-/* The buffer has its data after all, from a write that failed. */
-static void give_back(struct hw_pending *pending, const struct hw_layout *copy)
+bool hw_delegated_is_target(uint64_t device, uint64_t inode)
 {
-	hw_pending_unlink(pending);
-	hw_pending_protect(pending, false);
-	hw_layout_copy(&pending->layout, 0, copy->buffer, copy->bytes, true);
-	hw_enter();
-	release(pending->target);
-	hw_leave();
-	hw_pending_free(pending);
+	for (const struct awaited *one = awaited_list; one; one = one->next)
+		if (one->device == device && one->inode == inode)
+			return true;
+	return false;
 }
 
-/* Takes one rank's answer. What it couldn't write is written here. */
-static void collect(struct awaited *one)
+int hw_delegated_error(uint64_t device, uint64_t inode)
+{
+	int error = failed.device == device && failed.inode == inode ? failed.error : 0;
+	if (error)
+		failed.error = 0;
+	return error;
+}
+
+/* Takes one rank's answer. What it couldn't write is written here. False, with errno set: that has failed too. */
+static bool collect(struct awaited *one)
 {
 	struct hw_pending stub = {.id = one->id, .world_rank = one->world_rank};
-	struct hw_reply reply = hw_pending_reply(&stub);
-	if (reply.kind != HW_REPLY_DONE) {
+	bool is_good = true;
+	if (hw_pending_reply(&stub).kind != HW_REPLY_DONE) {
 		struct hw_layout copy = {.bytes = one->bytes, .count = 1, .buffer = malloc(one->bytes)};
 		copy.single = (struct hw_block){0, one->bytes};
 		copy.blocks = &copy.single;
@@ -86,17 +83,25 @@ static void collect(struct awaited *one)
 			abort();
 		hw_stream_receive(&copy, one->bytes, one->world_rank, HW_TAG_OF(HW_TAG_DATA, one->id));
 		errno = 0;
-		if (!hw_runs_transfer(one->descriptor, &one->runs, &copy, true))
-			one->target->error = errno ? errno : EIO;
-		if (one->target->error && one->pending)
-			give_back(one->pending, &copy);
+		is_good = hw_runs_transfer(one->descriptor, &one->runs, &copy, true);
+		int error = errno ? errno : EIO;
+		if (one->pending) {
+			/* The buffer has its data after all. */
+			hw_pending_protect(one->pending, false);
+			hw_layout_copy(&one->pending->layout, 0, copy.buffer, copy.bytes, true);
+			one->pending->low = one->pending->high;
+		}
 		free(copy.buffer);
+		errno = error;
 	}
+	int saved = errno;
 	/* What this node has kept of these pages is older than what was written. */
 	for (uint32_t i = 0; i < one->runs.count; i++) {
 		const struct hw_run *run = &one->runs.run[i];
 		posix_fadvise(one->descriptor, (off_t)run->offset, (off_t)(run->stride * run->count), POSIX_FADV_DONTNEED);
 	}
+	errno = saved;
+	return is_good;
 }
 
 int hw_incoming_wait(void)
@@ -108,75 +113,20 @@ int hw_incoming_wait(void)
 		struct awaited *one = awaited_list;
 		awaited_list = one->next;
 		hw_leave();
-		collect(one);
-		error = one->target->error;
+		if (!collect(one)) {
+			error = errno;
+			failed.device = one->device;
+			failed.inode = one->inode;
+			failed.error = error;
+		}
+		struct stat status;
+		if (fstat(one->descriptor, &status) == 0)
+			hw_file_refresh(&status);
 		hw_libc.close(one->descriptor);
-		hw_enter();
-		release(one->target);
-		hw_leave();
 		free(one);
 	}
 	hw_depth--;
 	return error;
-}
-
-int hw_delegated_error(uint64_t device, uint64_t inode)
-{
-	for (struct hw_target *target = targets; target; target = target->next)
-		if (target->device == device && target->inode == inode && target->error) {
-			int error = target->error;
-			target->error = 0;
-			return error;
-		}
-	return 0;
-}
-
-static void forget_buffer(const struct hw_pending *pending)
-{
-	for (struct awaited *one = awaited_list; one; one = one->next)
-		if (one->pending == pending)
-			one->pending = NULL;
-}
-
-void hw_delegated_fill(struct hw_pending *one)
-{
-	forget_buffer(one);
-	hw_incoming_wait();
-	off_t offset = one->offset + (off_t)(one->low - one->written_low);
-	if (!hw_read_whole(one->target->descriptor, (void *)one->low, one->high - one->low, offset))
-		hw_say("a part of a file that other ranks have written can't be read back: %m");
-	hw_enter();
-	release(one->target);
-	hw_leave();
-}
-
-void hw_delegated_detach(struct hw_pending *one)
-{
-	forget_buffer(one);
-	hw_enter();
-	release(one->target);
-	hw_leave();
-}
-
-bool hw_delegated_is_target(uint64_t device, uint64_t inode)
-{
-	for (const struct hw_target *target = targets; target; target = target->next)
-		if (target->device == device && target->inode == inode)
-			return true;
-	return false;
-}
-
-void hw_delegated_fill_file(uint64_t device, uint64_t inode, off_t low, off_t high)
-{
-	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
-		next = one->next;
-		off_t end = one->offset + (off_t)(one->layout.high - one->written_low);
-		if (one->target && one->target->device == device && one->target->inode == inode && one->offset < high &&
-		    end > low) {
-			hw_incoming_fetch(one->layout.low, one->layout.high);
-			next = hw_pending_list;
-		}
-	}
 }
 
 /* A write as the program asked for it. */
@@ -188,7 +138,7 @@ struct writing {
 	struct hw_identity identity;
 	char path[HW_PATH_BYTES_MAX];
 	bool is_reserved;
-	struct hw_target *target;
+	struct hw_file *file;
 };
 
 static bool is_named(struct writing *w)
@@ -217,27 +167,19 @@ static bool is_fit(struct writing *w)
 	return w->identity.file_system != NFS_MAGIC && hw_mounts_share(&w->identity) && is_named(w);
 }
 
-static bool find_target(struct writing *w)
+/* The same file for reading back what was written, as the program may look at its buffer again. */
+static bool find_file(struct writing *w)
 {
 	char link[32];
-	for (w->target = targets; w->target; w->target = w->target->next)
-		if (w->target->device == w->status.st_dev && w->target->inode == w->status.st_ino) {
-			w->target->references++;
-			return true;
-		}
-	struct hw_target *target = calloc(1, sizeof(*target));
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", w->descriptor);
-	int descriptor = target ? hw_libc.open(link, O_RDONLY | O_CLOEXEC) : -1;
-	int high = descriptor < 0 ? -1 : fcntl(descriptor, F_DUPFD_CLOEXEC, 512);
-	if (descriptor >= 0)
-		hw_libc.close(descriptor);
-	if (high < 0) {
-		free(target);
+	int readable = hw_libc.open(link, O_RDONLY | O_CLOEXEC);
+	if (readable < 0)
 		return false;
-	}
-	*target = (struct hw_target){high, w->status.st_dev, w->status.st_ino, 1, 0, targets};
-	targets = w->target = target;
-	return true;
+	hw_enter();
+	w->file = hw_file_of(readable, &w->status);
+	hw_leave();
+	hw_libc.close(readable);
+	return w->file != NULL;
 }
 
 static bool lies_in(const struct hw_pending *one, const struct writing *w)
@@ -276,7 +218,7 @@ static size_t sift(const struct writing *w)
 		next = one->next;
 		if (one->layout.low >= w->high || one->layout.high <= w->low)
 			continue;
-		if (!one->target && lies_in(one, w) && !has_changed(one) && map(one, w, &runs)) {
+		if (lies_in(one, w) && !has_changed(one) && map(one, w, &runs)) {
 			left++;
 			continue;
 		}
@@ -298,19 +240,19 @@ static void tell(struct hw_pending *one, const struct writing *w)
 	memcpy(verdict.path, w->path, verdict.path_bytes);
 	hw_real.MPI_Send(&verdict, (int)(offsetof(struct hw_verdict, path) + verdict.path_bytes), MPI_BYTE, one->world_rank,
 			 HW_TAG_OF(HW_TAG_VERDICT, one->id), hw_control);
-	*waiting = (struct awaited){one->id,
-				    one->world_rank,
-				    one->layout.bytes,
-				    verdict.runs,
-				    fcntl(w->descriptor, F_DUPFD_CLOEXEC, 512),
-				    w->target,
-				    one,
-				    awaited_list};
-	one->target = w->target;
-	one->offset = w->offset;
-	one->written_low = w->low;
+	*waiting = (struct awaited){
+		.id = one->id,
+		.world_rank = one->world_rank,
+		.bytes = one->layout.bytes,
+		.device = w->status.st_dev,
+		.inode = w->status.st_ino,
+		.runs = verdict.runs,
+		.descriptor = fcntl(w->descriptor, F_DUPFD_CLOEXEC, 512),
+		.pending = one,
+		.next = awaited_list,
+	};
+	one->is_told = true;
 	hw_enter();
-	w->target->references += 2;
 	awaited_list = waiting;
 	hw_leave();
 }
@@ -371,52 +313,95 @@ static bool write_own(const struct writing *w)
 /* After a failure the original write is done, with all of the data here, and fails as it would have. */
 static void take_back(const struct writing *w)
 {
-	hw_incoming_fetch(w->low, w->high);
+	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
+		next = one->next;
+		if (!one->is_told)
+			continue;
+		hw_pending_unlink(one);
+		hw_pending_protect(one, false);
+		/* Who has written it has its data in the file; of others it is here. */
+		for (size_t i = 0; one->low < one->high && i < one->layout.count; i++) {
+			uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
+			hw_read_whole(w->file->descriptor, (void *)at, one->layout.blocks[i].bytes,
+				      w->offset + (off_t)(at - w->low));
+		}
+		hw_pending_free(one);
+	}
 	hw_delegated_error(w->status.st_dev, w->status.st_ino);
 	if (w->offset + (off_t)(w->high - w->low) > w->status.st_size &&
 	    hw_libc.ftruncate(w->descriptor, w->status.st_size) != 0)
 		hw_say("%s can't be cut to its former size: %m", w->path);
 }
 
+/* From now on the buffer is a copy of the file that isn't there yet. */
+static void stand_for_file(const struct writing *w, struct hw_context *context)
+{
+	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
+		next = one->next;
+		if (!one->is_told)
+			continue;
+		struct hw_record record = {.low = one->low, .high = one->high, .state = HW_DEFERRED, .file = w->file,
+					   .offset = w->offset + (off_t)(one->low - w->low), .context = context};
+		for (struct awaited *waiting = awaited_list; waiting; waiting = waiting->next)
+			waiting->pending = waiting->pending == one ? NULL : waiting->pending;
+		hw_enter();
+		hw_pending_unlink(one);
+		if (record.low < record.high) {
+			hw_record_cut(record.low, record.high);
+			if (!hw_record_add(&record))
+				abort();
+			hw_pending_protect(one, true);
+		}
+		hw_leave();
+		hw_pending_free(one);
+	}
+	hw_count_busy();
+}
+
+static bool delegate(struct writing *w, struct hw_context *context, bool *is_gather)
+{
+	w->is_reserved = !hw_mounts_is_one_node() && fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
+	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
+		if (lies_in(one, w)) {
+			*is_gather |= one->context && one->context->kind == HW_OP_GATHER;
+			hw_context_used(one->context);
+			tell(one, w);
+		}
+	bool is_done = write_own(w);
+	if (!w->is_reserved || !is_done)
+		is_done = hw_incoming_wait() == 0 && is_done;
+	if (is_done)
+		stand_for_file(w, context);
+	else
+		take_back(w);
+	return is_done;
+}
+
 bool hw_incoming_write(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
 	struct writing w = {.descriptor = descriptor, .low = (uintptr_t)memory, .high = (uintptr_t)memory + bytes,
 			    .offset = offset};
-	bool is_any = false;
+	bool is_any = false, is_done = false, is_gather = false;
 	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
 		is_any |= one->layout.low < w.high && one->layout.high > w.low;
 	if (!is_any)
 		return false;
 	hw_depth++;
 	struct hw_context *context = hw_context_here(HW_OP_WRITE);
-	bool is_fit_for_it = is_fit(&w) && !(hw_mode == HW_VERIFY && context && context->verified++ < HW_VERIFIED_MAX);
-	size_t parts = is_fit_for_it ? sift(&w) : 0;
-	bool is_done = parts > 0 && find_target(&w);
-	if (is_done) {
+	bool is_tried = is_fit(&w) && !(hw_mode == HW_VERIFY && context && context->verified++ < HW_VERIFIED_MAX);
+	if (is_tried && sift(&w) > 0 && find_file(&w)) {
 		double begin = hw_seconds();
-		bool is_gather = false;
 		hw_memory_in(memory, bytes);
-		w.is_reserved = !hw_mounts_is_one_node() &&
-				fallocate(descriptor, 0, offset, (off_t)bytes) == 0;
-		for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-			if (lies_in(one, &w)) {
-				is_gather |= one->context && one->context->kind == HW_OP_GATHER;
-				hw_context_used(one->context);
-				tell(one, &w);
-			}
-		is_done = write_own(&w);
-		if (!w.is_reserved || !is_done)
-			is_done = hw_incoming_wait() == 0 && is_done;
-		if (!is_done)
-			take_back(&w);
+		is_done = delegate(&w, context, &is_gather);
 		hw_enter();
-		release(w.target);
+		hw_file_release(w.file);
 		hw_leave();
-		hw_context_transformed(context, is_gather ? HW_GATHER_WRITE : HW_RECEIVE_WRITE, bytes,
-				       hw_model_write_gain(bytes, hw_seconds() - begin));
-	} else {
-		hw_incoming_fetch(w.low, w.high);
+		if (is_done)
+			hw_context_transformed(context, is_gather ? HW_GATHER_WRITE : HW_RECEIVE_WRITE, bytes,
+					       hw_model_write_gain(bytes, hw_seconds() - begin));
 	}
+	if (!is_done)
+		hw_incoming_fetch(w.low, w.high);
 	hw_depth--;
 	return is_done;
 }

@@ -58,6 +58,7 @@ static void protect_others(uintptr_t low, uintptr_t high)
 	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
 		if (one->low < high && one->high > low)
 			hw_pending_protect(one, true);
+	hw_deferred_open(false);
 }
 
 void hw_pending_free(struct hw_pending *one)
@@ -120,14 +121,10 @@ static void fetch(struct hw_pending *one)
 	hw_depth++;
 	hw_pending_unlink(one);
 	hw_pending_protect(one, false);
-	if (one->target) {
-		hw_delegated_fill(one);
-	} else {
-		hw_pending_tell(one, HW_VERDICT_SEND);
-		hw_pending_reply(one);
-		receive(one);
-		hw_context_touched(one->context, hw_context_operation(one->context));
-	}
+	hw_pending_tell(one, HW_VERDICT_SEND);
+	hw_pending_reply(one);
+	receive(one);
+	hw_context_touched(one->context, hw_context_operation(one->context));
 	protect_others(one->low, one->high);
 	hw_pending_free(one);
 	hw_depth--;
@@ -138,19 +135,15 @@ static void drop(struct hw_pending *one)
 	hw_depth++;
 	hw_pending_unlink(one);
 	hw_pending_protect(one, false);
-	if (one->target) {
-		hw_delegated_detach(one);
-	} else {
-		hw_pending_tell(one, HW_VERDICT_DROP);
-		if (hw_pending_reply(one).kind == HW_REPLY_LATE) {
-			struct hw_layout scratch = {.bytes = one->layout.bytes, .buffer = malloc(one->layout.bytes), .count = 1};
-			scratch.single.bytes = scratch.bytes;
-			scratch.blocks = &scratch.single;
-			if (!scratch.buffer)
-				abort();
-			hw_stream_receive(&scratch, scratch.bytes, one->world_rank, HW_TAG_OF(HW_TAG_DATA, one->id));
-			free(scratch.buffer);
-		}
+	hw_pending_tell(one, HW_VERDICT_DROP);
+	if (hw_pending_reply(one).kind == HW_REPLY_LATE) {
+		struct hw_layout scratch = {.bytes = one->layout.bytes, .buffer = malloc(one->layout.bytes), .count = 1};
+		scratch.single.bytes = scratch.bytes;
+		scratch.blocks = &scratch.single;
+		if (!scratch.buffer)
+			abort();
+		hw_stream_receive(&scratch, scratch.bytes, one->world_rank, HW_TAG_OF(HW_TAG_DATA, one->id));
+		free(scratch.buffer);
 	}
 	protect_others(one->low, one->high);
 	hw_pending_free(one);
@@ -292,14 +285,8 @@ void hw_incoming_fetch(uintptr_t low, uintptr_t high)
 
 void hw_incoming_fetch_all(void)
 {
-	/* What has been written is in the file; only what is still with its sender holds somebody up. */
-	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
-		next = one->next;
-		if (!one->target) {
-			fetch(one);
-			next = hw_pending_list;
-		}
-	}
+	while (hw_pending_list)
+		fetch(hw_pending_list);
 }
 
 static bool has_byte_in(const struct hw_pending *one, uintptr_t low, uintptr_t high)
@@ -328,8 +315,14 @@ void hw_incoming_drop(uintptr_t low, uintptr_t high)
 	}
 }
 
+void hw_incoming_protect_again(uintptr_t low, uintptr_t high)
+{
+	protect_others(low, high);
+}
+
 void hw_incoming_open(bool is_open)
 {
 	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
 		hw_pending_protect(one, !is_open);
+	hw_deferred_open(is_open);
 }

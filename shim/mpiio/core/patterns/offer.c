@@ -163,7 +163,7 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 		return false;
 	offering->context = hw_context_here(HW_OP_SEND);
 	struct hw_comm *known = hw_context_is_off(offering->context) ? NULL : hw_comm_of(comm);
-	if (!known || destination >= known->size || destination == known->rank || hw_model_send_gain(bytes) <= 0)
+	if (!known || destination >= known->size || destination == known->rank || hw_model_receive_gain(bytes) <= 0)
 		return false;
 	hw_depth++;
 	bool is_known = hw_layout_make(&offering->layout, buffer, count, type);

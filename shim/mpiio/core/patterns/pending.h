@@ -5,17 +5,6 @@
 #include "../mpi/layout.h"
 #include "offer.h"
 
-/* A file to which other ranks write on behalf of the program's write. */
-struct hw_target {
-	/* Ours, to read back what was written. */
-	int descriptor;
-	uint64_t device, inode;
-	int references;
-	/* What a write has failed with that the program believes done. */
-	int error;
-	struct hw_target *next;
-};
-
 struct hw_pending {
 	uint64_t id;
 	int world_rank;
@@ -25,10 +14,8 @@ struct hw_pending {
 	bool has_edges;
 	char first[HW_PAGE_BYTES], last[HW_PAGE_BYTES];
 	struct hw_context *context;
-	/* The sender was told to write it there, and what its memory has in the file; NULL before. */
-	struct hw_target *target;
-	off_t offset;
-	uintptr_t written_low;
+	/* The sender was told to write it. */
+	bool is_told;
 	struct hw_pending *next;
 };
 

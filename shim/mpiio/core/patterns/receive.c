@@ -149,7 +149,7 @@ int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
 		return MPI_SUCCESS;
 	hw_depth++;
 	/* Other buffers' protected pages may have parts of this one between their own. */
-	bool is_any = hw_incoming_any();
+	bool is_any = hw_is_busy;
 	if (is_any)
 		hw_incoming_open(true);
 	size_t size = recognise(buffer, count, type, status, &layout, &arrived.offer);
@@ -193,14 +193,17 @@ int hw_MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag,
 	MPI_Status *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	if (hw_depth > 0 || hw_mode == HW_OFF)
 		return hw_real.MPI_Recv(buffer, count, type, source, tag, comm, status);
-	hw_before_receive(buffer, count, type);
+	if (hw_is_busy) {
+		hw_outstanding_poll();
+		hw_out_received(buffer, count, type);
+	}
 	if (hw_offer_any())
 		hw_offer_release();
 	int result;
 	if (hw_match_taken(buffer, count, type, source, tag, comm, status, &result))
 		return result;
 	hw_depth++;
-	if (hw_incoming_any()) {
+	if (hw_is_busy) {
 		hw_incoming_open(true);
 		hw_is_exposed = 1;
 	}

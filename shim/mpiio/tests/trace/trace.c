@@ -11,6 +11,7 @@
 
 volatile int hw_is_busy = 1;
 __thread int hw_depth, hw_is_lasting;
+volatile int hw_is_exposed;
 static int trace = -1;
 
 void hw_trace(const char *name)
@@ -38,6 +39,11 @@ int hw_variant_start(void *libmpi, void *(*next)(const char *name))
 void hw_before_vfork(void)
 {
 	hw_trace("vfork");
+}
+
+void hw_cover(void)
+{
+	hw_is_exposed = 0;
 }
 
 void hw_communicates(void)

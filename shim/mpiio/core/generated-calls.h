@@ -7,8 +7,9 @@
 
 /* Memory of an unknown size: all that is recorded from its allocation on. */
 void hw_in_all(const void *buffer);
-/* Overwritten by a receive that waits: hw_incoming_open lets it at pages that stay protected. */
-void hw_out_received(void *buffer, MPI_Count count, MPI_Datatype type);
+struct hw_layout;
+/* Overwritten by what has arrived: hw_incoming_open lets it at pages that stay protected. */
+void hw_out_received(const struct hw_layout *layout);
 /* The same by address, for what isn't MPI. */
 void hw_use_in(const void *memory, size_t bytes);
 void hw_use_out(void *memory, size_t bytes);

@@ -198,3 +198,17 @@ ssize_t hw_splice(int from, off64_t *from_offset, int to, off64_t *to_offset, si
 	hw_after_change(to);
 	return result;
 }
+
+#define ALLOCATES(name, parameters, arguments)                                                                         \
+	int hw_##name parameters                                                                                       \
+	{                                                                                                              \
+		hw_before_change(descriptor, 0, INT64_MAX);                                                            \
+		int result = hw_libc.name arguments;                                                                   \
+		hw_after_change(descriptor);                                                                           \
+		return result;                                                                                         \
+	}
+
+ALLOCATES(fallocate, (int descriptor, int mode, off_t offset, off_t bytes), (descriptor, mode, offset, bytes))
+ALLOCATES(fallocate64, (int descriptor, int mode, off64_t offset, off64_t bytes), (descriptor, mode, offset, bytes))
+ALLOCATES(posix_fallocate, (int descriptor, off_t offset, off_t bytes), (descriptor, offset, bytes))
+ALLOCATES(posix_fallocate64, (int descriptor, off64_t offset, off64_t bytes), (descriptor, offset, bytes))

@@ -166,8 +166,6 @@ struct hw_file *hw_file_of(int descriptor, const struct stat *status)
 		return NULL;
 	}
 	file->descriptor = high;
-	int flags = fcntl(descriptor, F_GETFL);
-	file->is_opened_for_writing = flags >= 0 && (flags & O_ACCMODE) != O_RDONLY;
 	name(file, descriptor);
 	return file;
 }
@@ -246,8 +244,8 @@ bool hw_file_lease(struct hw_file *file)
 		return true;
 	file->is_leased = fcntl(file->descriptor, F_SETSIG, HW_LEASE_SIGNAL) == 0 &&
 			  fcntl(file->descriptor, F_SETLEASE, F_RDLCK) == 0;
-	/* Somebody has it open for writing, and can change it at any time. */
-	return file->is_leased || errno != EAGAIN || file->is_opened_for_writing;
+	/* Somebody, maybe the program itself, has it open for writing: another process could change it at any time. */
+	return file->is_leased || errno != EAGAIN;
 }
 
 void hw_file_unlease(struct hw_file *file)

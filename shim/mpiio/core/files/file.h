@@ -29,8 +29,6 @@ struct hw_file {
 	/* None for a file without a name. */
 	char path[HW_PATH_BYTES_MAX];
 	bool is_leased;
-	/* By the program itself. */
-	bool is_opened_for_writing;
 	struct hw_file *next;
 };
 

@@ -107,10 +107,19 @@ void hw_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset)
 	errno = saved;
 }
 
-static void before_read(void *memory, size_t bytes)
+/* What the read will overwrite is given up; what it may leave as it is, is filled. */
+static void before_read(int descriptor, void *memory, size_t bytes, off_t offset)
 {
-	if (hw_is_busy && hw_depth == 0)
-		hw_use_out(memory, bytes);
+	struct stat status;
+	if (!hw_is_busy || hw_depth > 0)
+		return;
+	int saved = errno;
+	hw_depth++;
+	size_t would = would_get(descriptor, bytes, &offset, &status);
+	hw_depth--;
+	hw_use_in((char *)memory + would, bytes - would);
+	hw_use_out(memory, would);
+	errno = saved;
 }
 
 ssize_t hw_read(int descriptor, void *memory, size_t bytes)
@@ -118,7 +127,7 @@ ssize_t hw_read(int descriptor, void *memory, size_t bytes)
 	ssize_t result;
 	if (hw_read_instead(descriptor, memory, bytes, HW_OWN_POSITION, &result))
 		return result;
-	before_read(memory, bytes);
+	before_read(descriptor, memory, bytes, HW_OWN_POSITION);
 	result = hw_libc.read(descriptor, memory, bytes);
 	hw_read_observed(descriptor, memory, result, HW_OWN_POSITION);
 	return result;
@@ -129,7 +138,7 @@ ssize_t hw_pread(int descriptor, void *memory, size_t bytes, off_t offset)
 	ssize_t result;
 	if (offset >= 0 && hw_read_instead(descriptor, memory, bytes, offset, &result))
 		return result;
-	before_read(memory, bytes);
+	before_read(descriptor, memory, bytes, offset);
 	result = hw_libc.pread(descriptor, memory, bytes, offset);
 	hw_read_observed(descriptor, memory, result, offset);
 	return result;
@@ -179,7 +188,7 @@ static bool vector_instead(int descriptor, const struct iovec *pieces, int count
 		if (!hw_read_instead(descriptor, pieces[i].iov_base, pieces[i].iov_len, at, &got)) {
 			if (pieces[i].iov_len == 0)
 				continue;
-			before_read(pieces[i].iov_base, pieces[i].iov_len);
+			before_read(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
 			got = is_own ? hw_libc.read(descriptor, pieces[i].iov_base, pieces[i].iov_len)
 				     : hw_libc.pread(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
 		}
@@ -202,8 +211,8 @@ static bool is_regular(int descriptor)
 
 static void before_vector(const struct iovec *pieces, int count)
 {
-	for (int i = 0; hw_is_busy && i < count; i++)
-		before_read(pieces[i].iov_base, pieces[i].iov_len);
+	for (int i = 0; hw_is_busy && hw_depth == 0 && i < count; i++)
+		hw_use_in(pieces[i].iov_base, pieces[i].iov_len);
 }
 
 ssize_t hw_readv(int descriptor, const struct iovec *pieces, int count)

@@ -55,7 +55,7 @@ static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
 	size_t bytes;
 	if (__builtin_mul_overflow(size, count, &bytes) || size == 0 || !hw_looks_at(bytes) || hw_mode == HW_OBSERVE) {
 		if (hw_is_busy && hw_depth == 0)
-			hw_use_out(memory, bytes);
+			hw_use_in(memory, bytes);
 		size_t items = hw_libc.fread(memory, size, count, stream);
 		if (hw_mode == HW_OBSERVE && size > 0 && hw_looks_at(items * size))
 			hw_read_observed(fileno(stream), memory, (ssize_t)(items * size),
@@ -73,7 +73,7 @@ static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
 	}
 	if (done < bytes) {
 		if (hw_is_busy)
-			hw_use_out((char *)memory + done, bytes - done);
+			hw_use_in((char *)memory + done, bytes - done);
 		done += hw_libc.fread((char *)memory + done, 1, bytes - done, stream);
 	}
 	funlockfile(stream);

@@ -189,23 +189,41 @@ handler hw___sysv_signal(int signal, handler wanted)
 	return hw_sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-static const sigset_t *without_fault(int how, const sigset_t *set, sigset_t *copy)
+/* Whether this thread believes that it has blocked SIGSEGV. */
+static __thread bool is_blocked __attribute__((tls_model("initial-exec")));
+
+typedef int (*mask_call)(int, const sigset_t *, sigset_t *);
+
+static int change_mask(mask_call call, int how, const sigset_t *set, sigset_t *old)
 {
-	if (!set || !is_installed || how == SIG_UNBLOCK || !sigismember(set, SIGSEGV))
-		return set;
-	*copy = *set;
-	sigdelset(copy, SIGSEGV);
-	return copy;
+	sigset_t copy;
+	bool was_blocked = is_blocked;
+	if (!is_installed)
+		return call(how, set, old);
+	if (set) {
+		copy = *set;
+		bool is_named = sigismember(set, SIGSEGV);
+		/* A fault while it is blocked would end the process. */
+		sigdelset(&copy, SIGSEGV);
+		if (how == SIG_SETMASK)
+			is_blocked = is_named;
+		else if (is_named)
+			is_blocked = how == SIG_BLOCK;
+	}
+	int result = call(how, set ? &copy : NULL, old);
+	if (result != 0)
+		is_blocked = was_blocked;
+	else if (old && was_blocked)
+		sigaddset(old, SIGSEGV);
+	return result;
 }
 
 int hw_sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-	sigset_t copy;
-	return hw_libc.sigprocmask(how, without_fault(how, set, &copy), old);
+	return change_mask(hw_libc.sigprocmask, how, set, old);
 }
 
 int hw_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-	sigset_t copy;
-	return hw_libc.pthread_sigmask(how, without_fault(how, set, &copy), old);
+	return change_mask(hw_libc.pthread_sigmask, how, set, old);
 }

@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "../files/change.h"
 #include "../generated-calls.h"
@@ -11,6 +12,24 @@
 #include "private.h"
 #include "real.h"
 #include "records.h"
+
+/* Of the calls that a program makes by number, those that may change a file or begin a process. */
+static bool changes_files(long number)
+{
+	static const long changing[] = {
+		SYS_write,     SYS_pwrite64, SYS_writev,   SYS_pwritev,	      SYS_pwritev2,  SYS_ftruncate, SYS_truncate,
+		SYS_fallocate, SYS_openat,   SYS_sendfile, SYS_copy_file_range, SYS_splice, SYS_clone,	    SYS_execve,
+		SYS_execveat,  SYS_clone3,   SYS_mmap,	   SYS_munmap,	      SYS_mremap,    SYS_madvise,   SYS_mprotect,
+		SYS_exit_group, SYS_io_uring_enter, SYS_io_submit,
+#ifdef SYS_open
+		SYS_open,      SYS_creat,    SYS_fork,	   SYS_vfork,
+#endif
+	};
+	for (size_t i = 0; i < sizeof(changing) / sizeof(*changing); i++)
+		if (number == changing[i])
+			return true;
+	return false;
+}
 
 static bool may_concern(const void *memory)
 {
@@ -142,4 +161,53 @@ int hw_shmdt(const void *address)
 {
 	hw_private_forget();
 	return hw_libc.shmdt(address);
+}
+
+/* Locked memory is to be there, and stays so. */
+static void before_lock(const void *address, size_t bytes)
+{
+	if (hw_mode == HW_OFF || hw_depth > 0)
+		return;
+	int saved = errno;
+	hw_use_in(address, bytes);
+	hw_private_exclude(address, bytes);
+	errno = saved;
+}
+
+int hw_mlock(const void *address, size_t bytes)
+{
+	before_lock(address, bytes);
+	return hw_libc.mlock(address, bytes);
+}
+
+int hw_mlock2(const void *address, size_t bytes, unsigned int flags)
+{
+	before_lock(address, bytes);
+	return hw_libc.mlock2(address, bytes, flags);
+}
+
+int hw_mlockall(int flags)
+{
+	hw_settle_everything();
+	if (hw_mode != HW_OFF && hw_depth == 0)
+		hw_private_exclude(NULL, UINTPTR_MAX);
+	return hw_libc.mlockall(flags);
+}
+
+/* What the call does isn't looked at: all that its arguments may point into is filled, and every file as it was read. */
+long hw_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	if (hw_is_busy && hw_depth == 0) {
+		int saved = errno;
+		const long arguments[] = {a, b, c, d, e, f};
+		bool is_concerned = false;
+		for (size_t i = 0; i < sizeof(arguments) / sizeof(*arguments); i++) {
+			uintptr_t low = (uintptr_t)arguments[i];
+			is_concerned |= hw_may_be_recorded(hw_page_down(low), hw_page_up(low + 1));
+		}
+		if (is_concerned || changes_files(number))
+			hw_settle_everything();
+		errno = saved;
+	}
+	return hw_libc.syscall(number, a, b, c, d, e, f);
 }

@@ -244,6 +244,20 @@ void hw_layout_free(struct hw_layout *layout)
 	layout->blocks = NULL;
 }
 
+struct hw_layout hw_layout_prefix(const struct hw_layout *layout, size_t bytes)
+{
+	struct hw_layout prefix = *layout;
+	size_t left = bytes;
+	prefix.count = 0;
+	prefix.bytes = bytes;
+	/* Only as many blocks as the bytes fill; the last may be longer than what is used of it. */
+	while (left > 0 && prefix.count < layout->count) {
+		size_t part = layout->blocks[prefix.count++].bytes;
+		left = left > part ? left - part : 0;
+	}
+	return prefix;
+}
+
 void hw_layout_copy(const struct hw_layout *layout, size_t from, void *memory, size_t bytes, bool is_write)
 {
 	char *other = memory;

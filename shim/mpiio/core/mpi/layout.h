@@ -28,6 +28,8 @@ struct hw_layout {
 /* Of `count` elements of the type at `buffer`. False, with nothing to free: it isn't understood, or there is no memory. */
 bool hw_layout_make(struct hw_layout *layout, const void *buffer, MPI_Count count, MPI_Datatype type);
 void hw_layout_free(struct hw_layout *layout);
+/* The layout of the first bytes of the stream; it is freed with the whole. */
+struct hw_layout hw_layout_prefix(const struct hw_layout *layout, size_t bytes);
 /* Copies `bytes` from position `from` of the buffer's stream into `to`, or with `is_write` the other way. */
 void hw_layout_copy(const struct hw_layout *layout, size_t from, void *memory, size_t bytes, bool is_write);
 /* Bytes of so many elements, 0 for what has no size. */

@@ -13,8 +13,7 @@
 #include "../patterns/outstanding.h"
 #include "real.h"
 
-/* LOOSELY: overwritten by a receive, which is let in where pages stay protected. */
-enum use { READ, OVERWRITTEN, BOTH, LOOSELY };
+enum use { READ, OVERWRITTEN, BOTH };
 
 __thread int hw_is_lasting;
 
@@ -68,14 +67,9 @@ void hw_in_all(const void *buffer)
 
 static void use_range(uintptr_t low, uintptr_t high, enum use use)
 {
-	if (use == LOOSELY) {
-		hw_memory_out_loosely((void *)low, high - low);
-		if (hw_incoming_any())
-			hw_incoming_drop(low, high);
-	} else if (use == OVERWRITTEN) {
+	if (use == OVERWRITTEN)
 		hw_use_out((void *)low, high - low);
-	}
-	if (use == READ || use == BOTH)
+	else
 		hw_use_in((void *)low, high - low);
 }
 
@@ -123,9 +117,17 @@ void hw_out(void *buffer, MPI_Count count, MPI_Datatype type)
 	use(buffer, count, type, OVERWRITTEN);
 }
 
-void hw_out_received(void *buffer, MPI_Count count, MPI_Datatype type)
+void hw_out_received(const struct hw_layout *layout)
 {
-	use(buffer, count, type, LOOSELY);
+	size_t left = layout->bytes;
+	for (size_t i = 0; i < layout->count && left > 0; i++) {
+		char *at = layout->buffer + layout->blocks[i].at;
+		size_t part = layout->blocks[i].bytes < left ? layout->blocks[i].bytes : left;
+		hw_memory_out_loosely(at, part);
+		left -= part;
+	}
+	if (hw_incoming_any() && layout->bytes > 0)
+		hw_incoming_drop_blocks(layout);
 }
 
 void hw_inout(void *buffer, MPI_Count count, MPI_Datatype type)

@@ -240,6 +240,11 @@ static struct hw_pending *first_in(uintptr_t low, uintptr_t high)
 	return NULL;
 }
 
+bool hw_incoming_overlaps(uintptr_t low, uintptr_t high)
+{
+	return first_in(low, high) != NULL;
+}
+
 volatile int hw_is_exposed;
 
 /* MPI is at work and can't be called: the page is open until it has returned, and nobody else looks. */
@@ -308,6 +313,47 @@ void hw_incoming_drop(uintptr_t low, uintptr_t high)
 		if (one->layout.low >= low && one->layout.high <= high)
 			drop(one);
 		else if (has_byte_in(one, low, high))
+			fetch(one);
+		else
+			continue;
+		next = hw_pending_list;
+	}
+}
+
+/* Whether two layouts, both in the order of their addresses, have a byte in common. */
+static bool do_meet(const struct hw_layout *a, const struct hw_layout *b)
+{
+	for (size_t i = 0, j = 0; i < a->count && j < b->count;) {
+		const char *low_a = a->buffer + a->blocks[i].at, *high_a = low_a + a->blocks[i].bytes;
+		const char *low_b = b->buffer + b->blocks[j].at, *high_b = low_b + b->blocks[j].bytes;
+		if (low_a < high_b && low_b < high_a)
+			return true;
+		if (high_a <= high_b)
+			i++;
+		else
+			j++;
+	}
+	return false;
+}
+
+static bool is_same_memory(const struct hw_layout *a, const struct hw_layout *b)
+{
+	if (a->bytes != b->bytes || a->count != b->count || a->buffer + a->blocks[0].at != b->buffer + b->blocks[0].at)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (a->buffer + a->blocks[i].at != b->buffer + b->blocks[i].at || a->blocks[i].bytes != b->blocks[i].bytes)
+			return false;
+	return true;
+}
+
+void hw_incoming_drop_blocks(const struct hw_layout *layout)
+{
+	bool is_sorted = is_ascending(layout);
+	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
+		next = one->next;
+		if (is_sorted && is_same_memory(&one->layout, layout))
+			drop(one);
+		else if (!is_sorted || do_meet(&one->layout, layout))
 			fetch(one);
 		else
 			continue;

@@ -22,6 +22,7 @@ bool hw_incoming_expect(uint64_t id, int world_rank, struct hw_layout *layout, c
 			struct hw_context *context);
 /* Releases the sender of what the program doesn't get. */
 void hw_incoming_refuse(const struct hw_envelope *envelope);
+bool hw_incoming_overlaps(uintptr_t low, uintptr_t high);
 /* A page was touched. False: none of these. Talks to other ranks. */
 bool hw_incoming_touch(uintptr_t address);
 /* Fetches what lies in the range. */
@@ -34,6 +35,8 @@ void hw_incoming_protect_again(uintptr_t low, uintptr_t high);
 /* Lets the engine, or a receive of the program, at what is protected, and protects it again. */
 void hw_incoming_open(bool is_open);
 bool hw_incoming_can_defer(const struct hw_layout *layout);
+/* The same for the blocks of a layout. */
+void hw_incoming_drop_blocks(const struct hw_layout *layout);
 /*
  * The program writes this memory to its descriptor at this offset. True: done, by this rank and the senders, as one
  * write would have.

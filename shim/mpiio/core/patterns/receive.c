@@ -106,30 +106,35 @@ static void take_hint(const struct hw_hint *hint, const struct hw_layout *layout
 				  HW_TAG_OF(HW_TAG_DATA, hint->envelope.id));
 }
 
+static bool may_be_ours(int arrived)
+{
+	return arrived >= (int)offsetof(struct hw_hint, path) && arrived <= (int)sizeof(struct hw_offer);
+}
+
 /* Whether the buffer, of at least the bytes that arrived, begins with the job's cookie; if so all of it is copied. */
-static size_t recognise(void *buffer, MPI_Count count, MPI_Datatype type, const MPI_Status *status,
-			struct hw_layout *layout, struct hw_offer *envelope)
+static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, const MPI_Status *status,
+		      struct hw_layout *layout, struct hw_offer *envelope)
 {
 	int arrived = 0;
 	size_t room = hw_type_bytes(count, type);
-	if (hw_real.MPI_Get_count((MPI_Status *)status, MPI_BYTE, &arrived) != MPI_SUCCESS ||
-	    arrived < (int)offsetof(struct hw_hint, path) || arrived > (int)sizeof(struct hw_offer) || room < (size_t)arrived)
-		return 0;
+	if (hw_real.MPI_Get_count((MPI_Status *)status, MPI_BYTE, &arrived) != MPI_SUCCESS || !may_be_ours(arrived) ||
+	    room < (size_t)arrived)
+		return false;
 	/* Only long messages are replaced; a short buffer is looked at where that costs nothing. */
 	int integers, addresses, types, combiner = MPI_COMBINER_NAMED;
 	if (room < hw_bytes_min)
 		hw_real.MPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
 	if (combiner != MPI_COMBINER_NAMED || (room < hw_bytes_min && memcmp(buffer, hw_cookie, HW_COOKIE_BYTES) != 0))
-		return 0;
+		return false;
 	if (!hw_layout_make(layout, buffer, count, type))
-		return 0;
+		return false;
 	hw_layout_copy(layout, 0, envelope, HW_COOKIE_BYTES, false);
 	if (memcmp(envelope, hw_cookie, HW_COOKIE_BYTES) == 0) {
 		hw_layout_copy(layout, 0, envelope, (size_t)arrived, false);
-		return (size_t)arrived;
+		return true;
 	}
 	hw_layout_free(layout);
-	return 0;
+	return false;
 }
 
 static void set_status(MPI_Status *status, uint64_t bytes)
@@ -137,14 +142,36 @@ static void set_status(MPI_Status *status, uint64_t bytes)
 	hw_real.MPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)bytes);
 }
 
+union arrived {
+	struct hw_offer offer;
+	struct hw_hint hint;
+	struct hw_envelope envelope;
+};
+
+/* Makes the buffer what the message of ours says; frees the layout. */
+static int take(const union arrived *arrived, struct hw_layout *layout, MPI_Status *status, bool may_defer)
+{
+	uint64_t bytes = arrived->envelope.bytes;
+	if (bytes > layout->bytes) {
+		/* What the program gets of it is an error; whoever sent it is released. */
+		hw_incoming_refuse(&arrived->envelope);
+		hw_layout_free(layout);
+		return MPI_ERR_TRUNCATE;
+	}
+	set_status(status, bytes);
+	if (arrived->envelope.kind == HW_OFFER) {
+		hw_incoming_take(&arrived->offer, layout, may_defer);
+		return MPI_SUCCESS;
+	}
+	take_hint(&arrived->hint, layout);
+	hw_layout_free(layout);
+	return MPI_SUCCESS;
+}
+
 int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status, bool may_defer)
 {
 	struct hw_layout layout;
-	union {
-		struct hw_offer offer;
-		struct hw_hint hint;
-		struct hw_envelope envelope;
-	} arrived;
+	union arrived arrived;
 	if (hw_mode == HW_OFF)
 		return MPI_SUCCESS;
 	hw_depth++;
@@ -152,38 +179,80 @@ int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
 	bool is_any = hw_is_busy;
 	if (is_any)
 		hw_incoming_open(true);
-	size_t size = recognise(buffer, count, type, status, &layout, &arrived.offer);
 	int result = MPI_SUCCESS;
-	if (size > 0) {
-		uint64_t bytes = arrived.envelope.bytes;
-		bool is_cut = bytes > layout.bytes;
-		if (is_cut) {
-			/* What the program gets of it is an error; whoever sent it is released. */
-			hw_incoming_refuse(&arrived.envelope);
-			layout.bytes = 0;
-			hw_layout_free(&layout);
-			result = MPI_ERR_TRUNCATE;
-		} else {
-			set_status(status, bytes);
-			if (arrived.envelope.kind == HW_HINT) {
-				take_hint(&arrived.hint, &layout);
-				hw_layout_free(&layout);
-			} else {
-				hw_incoming_take(&arrived.offer, &layout, may_defer);
-			}
-		}
-	}
+	if (recognise(buffer, count, type, status, &layout, &arrived.offer))
+		result = take(&arrived, &layout, status, may_defer);
 	if (is_any)
 		hw_cover();
 	hw_depth--;
 	return result == MPI_SUCCESS || comm == MPI_COMM_NULL ? result : hw_error(comm, result);
 }
 
+/* Whether the buffer lies where anything is put off. */
+static bool is_concerned(const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	MPI_Aint lower, extent, true_lower, true_extent;
+	if (!hw_is_busy || count <= 0 || type == MPI_DATATYPE_NULL ||
+	    hw_real.MPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS ||
+	    hw_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) != MPI_SUCCESS)
+		return false;
+	uintptr_t low = (uintptr_t)buffer + (uintptr_t)true_lower;
+	uintptr_t high = low + (uintptr_t)((count - 1) * extent + true_extent);
+	return extent < 0 || hw_may_be_recorded(low, high) || hw_incoming_overlaps(low, high);
+}
+
+/*
+ * A receive into memory of which something is put off: only what arrives is given up, so its size is looked at first.
+ * What may be ours is received elsewhere.
+ */
+static int receive_beside(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+			  MPI_Status *status)
+{
+	MPI_Message message;
+	struct hw_layout layout;
+	union arrived arrived;
+	int bytes = 0, result = hw_real.MPI_Mprobe(source, tag, comm, &message, status);
+	if (result != MPI_SUCCESS)
+		return result;
+	hw_real.MPI_Get_count(status, MPI_BYTE, &bytes);
+	bool is_known = bytes >= 0 && (size_t)bytes <= hw_type_bytes(count, type) &&
+			hw_layout_make(&layout, buffer, count, type);
+	if (!is_known) {
+		hw_inout(buffer, count, type);
+		hw_incoming_fetch_all();
+		return hw_real.MPI_Mrecv(buffer, count, type, &message, status);
+	}
+	struct hw_layout part;
+	if (may_be_ours(bytes)) {
+		result = hw_real.MPI_Mrecv(&arrived, bytes, MPI_BYTE, &message, status);
+		bool is_ours = result == MPI_SUCCESS && memcmp(&arrived, hw_cookie, HW_COOKIE_BYTES) == 0;
+		uint64_t all = is_ours ? arrived.envelope.bytes : (uint64_t)bytes;
+		part = hw_layout_prefix(&layout, all < layout.bytes ? all : 0);
+		hw_out_received(all == layout.bytes ? &layout : &part);
+		hw_incoming_open(true);
+		if (is_ours) {
+			result = take(&arrived, &layout, status, !hw_requests_receiving());
+			hw_cover();
+			return result == MPI_SUCCESS ? result : hw_error(comm, result);
+		}
+		hw_layout_copy(&layout, 0, &arrived, (size_t)bytes, true);
+	} else {
+		part = hw_layout_prefix(&layout, (size_t)bytes);
+		hw_out_received((size_t)bytes == layout.bytes ? &layout : &part);
+		hw_incoming_open(true);
+		result = hw_real.MPI_Mrecv(buffer, count, type, &message, status);
+	}
+	hw_cover();
+	hw_layout_free(&layout);
+	return result;
+}
+
 void hw_before_receive(void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	if (hw_is_busy && hw_depth == 0) {
 		hw_outstanding_poll();
-		hw_out(buffer, count, type);
+		/* Less may come than there is room for. */
+		hw_inout(buffer, count, type);
 	}
 }
 
@@ -193,19 +262,18 @@ int hw_MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag,
 	MPI_Status *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	if (hw_depth > 0 || hw_mode == HW_OFF)
 		return hw_real.MPI_Recv(buffer, count, type, source, tag, comm, status);
-	if (hw_is_busy) {
+	if (hw_is_busy)
 		hw_outstanding_poll();
-		hw_out_received(buffer, count, type);
-	}
 	if (hw_offer_any())
 		hw_offer_release();
 	int result;
 	if (hw_match_taken(buffer, count, type, source, tag, comm, status, &result))
 		return result;
 	hw_depth++;
-	if (hw_is_busy) {
-		hw_incoming_open(true);
-		hw_is_exposed = 1;
+	if (source != MPI_PROC_NULL && is_concerned(buffer, count, type)) {
+		result = receive_beside(buffer, count, type, source, tag, comm, kept);
+		hw_depth--;
+		return result;
 	}
 	if (hw_outstanding_any()) {
 		/* Those who wait for an answer of this rank get it meanwhile. */

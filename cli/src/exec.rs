@@ -16,6 +16,7 @@ use headwater_launch::place::Place;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use crate::io::preload;
 use crate::job::{self, ToProcess, Way};
 use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
 use crate::message::say;
@@ -52,7 +53,12 @@ pub fn exec(options: &ExecOptions) -> u8 {
     }
     let own = env::vars_os().filter(|(name, _)| attached.variables.iter().all(|(new, _)| new != name));
     let own = own.chain(attached.variables.iter().cloned());
-    let environment = environment(own, options.audit.as_deref().or(attached.audit.as_deref()));
+    let mut environment = environment(own, options.audit.as_deref().or(attached.audit.as_deref()));
+    if let Err(why) = preload::add(&options.io, &mut environment)
+        && is_first(Place::of(&|name| env::var_os(name)).as_ref())
+    {
+        say(format_args!("warning: {why}. The program's I/O stays as it is on this node"));
+    }
     if let Some((_, table)) = environment.iter().find(|(name, _)| name == TABLE) {
         shim::attach(table.as_ref());
     }
@@ -86,7 +92,7 @@ struct Attached {
 /// Comes to the node's part of the job. Where that fails, the program runs without it.
 fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
     let place = Place::of(&|name| env::var_os(name));
-    let is_first = place.as_ref().and_then(|place| place.local_rank).is_none_or(|rank| rank == 0);
+    let is_first = is_first(place.as_ref());
     let (way, session, node, nodes) = match job::attend(job, store, is_first) {
         Ok(ToProcess::Served { way, session, node, nodes }) => (way, session, node, nodes),
         Ok(ToProcess::Alone(why)) | Err(why) => {
@@ -121,6 +127,11 @@ fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
         }
     }
     attached
+}
+
+/// Whether the process says what is to be said once a node.
+fn is_first(place: Option<&Place>) -> bool {
+    place.and_then(|place| place.local_rank).is_none_or(|rank| rank == 0)
 }
 
 /// Goes into the node's namespaces. Where that fails, the program finds its files where they are.

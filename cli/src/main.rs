@@ -9,6 +9,7 @@ mod daemons;
 mod doctor;
 mod exec;
 mod generate;
+mod io;
 mod job;
 mod launch;
 mod message;

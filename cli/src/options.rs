@@ -12,6 +12,7 @@ use headwater_daemon::Policy;
 use headwater_fuse::init::Opening;
 
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
+use crate::io::options::IoOptions;
 use crate::job::paths::{Mapping, parse_mapping};
 use crate::job::ports::Ports;
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
@@ -184,6 +185,10 @@ pub struct RunOptions {
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
     pub ranks: RankOptions,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub io: IoOptions,
 
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true,

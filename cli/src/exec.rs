@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::io::preload;
-use crate::job::{self, ToProcess, Way};
+use crate::job::{self, Answer, NodeIo, ToProcess, Way};
 use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
 use crate::message::say;
 use crate::namespace;
@@ -54,7 +54,7 @@ pub fn exec(options: &ExecOptions) -> u8 {
     let own = env::vars_os().filter(|(name, _)| attached.variables.iter().all(|(new, _)| new != name));
     let own = own.chain(attached.variables.iter().cloned());
     let mut environment = environment(own, options.audit.as_deref().or(attached.audit.as_deref()));
-    if let Err(why) = preload::add(&options.io, &mut environment)
+    if let Err(why) = preload::add(&options.io, attached.io.as_ref(), &mut environment)
         && is_first(Place::of(&|name| env::var_os(name)).as_ref())
     {
         say(format_args!("warning: {why}. The program's I/O stays as it is on this node"));
@@ -85,6 +85,8 @@ struct Attached {
     /// The program below the node's mount.
     program: Option<OsString>,
     variables: Vec<(OsString, OsString)>,
+    /// What the node says of its I/O.
+    io: Option<NodeIo>,
     /// It is the first of its node.
     speaks: bool,
 }
@@ -93,16 +95,20 @@ struct Attached {
 fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
     let place = Place::of(&|name| env::var_os(name));
     let is_first = is_first(place.as_ref());
-    let (way, session, node, nodes) = match job::attend(job, store, is_first) {
-        Ok(ToProcess::Served { way, session, node, nodes }) => (way, session, node, nodes),
-        Ok(ToProcess::Alone(why)) | Err(why) => {
+    let (io, served) = match job::attend(job, store, is_first) {
+        Ok(Answer { io, served }) => (io, served),
+        Err(why) => (None, ToProcess::Alone(why)),
+    };
+    let mut attached = Attached { speaks: is_first, io, ..Attached::default() };
+    let (way, session, node, nodes) = match served {
+        ToProcess::Served { way, session, node, nodes } => (way, session, node, nodes),
+        ToProcess::Alone(why) => {
             if is_first {
                 say(format_args!("warning: {why}. The program runs without Headwater on this node"));
             }
-            return Attached { speaks: is_first, ..Attached::default() };
+            return attached;
         }
     };
-    let mut attached = Attached { speaks: is_first, ..Attached::default() };
     let mut tell = |name: &str, value: OsString| attached.variables.push((name.into(), value));
     tell(SESSION, session.into());
     tell("HEADWATER_NODE", node.to_string().into());
@@ -117,6 +123,7 @@ fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
             attached.audit = Some(library);
         }
         Way::Enter { supervisor } => attached.enter = Some(supervisor),
+        Way::Plain => {}
         Way::Mount { view, scope } => {
             let scope = Scope::of_pairs(scope);
             let by_path = program.as_bytes().contains(&b'/');

@@ -250,6 +250,10 @@ pub struct StartOptions {
     #[allow(missing_docs, reason = "its type says it")]
     pub service: ServiceOptions,
 
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub io: IoOptions,
+
     /// How long the session stays without a launch, in minutes
     #[arg(long, value_name = "MINUTES", env = "HEADWATER_LEASE", default_value_t = 60,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]

@@ -51,7 +51,15 @@ fn a_launchers_processes_know_that_all_ranks_have_it() {
         "HEADWATER_IO=verify\nHEADWATER_IO_EVERYWHERE=yes\nHEADWATER_IO_REPORT=none\npreload libheadwater-mpiio.so\n";
     let jobs = site.path("work/jobs");
     for mut command in [site.plain_command(&words), site.command(&words)] {
-        check(&command.env("HEADWATER_JOB_DIR", &jobs).output().unwrap(), expected, true);
+        command.env("HEADWATER_JOB_DIR", &jobs);
+        let unsure = expected.replace("HEADWATER_IO_EVERYWHERE=yes\n", "");
+        check(&command.output().unwrap(), &unsure, true);
+        // A launcher that tells how many processes there are.
+        for (name, value) in [("RANK", "0"), ("SIZE", "1"), ("LOCAL_RANK", "0"), ("LOCAL_SIZE", "1")] {
+            command.env(format!("OMPI_COMM_WORLD_{name}"), value);
+        }
+        check(&command.output().unwrap(), expected, true);
+        site.assert_clean();
     }
 }
 
@@ -86,4 +94,28 @@ fn where_it_can_not_be_had_the_program_runs_without_it() {
     let output = site.plain_command(&["--", "sh", "-c", SHOW]).output().unwrap();
     check(&output, "preload\n", false);
     assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn a_session_takes_it_from_each_launch() {
+    let site = with_library();
+    let jobs = site.path("work/jobs").display().to_string();
+    let headwater = |words: &[&str]| {
+        let command = site.plain_command(&[] as &[&str]);
+        let mut made = Command::new(command.get_program());
+        made.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).args(words);
+        made.env("HEADWATER_JOB_DIR", &jobs).output().unwrap()
+    };
+    let started = headwater(&["start", "--shared", site.path("shared").to_str().unwrap(), "--", "sh"]);
+    let session = text(&started.stdout).trim().to_owned();
+    assert!(!session.is_empty(), "{started:?}");
+    let run = |io: &[&str]| {
+        let launcher = ["--marker", "@", "--", "env", "@", "sh", "-c", SHOW];
+        headwater(&[&["run", "--session", &session], io, &launcher].concat())
+    };
+    let all = "HEADWATER_IO=auto\nHEADWATER_IO_EVERYWHERE=yes\npreload libheadwater-mpiio.so\n";
+    check(&run(&["--io", "auto"]), all, true);
+    check(&run(&[]), "preload\n", false);
+    assert!(headwater(&["stop", &session]).status.success());
+    site.assert_clean();
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use serde::{Deserialize, Serialize};
 
 /// What becomes of a program's I/O: options of `headwater run`.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
 pub struct IoOptions {
     /// MPI programs that read or write a file on one rank for all: auto (the ranks do it together where that is
     /// quicker), verify (and the first times are compared with the original), observe (what is found is reported,

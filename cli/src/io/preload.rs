@@ -4,10 +4,13 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::options::{InnerIoOptions, IoMode, IoOptions};
+use crate::job::NodeIo;
 use crate::message::say;
 use crate::prepare;
 use crate::via::Program;
@@ -44,25 +47,54 @@ fn obstacle(programs: &[OsString], known: Option<&Program>) -> Option<String> {
     prepare::find_installed(MPIIO_LIBRARY).err().map(|error| format!("{error:#}"))
 }
 
-/// The variables of a process that has the library, or that is to do without; why it can't be had.
-pub fn add(options: &InnerIoOptions, variables: &mut Vec<(OsString, OsString)>) -> Result<(), String> {
-    let Some(mode) = options.io else { return Ok(()) };
+/// The variables of a process that has the library, or that is to do without; why it can't be had. What the node says
+/// of it counts, or else the options.
+pub fn add(
+    options: &InnerIoOptions,
+    node: Option<&NodeIo>,
+    variables: &mut Vec<(OsString, OsString)>,
+) -> Result<(), String> {
+    let own =
+        || IoOptions { io: options.io, io_profile: options.io_profile.clone(), io_report: options.io_report.clone() };
+    let wanted = node.map_or_else(own, |node| node.options.clone());
+    let Some(mode) = wanted.io else { return Ok(()) };
     set(variables, "HEADWATER_IO", mode.name().as_ref());
     if mode == IoMode::Off {
         return Ok(());
     }
-    let library = prepare::find_installed(MPIIO_LIBRARY).map_err(|error| {
+    let library = node.map_or_else(|| prepare::find_installed(MPIIO_LIBRARY), |node| Ok(node.library.clone()));
+    let library = library.map_err(|error| {
         set(variables, "HEADWATER_IO", IoMode::Off.name().as_ref());
         format!("{error:#}")
     })?;
     load(&library, variables);
-    if options.io_everywhere {
+    if options.io_everywhere || node.is_some_and(|node| node.is_everywhere) {
         set(variables, "HEADWATER_IO_EVERYWHERE", "yes".as_ref());
     }
-    for (name, path) in [("HEADWATER_IO_PROFILE", &options.io_profile), ("HEADWATER_IO_REPORT", &options.io_report)] {
+    for (name, path) in [("HEADWATER_IO_PROFILE", &wanted.io_profile), ("HEADWATER_IO_REPORT", &wanted.io_report)] {
         path.iter().for_each(|path| set(variables, name, path.as_os_str()));
     }
     Ok(())
+}
+
+/// A copy of the library and its parts in this directory, so that no process opens them on a shared file system.
+///
+/// # Errors
+/// The library is not installed, or there is no room.
+pub fn copy(directory: &Path) -> anyhow::Result<PathBuf> {
+    let (library, variants) = installed()?;
+    let copy = directory.join("mpiio");
+    let (folder, begin, end) = VARIANTS;
+    let mut private = DirBuilder::new();
+    private.mode(0o700).create(&copy)?;
+    private.create(copy.join(folder))?;
+    for variant in variants {
+        let part = Path::new(folder).join(format!("{begin}{variant}{end}"));
+        fs::copy(library.with_file_name(&part), copy.join(part))?;
+    }
+    let copy = copy.join(MPIIO_LIBRARY);
+    fs::copy(library, &copy)?;
+    Ok(copy)
 }
 
 /// Whether the user has it loaded already.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use headwater_abi::wire;
+use headwater_closure::scope::Scope;
 use headwater_launch::command::Prepared;
 
 use super::call::Call;
@@ -60,17 +61,19 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     };
     let io = preload::settle(&options.io, &programs(found), program.as_ref().map(|found| &found.program));
     let mut summary = Summary::new(0, 0, &choice);
-    let Some(program) = program.filter(|_| choice.mechanism != Mechanism::Off) else {
-        summary.exit_status = run_words(&unserved_words(options, &io))?;
+    let is_served = choice.mechanism != Mechanism::Off;
+    if !is_served && !io.is_wanted() {
+        summary.exit_status = run_words(&plain_words(options))?;
         summary.timeline.program_exit = Some(start.elapsed_ms());
         report(options, &summary);
         return Ok(summary.exit_status);
-    };
+    }
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
-    let service = service(&options.service, &scope, program);
+    let scope = if is_served { scope } else { Scope::default() };
+    let service = service(&options.service, &scope, program.unwrap_or_default(), Some(&io));
     let begun = open(&options.service, service, sender)
-        .and_then(|(front, job, file)| Ok((prepared_words(options, &io, file.path())?, front, job, file)));
+        .and_then(|(front, job, file)| Ok((prepared_words(options, &io, file.path(), false)?, front, job, file)));
     let ((words, _replaced), front, job, file) = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -84,13 +87,15 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     };
     let launcher = start_launcher(&words)?;
     front.expect_many();
-    let mut watch = Watch::new(options.service.verbose);
+    let mut watch = Watch::new(&job.service);
     summary.exit_status = wait(launcher, &events, |news| watch.note(news, start))?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
     front.end();
     watch.gather(&events, start);
     drop(file);
-    watch.tell(&job.service, &mut summary, start);
+    if is_served {
+        watch.tell(&job.service, &mut summary, start);
+    }
     report(options, &summary);
     Ok(summary.exit_status)
 }
@@ -140,7 +145,7 @@ fn come_to(options: &RunOptions, session: &str) -> Result<(Vec<OsString>, Visit)
     let names = find(&options.program, options.marker.as_deref())?.map(|found| programs(&found));
     let names = names.unwrap_or_else(|| options.program[..1].to_vec());
     let io = preload::settle(&options.io, &names, names.first().and_then(|name| preload::examine(name)).as_ref());
-    let (words, replaced) = prepared_words(options, &io, &path)?;
+    let (words, replaced) = prepared_words(options, &io, &path, true)?;
     Ok((words, Visit { _call: call, _files: replaced }))
 }
 
@@ -166,39 +171,24 @@ fn run_words(words: &[OsString]) -> Result<u8> {
 }
 
 /// The command with `headwater exec` before each program, and the files that it needs, which go when they are
-/// dropped.
-fn prepared_words(options: &RunOptions, io: &IoOptions, job: &Path) -> Result<(Vec<OsString>, Vec<Written>)> {
+/// dropped. `io_everywhere`: the nodes don't ask each other whether all have the library.
+fn prepared_words(
+    options: &RunOptions,
+    io: &IoOptions,
+    job: &Path,
+    io_everywhere: bool,
+) -> Result<(Vec<OsString>, Vec<Written>)> {
     let on_nodes = |path: &Path| paths::on_nodes(&options.service.map, path);
     let mut prefix: Vec<OsString> = vec![on_nodes(&own::installed()?).into(), "exec".into()];
     prefix.extend(["--job".into(), on_nodes(job).into()]);
     prefix.extend(options.service.store.iter().flat_map(|store| [OsString::from("--store"), store.into()]));
     prefix.extend(options.ranks.words());
-    prefix.extend(io_words(options, io));
+    let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    prefix.extend(io.absolute(&cwd, &on_nodes).words(io_everywhere));
     prefix.push("--".into());
     let mut prepared = with_prefix(&options.program, &prefix, options.marker.as_deref())?;
     let written = replace(&mut prepared, job)?;
     Ok((prepared.words, written))
-}
-
-/// What `headwater exec` is told of the program's I/O, on whatever node.
-fn io_words(options: &RunOptions, io: &IoOptions) -> Vec<OsString> {
-    let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    io.absolute(&cwd, &|path| paths::on_nodes(&options.service.map, path)).words(true)
-}
-
-/// The command for programs that no node serves: as it is, but for their I/O.
-fn unserved_words(options: &RunOptions, io: &IoOptions) -> Vec<OsString> {
-    let mut prefix: Vec<OsString> = Vec::new();
-    if let (Ok(own), true) = (own::installed(), io.is_wanted()) {
-        prefix.extend([paths::on_nodes(&options.service.map, &own).into(), "exec".into()]);
-        prefix.extend(io_words(options, io));
-        prefix.push("--".into());
-        match with_prefix(&options.program, &prefix, options.marker.as_deref()) {
-            Ok(prepared) if prepared.files.is_empty() => return prepared.words,
-            _ => say("warning: --io does not reach programs that a file names. Their I/O stays as it is"),
-        }
-    }
-    plain_words(options)
 }
 
 /// Starts the launcher, which ends with this process.

@@ -12,6 +12,7 @@ use headwater_daemon::Policy;
 use headwater_fuse::init::Opening;
 
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
+use crate::io::commands::IoCommand;
 use crate::io::options::IoOptions;
 use crate::job::paths::{Mapping, parse_mapping};
 use crate::job::ports::Ports;
@@ -133,6 +134,9 @@ pub enum Command {
     /// Find out which trees and how many readers suit a program and a shared file system
     #[command(after_help = PLAN_HELP)]
     Plan(PlanOptions),
+    /// Predict and show what becomes of the I/O of MPI programs
+    #[command(subcommand)]
+    Io(IoCommand),
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
     Inner(InnerCommand),

@@ -90,6 +90,15 @@ impl Parameters {
         (self.read, self.write) = (storage.clone(), storage);
     }
 
+    /// A file server of this rate altogether, where what one node gets is known.
+    pub fn bound_server(&mut self, server_bytes_per_s: f64) {
+        for storage in [&mut self.read, &mut self.write] {
+            let points = storage.single.points();
+            let (bytes, seconds) = points[points.len() - 1];
+            storage.speedup_max = (server_bytes_per_s * seconds / bytes).max(storage.node_speedup_max);
+        }
+    }
+
     /// What a TOML file says; what it leaves out has its default.
     ///
     /// # Errors

@@ -104,8 +104,8 @@ STEP(handler_that_mends)
 		at = guard + 17;
 		faults = 0;
 		*at = 'g';
-		note("byte %d, %d faults, at %td", *at, faults, fault_at - guard);
-		note("byte %d, %d faults", work->data[50000], faults);
+		int own = *at, others = work->data[50000];
+		note("bytes %d %d, %d faults, at %td", own, others, faults, fault_at - guard);
 		munmap(guard, 4096);
 		sigaction(SIGSEGV, &old, NULL);
 	}
@@ -120,9 +120,8 @@ STEP(guard_in_the_buffer)
 		guard = work->data + 5 * 4096;
 		faults = 0;
 		note_result("mprotect", mprotect(guard, 4096, PROT_NONE));
-		note("byte %d, %d faults", work->data[4 * 4096 + 9], faults);
-		note("byte %d, %d faults, at %td", guard[11], faults, fault_at - guard);
-		note("byte %d, %d faults", work->data[6 * 4096 + 9], faults);
+		int below = work->data[4 * 4096 + 9], none = faults, at = guard[11], above = work->data[6 * 4096 + 9];
+		note("bytes %d %d %d, %d and %d faults, at %td", below, at, above, none, faults, fault_at - guard);
 		sigaction(SIGSEGV, &old, NULL);
 	}
 }

@@ -53,9 +53,11 @@ fn parameters(options: &PredictOptions) -> Result<Parameters> {
     if let Some(link) = options.link {
         parameters.set_link(link.0);
     }
+    // What one process gets was measured, or follows from its link.
+    let is_known = options.measure.is_some() || options.parameters.is_some();
     match (options.link, options.server) {
-        (Some(link), Some(server)) => parameters.set_server(link.0, server.0),
-        (None, Some(server)) => parameters.bound_server(server.0),
+        (Some(link), Some(server)) if !is_known => parameters.set_server(link.0, server.0),
+        (_, Some(server)) => parameters.bound_server(server.0),
         _ => {}
     }
     Ok(parameters)

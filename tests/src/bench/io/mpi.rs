@@ -77,7 +77,8 @@ impl Mpi {
                 "openmpi5" => {
                     let prefix = ["--prefix".into(), prefix.unwrap_or_default()];
                     let agent = ["--prtemca".into(), "plm_ssh_agent".into(), agent, "--host".into(), slots];
-                    prefix.into_iter().chain(agent).collect()
+                    let one_on_each = ["--map-by".into(), "ppr:1:node:oversubscribe".into()];
+                    prefix.into_iter().chain(agent).chain(one_on_each).collect()
                 }
                 _ => ["-launcher", "ssh", "-launcher-exec", &agent, "-ppn", "1", "-hosts", &plain]
                     .map(String::from)

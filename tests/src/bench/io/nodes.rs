@@ -2,7 +2,6 @@
 //! predicted beside measured. The server is GlusterFS with its files in memory; each run has a file of its own, and
 //! nodes that have mounted the volume anew.
 
-use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -15,6 +14,7 @@ use super::mpi::{Hosts, Mpi};
 use super::rounds::{Rounds, median, size};
 use super::run::{Job, Program, Way, fill};
 use crate::bench::{Report, Table};
+use crate::harness::headwater_binary;
 use crate::harness::services::Ssh;
 use crate::harness::services::gluster::{Gluster, VOLUME};
 
@@ -55,8 +55,9 @@ impl Bench<'_> {
                 ClusterOptions { rate: Some(rate), ram_disk_mib: RAM_DISK_MIB, shares, ..ClusterOptions::default() };
             let cluster = Cluster::up(NODES + 1, &options).map_err(|error| error.to_string())?;
             let site = Site::new(&cluster, self.place)?;
+            let parameters = site.measured(self.place)?;
             for mpi in &self.mpis {
-                self.nodes_of(mpi, &site, bytes, report);
+                self.nodes_of(mpi, &site, (bytes, &parameters), report);
             }
             Ok(())
         });
@@ -65,13 +66,13 @@ impl Bench<'_> {
         }
     }
 
-    fn nodes_of(&self, mpi: &Mpi, site: &Site<'_>, bytes: u64, report: &mut Report) {
+    fn nodes_of(&self, mpi: &Mpi, site: &Site<'_>, (bytes, parameters): (u64, &Parameters), report: &mut Report) {
         report.line(format!("{}:\n", mpi.name));
         let mut table = Table::new(HEAD);
         for program in Program::ALL {
             let Some(binary) = self.compiled(mpi, program, report) else { continue };
             match self.rounds_of(mpi, program, &binary, site, bytes) {
-                Ok(rounds) => rows(&mut table, program, bytes, &rounds),
+                Ok(rounds) => rows(&mut table, program, (bytes, parameters), &rounds),
                 Err(reason) => report.line(format!("({reason})\n")),
             }
         }
@@ -88,7 +89,7 @@ impl Bench<'_> {
     ) -> Result<Rounds, String> {
         let mut rounds = Rounds::default();
         let report = self.place.join("report");
-        let (number, volume) = (Cell::new(0), Path::new(VOLUME));
+        let volume = Path::new(VOLUME);
         for _ in 0..self.options.rounds {
             println!("  {}, {program:?}, round {}", mpi.name, rounds.count());
             let job = Job {
@@ -99,14 +100,10 @@ impl Bench<'_> {
                 steps: 1,
                 ranks: NODES,
                 hosts: Some(&site.hosts),
-                // Below it each run has files of its own, which the link `io` leads to.
                 directory: &volume.join("io"),
                 report: &report,
             };
-            let before = || {
-                number.set(number.get() + 1);
-                site.renew(self.place, number.get(), program.file_bytes(bytes, 1))
-            };
+            let before = || site.renew(self.place, program.file_bytes(bytes, 1));
             let start = |name: &str| -> Command { site.cluster.on(1).command(name) };
             rounds.once(&job, &[Way::Plain, Way::Library, Way::Twin], &start, &before)?;
         }
@@ -127,17 +124,27 @@ impl<'a> Site<'a> {
         Ok(Site { cluster, gluster, hosts, _ssh: ssh })
     }
 
+    /// What memory and the volume cost on a node, as `headwater io predict` measures it.
+    fn measured(&self, place: &Path) -> Result<Parameters, String> {
+        self.gluster.mount(NODES)?;
+        let file = place.join("parameters.toml");
+        let mut command = self.cluster.on(1).command(headwater_binary());
+        command.args(["io", "predict", "--bytes", "1M", "--ranks", "4", "--nodes", "4", "--link", LINK]);
+        command.args(["--server", SERVER, "--measure", VOLUME, "--save"]).arg(&file);
+        let output = command.output().map_err(|error| error.to_string())?;
+        print!("  {}", String::from_utf8_lossy(&output.stderr));
+        let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        Parameters::parse(&text).map_err(|error| error.to_string())
+    }
+
     /// A volume with a new file and nothing else, which no node has seen.
-    fn renew(&self, place: &Path, number: u32, bytes: u64) -> Result<(), String> {
+    fn renew(&self, place: &Path, bytes: u64) -> Result<(), String> {
         self.gluster.unmount()?;
         let own = place.join("volume/io");
         fs::create_dir_all(&own).map_err(|error| format!("{}: {error}", own.display()))?;
-        // What it is called inside the volume would be cached by name: its content differs by the number.
-        fill(&own.join("in"), bytes)?;
-        let stamp = fs::OpenOptions::new().write(true).open(own.join("in"));
-        stamp
-            .and_then(|mut file| std::io::Write::write_all(&mut file, &number.to_le_bytes()))
-            .map_err(|error| error.to_string())?;
+        if fs::metadata(own.join("in")).map_or(0, |file| file.len()) != bytes {
+            fill(&own.join("in"), bytes)?;
+        }
         self.gluster.clear()?;
         self.gluster.fill(&[own])?;
         self.gluster.mount(NODES)
@@ -165,7 +172,7 @@ fn widen(cluster: &Cluster) -> Result<(), String> {
     Ok(())
 }
 
-fn rows(table: &mut Table, program: Program, bytes: u64, rounds: &Rounds) {
+fn rows(table: &mut Table, program: Program, (bytes, parameters): (u64, &Parameters), rounds: &Rounds) {
     for (index, name) in program.patterns().into_iter().enumerate() {
         let seconds = |way| {
             let sample = rounds.milliseconds(way, index);
@@ -176,7 +183,7 @@ fn rows(table: &mut Table, program: Program, bytes: u64, rounds: &Rounds) {
         let part = |whole: Option<f64>, part: Option<f64>| {
             whole.zip(part).map_or_else(|| "-".into(), |(whole, part)| format!("{:.0} %", 100.0 * part / whole))
         };
-        let predicted = predicted(program, index, bytes);
+        let predicted = predicted(program, index, bytes, parameters);
         // Without the library, what is predicted is what can be had by hand.
         let measured = of(&library).or(of(&by_hand));
         table.row([
@@ -194,11 +201,7 @@ fn rows(table: &mut Table, program: Program, bytes: u64, rounds: &Rounds) {
 }
 
 /// How many times as fast the model says it is.
-fn predicted(program: Program, index: usize, bytes: u64) -> f64 {
-    let [link, server] = [LINK, SERVER].map(|rate| rate.parse::<Rate>().expect("a rate").bytes_per_second() as f64);
-    let mut parameters = Parameters::default();
-    parameters.set_link(link);
-    parameters.set_server(link, server);
+fn predicted(program: Program, index: usize, bytes: u64, parameters: &Parameters) -> f64 {
     let name = program.patterns()[index];
     let pattern = Pattern::ALL.into_iter().find(|pattern| pattern.name() == name).expect("each pattern is known");
     let (form, pieces) = match program {
@@ -207,5 +210,5 @@ fn predicted(program: Program, index: usize, bytes: u64) -> f64 {
         Program::Blocks => (Form::NodeRows, program.lines(bytes) as u32 / 2),
     };
     let (ranks, nodes) = (NODES as u32, NODES as u32);
-    Work { pattern, form, bytes: bytes as f64, ranks, nodes, pieces }.predict(&parameters).speedup()
+    Work { pattern, form, bytes: bytes as f64, ranks, nodes, pieces }.predict(parameters).speedup()
 }

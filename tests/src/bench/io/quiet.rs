@@ -1,7 +1,7 @@
 //! Programs without any pattern: small messages, and computing with some output. How long they take with the library,
 //! and which system calls it adds after their start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -35,13 +35,17 @@ const WAITING: [&str; 11] = [
     "restart_syscall",
 ];
 
+/// Calls that start processes and threads.
+const STARTING: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+const GENERATIONS_MAX: usize = 64;
+
 impl Bench<'_> {
     pub(super) fn quiet(&self, report: &mut Report) {
         report.heading("Programs without a pattern");
         report.line(format!(
             "{RANKS} ranks on one node. Ratios are of a plain run to one with the library, in interleaved pairs; the \
              bound is the one that their median is above with 95 % certainty, by order statistics. System calls are \
-             those of all processes between the program's start and end, without those that wait.\n"
+             those of all ranks between the program's start and end, without those that wait.\n"
         ));
         let head = ["MPI", "program", "pairs", "plain, ms", "median ratio", "bound", "calls, plain", "calls, library"];
         let mut table = Table::new(head);
@@ -116,17 +120,30 @@ fn run(mpi: &Mpi, before: &[String], binary: &Path, words: [&str; 2], with: bool
     seconds.filter(|_| output.status.success()).ok_or_else(|| format!("{}: {said}", output.status))
 }
 
-/// How often each system call that does not wait was begun by any process, from when all ranks had begun to when the
-/// first had ended.
+/// How often each system call that does not wait was begun by each rank, its threads and children, between the rank's
+/// marks. What the launcher does is not counted.
 fn between(trace: &str) -> BTreeMap<String, u32> {
-    let lines: Vec<&str> = trace.lines().collect();
-    let first = lines.iter().rposition(|line| line.contains("/headwater-begin")).map_or(0, |line| line + 1);
-    let last = lines.iter().position(|line| line.contains("/headwater-end")).unwrap_or(lines.len());
-    let mut counts = BTreeMap::new();
-    for line in lines.get(first..last).unwrap_or_default() {
-        let call = line.split_once(' ').and_then(|(_, rest)| rest.trim_start().split_once('(')).map(|(name, _)| name);
-        let is_name = |name: &&str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
-        if let Some(name) = call.filter(is_name).filter(|name| !WAITING.contains(name)) {
+    let (mut parents, mut measured, mut counts) = (HashMap::new(), HashSet::new(), BTreeMap::new());
+    for line in trace.lines() {
+        let Some((process, rest)) = line.split_once(' ') else { continue };
+        let rest = rest.trim_start();
+        let name = rest.strip_prefix("<... ").unwrap_or(rest);
+        let name = &name[..name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len())];
+        let is_begun = rest[name.len().min(rest.len())..].starts_with('(') && !rest.starts_with('<');
+        if STARTING.contains(&name)
+            && let Some((_, child)) = rest.rsplit_once("= ")
+        {
+            parents.insert(child.split(' ').next().unwrap_or_default(), process);
+        }
+        if rest.contains("/headwater-begin") {
+            measured.insert(process);
+            continue;
+        }
+        if rest.contains("/headwater-end") {
+            measured.remove(process);
+        }
+        let ancestors = std::iter::successors(Some(process), |process| parents.get(process).copied());
+        if is_begun && !WAITING.contains(&name) && ancestors.take(GENERATIONS_MAX).any(|one| measured.contains(one)) {
             *counts.entry(name.to_owned()).or_default() += 1;
         }
     }
@@ -144,11 +161,12 @@ mod tests {
 
     #[test]
     fn calls_between_the_marks_are_counted() {
-        let trace = "1 read(0, \"\", 1) = 0\n1 access(\"/headwater-begin\", F_OK) = -1\n2 write(1, \"a\", 1) = 1\n\
-                     2 access(\"/headwater-begin\", F_OK) = -1\n1 poll([], 0, 0) = 0\n1 write(1, \"a(\", 2 <unfinished ...>\n\
-                     2 <... poll resumed>) = 0\n1 <... write resumed>) = 2\n2 write(1, \"b\", 1) = 1\n--- SIGCHLD ---\n\
-                     1 access(\"/headwater-end\", F_OK) = -1\n1 close(3) = 0\n";
-        assert_eq!(shown(&between(trace)), "2 write");
+        let trace = "1 clone3({flags=0}, 88) = 2\n2 clone(child_stack=0, <unfinished ...>\n2 <... clone resumed>) = 3\n\
+                     2 write(1, \"early\", 1) = 1\n2 access(\"/headwater-begin\", F_OK) = -1\n\
+                     1 write(1, \"launcher\", 1) = 1\n2 poll([], 0, 0) = 0\n2 write(1, \"a(\", 2 <unfinished ...>\n\
+                     3 close(3) = 0\n2 <... write resumed>) = 2\n3 --- SIGCHLD {si_signo=SIGCHLD} ---\n\
+                     3 +++ exited with 0 +++\n2 access(\"/headwater-end\", F_OK) = -1\n2 close(3) = 0\n";
+        assert_eq!(shown(&between(trace)), "1 close, 1 write");
         assert_eq!(shown(&between("")), "none");
     }
 }

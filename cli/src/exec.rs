@@ -16,7 +16,8 @@ use headwater_launch::place::Place;
 use rustix::io::Errno;
 use rustix::process::Signal;
 
-use crate::job::{self, ToProcess, Way};
+use crate::io::preload;
+use crate::job::{self, Answer, NodeIo, ToProcess, Way};
 use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
 use crate::message::say;
 use crate::namespace;
@@ -52,7 +53,12 @@ pub fn exec(options: &ExecOptions) -> u8 {
     }
     let own = env::vars_os().filter(|(name, _)| attached.variables.iter().all(|(new, _)| new != name));
     let own = own.chain(attached.variables.iter().cloned());
-    let environment = environment(own, options.audit.as_deref().or(attached.audit.as_deref()));
+    let mut environment = environment(own, options.audit.as_deref().or(attached.audit.as_deref()));
+    if let Err(why) = preload::add(&options.io, attached.io.as_ref(), &mut environment)
+        && is_first(Place::of(&|name| env::var_os(name)).as_ref())
+    {
+        say(format_args!("warning: {why}. The program's I/O stays as it is on this node"));
+    }
     if let Some((_, table)) = environment.iter().find(|(name, _)| name == TABLE) {
         shim::attach(table.as_ref());
     }
@@ -79,6 +85,8 @@ struct Attached {
     /// The program below the node's mount.
     program: Option<OsString>,
     variables: Vec<(OsString, OsString)>,
+    /// What the node says of its I/O.
+    io: Option<NodeIo>,
     /// It is the first of its node.
     speaks: bool,
 }
@@ -86,17 +94,21 @@ struct Attached {
 /// Comes to the node's part of the job. Where that fails, the program runs without it.
 fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
     let place = Place::of(&|name| env::var_os(name));
-    let is_first = place.as_ref().and_then(|place| place.local_rank).is_none_or(|rank| rank == 0);
-    let (way, session, node, nodes) = match job::attend(job, store, is_first) {
-        Ok(ToProcess::Served { way, session, node, nodes }) => (way, session, node, nodes),
-        Ok(ToProcess::Alone(why)) | Err(why) => {
+    let is_first = is_first(place.as_ref());
+    let (io, served) = match job::attend(job, store, is_first) {
+        Ok(Answer { io, served }) => (io, served),
+        Err(why) => (None, ToProcess::Alone(why)),
+    };
+    let mut attached = Attached { speaks: is_first, io, ..Attached::default() };
+    let (way, session, node, nodes) = match served {
+        ToProcess::Served { way, session, node, nodes } => (way, session, node, nodes),
+        ToProcess::Alone(why) => {
             if is_first {
                 say(format_args!("warning: {why}. The program runs without Headwater on this node"));
             }
-            return Attached { speaks: is_first, ..Attached::default() };
+            return attached;
         }
     };
-    let mut attached = Attached { speaks: is_first, ..Attached::default() };
     let mut tell = |name: &str, value: OsString| attached.variables.push((name.into(), value));
     tell(SESSION, session.into());
     tell("HEADWATER_NODE", node.to_string().into());
@@ -111,6 +123,7 @@ fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
             attached.audit = Some(library);
         }
         Way::Enter { supervisor } => attached.enter = Some(supervisor),
+        Way::Plain => {}
         Way::Mount { view, scope } => {
             let scope = Scope::of_pairs(scope);
             let by_path = program.as_bytes().contains(&b'/');
@@ -121,6 +134,11 @@ fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
         }
     }
     attached
+}
+
+/// Whether the process says what is to be said once a node.
+fn is_first(place: Option<&Place>) -> bool {
+    place.and_then(|place| place.local_rank).is_none_or(|rank| rank == 0)
 }
 
 /// Goes into the node's namespaces. Where that fails, the program finds its files where they are.

@@ -23,13 +23,23 @@ pub fn generate(what: &Generate) -> Result<()> {
 fn man_pages(directory: &Path) -> std::io::Result<()> {
     let mut command = CommandLine::command().disable_help_flag(true);
     command.build();
-    let visible = command.get_subcommands().filter(|c| !c.is_hide_set()).cloned();
-    let pages: Vec<_> = visible.map(|c| (format!("headwater-{}", c.get_name()), c)).collect();
+    let pages = pages("headwater", &command);
     clap_mangen::Man::new(command).generate_to(directory)?;
     for (name, page) in pages {
         clap_mangen::Man::new(page.name(name.leak() as &'static str)).generate_to(directory)?;
     }
     Ok(())
+}
+
+/// The commands below this one that users see, and those below these.
+fn pages(name: &str, command: &clap::Command) -> Vec<(String, clap::Command)> {
+    let visible = command.get_subcommands().filter(|command| !command.is_hide_set());
+    let below = visible.flat_map(|command| {
+        let name = format!("{name}-{}", command.get_name());
+        let further = pages(&name, command);
+        [(name, command.clone())].into_iter().chain(further)
+    });
+    below.collect()
 }
 
 fn completions(directory: &Path) -> std::io::Result<()> {

@@ -16,6 +16,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use anyhow::{Context, Result};
 use rustix::process::Pid;
 
+use crate::io::options::IoOptions;
 use crate::options::RankOptions;
 use crate::own;
 
@@ -67,6 +68,8 @@ pub struct Launch<'a> {
     pub ppn: u32,
     /// How they are made.
     pub ranks: &'a RankOptions,
+    /// What becomes of their I/O.
+    pub io: &'a IoOptions,
     /// The session's name, and each node's attachment; without it the program runs as it is.
     pub session: Option<(String, Vec<Attachment>)>,
 }
@@ -122,6 +125,8 @@ impl Launch<'_> {
         let words = self.ranks.words();
         let speaks = !words.is_empty() && rank.is_multiple_of(self.ppn);
         command.args(words).args(speaks.then_some("--speaks"));
+        // Whoever starts ranks behind this program's back may not hand the library on.
+        command.args(self.io.words(false));
         if rank > 0 {
             command.stdin(Stdio::null());
         }

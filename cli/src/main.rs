@@ -9,6 +9,7 @@ mod daemons;
 mod doctor;
 mod exec;
 mod generate;
+mod io;
 mod job;
 mod launch;
 mod message;
@@ -102,6 +103,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         }
         Command::Simulate(options) => simulate::simulate(&options),
         Command::Plan(options) => simulate::plan(&options),
+        Command::Io(command) => io::run(&command),
         Command::Generate(what) => generate::generate(&what).map(|()| 0),
         Command::Inner(InnerCommand::Daemon) => return headwater_daemon::run_from_stdio(),
         Command::Inner(InnerCommand::Supervise) => return headwater_daemon::supervise_from_stdio(),

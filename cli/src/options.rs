@@ -12,6 +12,8 @@ use headwater_daemon::Policy;
 use headwater_fuse::init::Opening;
 
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
+use crate::io::commands::IoCommand;
+use crate::io::options::IoOptions;
 use crate::job::paths::{Mapping, parse_mapping};
 use crate::job::ports::Ports;
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
@@ -132,6 +134,9 @@ pub enum Command {
     /// Find out which trees and how many readers suit a program and a shared file system
     #[command(after_help = PLAN_HELP)]
     Plan(PlanOptions),
+    /// Predict and show what becomes of the I/O of MPI programs
+    #[command(subcommand)]
+    Io(IoCommand),
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
     Inner(InnerCommand),
@@ -184,6 +189,10 @@ pub struct RunOptions {
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
     pub ranks: RankOptions,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub io: IoOptions,
 
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true,
@@ -244,6 +253,10 @@ pub struct StartOptions {
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
     pub service: ServiceOptions,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub io: IoOptions,
 
     /// How long the session stays without a launch, in minutes
     #[arg(long, value_name = "MINUTES", env = "HEADWATER_LEASE", default_value_t = 60,

@@ -14,6 +14,8 @@ use headwater_closure::scope::{Named, Scope, World, network_file_system};
 
 use crate::daemons::Said;
 use crate::exec;
+use crate::io;
+use crate::io::options::IoOptions;
 use crate::job::{self, News};
 use crate::launch::{Launch, Processes};
 use crate::message::{say, show};
@@ -121,7 +123,9 @@ pub fn run_with(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u
     let mut summary = Summary::new(options.nodes, nodes.len() as u32 * options.ppn, &choice);
     summary.servers = arrangement.servers;
     summary.timeline.daemons_ready = serving.is_some().then(|| start.elapsed_ms());
-    summary.exit_status = supervise(options, &choice, &nodes, &mut serving, &events)?;
+    let io = io::preload::settle(&options.io, &options.program[..1], Some(program));
+    let io = io.absolute(&cwd, &|path| path.to_owned());
+    summary.exit_status = supervise((options, &io), &choice, &nodes, &mut serving, &events)?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
     if let Some(serving) = serving {
         at_end(&serving);
@@ -163,7 +167,7 @@ pub fn discover(options: &ServiceOptions, program: &Path, cwd: &Path, opened: &O
 
 /// Starts the processes and waits for them, passing signals on; gives their exit status.
 fn supervise(
-    options: &RunOptions,
+    (options, io): (&RunOptions, &IoOptions),
     choice: &Choice,
     nodes: &[u32],
     serving: &mut Option<Serving>,
@@ -176,6 +180,7 @@ fn supervise(
         nodes_total: options.nodes,
         ppn: options.ppn,
         ranks: &options.ranks,
+        io,
         session,
     };
     if let Some(Interrupted(number)) = events.try_iter().find_map(|event| event.interrupts()) {

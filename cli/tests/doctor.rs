@@ -141,3 +141,22 @@ fn stale_mounts_are_found_and_removed() {
     assert_eq!(check(&fixed, "stale mounts")["verdict"], "ok", "{fixed:#}");
     site.assert_clean();
 }
+
+#[test]
+fn the_mpis_whose_io_can_be_made_parallel_are_named() {
+    let site = Site::new();
+    let verdict = || {
+        let findings = findings(&doctor(&site, &["--json"]).output().unwrap());
+        let check = check(&findings, "MPI I/O");
+        (check["verdict"].as_str().unwrap().to_owned(), check["found"].as_str().unwrap().to_owned())
+    };
+    let (missing, found) = verdict();
+    assert!(missing == "warning" && found.contains("libheadwater-mpiio.so is missing"), "{found}");
+    fs::create_dir(site.path("lib/headwater")).unwrap();
+    site.write("lib/libheadwater-mpiio.so", "");
+    assert!(verdict().1.ends_with("has no part for any MPI"));
+    for name in ["mpiio-openmpi4.so", "mpiio-mpich5.so", "else.so"] {
+        site.write(&format!("lib/headwater/{name}"), "");
+    }
+    assert_eq!(verdict(), ("ok".into(), "mpich5, openmpi4".into()));
+}

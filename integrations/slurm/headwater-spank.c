@@ -307,6 +307,25 @@ static void audit(spank_t spank, const struct answer *answer)
 	spank_setenv(spank, "LD_AUDIT", joined, 1);
 }
 
+/* The library for the program's I/O, and what it is to do. */
+static void preload(spank_t spank, const struct answer *answer)
+{
+	static char users[PATH_MAX], joined[2 * PATH_MAX];
+
+	if (spank_getenv(spank, "LD_PRELOAD", users, sizeof(users)) != ESPANK_SUCCESS)
+		users[0] = '\0';
+	if (!answer->io.library || !join_preload(joined, sizeof(joined), answer->io.library, users))
+		return;
+	spank_setenv(spank, "LD_PRELOAD", joined, 1);
+	spank_setenv(spank, "HEADWATER_IO", answer->io.how, 1);
+	if (strcmp(answer->io.everywhere, "yes") == 0)
+		spank_setenv(spank, "HEADWATER_IO_EVERYWHERE", "yes", 1);
+	if (answer->io.profile[0])
+		spank_setenv(spank, "HEADWATER_IO_PROFILE", answer->io.profile, 1);
+	if (answer->io.report[0])
+		spank_setenv(spank, "HEADWATER_IO_REPORT", answer->io.report, 1);
+}
+
 static void set_number(spank_t spank, const char *name, uint32_t number)
 {
 	char text[16];
@@ -319,6 +338,7 @@ static void attach(spank_t spank, const struct answer *answer, bool speaks)
 {
 	const char *what;
 
+	preload(spank, answer);
 	if (answer->kind == ANSWER_ALONE) {
 		if (speaks)
 			complain(spank, "the node's part does not serve", answer->why);
@@ -331,7 +351,7 @@ static void attach(spank_t spank, const struct answer *answer, bool speaks)
 	set_number(spank, "HEADWATER_RANKS", number_of(spank, S_JOB_TOTAL_TASK_COUNT));
 	if (answer->kind == ANSWER_AUDIT)
 		audit(spank, answer);
-	else if (!enter_namespaces(answer->supervisor, ENTER_MS_MAX, &what) && speaks)
+	else if (answer->kind == ANSWER_ENTER && !enter_namespaces(answer->supervisor, ENTER_MS_MAX, &what) && speaks)
 		complain(spank, what, strerror(errno));
 }
 

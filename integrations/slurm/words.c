@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIELDS_MAX 6
+#define FIELDS_MAX 12
+/* What stands before the answer itself if something becomes of the I/O. */
+#define IO_FIELDS 6
 #define AUDIT_LIBRARY "libheadwater-audit.so"
 #define BINARY "/usr/bin/headwater"
 
@@ -20,21 +22,14 @@ static bool is_session(const char *text)
 	return strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16;
 }
 
-bool parse_answer(const char *bytes, size_t size, struct answer *answer)
+/* How the process is served. */
+static bool parse_served(const char *const field[], size_t count, struct answer *answer)
 {
-	const char *field[FIELDS_MAX];
-	size_t count = 0;
-
-	for (size_t at = 0; at < size; at += strlen(field[count++]) + 1) {
-		if (count == FIELDS_MAX || !memchr(bytes + at, '\0', size - at))
-			return false;
-		field[count] = bytes + at;
-	}
 	if (count == 2 && strcmp(field[0], "alone") == 0) {
 		*answer = (struct answer){ .kind = ANSWER_ALONE, .why = field[1] };
 		return true;
 	}
-	if (count < 5 || !is_session(field[1]) || !is_number(field[2]) || !is_number(field[3]))
+	if (count < 4 || !is_session(field[1]) || !is_number(field[2]) || !is_number(field[3]))
 		return false;
 	*answer = (struct answer){ .session = field[1], .node = field[2], .nodes = field[3] };
 	if (count == 6 && strcmp(field[0], "audit") == 0) {
@@ -43,9 +38,37 @@ bool parse_answer(const char *bytes, size_t size, struct answer *answer)
 		answer->library = field[5];
 		return field[4][0] == '/' && field[5][0] == '/';
 	}
+	if (count == 4) {
+		answer->kind = ANSWER_PLAIN;
+		return strcmp(field[0], "plain") == 0;
+	}
 	answer->kind = ANSWER_ENTER;
 	answer->supervisor = field[4];
 	return count == 5 && strcmp(field[0], "enter") == 0 && field[4][0] == '/';
+}
+
+bool parse_answer(const char *bytes, size_t size, struct answer *answer)
+{
+	const char *field[FIELDS_MAX];
+	size_t count = 0, io = 0;
+
+	for (size_t at = 0; at < size; at += strlen(field[count++]) + 1) {
+		if (count == FIELDS_MAX || !memchr(bytes + at, '\0', size - at))
+			return false;
+		field[count] = bytes + at;
+	}
+	if (count > IO_FIELDS && strcmp(field[0], "io") == 0 && field[1][0] == '/')
+		io = IO_FIELDS;
+	if (!parse_served(field + io, count - io, answer))
+		return false;
+	if (io) {
+		answer->io.library = field[1];
+		answer->io.everywhere = field[2];
+		answer->io.how = field[3];
+		answer->io.profile = field[4];
+		answer->io.report = field[5];
+	}
+	return true;
 }
 
 static bool is_own(const char *library, size_t bytes)
@@ -76,6 +99,29 @@ bool join_audit(char *out, size_t size, const char *library, const char *users)
 	}
 	out[used] = '\0';
 	return true;
+}
+
+/* Whether one of the paths in a list, of these bytes, is a file of this name. */
+static bool has_file(const char *list, const char *name)
+{
+	for (const char *next = list; *next;) {
+		size_t bytes = strcspn(next, ": "), own = strlen(name);
+
+		if (bytes >= own && memcmp(next + bytes - own, name, own) == 0 && (bytes == own || next[bytes - own - 1] == '/'))
+			return true;
+		next += bytes + (next[bytes] != '\0');
+	}
+	return false;
+}
+
+bool join_preload(char *out, size_t size, const char *library, const char *users)
+{
+	const char *name = strrchr(library, '/');
+	bool is_there = users && has_file(users, name ? name + 1 : library);
+	const char *between = users && *users ? ":" : "";
+	int bytes = snprintf(out, size, "%s%s%s", users ? users : "", is_there ? "" : between, is_there ? "" : library);
+
+	return bytes >= 0 && (size_t)bytes < size;
 }
 
 const char *parse_site(int count, char *const words[], struct site *site)

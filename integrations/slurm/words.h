@@ -10,20 +10,26 @@
 
 /* How a process finds its node's daemon. The texts lie in the answer. */
 struct answer {
-	enum { ANSWER_ALONE, ANSWER_AUDIT, ANSWER_ENTER } kind;
+	enum { ANSWER_ALONE, ANSWER_AUDIT, ANSWER_ENTER, ANSWER_PLAIN } kind;
 	const char *why;                /* alone: why the originals are used */
 	const char *session, *node, *nodes;
 	const char *table, *library;    /* audit */
 	const char *supervisor;         /* enter: a socket */
+	struct {
+		const char *library, *everywhere, *how, *profile, *report;
+	} io;                           /* what becomes of its I/O; the library is NULL if nothing does */
 };
 
-/* Reads an answer: fields that each end in a zero byte (`ToProcess` in cli/src/job/messages.rs). False if it
+/* Reads an answer: fields that each end in a zero byte (`Answer` in cli/src/job/messages.rs). False if it
  * is none. */
 bool parse_answer(const char *bytes, size_t size, struct answer *answer);
 
 /* The value of LD_AUDIT: the library, and what the user has there. What an outer session has put there stands
  * between the program and this one, and is left out. False if it has no room. */
 bool join_audit(char *out, size_t size, const char *library, const char *users);
+
+/* The value of LD_PRELOAD: what the user has there, and the library, unless it is there. False if it has no room. */
+bool join_preload(char *out, size_t size, const char *library, const char *users);
 
 /* What the site says in plugstack.conf. */
 struct site {

@@ -6,13 +6,15 @@
 //!   model: all of them ([`Detail::Exact`]), or a sample that stands for all ([`Detail::Sample`]);
 //! - [`without_headwater`]: the same start against the shared file system alone, as a queueing network;
 //! - [`ready_seconds`]: how long the daemons themselves take to start;
-//! - [`plan`]: which shape of the overlay is best.
+//! - [`plan`]: which shape of the overlay is best;
+//! - [`io`]: what reading or writing a file on one rank for all costs an MPI program, and together.
 //!
 //! The model and what it leaves out are in `docs/spec/0002-simulation.md`. Results depend on the
 //! arguments alone.
 
 mod crowd;
 mod data;
+pub mod io;
 mod parameters;
 mod plan;
 mod program;

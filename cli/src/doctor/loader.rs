@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::Check;
+use crate::io::preload;
 use crate::prepare;
 
 const NAME: &str = "audit";
+const MPI_IO: &str = "MPI I/O";
 /// A small program that is dynamically linked almost everywhere.
 const PROGRAM: &str = "/bin/sh";
 /// No library, which a loader that audits complains about.
@@ -34,6 +36,17 @@ pub fn audit() -> Check {
             "build it for this machine with `cargo xtask dist`",
         ),
         None => Check::missing(NAME, format!("{PROGRAM} can't be audited"), "use --via namespace"),
+    }
+}
+
+/// For which MPIs programs' I/O can be made parallel.
+pub fn mpi_io() -> Check {
+    let without = "`headwater run --io` does nothing here; install Headwater with `cargo xtask install`, on a machine \
+                   that has the MPIs' headers";
+    match preload::installed() {
+        Ok((_, variants)) if !variants.is_empty() => Check::ok(MPI_IO, variants.join(", ")),
+        Ok((library, _)) => Check::warning(MPI_IO, format!("{} has no part for any MPI", library.display()), without),
+        Err(error) => Check::warning(MPI_IO, format!("{error:#}"), without),
     }
 }
 

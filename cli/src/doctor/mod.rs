@@ -119,6 +119,7 @@ fn examine(options: &DoctorOptions, removed: Vec<String>) -> Findings {
         kernel::user_namespaces(&found),
         helper,
         audit,
+        loader::mpi_io(),
         store,
         resources::shared_memory(),
         resources::descriptors(),

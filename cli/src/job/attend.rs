@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::messages::ToProcess;
+use super::messages::Answer;
 use crate::own;
 use crate::session;
 use crate::store;
@@ -28,7 +28,7 @@ const RETRY: Duration = Duration::from_millis(4);
 ///
 /// # Errors
 /// Why the process is to use the originals.
-pub fn attend(job: &Path, store: Option<&Path>, is_first: bool) -> Result<ToProcess, String> {
+pub fn attend(job: &Path, store: Option<&Path>, is_first: bool) -> Result<Answer, String> {
     let name = job.file_name().ok_or("the job file has no name")?.to_string_lossy().into_owned();
     let started = Instant::now();
     let mut has_started = false;
@@ -82,10 +82,10 @@ fn start(job: &Path, store: Option<&Path>) -> Result<(), String> {
     }
 }
 
-fn answer(stream: UnixStream) -> Result<ToProcess, String> {
+fn answer(stream: UnixStream) -> Result<Answer, String> {
     let failed = |error: io::Error| format!("the node's part of the job does not answer: {error}");
     stream.set_read_timeout(Some(ANSWER_MAX)).map_err(failed)?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).map_err(failed)?;
-    ToProcess::decode(&answer).ok_or_else(|| String::from("the node's part of the job has ended"))
+    Answer::decode(&answer).ok_or_else(|| String::from("the node's part of the job has ended"))
 }

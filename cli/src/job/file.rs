@@ -15,6 +15,7 @@ use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
 use super::ports::Ports;
+use crate::io::options::IoOptions;
 use crate::session::{is_session_name, name_of};
 use crate::via::{Program, Via};
 
@@ -63,6 +64,9 @@ pub struct Service {
     pub ports: Option<Ports>,
     /// Daemons' links go over libfabric where that can be.
     pub fabric: Option<Fabric>,
+    /// What becomes of the program's I/O, if anything does.
+    #[serde(default)]
+    pub io: Option<IoOptions>,
     /// Whether nodes tell what they do.
     pub verbose: bool,
 }
@@ -191,6 +195,7 @@ mod tests {
             preload: None,
             ports: None,
             fabric: None,
+            io: None,
             verbose: false,
         };
         let front = vec!["127.0.0.1:1".parse().unwrap()];

@@ -34,8 +34,15 @@ const STRANGERS_MAX: usize = 256;
 /// What becomes of the nodes.
 #[derive(Debug)]
 pub enum News {
-    /// All are there: so many, and so many at least that are missing.
-    Mustered(u32, u32),
+    /// All are there.
+    Mustered {
+        /// So many.
+        count: u32,
+        /// So many at least are missing.
+        missing: u32,
+        /// All nodes of the program have the library for its I/O.
+        has_io: bool,
+    },
     /// A node says something.
     Said(u32, FromNode),
     /// A node's connection has ended.
@@ -312,8 +319,10 @@ impl Desk {
             Verdict::Without(missing) => missing,
         };
         self.is_settled = true;
-        self.event(News::Mustered(self.tokens.len() as u32, missing));
+        let count = self.tokens.len() as u32;
+        self.event(News::Mustered { count, missing, has_io: self.muster.has_io_everywhere() });
         let order = self.muster.order();
+        let io_everywhere = self.muster.has_io_everywhere();
         let arrangement = self.arrange(&order);
         let addresses: Vec<SocketAddr> =
             arrangement.nodes.iter().map(|&node| self.address(order[node as usize])).collect();
@@ -323,7 +332,8 @@ impl Desk {
                 guest.node = Some(node);
             }
             let Arrangement { nodes, servers, shape, .. } = arrangement.clone();
-            self.tell(token, &ToNode::Roster(Roster { node, nodes, addresses: addresses.clone(), servers, shape }));
+            let addresses = addresses.clone();
+            self.tell(token, &ToNode::Roster(Roster { node, nodes, addresses, servers, shape, io_everywhere }));
         }
         None
     }

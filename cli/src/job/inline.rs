@@ -21,6 +21,7 @@ use super::lasting::serve;
 use super::look::{find, look, programs, service};
 use super::run::open_front;
 use super::watch::Watch;
+use crate::io::preload;
 use crate::message::{say, show};
 use crate::opened::Opened;
 use crate::options::inner::FrontOptions;
@@ -72,7 +73,7 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
     }
     front.expect_many();
     let start = Start::now();
-    let mut watch = Watch::new(is_verbose);
+    let mut watch = Watch::new(&job.service);
     serve(&events, Duration::MAX, |news| watch.note(news, start));
     if !is_verbose {
         // Whoever reads what the owner says need not wait for the nodes.
@@ -93,7 +94,7 @@ pub fn front(options: &FrontOptions) -> Result<u8> {
 /// What the nodes are to serve.
 fn wanted(options: &FrontOptions) -> Result<Wanted> {
     let start = parse(&options.options)?;
-    if start.service.via == Via::Off {
+    if start.service.via == Via::Off && !start.io.is_wanted() {
         return Ok(Wanted::No("via=off"));
     }
     if start.service.via == Via::Mount {
@@ -103,12 +104,15 @@ fn wanted(options: &FrontOptions) -> Result<Wanted> {
     }
     let opened = Opened::default();
     let program = options.program.get(..1).unwrap_or_default();
+    let mut names = program.to_vec();
     let mut found = look(&start.service, program, &opened);
     if let ((_, None), [file]) = (&found, program) {
         // srun's argument may be a file of programs.
         let listed = find(&["srun".into(), "--multi-prog".into(), file.clone()], None).ok().flatten();
-        found = look(&start.service, &listed.map(|listed| programs(&listed)).unwrap_or_default(), &opened);
+        names = listed.map(|listed| programs(&listed)).unwrap_or_default();
+        found = look(&start.service, &names, &opened);
     }
+    let io = preload::settle(&start.io, &names, found.1.as_ref().map(|found| &found.program));
     if found.1.is_none() {
         found = look(&start.service, &[ANY_PROGRAM.into()], &opened);
     }
@@ -116,10 +120,10 @@ fn wanted(options: &FrontOptions) -> Result<Wanted> {
     if start.service.verbose {
         show(io::stderr(), &scope);
     }
-    if !scope.entries.iter().any(|entry| entry.included) {
+    if !scope.entries.iter().any(|entry| entry.included) && !io.is_wanted() {
         return Ok(Wanted::No("no directory of the program is on a network file system; name some with shared=DIR"));
     }
-    let mut service = service(&start.service, &scope, program.unwrap_or_default());
+    let mut service = service(&start.service, &scope, program.unwrap_or_default(), Some(&io));
     if serde_json::to_string(&service.preload)?.len() > PRELOAD_BYTES_MAX {
         say("warning: what preload= names is too long to travel in a variable; files are read as they are asked for");
         service.preload = None;

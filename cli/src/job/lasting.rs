@@ -75,7 +75,7 @@ fn stay(options: &StartOptions) -> Result<u8> {
     close_output()?;
     env::set_current_dir("/")?;
     let start = Start::now();
-    let mut watch = Watch::new(options.service.verbose);
+    let mut watch = Watch::new(&job.service);
     let lease = Duration::from_secs(60 * u64::from(options.lease));
     serve(&events, lease, |news| watch.note(news, start));
     // No launch finds the session any more.
@@ -136,7 +136,10 @@ fn prepare(options: &StartOptions) -> Result<super::file::Service> {
     if options.service.verbose {
         show(io::stderr(), &scope);
     }
-    Ok(service(&options.service, &scope, program.unwrap_or_default()))
+    if options.io.is_wanted() {
+        say("note: --io is not kept by a session: say it to each `headwater run --session`");
+    }
+    Ok(service(&options.service, &scope, program.unwrap_or_default(), None))
 }
 
 /// Ends a session, and prints what it did.

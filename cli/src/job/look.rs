@@ -15,6 +15,7 @@ use headwater_launch::command::{Prepared, World, prepare};
 
 use super::file::Service;
 use super::paths;
+use crate::io::options::IoOptions;
 use crate::opened::Opened;
 use crate::options::ServiceOptions;
 use crate::preload;
@@ -86,7 +87,12 @@ pub fn look(options: &ServiceOptions, programs: &[OsString], opened: &Opened) ->
 }
 
 /// What nodes are told of it, with the paths that they know.
-pub fn service(options: &ServiceOptions, scope: &Scope, Found { file, program }: Found) -> Service {
+pub fn service(
+    options: &ServiceOptions,
+    scope: &Scope,
+    Found { file, program }: Found,
+    io: Option<&IoOptions>,
+) -> Service {
     let on_nodes = |(is_included, path): (bool, String)| {
         (is_included, paths::on_nodes(&options.map, Path::new(&path)).display().to_string())
     };
@@ -107,6 +113,9 @@ pub fn service(options: &ServiceOptions, scope: &Scope, Found { file, program }:
         preload: preload::prepare(&options.preload, &paths::on_nodes(&options.map, &file), &working_directory()),
         ports: options.ports,
         fabric,
+        io: io
+            .filter(|io| io.is_wanted())
+            .map(|io| io.absolute(&working_directory(), &|path| paths::on_nodes(&options.map, path))),
         verbose: options.verbose,
     }
 }

@@ -6,10 +6,12 @@ use std::net::SocketAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use clap::ValueEnum;
 use headwater_daemon::{Report, Shape};
 use serde::{Deserialize, Serialize};
 
 use super::muster::Arrival;
+use crate::io::options::{IoMode, IoOptions};
 
 /// A node, or a command for a session, to the front end.
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,6 +68,29 @@ pub struct Roster {
     pub servers: u32,
     /// The trees.
     pub shape: Shape,
+    /// All nodes that the launcher starts processes on take part, and have the library for the program's I/O.
+    #[serde(default)]
+    pub io_everywhere: bool,
+}
+
+/// What a node answers one of its processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// What becomes of its I/O, if anything does.
+    pub io: Option<NodeIo>,
+    /// How it is served.
+    pub served: ToProcess,
+}
+
+/// What becomes of the I/O of a node's processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeIo {
+    /// The node's copy of the library.
+    pub library: PathBuf,
+    /// All ranks of the program, on all nodes, have it.
+    pub is_everywhere: bool,
+    /// What the user wants.
+    pub options: IoOptions,
 }
 
 /// A node to one of its processes.
@@ -101,6 +126,8 @@ pub enum Way {
         /// The socket of the node's supervisor.
         supervisor: PathBuf,
     },
+    /// There is nothing to find.
+    Plain,
     /// It uses paths below the node's mount.
     Mount {
         /// The mount.
@@ -110,9 +137,41 @@ pub enum Way {
     },
 }
 
+impl Answer {
+    /// The answer's bytes: `io LIBRARY yes|no HOW PROFILE REPORT` if something becomes of its I/O, with nothing for
+    /// what is not said, and then how it is served.
+    pub fn encode(&self) -> Vec<u8> {
+        let io = self.io.iter().flat_map(|NodeIo { library, is_everywhere, options }| {
+            let path = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
+            let everywhere = if *is_everywhere { "yes" } else { "no" };
+            let how = options.io.map_or("off", IoMode::name);
+            let (profile, report) = (path(&options.io_profile), path(&options.io_report));
+            ["io".into(), library.clone().into_os_string(), everywhere.into(), how.into(), profile, report]
+        });
+        let io = io.flat_map(|field| field.into_vec().into_iter().chain([0]));
+        io.chain(self.served.encode()).collect()
+    }
+
+    /// The answer with these bytes; `None` if there is none.
+    pub fn decode(bytes: &[u8]) -> Option<Answer> {
+        let mut fields = bytes.splitn(7, |&byte| byte == 0);
+        if fields.next()? != b"io" {
+            return Some(Answer { io: None, served: ToProcess::decode(bytes)? });
+        }
+        let path = |field: &[u8]| PathBuf::from(OsString::from_vec(field.to_vec()));
+        let optional = |field: &[u8]| Some(path(field)).filter(|path| !path.as_os_str().is_empty());
+        let (library, everywhere, how) = (path(fields.next()?), fields.next()?, fields.next()?);
+        let how = IoMode::from_str(str::from_utf8(how).ok()?, false).ok()?;
+        let (io_profile, io_report) = (optional(fields.next()?), optional(fields.next()?));
+        let options = IoOptions { io: Some(how), io_profile, io_report };
+        let io = NodeIo { library, is_everywhere: everywhere == b"yes", options };
+        Some(Answer { io: Some(io), served: ToProcess::decode(fields.next()?)? })
+    }
+}
+
 impl ToProcess {
     /// The message's bytes: `alone WHY`, `audit SESSION NODE NODES TABLE LIBRARY`,
-    /// `enter SESSION NODE NODES SUPERVISOR` or `mount SESSION NODE NODES VIEW DIRECTORY…`, with `+` before each
+    /// `enter SESSION NODE NODES SUPERVISOR`, `plain SESSION NODE NODES` or `mount SESSION NODE NODES VIEW DIRECTORY…`, with `+` before each
     /// directory that is served, and `-` before one that is not.
     pub fn encode(&self) -> Vec<u8> {
         let fields: Vec<OsString> = match self {
@@ -121,6 +180,7 @@ impl ToProcess {
                 let (kind, more): (_, Vec<OsString>) = match way {
                     Way::Audit { table, library } => ("audit", vec![table.into(), library.into()]),
                     Way::Enter { supervisor } => ("enter", vec![supervisor.into()]),
+                    Way::Plain => ("plain", Vec::new()),
                     Way::Mount { view, scope } => {
                         let sign = |is_included: &bool| if *is_included { '+' } else { '-' };
                         let directories =
@@ -148,6 +208,7 @@ impl ToProcess {
             [b"enter", session, node, nodes, supervisor] => {
                 (session, node, nodes, Way::Enter { supervisor: path(supervisor) })
             }
+            [b"plain", session, node, nodes] => (session, node, nodes, Way::Plain),
             [b"mount", session, node, nodes, view, ref scope @ ..] => {
                 let directory = |field: &&[u8]| {
                     let path = text(field)?;
@@ -174,12 +235,25 @@ mod tests {
             ToProcess::Alone("it\nis over".into()),
             served(Way::Audit { table: "/dev/shm/a b".into(), library: "/n/é.so".into() }),
             served(Way::Enter { supervisor: "/n/s".into() }),
+            served(Way::Plain),
             served(Way::Mount { view: "/n/v".into(), scope: vec![(true, "/sw".into()), (false, "/sw/x".into())] }),
         ] {
             let bytes = message.encode();
             assert_eq!(ToProcess::decode(&bytes), Some(message));
             for cut in 0..bytes.len() {
                 assert!(ToProcess::decode(&bytes[..cut]).is_none() || cut > 0 && bytes[cut - 1] == 0);
+            }
+        }
+        let options = IoOptions { io: Some(IoMode::Verify), io_profile: Some("/p q".into()), io_report: None };
+        for (is_everywhere, io_report) in [(true, None), (false, Some("none".into()))] {
+            let options = IoOptions { io_report, ..options.clone() };
+            let io = NodeIo { library: "/n/libio.so".into(), is_everywhere, options };
+            for served in [served(Way::Plain), ToProcess::Alone("it is over".into())] {
+                let answer = Answer { io: Some(io.clone()), served };
+                let bytes = answer.encode();
+                assert_eq!(Answer::decode(&bytes), Some(answer.clone()));
+                assert!((0..bytes.len()).all(|cut| Answer::decode(&bytes[..cut]).is_none_or(|cut| cut != answer)));
+                assert_eq!(Answer::decode(&answer.served.encode()), Some(Answer { io: None, ..answer }));
             }
         }
         for garbage in [&b""[..], b"\0", b"alone", b"enter\0s\0x\x001\0/s\0", b"served\0a\0"] {

@@ -26,6 +26,6 @@ pub use front::News;
 pub use inline::front;
 pub use lasting::{start, stop};
 pub use look::find;
-pub use messages::{ToProcess, Way};
+pub use messages::{Answer, NodeIo, ToProcess, Way};
 pub use node::serve as serve_node;
 pub use run::{run, run_in, run_without};

@@ -40,6 +40,9 @@ pub struct Arrival {
     pub processes_here: Option<u32>,
     /// How many there are on all nodes.
     pub processes: Option<u32>,
+    /// It has the library for the program's I/O.
+    #[serde(default)]
+    pub has_io: bool,
 }
 
 /// Whether all are there.
@@ -120,6 +123,11 @@ impl Muster {
         Some(left.div_ceil(most))
     }
 
+    /// Whether all nodes of the program are here for certain, and have the library for its I/O.
+    pub fn has_io_everywhere(&self) -> bool {
+        self.missing() == Some(0) && self.arrivals.iter().all(|arrival| arrival.has_io)
+    }
+
     /// The nodes in their order: by the launcher's number, or else by the lowest rank of their processes, or
     /// else by name. Places in the order of coming.
     pub fn order(&self) -> Vec<usize> {
@@ -151,6 +159,7 @@ mod tests {
             rank: None,
             processes_here: None,
             processes: None,
+            has_io: false,
         }
     }
 
@@ -187,6 +196,15 @@ mod tests {
         assert_eq!(quiet.verdict(1100 + QUIET_MS), Verdict::Complete);
         let endless = muster((1..200).map(arrival));
         assert_eq!(endless.verdict(1000 + MISSING_MS_MAX), Verdict::Complete);
+    }
+
+    #[test]
+    fn the_library_is_everywhere_if_nobody_can_lack_it() {
+        let with = |port, nodes| Arrival { nodes, has_io: true, ..arrival(port) };
+        assert!(muster([with(1, Some(2)), with(2, Some(2))]).has_io_everywhere());
+        assert!(!muster([with(1, Some(3)), with(2, Some(3))]).has_io_everywhere());
+        assert!(!muster([with(1, None), with(2, None)]).has_io_everywhere());
+        assert!(!muster([with(1, Some(2)), arrival(2)]).has_io_everywhere());
     }
 
     #[test]

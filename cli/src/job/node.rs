@@ -30,10 +30,11 @@ use super::attend::{FAILED, socket};
 use super::call::connect;
 use super::file::{self, Job};
 use super::front::News;
-use super::messages::{FromNode, Roster, ToNode, ToProcess};
+use super::messages::{Answer, FromNode, NodeIo, Roster, ToNode, ToProcess};
 use super::muster::{Arrival, MISSING_MS_MAX};
 use super::ports::listen;
 use super::served::Served;
+use crate::io::preload;
 use crate::options::inner::NodeOptions;
 use crate::process::{self, Side};
 use crate::run::Event;
@@ -86,6 +87,8 @@ struct Node {
     /// The front end has gone without a word.
     is_front_lost: bool,
     session: Session,
+    /// What becomes of its processes' I/O.
+    io: Option<NodeIo>,
     place: Option<Place>,
     poll: Poll,
     listener: UnixListener,
@@ -129,11 +132,16 @@ impl Node {
         if options.has_owner {
             watch_owner(sender.clone())?;
         }
+        let io = job.service.io.clone().and_then(|options| {
+            let library = preload::copy(session.directory()).ok()?;
+            Some(NodeIo { library, is_everywhere: false, options })
+        });
         Ok(Some(Node {
             job,
             job_file: Some(options.job.clone()).filter(|job| job.is_absolute()),
             is_front_lost: false,
             session,
+            io,
             place: Place::of(&|name| env::var_os(name)),
             poll,
             listener,
@@ -204,6 +212,7 @@ impl Node {
             rank: place.and_then(|place| place.rank),
             processes_here: place.and_then(|place| place.local_size),
             processes: place.and_then(|place| place.size),
+            has_io: self.io.is_some(),
         }));
         Ok(())
     }
@@ -243,6 +252,9 @@ impl Node {
     fn begin(&mut self, roster: Roster) {
         if !matches!(self.stage, Stage::Gathering(_)) {
             return;
+        }
+        if let Some(io) = &mut self.io {
+            io.is_everywhere = roster.io_everywhere;
         }
         let served =
             Served::start(&self.job.service, &roster, &self.session, &self.overlay, &self.sender, &self.events);
@@ -307,7 +319,7 @@ impl Node {
             Stage::Alone(why) => ToProcess::Alone(why.clone()),
             Stage::Ended => ToProcess::Alone("the job has ended".into()),
         };
-        let bytes = answer.encode();
+        let bytes = Answer { io: self.io.clone(), served: answer }.encode();
         for mut stream in self.waiting.drain(..) {
             // Who does not wait any more needs no answer.
             let _ = stream.write_all(&bytes);

@@ -1,5 +1,6 @@
 //! `headwater run` with a launcher, or in a session of several launches.
 
+use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -10,15 +11,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use headwater_abi::wire;
+use headwater_closure::scope::Scope;
 use headwater_launch::command::Prepared;
 
 use super::call::Call;
 use super::file::{Job, JobFile};
 use super::front::Front;
-use super::look::{look, programs, service, with_prefix};
+use super::look::{find, look, programs, service, with_prefix};
 use super::messages::{FromNode, ToNode};
 use super::paths;
 use super::watch::Watch;
+use crate::io::options::IoOptions;
+use crate::io::preload;
 use crate::launch::{self, Processes};
 use crate::message::{say, show};
 use crate::opened::Opened;
@@ -55,18 +59,21 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
         // Each node chooses for itself.
         Some(_) => Choice { mechanism: Mechanism::Audit, reason: found.explanation.clone() },
     };
+    let io = preload::settle(&options.io, &programs(found), program.as_ref().map(|found| &found.program));
     let mut summary = Summary::new(0, 0, &choice);
-    let Some(program) = program.filter(|_| choice.mechanism != Mechanism::Off) else {
+    let is_served = choice.mechanism != Mechanism::Off;
+    if !is_served && !io.is_wanted() {
         summary.exit_status = run_words(&plain_words(options))?;
         summary.timeline.program_exit = Some(start.elapsed_ms());
         report(options, &summary);
         return Ok(summary.exit_status);
-    };
+    }
     let (sender, events) = channel();
     signals::watch(sender.clone())?;
-    let service = service(&options.service, &scope, program);
+    let scope = if is_served { scope } else { Scope::default() };
+    let service = service(&options.service, &scope, program.unwrap_or_default(), Some(&io));
     let begun = open(&options.service, service, sender)
-        .and_then(|(front, job, file)| Ok((prepared_words(options, file.path())?, front, job, file)));
+        .and_then(|(front, job, file)| Ok((prepared_words(options, &io, file.path(), false)?, front, job, file)));
     let ((words, _replaced), front, job, file) = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -80,13 +87,15 @@ pub fn run(options: &RunOptions, found: &Prepared) -> Result<u8> {
     };
     let launcher = start_launcher(&words)?;
     front.expect_many();
-    let mut watch = Watch::new(options.service.verbose);
+    let mut watch = Watch::new(&job.service);
     summary.exit_status = wait(launcher, &events, |news| watch.note(news, start))?;
     summary.timeline.program_exit = Some(start.elapsed_ms());
     front.end();
     watch.gather(&events, start);
     drop(file);
-    watch.tell(&job.service, &mut summary, start);
+    if is_served {
+        watch.tell(&job.service, &mut summary, start);
+    }
     report(options, &summary);
     Ok(summary.exit_status)
 }
@@ -133,7 +142,10 @@ fn come_to(options: &RunOptions, session: &str) -> Result<(Vec<OsString>, Visit)
     let (path, job) = Job::of_session(session, options.service.job_dir.as_deref())?;
     let mut call = Call::new(&job).with_context(|| format!("the front end of session {session} can't be reached"))?;
     ensure!(matches!(call.ask(&FromNode::Launching, WELCOME_MAX)?, ToNode::Welcome), "session {session} ends");
-    let (words, replaced) = prepared_words(options, &path)?;
+    let names = find(&options.program, options.marker.as_deref())?.map(|found| programs(&found));
+    let names = names.unwrap_or_else(|| options.program[..1].to_vec());
+    let io = preload::settle(&options.io, &names, names.first().and_then(|name| preload::examine(name)).as_ref());
+    let (words, replaced) = prepared_words(options, &io, &path, true)?;
     Ok((words, Visit { _call: call, _files: replaced }))
 }
 
@@ -159,13 +171,20 @@ fn run_words(words: &[OsString]) -> Result<u8> {
 }
 
 /// The command with `headwater exec` before each program, and the files that it needs, which go when they are
-/// dropped.
-fn prepared_words(options: &RunOptions, job: &Path) -> Result<(Vec<OsString>, Vec<Written>)> {
+/// dropped. `io_everywhere`: the nodes don't ask each other whether all have the library.
+fn prepared_words(
+    options: &RunOptions,
+    io: &IoOptions,
+    job: &Path,
+    io_everywhere: bool,
+) -> Result<(Vec<OsString>, Vec<Written>)> {
     let on_nodes = |path: &Path| paths::on_nodes(&options.service.map, path);
     let mut prefix: Vec<OsString> = vec![on_nodes(&own::installed()?).into(), "exec".into()];
     prefix.extend(["--job".into(), on_nodes(job).into()]);
     prefix.extend(options.service.store.iter().flat_map(|store| [OsString::from("--store"), store.into()]));
     prefix.extend(options.ranks.words());
+    let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    prefix.extend(io.absolute(&cwd, &on_nodes).words(io_everywhere));
     prefix.push("--".into());
     let mut prepared = with_prefix(&options.program, &prefix, options.marker.as_deref())?;
     let written = replace(&mut prepared, job)?;

@@ -18,11 +18,12 @@ use crate::serving;
 use crate::session::Session;
 use crate::store;
 use crate::topology::Arrangement;
-use crate::via::{Choice, Mechanism};
+use crate::via::{Choice, Mechanism, Via};
 
 /// A daemon that serves.
 pub struct Served {
-    daemons: Daemons,
+    /// Unless there is nothing to serve.
+    daemons: Option<Daemons>,
     way: Way,
     mechanism: Mechanism,
 }
@@ -40,6 +41,9 @@ impl Served {
         sender: &Sender<Event>,
         events: &Receiver<Event>,
     ) -> Result<Served, String> {
+        if service.via == Via::Off || !service.scope.iter().any(|(is_included, _)| *is_included) {
+            return Ok(Served { daemons: None, way: Way::Plain, mechanism: Mechanism::Off });
+        }
         let is_root = rustix::process::geteuid().is_root();
         // A trial takes about as long as the thing itself.
         let mut choice = Choice::make(service.via, &service.program, is_root, presumed);
@@ -68,12 +72,14 @@ impl Served {
 
     /// Notes what the daemon said.
     pub fn heard(&mut self, said: &Said) {
-        self.daemons.heard(said);
+        if let Some(daemons) = &mut self.daemons {
+            daemons.heard(said);
+        }
     }
 
     /// Ends the daemon; its report, if it still could give one.
     pub fn end(self, events: &Receiver<Event>) -> Option<Report> {
-        self.daemons.stop(events).into_iter().next().flatten()
+        self.daemons?.stop(events).into_iter().next().flatten()
     }
 }
 
@@ -128,6 +134,6 @@ impl Attempt<'_> {
         let mut daemons =
             Daemons::start_one(session, &settings, place, (&roster.addresses, self.overlay), self.sender)?;
         daemons.wait_ready(self.events)?;
-        Ok(Served { daemons, way, mechanism })
+        Ok(Served { daemons: Some(daemons), way, mechanism })
     }
 }

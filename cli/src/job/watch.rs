@@ -23,6 +23,7 @@ pub struct Watch {
     nodes: Vec<NodeState>,
     ready_at: Option<f64>,
     verbose: bool,
+    wants_io: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -35,15 +36,15 @@ struct NodeState {
 }
 
 impl Watch {
-    /// Nobody has come. `verbose`: it tells more than what fails.
-    pub fn new(verbose: bool) -> Watch {
-        Watch { verbose, ..Watch::default() }
+    /// Nobody has come yet for this service.
+    pub fn new(service: &Service) -> Watch {
+        Watch { verbose: service.verbose, wants_io: service.io.is_some(), ..Watch::default() }
     }
 
     /// Notes it, and tells what people should know.
     pub fn note(&mut self, news: News, start: Start) {
         match news {
-            News::Mustered(count, missing) => {
+            News::Mustered { count, missing, has_io } => {
                 self.nodes = vec![NodeState::default(); count as usize];
                 if missing > 0 {
                     say(format_args!(
@@ -51,6 +52,10 @@ impl Watch {
                     ));
                 } else if self.verbose {
                     say(format_args!("{count} nodes take part"));
+                }
+                if self.wants_io && !has_io && (count > 1 || missing > 0) {
+                    say("warning: not all nodes are known to have the library of --io. The program's I/O stays as it \
+                         is, unless all ranks are on one node");
                 }
             }
             News::Said(node, FromNode::Failed(why)) => {

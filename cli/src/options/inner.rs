@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::io::options::InnerIoOptions;
+
 /// What headwater starts by itself, on each node. It is parsed apart from all else, which takes a process longer
 /// than what it does.
 #[derive(Debug, Parser)]
@@ -84,6 +86,9 @@ pub struct ExecOptions {
     /// This process tells what is to be told once a node.
     #[arg(long, requires = "zygote")]
     pub speaks: bool,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub io: InnerIoOptions,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true)]
     pub program: Vec<OsString>,

@@ -2,7 +2,7 @@
 
 pub mod options;
 mod plan;
-mod plot;
+pub mod plot;
 mod report;
 mod setup;
 

@@ -38,6 +38,50 @@ static void answers(void)
 		CHECK(!parses(alone, cut, &answer), "%zu bytes of an answer", cut);
 }
 
+static void io_answers(void)
+{
+	static const char io[] = "io\0/n/libio.so\0yes\0auto\0\0/r\0plain\0000123456789abcdef\0003\00017";
+	struct answer answer;
+
+	CHECK(parse_answer(ANSWER(io), &answer) && answer.kind == ANSWER_PLAIN, "plain");
+	CHECK(strcmp(answer.io.library, "/n/libio.so") == 0 && strcmp(answer.nodes, "17") == 0, "%s", answer.io.library);
+	CHECK(strcmp(answer.io.everywhere, "yes") == 0 && strcmp(answer.io.how, "auto") == 0, "%s", answer.io.how);
+	CHECK(!answer.io.profile[0] && strcmp(answer.io.report, "/r") == 0, "%s", answer.io.report);
+	for (size_t cut = 0; cut < sizeof(io); cut++)
+		CHECK(!parses(io, cut, &answer), "%zu bytes of an answer", cut);
+	CHECK(parse_answer(ANSWER("io\0/n/l\0no\0auto\0\0\0alone\0it is over"), &answer), "alone");
+	CHECK(answer.kind == ANSWER_ALONE && strcmp(answer.io.library, "/n/l") == 0, "alone");
+	CHECK(parse_answer(ANSWER("alone\0x"), &answer) && !answer.io.library, "none");
+	CHECK(!parses(ANSWER("io\0n/l\0no\0auto\0\0\0alone\0it is over"), &answer), "a relative path");
+}
+
+static void preloads(void)
+{
+	static const struct {
+		const char *users, *expected;
+	} cases[] = {
+		{ NULL, "/n/io.so" },
+		{ "", "/n/io.so" },
+		{ "/a.so b.so", "/a.so b.so:/n/io.so" },
+		{ "/x/io.so", "/x/io.so" },
+		{ "/a:io.so:/b", "/a:io.so:/b" },
+		{ "/x/audio.so", "/x/audio.so:/n/io.so" },
+	};
+
+	for (size_t n = 0; n < sizeof(cases) / sizeof(*cases); n++) {
+		size_t exact = strlen(cases[n].expected) + 1;
+
+		for (size_t size = 1; size <= exact; size++) {
+			char *out = malloc(size);
+			bool fits = join_preload(out, size, "/n/io.so", cases[n].users);
+
+			CHECK(fits == (size == exact), "%s in %zu bytes", cases[n].expected, size);
+			CHECK(!fits || strcmp(out, cases[n].expected) == 0, "%s", out);
+			free(out);
+		}
+	}
+}
+
 static void wrong_answers(void)
 {
 	struct answer answer;
@@ -126,7 +170,9 @@ static void welcomes(void)
 int main(void)
 {
 	answers();
+	io_answers();
 	wrong_answers();
+	preloads();
 	audits();
 	settings();
 	welcomes();

@@ -3,6 +3,7 @@
 
 mod counts;
 mod fixture;
+mod io;
 mod lookup;
 mod memory;
 mod mount;
@@ -85,11 +86,14 @@ impl Report {
 }
 
 /// Runs the benchmarks that the arguments name, or all: `[--markdown FILE] [--svg FILE] [NAME…]`.
-/// `storm`, which takes an hour and much of the machine, is measured alone: `storm [OPTION…]`. `Err` says what is
+/// `storm` and `io`, which take an hour and much of the machine, are measured alone: `storm [OPTION…]`, `io [OPTION…]`. `Err` says what is
 /// wrong with the arguments or the files.
 pub fn run(arguments: &[String]) -> Result<(), String> {
     if let Some(("storm", words)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         return storm::run(words);
+    }
+    if let Some(("io", words)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return io::run(words);
     }
     let mut report = Report::default();
     let (mut names, mut markdown) = (Vec::new(), None);

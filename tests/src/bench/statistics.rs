@@ -21,6 +21,20 @@ impl Sample {
         self.0.len()
     }
 
+    /// A value that the median is above with a certainty of 95 %, by order statistics (the sign test): the k-th
+    /// smallest of n, with the largest k for which a fair coin shows heads less than k times in n tosses with a
+    /// probability of 5 % at most. `None` if there are fewer than five.
+    pub fn median_bound(&self) -> Option<f64> {
+        let n = self.0.len() as i32;
+        let (mut term, mut below, mut k) = (0.5_f64.powi(n), 0.0, 0);
+        while below + term <= 0.05 {
+            below += term;
+            term *= f64::from(n - k) / f64::from(k + 1);
+            k += 1;
+        }
+        (k > 0).then(|| self.0[k as usize - 1])
+    }
+
     fn quantile(&self, q: f64) -> f64 {
         let at = q * (self.0.len() - 1) as f64;
         let (low, high) = (self.0[at.floor() as usize], self.0[at.ceil() as usize]);
@@ -36,6 +50,17 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_of_medians() {
+        // Binomial tables: P(X < k) at most 0.05 for n tosses.
+        for (n, k) in
+            [(4, None), (5, Some(1)), (8, Some(2)), (11, Some(3)), (15, Some(4)), (25, Some(8)), (101, Some(42))]
+        {
+            let sample = Sample::new((1..=n).map(f64::from).collect());
+            assert_eq!(sample.median_bound(), k.map(f64::from), "{n}");
+        }
+    }
 
     #[test]
     fn medians() {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use headwater_tests::harness::services::{SLURM_CONF, Slurm, succeeds};
@@ -47,6 +48,7 @@ fn steps_with_the_plugin() {
     plugged.files_are_read_once();
     plugged.variables_are_those_that_are_documented();
     plugged.users_and_sites_choose();
+    plugged.a_programs_io_has_its_library();
     plugged.batch_scripts_pass_it_on();
     plugged.programs_of_several_kinds_and_users();
     plugged.what_is_missing_is_told();
@@ -149,6 +151,35 @@ impl Plugged<'_> {
         self.configure(&binary, &format!("default={nothing}"));
         assert_eq!(without("-n1"), "", "who wants nothing is told nothing");
         self.configure(&binary, "");
+    }
+
+    /// A library that does nothing stands for the one that is to be loaded.
+    fn a_programs_io_has_its_library(&self) {
+        let libraries = self.directory.join("lib");
+        fs::create_dir(&libraries).expect("an own directory");
+        let audit = "libheadwater-audit.so";
+        fs::copy(headwater_binary().with_file_name("../lib").join(audit), libraries.join(audit)).expect("it is there");
+        let (source, library) = (self.directory.join("nothing.c"), libraries.join("libheadwater-mpiio.so"));
+        fs::write(&source, "int hw_nothing;\n").expect("an own directory");
+        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(library).arg(source).status();
+        assert!(compiled.is_ok_and(|status| status.success()));
+        let script = "echo $HEADWATER_IO $HEADWATER_IO_EVERYWHERE ${LD_PRELOAD##*/} $HEADWATER_IO_REPORT\n\
+                      grep -q libheadwater-mpiio /proc/self/maps";
+        let run = |options: &str| {
+            let srun = format!("env HEADWATER_LIBDIR={} srun -N2 -n4 {options} /bin/sh -c", libraries.display());
+            self.run(&words(&srun, &[script]))
+        };
+        let nothing = format!("--headwater=exclude={},io=auto,io-report=none", self.site.shared().display());
+        for options in
+            [self.option(",io=auto,io-report=none"), self.option(",via=audit,io=auto,io-report=none"), nothing]
+        {
+            let output = run(&options);
+            let lines: Vec<&str> = output.stdout.lines().collect();
+            assert_eq!(lines, ["auto yes libheadwater-mpiio.so none"; 4], "{options}: {output:?}");
+            assert_eq!((output.status, &*output.stderr), (0, ""), "{options}");
+        }
+        let output = run(&self.option(""));
+        assert_eq!((output.stdout.trim(), output.status), ("", 1), "{output:?}");
     }
 
     fn batch_scripts_pass_it_on(&self) {

@@ -168,6 +168,17 @@ impl<'a> Gluster<'a> {
         copied
     }
 
+    /// Removes all that is in the volume.
+    ///
+    /// # Errors
+    /// What could not be removed.
+    pub fn clear(&self) -> Result<(), String> {
+        self.mount_on(self.server)?;
+        let removed = shell(self.server, &format!("find {VOLUME} -mindepth 1 -delete")).map(drop);
+        unmount_on(self.server)?;
+        removed
+    }
+
     /// Mounts it on the first `nodes` nodes, anew: nothing is cached there.
     ///
     /// # Errors

@@ -1,0 +1,25 @@
+//! The I/O of MPI programs that read or write a file on one rank for all: having the ranks do it together. `options` and
+//! `preload` bring the library into a program's processes; the others are `headwater io`.
+
+pub mod commands;
+mod measure;
+pub mod options;
+mod predict;
+pub mod preload;
+mod report;
+mod source;
+
+use anyhow::Result;
+
+use commands::IoCommand;
+
+/// `headwater io`.
+///
+/// # Errors
+/// Input that can't be used, or output that can't be written.
+pub fn run(command: &IoCommand) -> Result<u8> {
+    match command {
+        IoCommand::Predict(options) => predict::predict(options),
+        IoCommand::Report(options) => report::report(options),
+    }
+}

@@ -1,0 +1,119 @@
+//! `headwater io predict`: what I/O on one rank costs, what it costs together, and what is better.
+
+use std::fmt::Write;
+use std::fs;
+use std::io::{stderr, stdout};
+
+use anyhow::{Context, Result};
+use headwater_model::io::{Access, Cost, Decision, Parameters, Prediction, Work};
+
+use super::commands::PredictOptions;
+use super::measure::measure;
+use crate::control::text::{bytes, columns, nanoseconds};
+use crate::message::show;
+use crate::simulate::plot::{Curve, Plot};
+
+/// The smallest file of a plot, and how many times the asked one the largest is.
+const PLOT_BYTES_MIN: f64 = 65536.0;
+const PLOT_TIMES: f64 = 16.0;
+const MB: f64 = 1_048_576.0;
+
+/// Prints the prediction.
+///
+/// # Errors
+/// Files that can't be read or written, parameters that make no sense.
+pub fn predict(options: &PredictOptions) -> Result<u8> {
+    let parameters = parameters(options)?;
+    if let Some(file) = &options.save {
+        fs::write(file, parameters.write())
+            .with_context(|| format!("{} can't be written: name another file with --save", file.display()))?;
+    }
+    if let Some(file) = &options.plot {
+        fs::write(file, plot(options, &parameters).svg())
+            .with_context(|| format!("{} can't be written: name another file with --plot", file.display()))?;
+    }
+    show(stdout(), text(options, &parameters));
+    Ok(0)
+}
+
+/// What a file says, or what is measured, and then what the command line says of link and server.
+fn parameters(options: &PredictOptions) -> Result<Parameters> {
+    let mut parameters = match &options.parameters {
+        None => Parameters::default(),
+        Some(file) => {
+            let name = file.display();
+            let text = fs::read_to_string(file).with_context(|| format!("{name} can't be read"))?;
+            Parameters::parse(&text).with_context(|| format!("{name} can't be used"))?
+        }
+    };
+    if let Some(directory) = &options.measure {
+        let measured = measure(directory, &mut parameters)?;
+        show(stderr(), measured);
+    }
+    if let Some(link) = options.link {
+        parameters.set_link(link.0);
+    }
+    // What one process gets was measured, or follows from its link.
+    let is_known = options.measure.is_some() || options.parameters.is_some();
+    match (options.link, options.server) {
+        (Some(link), Some(server)) if !is_known => parameters.set_server(link.0, server.0),
+        (_, Some(server)) => parameters.bound_server(server.0),
+        _ => {}
+    }
+    Ok(parameters)
+}
+
+fn prediction(options: &PredictOptions, work: &Work, parameters: &Parameters) -> Prediction {
+    if options.reverse { work.reverse(parameters) } else { work.predict(parameters) }
+}
+
+fn text(options: &PredictOptions, parameters: &Parameters) -> String {
+    let heading = ["PATTERN", "", "FILE", "MESSAGES", "PROTECTION", "COPY", "ALL", "TIMES AS FAST"];
+    let mut rows = vec![heading.map(String::from).to_vec()];
+    let mut decisions = String::new();
+    for work in options.works(options.bytes as f64) {
+        let predicted = prediction(options, &work, parameters);
+        let (first, second) = if options.reverse { ("together", "one rank") } else { ("original", "together") };
+        rows.push(row(work.pattern.name(), first, &predicted.original, String::new()));
+        rows.push(row("", second, &predicted.transformed, format!("{:.2}", predicted.speedup())));
+        let way = match (options.reverse, predicted.decision, predicted.access) {
+            (false, Decision::Transform, Access::Individual) => "together, each rank its own part",
+            (false, Decision::Transform, Access::Collective) => "together, by collective operations",
+            (true, Decision::Transform, _) => "by one rank",
+            (_, Decision::Leave, _) => "as the program has it",
+        };
+        let _ = writeln!(decisions, "{}: {way}. {}", work.pattern.name(), predicted.why);
+    }
+    let (size, ranks, nodes) = (bytes(options.bytes), options.ranks, options.nodes.min(options.ranks));
+    let plural = if nodes == 1 { "" } else { "s" };
+    format!("{size}, {ranks} ranks on {nodes} node{plural}\n{}\n{decisions}", columns(&rows, 2))
+}
+
+fn row(pattern: &str, way: &str, cost: &Cost, speedup: String) -> Vec<String> {
+    let time = |seconds: f64| nanoseconds((seconds * 1e9) as u64);
+    let parts = [cost.io, cost.messages, cost.protection, cost.copies, cost.seconds()].map(time);
+    [pattern.to_owned(), way.to_owned()].into_iter().chain(parts).chain([speedup]).collect()
+}
+
+fn plot(options: &PredictOptions, parameters: &Parameters) -> Plot {
+    let last = options.bytes as f64 * PLOT_TIMES;
+    let sizes = std::iter::successors(Some(PLOT_BYTES_MIN.min(last)), |size| Some(size * 2.0));
+    let sizes: Vec<f64> = sizes.take_while(|size| *size < last).chain([last]).collect();
+    let pattern = options.works(1.0)[0].pattern;
+    let curve = |name: &str, cost: &dyn Fn(&Prediction) -> Cost| {
+        let at = |&size: &f64| {
+            let work = options.works(size).remove(0);
+            (size / MB, cost(&prediction(options, &work, parameters)).seconds() * 1e3)
+        };
+        Curve { name: name.into(), points: sizes.iter().map(at).collect() }
+    };
+    Plot {
+        title: format!("{}, {} ranks on {} nodes", pattern.name(), options.ranks, options.nodes.min(options.ranks)),
+        x: "MB".into(),
+        y: "milliseconds".into(),
+        curves: vec![
+            curve("as the program has it", &|predicted| predicted.original),
+            curve("the other way", &|predicted| predicted.transformed),
+        ],
+    }
+}

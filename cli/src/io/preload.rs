@@ -1,0 +1,170 @@
+//! How a process comes to the library that makes its I/O parallel: who gets it, and by which variables.
+//!
+//! A job's ranks work together in it, so either all of them have it or none may count on the others.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use super::options::{InnerIoOptions, IoMode, IoOptions};
+use crate::job::NodeIo;
+use crate::message::say;
+use crate::prepare;
+use crate::via::Program;
+
+/// The library's file name.
+pub const MPIIO_LIBRARY: &str = "libheadwater-mpiio.so";
+/// Where its parts for each MPI are, beside it, and how their names begin and end.
+pub const VARIANTS: (&str, &str, &str) = ("headwater", "mpiio-", ".so");
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// What the user wants for these programs of one launch, if that can be had; where it can't, says why.
+pub fn settle(options: &IoOptions, programs: &[OsString], known: Option<&Program>) -> IoOptions {
+    if !options.is_wanted() {
+        return options.clone();
+    }
+    match obstacle(programs, known) {
+        None => options.clone(),
+        Some(why) => {
+            say(format_args!("warning: {why}. Its I/O stays as it is"));
+            IoOptions { io: Some(IoMode::Off), ..IoOptions::default() }
+        }
+    }
+}
+
+/// Why these programs are left alone.
+fn obstacle(programs: &[OsString], known: Option<&Program>) -> Option<String> {
+    if let Some((first, other)) = programs.first().zip(programs.iter().find(|name| **name != programs[0])) {
+        let (first, other) = (first.display(), other.display());
+        return Some(format!("--io is for launches of one program, and this one has {first} and {other}"));
+    }
+    if let Some(why) = known.and_then(Program::not_audited) {
+        return Some(format!("{why}, so no library can be loaded into it for --io"));
+    }
+    prepare::find_installed(MPIIO_LIBRARY).err().map(|error| format!("{error:#}"))
+}
+
+/// The variables of a process that has the library, or that is to do without; why it can't be had. What the node says
+/// of it counts, or else the options.
+pub fn add(
+    options: &InnerIoOptions,
+    node: Option<&NodeIo>,
+    variables: &mut Vec<(OsString, OsString)>,
+) -> Result<(), String> {
+    let own =
+        || IoOptions { io: options.io, io_profile: options.io_profile.clone(), io_report: options.io_report.clone() };
+    let wanted = node.map_or_else(own, |node| node.options.clone());
+    let Some(mode) = wanted.io else { return Ok(()) };
+    set(variables, "HEADWATER_IO", mode.name().as_ref());
+    if mode == IoMode::Off {
+        return Ok(());
+    }
+    let library = node.map_or_else(|| prepare::find_installed(MPIIO_LIBRARY), |node| Ok(node.library.clone()));
+    let library = library.map_err(|error| {
+        set(variables, "HEADWATER_IO", IoMode::Off.name().as_ref());
+        format!("{error:#}")
+    })?;
+    load(&library, variables);
+    if options.io_everywhere || node.is_some_and(|node| node.is_everywhere) {
+        set(variables, "HEADWATER_IO_EVERYWHERE", "yes".as_ref());
+    }
+    for (name, path) in [("HEADWATER_IO_PROFILE", &wanted.io_profile), ("HEADWATER_IO_REPORT", &wanted.io_report)] {
+        path.iter().for_each(|path| set(variables, name, path.as_os_str()));
+    }
+    Ok(())
+}
+
+/// A copy of the library and its parts in this directory, so that no process opens them on a shared file system.
+///
+/// # Errors
+/// The library is not installed, or there is no room.
+pub fn copy(directory: &Path) -> anyhow::Result<PathBuf> {
+    let (library, variants) = installed()?;
+    let copy = directory.join("mpiio");
+    let (folder, begin, end) = VARIANTS;
+    let mut private = DirBuilder::new();
+    private.mode(0o700).create(&copy)?;
+    private.create(copy.join(folder))?;
+    for variant in variants {
+        let part = Path::new(folder).join(format!("{begin}{variant}{end}"));
+        fs::copy(library.with_file_name(&part), copy.join(part))?;
+    }
+    let copy = copy.join(MPIIO_LIBRARY);
+    fs::copy(library, &copy)?;
+    Ok(copy)
+}
+
+/// Whether the user has it loaded already.
+fn is_loaded(list: &[u8]) -> bool {
+    let mut names = list.split(|byte| b": ".contains(byte)).map(|path| Path::new(OsStr::from_bytes(path)).file_name());
+    names.any(|name| name == Some(MPIIO_LIBRARY.as_ref()))
+}
+
+/// Puts the library behind what is there.
+fn load(library: &Path, variables: &mut Vec<(OsString, OsString)>) {
+    let old = variables.iter().find(|(name, _)| name == PRELOAD).map_or(&b""[..], |(_, value)| value.as_bytes());
+    if is_loaded(old) {
+        return;
+    }
+    let between: &[u8] = if old.is_empty() { b"" } else { b":" };
+    let value = OsString::from_vec([old, between, library.as_os_str().as_bytes()].concat());
+    set(variables, PRELOAD, &value);
+}
+
+fn set(variables: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {
+    variables.retain(|(other, _)| other != name);
+    variables.push((name.into(), value.to_owned()));
+}
+
+/// The MPIs for which there is a part beside the installed library.
+///
+/// # Errors
+/// The library is not installed.
+pub fn installed() -> anyhow::Result<(PathBuf, Vec<String>)> {
+    let library = prepare::find_installed(MPIIO_LIBRARY)?;
+    let (folder, begin, end) = VARIANTS;
+    let entries = library.with_file_name(folder).read_dir().into_iter().flatten().flatten();
+    let name =
+        |entry: std::fs::DirEntry| Some(entry.file_name().to_str()?.strip_prefix(begin)?.strip_suffix(end)?.to_owned());
+    let mut variants: Vec<String> = entries.filter_map(name).collect();
+    variants.sort();
+    Ok((library, variants))
+}
+
+/// What is known of a program that the user names, which nobody has looked at yet.
+pub fn examine(name: &OsStr) -> Option<Program> {
+    let cwd = env::current_dir().ok()?;
+    let file = headwater_closure::program::find(name, env::var_os("PATH").as_deref(), &cwd).ok()?;
+    Some(Program::examine(&file, false, &|path| std::fs::File::open(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_comes_last_and_once() {
+        let check = |old: Option<&str>, expected: &str| {
+            let mut variables: Vec<(OsString, OsString)> = vec![("A".into(), "1".into())];
+            variables.extend(old.map(|old| (PRELOAD.into(), old.into())));
+            load(Path::new("/hw/lib/libheadwater-mpiio.so"), &mut variables);
+            assert_eq!(variables, [("A".into(), "1".into()), (PRELOAD.into(), expected.into())]);
+        };
+        check(None, "/hw/lib/libheadwater-mpiio.so");
+        check(Some(""), "/hw/lib/libheadwater-mpiio.so");
+        check(Some("/x.so y.so"), "/x.so y.so:/hw/lib/libheadwater-mpiio.so");
+        check(Some("/mine/libheadwater-mpiio.so x.so"), "/mine/libheadwater-mpiio.so x.so");
+    }
+
+    #[test]
+    fn several_programs_and_static_ones_are_left_alone() {
+        let names = |names: &[&str]| names.iter().map(OsString::from).collect::<Vec<_>>();
+        let why = obstacle(&names(&["a", "a", "b"]), None).unwrap();
+        assert!(why.contains("this one has a and b"), "{why}");
+        let why = obstacle(&names(&["go", "go"]), Some(&Program::static_named("go"))).unwrap();
+        assert!(why.starts_with("go is statically linked"), "{why}");
+    }
+}

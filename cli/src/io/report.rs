@@ -1,0 +1,133 @@
+//! `headwater io report`: what the library has written, a line of JSON for each place in the program, as a table.
+
+use std::fs;
+use std::io::stdout;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use super::commands::ReportOptions;
+use super::source::Source;
+use crate::control::text::{bytes, columns};
+use crate::message::show;
+
+/// Between the frames of a place in the program, the innermost first.
+const BETWEEN_FRAMES: &str = " < ";
+
+/// A place in the program that reads or writes, and what became of it.
+#[derive(Debug, Deserialize)]
+struct Place {
+    /// `module+0xoffset`, of the return addresses, and perhaps a source line in parentheses.
+    context: String,
+    #[serde(default)]
+    pattern: String,
+    #[serde(default)]
+    operations: u64,
+    #[serde(default)]
+    transformed: u64,
+    #[serde(default)]
+    bytes: u64,
+    #[serde(default)]
+    decision: String,
+    #[serde(default)]
+    why: String,
+    #[serde(default)]
+    seconds_saved: f64,
+}
+
+/// Prints the report.
+///
+/// # Errors
+/// It can't be read, or is none.
+pub fn report(options: &ReportOptions) -> Result<u8> {
+    let name = options.report.display();
+    let written = fs::read_to_string(&options.report)
+        .with_context(|| format!("{name} can't be read: name the file of --io-report"))?;
+    let places = parse(&written, &options.report)?;
+    let source = options.program.as_deref().map(Source::open).transpose()?;
+    show(stdout(), text(&places, source.as_ref()));
+    Ok(0)
+}
+
+fn parse(text: &str, file: &Path) -> Result<Vec<Place>> {
+    let lines = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty());
+    let places = lines.map(|(line, number)| {
+        serde_json::from_str(line)
+            .with_context(|| format!("line {number} of {} is no line of a report", file.display()))
+    });
+    let places: Vec<Place> = places.collect::<Result<_>>()?;
+    ensure!(!places.is_empty(), "{} is empty: the program read and wrote nothing for others", file.display());
+    Ok(places)
+}
+
+fn text(places: &[Place], source: Option<&Source>) -> String {
+    let heading = ["PLACE", "PATTERN", "DECISION", "OPERATIONS", "TOGETHER", "BYTES", "SAVED"];
+    let mut rows = vec![heading.map(String::from).to_vec()];
+    let mut reasons = String::new();
+    for (place, number) in places.iter().zip(1..) {
+        let saved = if place.seconds_saved > 0.0 { format!("{:.3} s", place.seconds_saved) } else { "-".into() };
+        let known = |word: &str| if word.is_empty() { "-".to_owned() } else { word.to_owned() };
+        rows.push(vec![
+            format!("{number} {}", shown(&place.context, source)),
+            known(&place.pattern),
+            known(&place.decision),
+            place.operations.to_string(),
+            place.transformed.to_string(),
+            bytes(place.bytes),
+            saved,
+        ]);
+        if !place.why.is_empty() {
+            reasons += &format!("{number}: {}\n", place.why);
+        }
+    }
+    let saved: f64 = places.iter().map(|place| place.seconds_saved).sum();
+    let total = format!("{saved:.3} s saved in all\n");
+    format!("{}\n{reasons}{total}", columns(&rows, 3))
+}
+
+/// A place for people: the source line of the innermost frame that is in the program, if it is known.
+fn shown(context: &str, source: Option<&Source>) -> String {
+    let frames = || context.split(BETWEEN_FRAMES);
+    if let Some((_, line)) = frames().next().and_then(|first| first.strip_suffix(')')?.split_once(" (")) {
+        return line.to_owned();
+    }
+    let line = source.and_then(|source| frames().find_map(|frame| source.line(frame)));
+    line.unwrap_or_else(|| frames().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITTEN: &str = "\
+{\"context\": \"app+0x1234 (main.c:57)\", \"pattern\": \"read+scatter\", \"operations\": 3, \"transformed\": 2, \
+ \"bytes\": 3145728, \"decision\": \"transform\", \"why\": \"messages cost 0.3 s\", \"seconds_saved\": 1.25}\n\n\
+{\"context\": \"libio.so+0x10 < app+0x20\", \"operations\": 7, \"new\": [1]}\n";
+
+    #[test]
+    fn people_can_read_it() {
+        let text = text(&parse(WRITTEN, Path::new("x")).unwrap(), None);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[1], "1 main.c:57      read+scatter  transform           3         2   3.0M  1.250 s",
+            "{text}"
+        );
+        assert_eq!(
+            lines[2], "2 libio.so+0x10  -             -                   7         0      0        -",
+            "{text}"
+        );
+        assert_eq!(lines[4..], ["1: messages cost 0.3 s", "1.250 s saved in all"]);
+    }
+
+    #[test]
+    fn what_is_no_report_is_named() {
+        let check = |text: &str, part: &str| {
+            let error = parse(text, Path::new("file")).unwrap_err();
+            assert!(format!("{error:#}").contains(part), "{error:#}");
+        };
+        check("", "file is empty");
+        check("{\"context\": \"a\"}\nelse\n", "line 2 of file");
+        check("{}", "context");
+    }
+}

@@ -1,0 +1,112 @@
+//! Source lines of places in a program, from its debug information.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use addr2line::Loader;
+use anyhow::{Context, Result, anyhow};
+
+/// Of ELF files: a program that is not moved, and a segment that is loaded.
+const ET_EXEC: u16 = 2;
+const PT_LOAD: u32 = 1;
+const PAGE_BYTES: u64 = 4096;
+/// Enough for the headers.
+const HEADERS_BYTES: u64 = 4096;
+
+/// A program with its debug information.
+pub struct Source {
+    name: OsString,
+    loader: Loader,
+    /// Where the file's first segment is, of its own addresses.
+    base: u64,
+}
+
+impl Source {
+    /// Opens a program.
+    ///
+    /// # Errors
+    /// It can't be read, or is no program.
+    pub fn open(program: &Path) -> Result<Source> {
+        let shown = program.display();
+        let loader = Loader::new(program).map_err(|error| anyhow!("{shown} has no debug information: {error}"))?;
+        let mut headers = Vec::new();
+        File::open(program).and_then(|file| file.take(HEADERS_BYTES).read_to_end(&mut headers))?;
+        let name = program.file_name().with_context(|| format!("{shown} is no file"))?.to_owned();
+        Ok(Source { name, loader, base: base(&headers).unwrap_or(0) })
+    }
+
+    /// The source line of `module+0xoffset`, a return address; `None` if it is not this program's, or not known.
+    pub fn line(&self, frame: &str) -> Option<String> {
+        let (module, offset) = frame.rsplit_once("+0x")?;
+        let offset = u64::from_str_radix(offset, 16).ok()?;
+        if Path::new(module).file_name()? != self.name {
+            return None;
+        }
+        // The call stands before the address at which it returns.
+        let location = self.loader.find_location(self.base + offset.checked_sub(1)?).ok()??;
+        let file = Path::new(location.file?).file_name()?.to_string_lossy().into_owned();
+        Some(location.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}")))
+    }
+}
+
+/// The address of the first segment of a program that is loaded where it says; `None` for all others.
+fn base(headers: &[u8]) -> Option<u64> {
+    let bytes = |at: usize, size: usize| headers.get(at..at.checked_add(size)?);
+    let number = |at: usize, size: usize| {
+        bytes(at, size).map(|bytes| bytes.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))
+    };
+    if number(16, 2)? as u16 != ET_EXEC {
+        return None;
+    }
+    let (first, size, count) = (number(32, 8)? as usize, number(54, 2)? as usize, number(56, 2)? as usize);
+    let mut segments = (0..count).map(|segment| first.saturating_add(segment * size));
+    let loaded = segments.find(|&at| number(at, 4).is_some_and(|kind| kind as u32 == PT_LOAD))?;
+    Some(number(loaded.checked_add(16)?, 8)? / PAGE_BYTES * PAGE_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    /// Compiles a program that prints where it is called from, and finds that line.
+    fn check(flags: &[&str]) {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, program) = (directory.path().join("where.c"), directory.path().join("where"));
+        let text = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <stdio.h>\n\
+                    __attribute__((noinline)) static void here(void)\n{\n\tDl_info info;\n\
+                    \tchar *address = __builtin_return_address(0);\n\tdladdr(address, &info);\n\
+                    \tprintf(\"where+0x%lx\", (unsigned long)(address - (char *)info.dli_fbase));\n}\n\
+                    int main(void)\n{\n\there();\n\treturn 0;\n}\n";
+        std::fs::write(&file, text).unwrap();
+        let compiled =
+            Command::new("cc").args(["-g", "-rdynamic"]).args(flags).arg("-o").arg(&program).arg(&file).status();
+        assert!(compiled.unwrap().success());
+        let said = Command::new(&program).output().unwrap().stdout;
+        let frame = String::from_utf8(said).unwrap();
+        let source = Source::open(&program).unwrap();
+        assert_eq!(source.line(&frame).as_deref(), Some("where.c:13"), "{frame} {flags:?}");
+        assert_eq!(source.line(&frame.replace("where", "other")), None);
+        for wrong in ["where", "where+0x", "where+0x0", "where+0xffffffffffff", ""] {
+            assert_eq!(source.line(wrong), None);
+        }
+    }
+
+    #[test]
+    fn lines_are_found_wherever_the_program_is_loaded() {
+        check(&[]);
+        check(&["-no-pie"]);
+    }
+
+    #[test]
+    fn headers_may_be_anything() {
+        let mut headers = vec![0xff; 4096];
+        assert_eq!(base(&headers), None);
+        headers[16..18].copy_from_slice(&ET_EXEC.to_le_bytes());
+        assert_eq!(base(&headers), None);
+        assert!((0..80).all(|cut| base(&headers[..cut]).is_none()));
+        assert!(Source::open(Path::new("/etc/passwd")).is_err());
+    }
+}

@@ -1,0 +1,263 @@
+//! What it costs to read or write a file on one rank for all, and what it costs if all ranks do it together: the cost
+//! model of Natvig, Elster and Meyer, "Automatic Run-time Parallelization and Transformation of I/O", section IV.
+//!
+//! *m* are the bytes, *p* the ranks, *h* a hint's bytes, *P* a change of protection, *C* a copy in memory:
+//!
+//! | | original | together |
+//! |---|---|---|
+//! | whole (§IV.A) | T_I/O(m, 1) + p T_Comm(m/p) | 2 P(m) + p T_Comm(h) + T_I/O(m/p, p) |
+//! | rows of nodes (§IV.A) | √p T_I/O(m/√p, 1) + p T_Comm(m/p) | 2 P(m/√p) + p T_Comm(h) + T_I/O(m/p, p) |
+//! | writes with a copy (§IV.B) | as above | p T_Comm(h) + C(m/p) |
+//!
+//! with T_I/O(m/p, p) = T_I/O(m, 1) / min(i, p). Two places of the paper are read by their meaning: the factor
+//! p/min(i, p) before T_I/O(m/p, p) would count min(i, p) twice, and a row of nodes is m/√p, as its section V.C has it,
+//! where its formula says m/p. Beyond the paper, several ranks share a node: what goes to the root's own node is a copy
+//! in memory. Its section VI's proposals are here as well: access by pieces or collective ([`Access`]), and
+//! the way back from collective to one rank ([`Work::reverse`]).
+
+mod curve;
+mod parameters;
+
+pub use curve::Curve;
+pub use parameters::{Parameters, Storage};
+
+/// What a program does with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// One rank reads, and scatters.
+    ReadScatter,
+    /// One rank reads, and sends to each.
+    ReadSend,
+    /// One rank gathers, and writes.
+    GatherWrite,
+    /// One rank receives from each, and writes.
+    ReceiveWrite,
+}
+
+/// How it does so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// All at once.
+    Whole,
+    /// A row of a square of nodes after the other, through the same memory.
+    NodeRows,
+    /// Writing goes on by itself, from a copy.
+    Copied,
+}
+
+/// How ranks read or write their parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Each by itself, piece after piece.
+    Individual,
+    /// By a collective operation, which joins pieces and then exchanges them.
+    Collective,
+}
+
+/// An operation whose cost is to be known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// What is done.
+    pub pattern: Pattern,
+    /// How.
+    pub form: Form,
+    /// Bytes of the file.
+    pub bytes: f64,
+    /// Ranks that share them.
+    pub ranks: u32,
+    /// The nodes on which these are.
+    pub nodes: u32,
+    /// Pieces of the file that each rank's part has.
+    pub pieces: u32,
+}
+
+/// Seconds, by what they are spent on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Reading or writing the file.
+    pub io: f64,
+    /// Messages: the data, or hints.
+    pub messages: f64,
+    /// Changes of protection.
+    pub protection: f64,
+    /// Copies that let writing go on by itself.
+    pub copies: f64,
+}
+
+/// What is the better way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The other one.
+    Transform,
+    /// The program's own.
+    Leave,
+}
+
+/// What an operation costs both ways.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// As the program has it.
+    pub original: Cost,
+    /// The other way.
+    pub transformed: Cost,
+    /// How ranks access the file together.
+    pub access: Access,
+    /// Which way is better.
+    pub decision: Decision,
+    /// Why, for people.
+    pub why: String,
+}
+
+/// What a transformation must gain at least: the model is not exact.
+const SPEEDUP_MIN: f64 = 1.05;
+
+impl Pattern {
+    /// All of them.
+    pub const ALL: [Pattern; 4] =
+        [Pattern::ReadScatter, Pattern::ReadSend, Pattern::GatherWrite, Pattern::ReceiveWrite];
+
+    /// Its name, as in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pattern::ReadScatter => "read+scatter",
+            Pattern::ReadSend => "read+send",
+            Pattern::GatherWrite => "gather+write",
+            Pattern::ReceiveWrite => "receive+write",
+        }
+    }
+
+    /// Whether it writes the file.
+    pub fn writes(self) -> bool {
+        matches!(self, Pattern::GatherWrite | Pattern::ReceiveWrite)
+    }
+}
+
+impl Cost {
+    /// All of it.
+    pub fn seconds(&self) -> f64 {
+        self.io + self.messages + self.protection + self.copies
+    }
+}
+
+impl Prediction {
+    /// How many times as fast the other way is.
+    pub fn speedup(&self) -> f64 {
+        self.original.seconds() / self.transformed.seconds()
+    }
+}
+
+impl Work {
+    /// What it costs as the program has it, on one rank for all.
+    pub fn on_one(&self, parameters: &Parameters) -> Cost {
+        let single = &self.storage(parameters).single;
+        let operations = self.operations();
+        let io = operations * single.seconds(self.bytes / operations);
+        Cost { io, messages: self.messages(self.bytes / self.ranks(), parameters), ..Cost::default() }
+    }
+
+    /// What it costs with all ranks together, at the file alone.
+    fn together(&self, access: Access, parameters: &Parameters) -> Cost {
+        let (storage, nodes) = (self.storage(parameters), f64::from(self.nodes));
+        let on_each = self.ranks() / nodes;
+        let (parts, pieces) = (self.ranks(), f64::from(self.pieces));
+        match access {
+            // Each piece has its latency, at all ranks at once; what the servers give together is the bound.
+            Access::Individual => {
+                let one = pieces * storage.single.seconds(self.bytes / parts / pieces);
+                Cost { io: one.max(storage.seconds(self.bytes, nodes, on_each)), ..Cost::default() }
+            }
+            Access::Collective => {
+                let io = storage.seconds(self.bytes, nodes, on_each) + parts * storage.collective_s;
+                let leaves = self.bytes / nodes * (1.0 - 1.0 / nodes);
+                let exchanged = if self.pieces > 1 { leaves } else { 0.0 };
+                Cost { io, messages: parameters.message.seconds(exchanged), ..Cost::default() }
+            }
+        }
+    }
+
+    /// What it costs transformed, by the access that is quicker.
+    pub fn on_all(&self, parameters: &Parameters) -> (Cost, Access) {
+        let hints = self.messages(parameters.hint_bytes, parameters);
+        if self.form == Form::Copied {
+            let copies = parameters.copy.seconds(self.bytes / self.ranks());
+            return (Cost { messages: hints, copies, ..Cost::default() }, Access::Individual);
+        }
+        let (cost, access) = self.quicker(parameters);
+        let protection = 2.0 * parameters.protection.seconds(self.bytes / self.operations());
+        (Cost { messages: cost.messages + hints, protection, ..cost }, access)
+    }
+
+    /// Both costs, and which way to go.
+    pub fn predict(&self, parameters: &Parameters) -> Prediction {
+        let (transformed, access) = self.on_all(parameters);
+        Prediction::of(self, self.on_one(parameters), transformed, access)
+    }
+
+    /// The way back (§VI): a program whose ranks access the file together, and what it would cost if one rank did it
+    /// for all. The costs of noticing are the same, so they are left out.
+    pub fn reverse(&self, parameters: &Parameters) -> Prediction {
+        let (together, access) = (self.together(Access::Collective, parameters), Access::Collective);
+        Prediction::of(self, together, self.on_one(parameters), access)
+    }
+
+    fn quicker(&self, parameters: &Parameters) -> (Cost, Access) {
+        let [individual, collective] =
+            [Access::Individual, Access::Collective].map(|access| (self.together(access, parameters), access));
+        if collective.0.seconds() < individual.0.seconds() { collective } else { individual }
+    }
+
+    fn storage<'a>(&self, parameters: &'a Parameters) -> &'a Storage {
+        if self.pattern.writes() { &parameters.write } else { &parameters.read }
+    }
+
+    fn ranks(&self) -> f64 {
+        f64::from(self.ranks)
+    }
+
+    /// How many times the one rank reads or writes.
+    fn operations(&self) -> f64 {
+        if self.form == Form::NodeRows { self.ranks().sqrt() } else { 1.0 }
+    }
+
+    /// A message of so many bytes from the one rank to each, or back: those of its own node are copied.
+    fn messages(&self, bytes: f64, parameters: &Parameters) -> f64 {
+        let here = (self.ranks() / f64::from(self.nodes)).ceil();
+        here * parameters.copy.seconds(bytes) + (self.ranks() - here) * parameters.message.seconds(bytes)
+    }
+}
+
+impl Prediction {
+    fn of(work: &Work, original: Cost, transformed: Cost, access: Access) -> Prediction {
+        let speedup = original.seconds() / transformed.seconds();
+        let decision = if speedup >= SPEEDUP_MIN { Decision::Transform } else { Decision::Leave };
+        let verb = if work.pattern.writes() { "writing" } else { "reading" };
+        let (io, messages) = (original.io - transformed.io, original.messages - transformed.messages);
+        let lost = transformed.protection + transformed.copies;
+        let part = |gain: f64, what: &str| {
+            let way = if gain >= 0.0 { "saves" } else { "costs" };
+            format!("{what} {way} {}", Seconds(gain.abs()))
+        };
+        let mut parts = vec![part(io, &format!("another way of {verb}")), part(messages, "another way of messages")];
+        if lost > 0.0 {
+            let what = if transformed.copies > 0.0 { "a copy" } else { "page protection" };
+            parts.push(part(-lost, what));
+        }
+        Prediction { original, transformed, access, decision, why: parts.join(", ") }
+    }
+}
+
+/// For people.
+struct Seconds(f64);
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            s if s < 0.001 => write!(f, "{:.0} µs", s * 1e6),
+            s if s < 1.0 => write!(f, "{:.1} ms", s * 1e3),
+            s => write!(f, "{s:.2} s"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

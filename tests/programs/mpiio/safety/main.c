@@ -1,0 +1,200 @@
+/*
+ * Programs that a transformation of I/O could break, each a case with a name.
+ *
+ *   safety DIRECTORY CASE…     runs these cases; `all` are those that don't end the job
+ *   safety --list              prints the names; of those that end the job with a `!` behind
+ *
+ * Rank R writes DIRECTORY/log.R, and each case's files are in DIRECTORY/CASE/.
+ */
+#define _GNU_SOURCE
+#include "safety.h"
+
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int rank, size, round_now, thread_level;
+static const char *directory, *case_now;
+static int log_fd;
+
+static const struct test *const tables[] = {patterns_tests, files_tests, changes_tests, uses_tests, faults_tests,
+	memory_tests, scatter_tests, message_tests, gather_tests, ends_tests};
+enum { TABLES = sizeof tables / sizeof *tables };
+
+char *path(const char *name)
+{
+	static char paths[8][1024];
+	static int next;
+	char *at = paths[next++ % 8];
+
+	snprintf(at, sizeof paths[0], "%s/%s/%s.%d", directory, case_now, name, round_now);
+	return at;
+}
+
+void note(const char *format, ...)
+{
+	int error = errno;
+	char line[512];
+	int length = snprintf(line, sizeof line, "%s %d: ", case_now, round_now);
+	va_list arguments;
+
+	va_start(arguments, format);
+	length += vsnprintf(line + length, sizeof line - (size_t)length - 1, format, arguments);
+	va_end(arguments);
+	if ((size_t)length >= sizeof line - 1)
+		length = sizeof line - 2;
+	line[length++] = '\n';
+	must(syscall(SYS_write, log_fd, line, length) == length, "log");
+	errno = error;
+}
+
+void note_result(const char *what, long long result)
+{
+	note("%s %lld, errno %d", what, result, result < 0 ? errno : 0);
+}
+
+void must(int is_true, const char *what)
+{
+	if (is_true)
+		return;
+	fprintf(stderr, "%s, round %d, rank %d: %s: %s\n", case_now, round_now, rank, what, strerror(errno));
+	MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+uint64_t sum(const void *data, size_t bytes)
+{
+	const unsigned char *at = data;
+	uint64_t sum = 0xcbf29ce484222325u, word;
+
+	for (; bytes >= sizeof word; bytes -= sizeof word, at += sizeof word) {
+		memcpy(&word, at, sizeof word);
+		sum = (sum ^ word) * 0x100000001b3u;
+		sum ^= sum >> 29;
+	}
+	for (; bytes; bytes--)
+		sum = (sum ^ *at++) * 0x100000001b3u;
+	return sum;
+}
+
+void note_sum(const char *what, const void *data, size_t bytes)
+{
+	note("%s %zu bytes, %016llx", what, bytes, (unsigned long long)sum(data, bytes));
+}
+
+void fill(void *data, size_t bytes, unsigned seed)
+{
+	unsigned char *at = data;
+	uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+
+	for (size_t n = 0; n < bytes; n++) {
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		at[n] = (unsigned char)(state >> 56);
+	}
+}
+
+void make(const char *name, size_t bytes, unsigned seed)
+{
+	char *data = memory(bytes);
+	long fd = syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+
+	fill(data, bytes, seed);
+	must(fd >= 0 && syscall(SYS_write, fd, data, bytes) == (long)bytes, name);
+	syscall(SYS_close, fd);
+	free(data);
+}
+
+void note_file(const char *name)
+{
+	int fd = open(name, O_RDONLY);
+	struct stat about;
+
+	if (fd < 0 || fstat(fd, &about)) {
+		note("%s: errno %d", strrchr(name, '/') + 1, errno);
+		return;
+	}
+	char *data = memory((size_t)about.st_size);
+	must(read(fd, data, (size_t)about.st_size) == about.st_size, name);
+	note_sum(strrchr(name, '/') + 1, data, (size_t)about.st_size);
+	free(data);
+	close(fd);
+}
+
+void *memory(size_t bytes)
+{
+	void *at = malloc(bytes ? bytes : 1);
+
+	must(at != NULL, "memory");
+	return at;
+}
+
+void *pages(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	must(at != MAP_FAILED, "pages");
+	return at;
+}
+
+int class_of(int code)
+{
+	int class = -1;
+
+	if (MPI_Error_class(code, &class) != MPI_SUCCESS)
+		class = -2;
+	return class;
+}
+
+static void run(const struct test *test)
+{
+	char name[1024];
+
+	case_now = test->name;
+	snprintf(name, sizeof name, "%s/%s", directory, test->name);
+	if (rank == 0)
+		must(!mkdir(name, 0755), name);
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (round_now = 0; round_now < ROUNDS; round_now++) {
+		test->run();
+		MPI_Barrier(MPI_COMM_WORLD);
+	}
+}
+
+static void list(void)
+{
+	for (int table = 0; table < TABLES; table++)
+		for (const struct test *test = tables[table]; test->name; test++)
+			printf("%s%s\n", test->name, test->ends ? "!" : "");
+}
+
+int main(int argc, char **argv)
+{
+	char name[1024];
+
+	if (argc == 2 && !strcmp(argv[1], "--list")) {
+		list();
+		return 0;
+	}
+	if (argc < 3)
+		return 2;
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &thread_level);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	directory = argv[1];
+	case_now = "start";
+	snprintf(name, sizeof name, "%s/log.%d", directory, rank);
+	log_fd = (int)syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+	must(log_fd >= 0, name);
+	for (int table = 0; table < TABLES; table++)
+		for (const struct test *test = tables[table]; test->name; test++) {
+			int named = !strcmp(argv[2], "all") && !test->ends;
+
+			for (int at = 2; at < argc; at++)
+				named |= !strcmp(argv[at], test->name);
+			if (named)
+				run(test);
+		}
+	MPI_Finalize();
+	if (rank == 0)
+		printf("done\n");
+	return 0;
+}

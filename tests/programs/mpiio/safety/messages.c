@@ -1,0 +1,394 @@
+/*
+ * What is read is sent, and received in every way that MPI has: the data, and what the status says.
+ *
+ * Rank 0 reads one part after the other into a buffer that it uses again, and sends it; the others receive.
+ */
+#define _GNU_SOURCE
+#include "safety.h"
+
+#include <pthread.h>
+
+enum { TAG = 40 };
+
+static void note_status(const MPI_Status *status, MPI_Datatype type)
+{
+	int count = -7, elements = -7, cancelled = -7;
+
+	MPI_Get_count(status, type, &count);
+	MPI_Get_elements(status, type, &elements);
+	MPI_Test_cancelled(status, &cancelled);
+	note("from %d, tag %d, count %d, elements %d, cancelled %d", status->MPI_SOURCE, status->MPI_TAG, count, elements,
+		cancelled);
+}
+
+typedef void receive(char *mine);
+
+/* Rank 0 reads a part for each rank and sends it by this call; each receives by `receives`. */
+static inline __attribute__((always_inline)) void read_and(int (*send)(char *, int), receive *receives)
+{
+	char *name = path("in"), *mine = memory(PART + 5000);
+
+	memset(mine, 'm', PART + 5000);
+	if (rank == 0) {
+		make(name, all_bytes(), 1);
+		int fd = open(name, O_RDONLY);
+
+		for (int to = 1; to < size; to++) {
+			note_result("read", read(fd, mine, PART));
+			note("send %d", send(mine, to));
+		}
+		close(fd);
+	} else {
+		receives(mine);
+	}
+	note_sum("mine", mine, PART + 5000);
+	free(mine);
+}
+
+#define SENDS(name, call) \
+	static inline __attribute__((always_inline)) int name(char *data, int to) \
+	{ \
+		return call(data, PART, MPI_BYTE, to, TAG, MPI_COMM_WORLD); \
+	}
+
+SENDS(plainly, MPI_Send)
+SENDS(until_received, MPI_Ssend)
+
+static inline __attribute__((always_inline)) int at_once(char *data, int to)
+{
+	MPI_Request request;
+
+	MPI_Isend(data, PART, MPI_BYTE, to, TAG, MPI_COMM_WORLD, &request);
+	return MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static inline __attribute__((always_inline)) int persistently(char *data, int to)
+{
+	MPI_Request request;
+
+	MPI_Send_init(data, PART, MPI_BYTE, to, TAG, MPI_COMM_WORLD, &request);
+	MPI_Start(&request);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	return MPI_Request_free(&request);
+}
+
+static inline __attribute__((always_inline)) int buffered(char *data, int to)
+{
+	int room = PART + MPI_BSEND_OVERHEAD;
+	char *space = memory((size_t)room);
+
+	MPI_Buffer_attach(space, room);
+	int code = MPI_Bsend(data, PART, MPI_BYTE, to, TAG, MPI_COMM_WORLD);
+	memset(data, 'b', 100);
+	MPI_Buffer_detach(&space, &room);
+	free(space);
+	return code;
+}
+
+/* What one element with gaps takes, or a part of it. */
+static inline __attribute__((always_inline)) int partly(char *data, int to)
+{
+	return MPI_Send(data, odd() ? PART / 7 * 4 : PART / 2, MPI_BYTE, to, TAG, MPI_COMM_WORLD);
+}
+
+/* In two messages, of which the second is a part of the first again. */
+static inline __attribute__((always_inline)) int twice(char *data, int to)
+{
+	MPI_Send(data, PART / 2, MPI_BYTE, to, TAG, MPI_COMM_WORLD);
+	return MPI_Send(data + PART / 3, PART / 2, MPI_BYTE, to, TAG, MPI_COMM_WORLD);
+}
+
+static void by_recv(char *mine)
+{
+	MPI_Status status;
+
+	MPI_Recv(mine, PART + 5000, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+	note_status(&status, MPI_DOUBLE);
+}
+
+static void by_wildcards(char *mine)
+{
+	MPI_Status status;
+
+	MPI_Recv(mine, PART, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+}
+
+static void by_recv_without_status(char *mine)
+{
+	MPI_Recv(mine, PART, MPI_BYTE, MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void by_probe(char *mine)
+{
+	MPI_Status status;
+	int bytes;
+
+	MPI_Probe(odd() ? MPI_ANY_SOURCE : 0, odd() ? MPI_ANY_TAG : TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+	MPI_Get_count(&status, MPI_BYTE, &bytes);
+	MPI_Recv(mine, bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+}
+
+static void by_iprobe(char *mine)
+{
+	MPI_Status status;
+	int there = 0;
+
+	while (!there)
+		MPI_Iprobe(0, MPI_ANY_TAG, MPI_COMM_WORLD, &there, &status);
+	note_status(&status, MPI_BYTE);
+	MPI_Recv(mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void by_mprobe(char *mine)
+{
+	MPI_Message message;
+	MPI_Status status;
+
+	MPI_Mprobe(MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &message, &status);
+	note_status(&status, MPI_BYTE);
+	MPI_Mrecv(mine, PART, MPI_BYTE, &message, &status);
+	note_status(&status, MPI_BYTE);
+}
+
+static void by_improbe(char *mine)
+{
+	MPI_Message message;
+	MPI_Request request;
+	MPI_Status status;
+	int there = 0;
+
+	while (!there)
+		MPI_Improbe(0, TAG, MPI_COMM_WORLD, &there, &message, &status);
+	MPI_Imrecv(mine, PART, MPI_BYTE, &message, &request);
+	MPI_Wait(&request, &status);
+	note_status(&status, MPI_BYTE);
+}
+
+static void by_test(char *mine)
+{
+	MPI_Request request;
+	MPI_Status status;
+	int is_done = 0;
+
+	MPI_Irecv(mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+	while (!is_done)
+		MPI_Test(&request, &is_done, &status);
+	note_status(&status, MPI_BYTE);
+	note("null %d", request == MPI_REQUEST_NULL);
+}
+
+static void by_status_of_request(char *mine)
+{
+	MPI_Request request;
+	MPI_Status status;
+	int is_done = 0;
+
+	MPI_Irecv(mine, PART, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &request);
+	while (!is_done)
+		MPI_Request_get_status(request, &is_done, &status);
+	note_status(&status, MPI_BYTE);
+	note("wait %d", MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
+/* Two requests of which one never gets a message, until it is cancelled. */
+static void by_several(char *mine, int way)
+{
+	MPI_Request requests[2];
+	MPI_Status statuses[2];
+	int index = -1, indices[2] = {-1, -1}, count = 0, is_done = 0;
+	char other[8];
+
+	MPI_Irecv(other, 8, MPI_BYTE, 0, TAG + 1, MPI_COMM_WORLD, &requests[0]);
+	MPI_Irecv(mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[1]);
+	if (way == 0) {
+		MPI_Waitany(2, requests, &index, statuses);
+	} else if (way == 1) {
+		MPI_Waitsome(2, requests, &count, indices, statuses);
+		index = indices[0];
+	} else if (way == 2) {
+		while (!is_done)
+			MPI_Testany(2, requests, &index, &is_done, statuses);
+	} else {
+		while (count == 0)
+			MPI_Testsome(2, requests, &count, indices, statuses);
+		index = indices[0];
+	}
+	note("index %d", index);
+	note_status(&statuses[0], MPI_BYTE);
+	MPI_Testall(2, requests, &is_done, statuses);
+	note("all done %d", is_done);
+	MPI_Cancel(&requests[0]);
+	MPI_Wait(&requests[0], &statuses[0]);
+	MPI_Test_cancelled(&statuses[0], &is_done);
+	note("cancelled %d", is_done);
+}
+
+static void by_waitany(char *mine)
+{
+	by_several(mine, 0);
+}
+
+static void by_waitsome(char *mine)
+{
+	by_several(mine, 1);
+}
+
+static void by_testany(char *mine)
+{
+	by_several(mine, 2);
+}
+
+static void by_testsome(char *mine)
+{
+	by_several(mine, 3);
+}
+
+static void by_persistent(char *mine)
+{
+	MPI_Request request;
+	MPI_Status status;
+
+	MPI_Recv_init(mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &request);
+	MPI_Startall(1, &request);
+	MPI_Waitall(1, &request, &status);
+	note_status(&status, MPI_BYTE);
+	MPI_Request_free(&request);
+}
+
+static void by_sendrecv(char *mine)
+{
+	char own[10] = "own", got[10] = "";
+	MPI_Status status;
+
+	MPI_Sendrecv(own, 10, MPI_BYTE, rank, 3, got, 10, MPI_BYTE, rank, 3, MPI_COMM_WORLD, &status);
+	MPI_Sendrecv(own, 0, MPI_BYTE, MPI_PROC_NULL, 3, mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+	MPI_Sendrecv_replace(mine, PART, MPI_BYTE, rank, 4, rank, 4, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+}
+
+static void by_two(char *mine)
+{
+	MPI_Status status;
+
+	MPI_Recv(mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+	note_sum("first", mine, PART / 2);
+	MPI_Recv(mine + 100, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+}
+
+/* A message that is too long for its room. */
+static void by_too_little(char *mine)
+{
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	int code = MPI_Recv(mine, odd() ? PART / 2 : PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+	note("class %d", class_of(code));
+	if (odd())
+		memset(mine, 't', PART);
+}
+
+static void by_types(char *mine)
+{
+	MPI_Datatype gaps;
+	MPI_Status status;
+
+	MPI_Type_vector(PART / 7, 4, 7, MPI_BYTE, &gaps);
+	MPI_Type_commit(&gaps);
+	MPI_Recv(mine, 2, gaps, 0, TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, gaps);
+	MPI_Type_free(&gaps);
+}
+
+#define MESSAGES(X) \
+	X(recv, plainly, by_recv) X(ssend, until_received, by_recv) X(isend, at_once, by_recv) \
+	X(send_init, persistently, by_persistent) X(bsend, buffered, by_recv) X(two_messages, twice, by_two) \
+	X(wildcards, plainly, by_wildcards) X(no_status, plainly, by_recv_without_status) X(probe, plainly, by_probe) \
+	X(iprobe, plainly, by_iprobe) X(mprobe, until_received, by_mprobe) X(improbe, plainly, by_improbe) \
+	X(tested, plainly, by_test) X(status_of_request, plainly, by_status_of_request) X(waitany, plainly, by_waitany) \
+	X(waitsome, at_once, by_waitsome) X(testany, plainly, by_testany) X(testsome, plainly, by_testsome) \
+	X(sendrecv, plainly, by_sendrecv) X(too_little_room, plainly, by_too_little) X(with_gaps, partly, by_types)
+
+#define CASE(name, send, receives) \
+	static void name(void) \
+	{ \
+		read_and(send, receives); \
+	}
+MESSAGES(CASE)
+
+/* Isend of the whole table, part by part, all pending at once; the buffer is looked at meanwhile. */
+static void many_pending(void)
+{
+	char *name = path("in"), *all = memory(all_bytes()), *mine = memory(PART);
+	MPI_Request requests[size];
+
+	if (rank == 0) {
+		make(name, all_bytes(), 1);
+		int fd = open(name, O_RDONLY);
+		note_result("read", read(fd, all, all_bytes()));
+		close(fd);
+		for (int to = 0; to < size; to++)
+			MPI_Isend(all + to * PART, PART, MPI_BYTE, to, TAG, MPI_COMM_WORLD, &requests[to]);
+		if (odd())
+			note_sum("meanwhile", all, all_bytes());
+	}
+	MPI_Recv(mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if (rank == 0)
+		MPI_Waitall(size, requests, MPI_STATUSES_IGNORE);
+	note_sum("mine", mine, PART);
+	free(all);
+	free(mine);
+}
+
+static void *thread_receives(void *mine)
+{
+	MPI_Status status;
+
+	MPI_Recv(mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+	return NULL;
+}
+
+/* Another thread receives, while this one exchanges messages of its own. */
+static void with_threads(void)
+{
+	char *name = path("in"), *mine = memory(PART);
+	pthread_t thread;
+
+	if (thread_level < MPI_THREAD_MULTIPLE) {
+		free(mine);
+		return;
+	}
+	must(rank == 0 || !pthread_create(&thread, NULL, thread_receives, mine), "thread");
+	if (rank == 0) {
+		make(name, all_bytes(), 1);
+		int fd = open(name, O_RDONLY);
+
+		for (int to = 1; to < size; to++) {
+			note_result("read", read(fd, mine, PART));
+			MPI_Send(mine, PART, MPI_BYTE, to, TAG, MPI_COMM_WORLD);
+		}
+		close(fd);
+	}
+	int to = (rank + 1) % size, from = (rank + size - 1) % size, got = -1;
+	MPI_Sendrecv(&rank, 1, MPI_INT, to, 1, &got, 1, MPI_INT, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	must(got == from, "ring");
+	if (rank)
+		pthread_join(thread, NULL);
+	note_sum("mine", mine, PART);
+	free(mine);
+}
+
+#define ROWS(name, send, receives) {"message_" #name, name, 0},
+
+const struct test message_tests[] = {
+	MESSAGES(ROWS)
+	{"many_pending", many_pending, 0},
+	{"with_threads", with_threads, 0},
+	{NULL, NULL, 0},
+};

@@ -1,0 +1,159 @@
+/*
+ * What the cases share: each runs in a directory of its own, some rounds one after the other, and writes into each
+ * rank's log what a program could see. Two runs are alike if their logs and their directories are.
+ *
+ * The log and the making of files use system calls directly: what is tested is not also the witness.
+ */
+#ifndef HEADWATER_MPIIO_SAFETY_H
+#define HEADWATER_MPIIO_SAFETY_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What each rank has of a file: no multiple of a page, and over the least that is transformed. */
+#define PART 100003
+/* Round 0 and 2 are as plain as can be, so that a case is known before something happens in 1 and 3. */
+#define ROUNDS 4
+
+struct test {
+	const char *name;
+	void (*run)(void);
+	/* Ends the job: it is run alone, by its name. */
+	int ends;
+};
+
+extern const struct test files_tests[], changes_tests[], uses_tests[], faults_tests[], memory_tests[], scatter_tests[],
+	message_tests[], gather_tests[], ends_tests[], patterns_tests[];
+
+extern int rank, size, round_now;
+extern int thread_level;
+
+/* The path of a file of this case and this round; good until eight more were asked for. */
+char *path(const char *name);
+/* One line of this rank's log. */
+void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Notes what a call returned, and errno if it failed. */
+void note_result(const char *what, long long result);
+uint64_t sum(const void *data, size_t bytes);
+/* Notes the checksum of memory. */
+void note_sum(const char *what, const void *data, size_t bytes);
+/* Makes a file whose bytes depend on `seed`. */
+void make(const char *path, size_t bytes, unsigned seed);
+void fill(void *data, size_t bytes, unsigned seed);
+/* Notes a file's size and checksum. */
+void note_file(const char *path);
+/* Ends the job if `what` went wrong. */
+void must(int is_true, const char *what);
+/* The class of an MPI error. */
+int class_of(int code);
+/* True where something happens: in rounds 1 and 3. */
+static inline int odd(void)
+{
+	return round_now & 1;
+}
+
+static inline size_t all_bytes(void)
+{
+	return (size_t)size * PART;
+}
+
+/* Memory whose start is the start of a page. */
+void *pages(size_t bytes);
+/* Memory that malloc gave, not aligned to pages. */
+void *memory(size_t bytes);
+
+/* What a rank-0 program does between its calls. `data` and `fd` are rank 0's. */
+struct work {
+	char *path;
+	int fd;
+	char *data;
+	size_t bytes;
+	char *mine;
+};
+
+typedef void step(struct work *work);
+
+/*
+ * Rank 0 reads and all scatter; `before` and `after` run on all ranks, in odd rounds. It is copied into each case, as
+ * each case is to be a place of its own in the program.
+ */
+static inline __attribute__((always_inline)) void read_scatter(step *before, step *after)
+{
+	struct work work = {.path = path("in"), .fd = -1, .bytes = all_bytes(), .mine = memory(PART)};
+
+	if (rank == 0) {
+		make(work.path, work.bytes + 1000, 1);
+		work.data = pages(work.bytes);
+		work.fd = open(work.path, O_RDWR);
+		note_result("read", read(work.fd, work.data, work.bytes));
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (odd() && before)
+		before(&work);
+	note("scatter %d", MPI_Scatter(work.data, PART, MPI_BYTE, work.mine, PART, MPI_BYTE, 0, MPI_COMM_WORLD));
+	if (odd() && after)
+		after(&work);
+	note_sum("mine", work.mine, PART);
+	if (rank == 0) {
+		if (work.data && round_now >= 2)
+			note_sum("all", work.data, work.bytes);
+		if (work.data)
+			munmap(work.data, work.bytes);
+		if (work.fd >= 0)
+			close(work.fd);
+	}
+	free(work.mine);
+}
+
+#define READ_SCATTER(name, before, after) \
+	static void name(void) \
+	{ \
+		read_scatter(before, after); \
+	}
+
+/* All gather and rank 0 writes; the same. `before` is between the gathering and the writing. */
+static inline __attribute__((always_inline)) void gather_write(step *before, step *after)
+{
+	struct work work = {.path = path("out"), .fd = -1, .bytes = all_bytes(), .mine = memory(PART)};
+
+	fill(work.mine, PART, (unsigned)(rank + 10 * round_now));
+	if (rank == 0) {
+		work.data = pages(work.bytes);
+		work.fd = open(work.path, O_RDWR | O_CREAT, 0644);
+	}
+	note("gather %d", MPI_Gather(work.mine, PART, MPI_BYTE, work.data, PART, MPI_BYTE, 0, MPI_COMM_WORLD));
+	if (odd() && before)
+		before(&work);
+	if (rank == 0 && work.data && work.fd >= 0)
+		note_result("write", write(work.fd, work.data, work.bytes));
+	if (odd() && after)
+		after(&work);
+	note_sum("mine", work.mine, PART);
+	if (rank == 0) {
+		if (work.data && round_now >= 2)
+			note_sum("all", work.data, work.bytes);
+		if (work.data)
+			munmap(work.data, work.bytes);
+		if (work.fd >= 0)
+			close(work.fd);
+		note_file(work.path);
+	}
+	free(work.mine);
+}
+
+#define GATHER_WRITE(name, before, after) \
+	static void name(void) \
+	{ \
+		gather_write(before, after); \
+	}
+
+#endif

@@ -1,0 +1,69 @@
+//! Naive I/O of MPI programs: as it is, with the library, and by hand, in turn. The programs are
+//! `tests/programs/mpiio/`, whose own clocks tell how long reading and writing took.
+
+mod matrix;
+mod mpi;
+mod node;
+mod nodes;
+mod options;
+mod quiet;
+mod rounds;
+mod run;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use self::mpi::Mpi;
+use self::options::Options;
+use self::run::Program;
+use super::Report;
+
+/// What all parts have.
+struct Bench<'a> {
+    options: &'a Options,
+    mpis: Vec<Mpi>,
+    /// Programs and files.
+    place: &'a Path,
+}
+
+/// Measures what these words of the command line say.
+///
+/// # Errors
+/// What is wrong with them, or what the machine lacks.
+pub(super) fn run(words: &[String]) -> Result<(), String> {
+    let options = Options::parse(words)?;
+    let place = crate::workspace().join("target/bench/io");
+    fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+    let mut mpis = Mpi::installed();
+    mpis.retain(|mpi| options.mpis.is_empty() || options.mpis.iter().any(|name| name == mpi.name));
+    if mpis.is_empty() {
+        return Err("no such MPI is installed (packages openmpi-bin, libopenmpi-dev, mpich, libmpich-dev)".into());
+    }
+    let mut report = Report::default();
+    report.line("# Naive I/O of MPI programs\n");
+    report.line(format!("`cargo xtask bench io {}` on {}.\n", words.join(" "), super::machine()));
+    for mpi in mpis.iter().filter(|mpi| run::library(mpi).is_none()) {
+        report.line(format!("(The library has no part for {} here; `-` stands for what it would take.)\n", mpi.name));
+    }
+    let bench = Bench { options: &options, mpis, place: &place };
+    for part in &options.parts {
+        match part.as_str() {
+            "node" => bench.node(&mut report),
+            "nodes" => bench.nodes(&mut report),
+            "matrix" => bench.matrix(&mut report),
+            _ => bench.quiet(&mut report),
+        }
+    }
+    if let Some(file) = &options.markdown {
+        fs::write(file, &report.markdown).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(())
+}
+
+impl Bench<'_> {
+    /// A program for an MPI; says why there is none.
+    fn compiled(&self, mpi: &Mpi, program: Program, report: &mut Report) -> Option<PathBuf> {
+        let compiled = mpi.compile(program.source(), self.place);
+        compiled.inspect_err(|reason| report.line(format!("({}: {reason})\n", mpi.name))).ok()
+    }
+}

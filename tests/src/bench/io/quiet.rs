@@ -1,0 +1,172 @@
+//! Programs without any pattern: small messages, and computing with some output. How long they take with the library,
+//! and which system calls it adds after their start.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::Bench;
+use super::mpi::Mpi;
+use super::run::library;
+use crate::bench::statistics::Sample;
+use crate::bench::{Report, Table};
+use crate::harness::has_program;
+
+const SOURCE: &str = "bench/mpiio_quiet.c";
+const RANKS: usize = 2;
+/// What is run, with how often it does it.
+const MODES: [(&str, &str); 2] = [("messages", "20000"), ("compute", "2000")];
+/// Fewer, where each system call is traced.
+const TRACED: &str = "200";
+const PAIRS_MIN: usize = 11;
+/// Calls by which a process waits, as often as the others' pace has it.
+const WAITING: [&str; 11] = [
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_wait",
+    "epoll_pwait",
+    "sched_yield",
+    "futex",
+    "nanosleep",
+    "clock_nanosleep",
+    "restart_syscall",
+];
+
+/// Calls that start processes and threads.
+const STARTING: [&str; 4] = ["clone", "clone3", "fork", "vfork"];
+const GENERATIONS_MAX: usize = 64;
+
+impl Bench<'_> {
+    pub(super) fn quiet(&self, report: &mut Report) {
+        report.heading("Programs without a pattern");
+        report.line(format!(
+            "{RANKS} ranks on one node. Ratios are of a plain run to one with the library, in interleaved pairs; the \
+             bound is the one that their median is above with 95 % certainty, by order statistics. System calls are \
+             those of all ranks between the program's start and end, without those that wait.\n"
+        ));
+        let head = ["MPI", "program", "pairs", "plain, ms", "median ratio", "bound", "calls, plain", "calls, library"];
+        let mut table = Table::new(head);
+        for mpi in &self.mpis {
+            let binary = match mpi.compile(SOURCE, self.place) {
+                Ok(binary) => binary,
+                Err(reason) => {
+                    report.line(format!("({}: {reason})\n", mpi.name));
+                    continue;
+                }
+            };
+            for mode in MODES {
+                match self.quiet_case(mpi, &binary, mode) {
+                    Ok(cells) => table.row(cells),
+                    Err(reason) => report.line(format!("({}, {}: {reason})\n", mpi.name, mode.0)),
+                }
+            }
+        }
+        report.table(&table);
+    }
+
+    fn quiet_case(&self, mpi: &Mpi, binary: &Path, (mode, count): (&str, &str)) -> Result<Vec<String>, String> {
+        println!("  {}, {mode}", mpi.name);
+        let (mut plain, mut ratios) = (Vec::new(), Vec::new());
+        for round in 0..self.options.rounds.max(PAIRS_MIN) {
+            let mut order = [false, true];
+            order.rotate_left(round % 2);
+            let mut seconds = [0.0; 2];
+            for with in order.into_iter().filter(|with| !with || library(mpi).is_some()) {
+                seconds[usize::from(with)] = run(mpi, &[], binary, [mode, count], with)?;
+            }
+            plain.push(seconds[0] * 1e3);
+            ratios.extend((seconds[1] > 0.0).then(|| seconds[0] / seconds[1]));
+        }
+        let ratio = (!ratios.is_empty()).then(|| Sample::new(ratios));
+        let number = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.3}"));
+        let calls = |with: bool| -> Result<String, String> {
+            if with && library(mpi).is_none() || !has_program("strace") {
+                return Ok("-".into());
+            }
+            let trace = self.place.join("trace");
+            let strace = ["strace", "-f", "-qq", "-o", &trace.display().to_string()].map(String::from);
+            run(mpi, &strace, binary, [mode, TRACED], with)?;
+            Ok(shown(&between(&fs::read_to_string(&trace).map_err(|error| error.to_string())?)))
+        };
+        Ok(vec![
+            mpi.name.into(),
+            mode.into(),
+            plain.len().to_string(),
+            format!("{:.1}", Sample::new(plain).median()),
+            number(ratio.as_ref().map(|ratio| ratio.median())),
+            number(ratio.as_ref().and_then(|ratio| ratio.median_bound())),
+            calls(false)?,
+            calls(true)?,
+        ])
+    }
+}
+
+/// Runs it behind these words; the seconds that it says.
+fn run(mpi: &Mpi, before: &[String], binary: &Path, words: [&str; 2], with: bool) -> Result<f64, String> {
+    let launcher = mpi.words(RANKS, None);
+    let all: Vec<&String> = before.iter().chain(&launcher).collect();
+    let mut command = Command::new(all[0]);
+    Mpi::prepare(&mut command);
+    command.args(&all[1..]).stdin(Stdio::null());
+    if let (true, Some(library)) = (with, library(mpi)) {
+        command.arg("env").arg(format!("LD_PRELOAD={}", library.display())).args(["HEADWATER_IO=auto"]);
+    }
+    let output = command.arg(binary).args(words).output().map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let seconds = said.split_whitespace().find_map(|word| word.strip_prefix("seconds=")?.parse().ok());
+    seconds.filter(|_| output.status.success()).ok_or_else(|| format!("{}: {said}", output.status))
+}
+
+/// How often each system call that does not wait was begun by each rank, its threads and children, between the rank's
+/// marks. What the launcher does is not counted.
+fn between(trace: &str) -> BTreeMap<String, u32> {
+    let (mut parents, mut measured, mut counts) = (HashMap::new(), HashSet::new(), BTreeMap::new());
+    for line in trace.lines() {
+        let Some((process, rest)) = line.split_once(' ') else { continue };
+        let rest = rest.trim_start();
+        let name = rest.strip_prefix("<... ").unwrap_or(rest);
+        let name = &name[..name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len())];
+        let is_begun = rest[name.len().min(rest.len())..].starts_with('(') && !rest.starts_with('<');
+        if STARTING.contains(&name)
+            && let Some((_, child)) = rest.rsplit_once("= ")
+        {
+            parents.insert(child.split(' ').next().unwrap_or_default(), process);
+        }
+        if rest.contains("/headwater-begin") {
+            measured.insert(process);
+            continue;
+        }
+        if rest.contains("/headwater-end") {
+            measured.remove(process);
+        }
+        let ancestors = std::iter::successors(Some(process), |process| parents.get(process).copied());
+        if is_begun && !WAITING.contains(&name) && ancestors.take(GENERATIONS_MAX).any(|one| measured.contains(one)) {
+            *counts.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn shown(counts: &BTreeMap<String, u32>) -> String {
+    let each: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    if each.is_empty() { "none".into() } else { each.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_between_the_marks_are_counted() {
+        let trace = "1 clone3({flags=0}, 88) = 2\n2 clone(child_stack=0, <unfinished ...>\n2 <... clone resumed>) = 3\n\
+                     2 write(1, \"early\", 1) = 1\n2 access(\"/headwater-begin\", F_OK) = -1\n\
+                     1 write(1, \"launcher\", 1) = 1\n2 poll([], 0, 0) = 0\n2 write(1, \"a(\", 2 <unfinished ...>\n\
+                     3 close(3) = 0\n2 <... write resumed>) = 2\n3 --- SIGCHLD {si_signo=SIGCHLD} ---\n\
+                     3 +++ exited with 0 +++\n2 access(\"/headwater-end\", F_OK) = -1\n2 close(3) = 0\n";
+        assert_eq!(shown(&between(trace)), "1 close, 1 write");
+        assert_eq!(shown(&between("")), "none");
+    }
+}

@@ -1,0 +1,114 @@
+//! Rounds in which the ways of running a program take turns, and what came of them.
+
+use std::process::Command;
+
+use super::run::{Job, Times, Way, library};
+use crate::bench::statistics::Sample;
+
+/// One round: each way that could be run.
+#[derive(Clone, Debug)]
+pub(super) struct Round {
+    pub(super) plain: Times,
+    pub(super) library: Option<Times>,
+    pub(super) twin: Option<Times>,
+}
+
+/// Some rounds of one job.
+#[derive(Debug, Default)]
+pub(super) struct Rounds(Vec<Round>);
+
+impl Rounds {
+    /// Runs a job once in each way; `before` is called before each run. The first way changes from round to round.
+    ///
+    /// # Errors
+    /// A run has failed, or its data are others than plainly.
+    pub(super) fn once(
+        &mut self,
+        job: &Job<'_>,
+        ways: &[Way],
+        start: &dyn Fn(&str) -> Command,
+        before: &dyn Fn() -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut ways: Vec<Way> = ways.iter().copied().filter(|way| *way != Way::Library || has_library(job)).collect();
+        let shift = self.0.len() % ways.len();
+        ways.rotate_left(shift);
+        let (mut plain, mut with, mut twin) = (None, None, None);
+        for way in ways {
+            before()?;
+            let times = job.run(way, start)?;
+            match way {
+                Way::Plain => plain = Some(times),
+                Way::Library => with = Some(times),
+                Way::Twin => twin = Some(times),
+            }
+        }
+        let plain = plain.ok_or("nothing was run plainly")?;
+        let others = [("the library", &with), ("the twin", &twin)];
+        for (name, times) in others.into_iter().filter_map(|(name, times)| Some((name, times.as_ref()?))) {
+            if times.checksum != plain.checksum {
+                return Err(format!(
+                    "{name} has other data than the program: {} and {}",
+                    times.checksum, plain.checksum
+                ));
+            }
+        }
+        self.0.push(Round { plain, library: with, twin });
+        Ok(())
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Milliseconds of reading (0) or writing (1); `None` if this way was not run.
+    pub(super) fn milliseconds(&self, way: Way, pattern: usize) -> Option<Sample> {
+        let of = |round: &Round| Some(times(round, way)?.seconds[pattern] * 1e3);
+        sample(self.0.iter().filter_map(of).collect())
+    }
+
+    /// How many times as fast as plainly, round by round.
+    pub(super) fn speedup(&self, way: Way, pattern: usize) -> Option<Sample> {
+        let of = |round: &Round| Some(round.plain.seconds[pattern] / times(round, way)?.seconds[pattern]);
+        sample(self.0.iter().filter_map(of).collect())
+    }
+
+    /// Operations that the ranks did together with the library, all rounds together.
+    pub(super) fn transformed(&self) -> u64 {
+        self.0.iter().filter_map(|round| Some(round.library.as_ref()?.transformed)).sum()
+    }
+}
+
+fn has_library(job: &Job<'_>) -> bool {
+    library(job.mpi).is_some()
+}
+
+fn times(round: &Round, way: Way) -> Option<&Times> {
+    match way {
+        Way::Plain => Some(&round.plain),
+        Way::Library => round.library.as_ref(),
+        Way::Twin => round.twin.as_ref(),
+    }
+}
+
+fn sample(values: Vec<f64>) -> Option<Sample> {
+    (!values.is_empty()).then(|| Sample::new(values))
+}
+
+/// A median, or `-`.
+pub(super) fn median(sample: Option<Sample>, decimals: usize) -> String {
+    sample.map_or_else(|| "-".into(), |sample| format!("{:.decimals$}", sample.median()))
+}
+
+/// A median with its spread, or `-`.
+pub(super) fn spread(sample: Option<Sample>) -> String {
+    sample.map_or_else(|| "-".into(), |sample| format!("{:.2} ({})", sample.median(), sample.spread()))
+}
+
+/// Bytes with a unit.
+pub(super) fn size(bytes: u64) -> String {
+    match bytes {
+        0..0x10_0000 => format!("{} KB", bytes >> 10),
+        0x10_0000..0x4000_0000 => format!("{} MB", bytes >> 20),
+        _ => format!("{} GB", bytes >> 30),
+    }
+}

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "../context.h"
+#include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../model.h"
 #include "../report.h"
@@ -36,6 +37,7 @@ struct awaited {
 	struct hw_runs runs;
 	/* For what it couldn't write. */
 	int descriptor;
+	bool is_sent_too;
 	/* The buffer, until the program's write has returned. */
 	struct hw_pending *pending;
 	struct awaited *next;
@@ -75,7 +77,13 @@ static bool collect(struct awaited *one)
 {
 	struct hw_pending stub = {.id = one->id, .world_rank = one->world_rank};
 	bool is_good = true;
-	if (hw_pending_reply(&stub).kind != HW_REPLY_DONE) {
+	bool is_written = hw_pending_reply(&stub).kind == HW_REPLY_DONE;
+	if (is_written && one->is_sent_too) {
+		hw_pending_protect(one->pending, false);
+		hw_pending_receive(one->pending);
+		one->pending->low = one->pending->high;
+	}
+	if (!is_written) {
 		struct hw_layout copy = {.bytes = one->bytes, .count = 1, .buffer = malloc(one->bytes)};
 		copy.single = (struct hw_block){0, one->bytes};
 		copy.blocks = &copy.single;
@@ -231,7 +239,8 @@ static size_t sift(const struct writing *w)
 
 static void tell(struct hw_pending *one, const struct writing *w)
 {
-	struct hw_verdict verdict = {.id = one->id, .kind = HW_VERDICT_WRITE, .identity = w->identity};
+	struct hw_verdict verdict = {.id = one->id, .kind = HW_VERDICT_WRITE, .is_sent_too = hw_mounts_is_one_node(),
+				     .identity = w->identity};
 	struct awaited *waiting = calloc(1, sizeof(*waiting));
 	if (!waiting)
 		abort();
@@ -248,6 +257,7 @@ static void tell(struct hw_pending *one, const struct writing *w)
 		.inode = w->status.st_ino,
 		.runs = verdict.runs,
 		.descriptor = fcntl(w->descriptor, F_DUPFD_CLOEXEC, 512),
+		.is_sent_too = verdict.is_sent_too,
 		.pending = one,
 		.next = awaited_list,
 	};
@@ -333,7 +343,10 @@ static void take_back(const struct writing *w)
 		hw_say("%s can't be cut to its former size: %m", w->path);
 }
 
-/* From now on the buffer is a copy of the file that isn't there yet. */
+/*
+ * From now on the buffer is a copy of the file that isn't there yet. On one node, where every process can change the file
+ * a moment later, the data was received, too.
+ */
 static void stand_for_file(const struct writing *w, struct hw_context *context)
 {
 	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
@@ -402,6 +415,8 @@ bool hw_incoming_write(int descriptor, const void *memory, size_t bytes, off_t o
 	}
 	if (!is_done)
 		hw_incoming_fetch(w.low, w.high);
+	/* Of what was opened for this some pages may belong to other buffers, too. */
+	hw_cover();
 	hw_depth--;
 	return is_done;
 }

@@ -37,6 +37,7 @@ struct gather {
 	int send_count;
 	MPI_Datatype send_type;
 	void *receive;
+	bool has_counts;
 	const int *counts, *displacements;
 	int receive_count;
 	MPI_Datatype receive_type;
@@ -49,17 +50,18 @@ struct gather {
 
 static void *block_of(const struct gather *g, int rank, int *count)
 {
-	MPI_Aint lower, extent;
-	hw_real.MPI_Type_get_extent(g->receive_type, &lower, &extent);
-	*count = g->counts ? g->counts[rank] : g->receive_count;
-	MPI_Aint elements = g->counts ? g->displacements[rank] : (MPI_Aint)rank * g->receive_count;
+	MPI_Aint lower, extent = 0;
+	if (g->receive_type != MPI_DATATYPE_NULL)
+		hw_real.MPI_Type_get_extent(g->receive_type, &lower, &extent);
+	*count = g->has_counts ? g->counts[rank] : g->receive_count;
+	MPI_Aint elements = g->has_counts ? g->displacements[rank] : (MPI_Aint)rank * g->receive_count;
 	return (char *)g->receive + elements * extent;
 }
 
 static int original(const struct gather *g)
 {
 	hw_depth++;
-	int result = g->counts || g->receive_count < 0
+	int result = g->has_counts
 			     ? hw_real.MPI_Gatherv(g->send, g->send_count, g->send_type, g->receive, g->counts,
 						   g->displacements, g->receive_type, g->root, g->comm)
 			     : hw_real.MPI_Gather(g->send, g->send_count, g->send_type, g->receive, g->receive_count,
@@ -231,7 +233,7 @@ static int enter(struct gather *g)
 		return original(g);
 	g->known = hw_comm_of(g->comm);
 	bool is_plain = !g->known || g->root < 0 || g->root >= g->known->size;
-	if (!is_plain && (g->receive_count < 0 || !is_small(g)))
+	if (!is_plain && (g->has_counts || !is_small(g)))
 		return gather(g);
 	if (hw_is_busy) {
 		hw_communicates();
@@ -257,7 +259,7 @@ int hw_MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, voi
 		   const int displacements[], MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
 	struct gather g = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
-			   .counts = counts, .displacements = displacements, .receive_count = -1,
+			   .has_counts = true, .counts = counts, .displacements = displacements,
 			   .receive_type = receive_type, .root = root, .comm = comm};
 	return enter(&g);
 }

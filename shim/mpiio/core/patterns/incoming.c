@@ -82,8 +82,7 @@ struct hw_reply hw_pending_reply(const struct hw_pending *one)
 	return reply;
 }
 
-/* The data, but not where the program may have changed what it got at once. */
-static void receive(struct hw_pending *one)
+void hw_pending_receive(struct hw_pending *one)
 {
 	char first[HW_PAGE_BYTES], last[HW_PAGE_BYTES];
 	size_t tail = one->layout.bytes - HW_PAGE_BYTES;
@@ -123,7 +122,7 @@ static void fetch(struct hw_pending *one)
 	hw_pending_protect(one, false);
 	hw_pending_tell(one, HW_VERDICT_SEND);
 	hw_pending_reply(one);
-	receive(one);
+	hw_pending_receive(one);
 	hw_context_touched(one->context, hw_context_operation(one->context));
 	protect_others(one->low, one->high);
 	hw_pending_free(one);
@@ -205,7 +204,7 @@ void hw_incoming_take(const struct hw_offer *offer, struct hw_layout *layout, bo
 	}
 	hw_pending_tell(one, HW_VERDICT_SEND);
 	hw_pending_reply(one);
-	receive(one);
+	hw_pending_receive(one);
 	hw_pending_free(one);
 }
 

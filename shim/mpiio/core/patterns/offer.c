@@ -56,6 +56,8 @@ static void carry_out(const struct hw_verdict *verdict, const struct hw_layout *
 	case HW_VERDICT_WRITE:
 		if (write_there(verdict, layout, &error)) {
 			reply(verdict->id, world_rank, HW_REPLY_DONE, 0);
+			if (verdict->is_sent_too)
+				hw_stream_send(layout, layout->bytes, world_rank, data_tag);
 			hw_context_used(context);
 			break;
 		}

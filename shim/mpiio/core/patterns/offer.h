@@ -18,7 +18,9 @@ enum hw_verdict_kind { HW_VERDICT_SEND = 1, HW_VERDICT_WRITE, HW_VERDICT_DROP };
 
 struct hw_verdict {
 	uint64_t id;
-	uint32_t kind;
+	uint16_t kind;
+	/* The data follows also when it was written. */
+	uint16_t is_sent_too;
 	uint32_t path_bytes;
 	struct hw_identity identity;
 	struct hw_runs runs;

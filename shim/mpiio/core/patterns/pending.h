@@ -26,6 +26,8 @@ void hw_pending_free(struct hw_pending *one);
 void hw_pending_protect(const struct hw_pending *one, bool is_protected);
 void hw_pending_tell(const struct hw_pending *one, enum hw_verdict_kind kind);
 struct hw_reply hw_pending_reply(const struct hw_pending *one);
+/* Receives the data, but not where the program may have changed what it got at once. */
+void hw_pending_receive(struct hw_pending *one);
 /* Puts back what lies outside of the protected pages. */
 void hw_pending_restore(const struct hw_pending *one, const char *first, const char *last);
 

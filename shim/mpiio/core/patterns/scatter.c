@@ -43,6 +43,7 @@ struct part {
 /* A scatter as the program called it; counts and displacements are those of Scatterv, or NULL. */
 struct scatter {
 	const void *send;
+	bool has_counts;
 	const int *counts, *displacements;
 	int send_count;
 	MPI_Datatype send_type;
@@ -60,17 +61,18 @@ struct scatter {
 
 static const void *block_of(const struct scatter *s, int rank, int *count)
 {
-	MPI_Aint lower, extent;
-	hw_real.MPI_Type_get_extent(s->send_type, &lower, &extent);
-	*count = s->counts ? s->counts[rank] : s->send_count;
-	MPI_Aint elements = s->counts ? s->displacements[rank] : (MPI_Aint)rank * s->send_count;
+	MPI_Aint lower, extent = 0;
+	if (s->send_type != MPI_DATATYPE_NULL)
+		hw_real.MPI_Type_get_extent(s->send_type, &lower, &extent);
+	*count = s->has_counts ? s->counts[rank] : s->send_count;
+	MPI_Aint elements = s->has_counts ? s->displacements[rank] : (MPI_Aint)rank * s->send_count;
 	return (const char *)s->send + elements * extent;
 }
 
 static int original(const struct scatter *s)
 {
 	hw_depth++;
-	int result = s->counts || s->send_count < 0
+	int result = s->has_counts
 			     ? hw_real.MPI_Scatterv(s->send, s->counts, s->displacements, s->send_type, s->receive,
 						    s->receive_count, s->receive_type, s->root, s->comm)
 			     : hw_real.MPI_Scatter(s->send, s->send_count, s->send_type, s->receive, s->receive_count,
@@ -349,7 +351,7 @@ int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, voi
 int hw_MPI_Scatterv(const void *send, const int counts[], const int displacements[], MPI_Datatype send_type,
 		    void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct scatter s = {.send = send, .counts = counts, .displacements = displacements, .send_count = -1,
+	struct scatter s = {.send = send, .has_counts = true, .counts = counts, .displacements = displacements,
 			    .send_type = send_type, .receive = receive, .receive_count = receive_count,
 			    .receive_type = receive_type, .root = root, .comm = comm};
 	if (hw_depth > 0 || hw_mode == HW_OFF)

@@ -146,6 +146,8 @@ struct writing {
 	struct hw_identity identity;
 	char path[HW_PATH_BYTES_MAX];
 	bool is_reserved;
+	/* The data comes here, too. */
+	bool is_sent_too;
 	struct hw_file *file;
 };
 
@@ -239,7 +241,7 @@ static size_t sift(const struct writing *w)
 
 static void tell(struct hw_pending *one, const struct writing *w)
 {
-	struct hw_verdict verdict = {.id = one->id, .kind = HW_VERDICT_WRITE, .is_sent_too = hw_mounts_is_one_node(),
+	struct hw_verdict verdict = {.id = one->id, .kind = HW_VERDICT_WRITE, .is_sent_too = w->is_sent_too,
 				     .identity = w->identity};
 	struct awaited *waiting = calloc(1, sizeof(*waiting));
 	if (!waiting)
@@ -373,7 +375,7 @@ static void stand_for_file(const struct writing *w, struct hw_context *context)
 
 static bool delegate(struct writing *w, struct hw_context *context, bool *is_gather)
 {
-	w->is_reserved = !hw_mounts_is_one_node() && fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
+	w->is_reserved = !w->is_sent_too && fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
 	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
 		if (lies_in(one, w)) {
 			*is_gather |= one->context && one->context->kind == HW_OP_GATHER;
@@ -390,6 +392,21 @@ static bool delegate(struct writing *w, struct hw_context *context, bool *is_gat
 	return is_done;
 }
 
+/* Compares what was written with the buffer. If they differ the original write is to be done. */
+static bool is_as_intended(const struct writing *w)
+{
+	size_t piece_bytes = 1UL << 20;
+	char *piece = malloc(piece_bytes);
+	bool is_same = piece;
+	for (uintptr_t at = w->low; at < w->high && is_same; at += piece_bytes) {
+		size_t part = w->high - at < piece_bytes ? w->high - at : piece_bytes;
+		is_same = hw_read_whole(w->file->descriptor, piece, part, w->offset + (off_t)(at - w->low)) &&
+			  memcmp(piece, (void *)at, part) == 0;
+	}
+	free(piece);
+	return is_same;
+}
+
 bool hw_incoming_write(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
 	struct writing w = {.descriptor = descriptor, .low = (uintptr_t)memory, .high = (uintptr_t)memory + bytes,
@@ -401,11 +418,16 @@ bool hw_incoming_write(int descriptor, const void *memory, size_t bytes, off_t o
 		return false;
 	hw_depth++;
 	struct hw_context *context = hw_context_here(HW_OP_WRITE);
-	bool is_tried = is_fit(&w) && !(hw_mode == HW_VERIFY && context && context->verified++ < HW_VERIFIED_MAX);
-	if (is_tried && sift(&w) > 0 && find_file(&w)) {
+	bool is_verified = hw_mode == HW_VERIFY && context && context->verified++ < HW_VERIFIED_MAX;
+	w.is_sent_too = is_verified || hw_mounts_is_one_node();
+	if (!hw_context_is_off(context) && is_fit(&w) && sift(&w) > 0 && find_file(&w)) {
 		double begin = hw_seconds();
 		hw_memory_in(memory, bytes);
 		is_done = delegate(&w, context, &is_gather);
+		if (is_done && is_verified && !is_as_intended(&w)) {
+			hw_context_switch_off(context, "what other ranks wrote was not what was gathered");
+			is_done = false;
+		}
 		hw_enter();
 		hw_file_release(w.file);
 		hw_leave();

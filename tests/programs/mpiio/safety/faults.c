@@ -12,7 +12,7 @@
 static sigjmp_buf back;
 static char *volatile fault_at;
 static volatile int fault_code, faults;
-static char *guard;
+static char *volatile guard;
 
 static void leave(int signal, siginfo_t *info, void *context)
 {
@@ -201,7 +201,7 @@ STEP(handler_on_a_stack_of_its_own)
 	}
 }
 
-static char *touched_in_handler;
+static char *volatile touched_in_handler;
 static volatile int byte_in_handler;
 
 static void touches(int signal)
@@ -258,7 +258,7 @@ STEP(dying_child)
 			signal(SIGSEGV, SIG_DFL);
 			volatile char byte = work->data[70000];
 			(void)byte;
-			*(volatile char *)16 = 1;
+			fault(16);
 			_exit(0);
 		}
 		waitpid(child, &status, 0);

@@ -66,6 +66,14 @@ static inline size_t all_bytes(void)
 	return (size_t)size * PART;
 }
 
+/* A real fault at this address. */
+static inline void fault(uintptr_t address)
+{
+	volatile uintptr_t at = address;
+
+	*(volatile char *)at = 1;
+}
+
 /* Memory whose start is the start of a page. */
 void *pages(size_t bytes);
 /* Memory that malloc gave, not aligned to pages. */

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use super::Program;
 
 /// Jobs of more ranks than the machine has processors, which wait by yielding, by anybody.
-const ENVIRONMENT: [(&str, &str); 8] = [
+const ENVIRONMENT: [(&str, &str); 7] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
     ("PRTE_ALLOW_RUN_AS_ROOT", "1"),
@@ -17,7 +17,6 @@ const ENVIRONMENT: [(&str, &str); 8] = [
     ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
-    ("HYDRA_LAUNCHER", "fork"),
 ];
 /// GCC takes MPICH's `MPI_STATUSES_IGNORE` for an array.
 const FLAGS: [&str; 8] =
@@ -173,6 +172,11 @@ impl Library {
     pub fn with(mut self, name: &str, value: &str) -> Library {
         self.variables.push((name.into(), value.into()));
         self
+    }
+
+    /// Where it is, with what it loads.
+    pub fn directory(&self) -> &Path {
+        self.path.parent().expect("a file lies in a directory")
     }
 
     /// The words before a program that has the library. The launcher has it not. `report`: where rank 0 writes.

@@ -9,7 +9,7 @@ use headwater_tests::harness::Output;
 use headwater_tests::harness::mpi::{Library, Mpi};
 
 /// How long a job may take; one that hangs is a failure.
-const TIME_MAX: Duration = Duration::from_secs(240);
+const TIME_MAX: Duration = Duration::from_secs(120);
 
 /// What a job did.
 #[derive(Debug)]

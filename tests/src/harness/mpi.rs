@@ -150,7 +150,8 @@ pub struct Library {
 }
 
 impl Library {
-    /// The one that `cargo xtask dist` has built, with the smallest operations looked at; or the file that
+    /// The one that `cargo xtask dist` has built, which is to look at small operations and
+    /// to transform them also where it expects no gain; or the file that
     /// `HEADWATER_TEST_MPIIO` names.
     ///
     /// # Errors
@@ -164,7 +165,8 @@ impl Library {
         let path = candidates.find(is_there);
         let path =
             path.ok_or_else(|| format!("libheadwater-mpiio.so is not built for {} (cargo xtask dist)", mpi.name))?;
-        Ok(Library { path, variables: vec![("HEADWATER_IO_BYTES_MIN".into(), "4096".into())] })
+        let variables = [("HEADWATER_IO_BYTES_MIN", "4096"), ("HEADWATER_IO_MODEL", "always")];
+        Ok(Library { path, variables: variables.map(|(name, value)| (name.into(), value.into())).into() })
     }
 
     /// The same with one more variable.

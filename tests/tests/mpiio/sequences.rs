@@ -8,6 +8,7 @@ use headwater_tests::harness::skipped;
 
 use crate::all;
 use crate::job::{Done, Job};
+use crate::report::transformed;
 
 /// How many of each MPI, in CI and else.
 const COUNT: u64 = 500;
@@ -42,6 +43,7 @@ fn generated(mpi: &Mpi) {
     let program = mpi.build("sequences").unwrap();
     let library = Library::find(mpi);
     let count = if all() { COUNT_ALL } else { COUNT };
+    let mut operations = 0;
     for first in (0..count).step_by(IN_ONE as usize) {
         // Most with two ranks, which is quickest; some with more.
         let ranks = if first % (5 * IN_ONE) == 0 { 3 } else { 2 };
@@ -58,7 +60,9 @@ fn generated(mpi: &Mpi) {
         let (status, stderr) = (served.output.status, &served.output.stderr);
         assert!(part.is_none(), "seed {part:?}: {} --trace\n(or {whole}): {status} {stderr}", again(part.unwrap()));
         assert_eq!(status, 0, "{whole}: {stderr}");
+        operations += transformed(&served.report);
     }
+    assert!(operations > 0, "nothing was transformed in {count} sequences");
 }
 
 crate::for_each_mpi!(generated);

@@ -104,7 +104,8 @@ STEP(handler_that_mends)
 		at = guard + 17;
 		faults = 0;
 		*at = 'g';
-		int own = *at, others = work->data[50000];
+		volatile char *data = work->data;
+		int own = *at, others = data[50000];
 		note("bytes %d %d, %d faults, at %td", own, others, faults, fault_at - guard);
 		munmap(guard, 4096);
 		sigaction(SIGSEGV, &old, NULL);
@@ -120,7 +121,8 @@ STEP(guard_in_the_buffer)
 		guard = work->data + 5 * 4096;
 		faults = 0;
 		note_result("mprotect", mprotect(guard, 4096, PROT_NONE));
-		int below = work->data[4 * 4096 + 9], none = faults, at = guard[11], above = work->data[6 * 4096 + 9];
+		volatile char *data = work->data;
+		int below = data[4 * 4096 + 9], none = faults, at = data[5 * 4096 + 11], above = data[6 * 4096 + 9];
 		note("bytes %d %d %d, %d and %d faults, at %td", below, at, above, none, faults, fault_at - guard);
 		sigaction(SIGSEGV, &old, NULL);
 	}

@@ -21,6 +21,8 @@
 
 /* What each rank has of a file: no multiple of a page, and over the least that is transformed. */
 #define PART 100003
+/* What is written over files. No part of it depends on where they are. */
+#define TEXT "what stands where something else has been read"
 /* Round 0 and 2 are as plain as can be, so that a case is known before something happens in 1 and 3. */
 #define ROUNDS 4
 

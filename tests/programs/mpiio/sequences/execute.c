@@ -208,7 +208,7 @@ static int run_memory(const struct op *op)
 		break;
 	case DROP:
 		if (is_mapped(op->buffer))
-			event_call("madvise", madvise(state.buffers[op->buffer] + op->at / 4096 * 4096, (size_t)op->bytes, MADV_DONTNEED));
+			event_call("madvise", madvise(at - op->at % 4096, (size_t)op->bytes, MADV_DONTNEED));
 		break;
 	case CHILD_LOOKS:
 		run_child_looks(op);

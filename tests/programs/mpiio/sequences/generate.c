@@ -309,7 +309,8 @@ void describe(const struct op *op, char *line, size_t bytes)
 		"send", "post", "wait", "bcast", "reduce", "ring", "barrier"};
 
 	snprintf(line, bytes,
-		"%s root %d peer %d file %d comm %d way %d site %d tag %d buffer %d at %ld other %d at %ld bytes %ld file_at %ld",
+		"%s root %d peer %d file %d comm %d way %d site %d tag %d "
+		"buffer %d at %ld other %d at %ld bytes %ld file_at %ld",
 		names[op->kind], op->root, op->peer, op->file, op->comm, op->way, op->site, op->tag, op->buffer, op->at,
 		op->other, op->other_at, op->bytes, op->file_at);
 }

@@ -146,7 +146,8 @@ static void look_at_files(uint64_t seed)
 {
 	for (int file = 0; file < FILES; file++) {
 		struct stat about;
-		int fd = seed % 2 ? open(file_name(file), O_RDONLY) : (int)syscall(SYS_openat, AT_FDCWD, file_name(file), O_RDONLY);
+		const char *name = file_name(file);
+		int fd = seed % 2 ? open(name, O_RDONLY) : (int)syscall(SYS_openat, AT_FDCWD, name, O_RDONLY);
 
 		must(fd >= 0 && !fstat(fd, &about), "file");
 		char *data = malloc((size_t)about.st_size + 1);

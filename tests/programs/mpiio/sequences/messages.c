@@ -19,7 +19,9 @@ static int is_root(const struct op *op)
 static void divide(const struct op *op, int many, int *counts, int *places)
 {
 	for (int part = 0; part < many; part++) {
-		counts[part] = (int)(op->way == 1 && part == 1 ? 0 : op->bytes > 100 * part ? op->bytes - 100 * part : op->bytes);
+		long less = op->bytes > 100 * part ? op->bytes - 100 * part : op->bytes;
+
+		counts[part] = (int)(op->way == 1 && part == 1 ? 0 : less);
 		places[part] = (int)((op->way % 2 ? many - 1 - part : part) * op->bytes);
 	}
 }

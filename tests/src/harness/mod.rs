@@ -2,6 +2,7 @@
 
 mod build;
 mod mechanism;
+pub mod mpi;
 pub mod nodes;
 mod program;
 pub mod services;

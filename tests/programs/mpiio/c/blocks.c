@@ -3,8 +3,8 @@
  * row of ranks at a time into one buffer, which it uses again, and sends each rank its block; each rank changes its
  * block; rank 0 receives the blocks of a row of ranks into such a buffer and writes it.
  *
- *   blocks --in FILE --out FILE [--rows N] [--columns N] [--steps N] [--read WAY] [--write WAY] [--type vector|subarray]
- *          [--send send|ssend|isend] [--receive recv|irecv] [--twin]
+ *   blocks --in FILE --out FILE [--rows N] [--columns N] [--steps N] [--read WAY] [--write WAY]
+ *          [--type vector|subarray] [--send send|ssend|isend] [--receive recv|irecv] [--twin]
  *
  * The steps read the same file again and write the same file anew.
  */

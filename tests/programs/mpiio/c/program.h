@@ -60,7 +60,7 @@ static inline void *memory(size_t bytes)
 /* FNV-1a over words of eight bytes, then over the bytes that are left. */
 static inline uint64_t checksum(const void *data, size_t bytes, uint64_t start)
 {
-	const unsigned char *at = data;
+	const unsigned char *at = (const unsigned char *)data;
 	uint64_t sum = start ^ 0xcbf29ce484222325u, word;
 
 	for (; bytes >= sizeof word; bytes -= sizeof word, at += sizeof word) {

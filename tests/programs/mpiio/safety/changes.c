@@ -24,8 +24,8 @@ STEP(overwrite)
 	if (rank == 0) {
 		int fd = open(work->path, O_WRONLY);
 
-		note_result("pwrite", pwrite(fd, work->path, strlen(work->path), 50000));
-		note_result("write", write(fd, work->path, strlen(work->path)));
+		note_result("pwrite", pwrite(fd, TEXT, strlen(TEXT), 50000));
+		note_result("write", write(fd, TEXT, strlen(TEXT)));
 		close(fd);
 	}
 }
@@ -34,7 +34,7 @@ STEP(overwrite_same_fd)
 {
 	if (rank == 0) {
 		note_result("seek", lseek(work->fd, -70000, SEEK_CUR));
-		note_result("write", write(work->fd, work->path, strlen(work->path)));
+		note_result("write", write(work->fd, TEXT, strlen(TEXT)));
 	}
 }
 
@@ -43,7 +43,7 @@ STEP(overwrite_stream)
 	if (rank == 0) {
 		FILE *stream = fopen(work->path, "r+");
 
-		fprintf(stream, "%s%d\n", work->path, 12345);
+		fprintf(stream, "%s%d\n", TEXT, 12345);
 		note_result("close", fclose(stream));
 	}
 }
@@ -184,7 +184,7 @@ STEP(by_another_rank)
 	if (rank == 1 % size) {
 		int fd = open(work->path, O_WRONLY);
 
-		note_result("pwrite", pwrite(fd, work->path, strlen(work->path), 60000));
+		note_result("pwrite", pwrite(fd, TEXT, strlen(TEXT), 60000));
 		close(fd);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);

@@ -12,7 +12,7 @@
 static sigjmp_buf back;
 static char *volatile fault_at;
 static volatile int fault_code, faults;
-static char *guard;
+static char *volatile guard;
 
 static void leave(int signal, siginfo_t *info, void *context)
 {
@@ -104,7 +104,8 @@ STEP(handler_that_mends)
 		at = guard + 17;
 		faults = 0;
 		*at = 'g';
-		int own = *at, others = work->data[50000];
+		volatile char *data = work->data;
+		int own = *at, others = data[50000];
 		note("bytes %d %d, %d faults, at %td", own, others, faults, fault_at - guard);
 		munmap(guard, 4096);
 		sigaction(SIGSEGV, &old, NULL);
@@ -120,7 +121,8 @@ STEP(guard_in_the_buffer)
 		guard = work->data + 5 * 4096;
 		faults = 0;
 		note_result("mprotect", mprotect(guard, 4096, PROT_NONE));
-		int below = work->data[4 * 4096 + 9], none = faults, at = guard[11], above = work->data[6 * 4096 + 9];
+		volatile char *data = work->data;
+		int below = data[4 * 4096 + 9], none = faults, at = data[5 * 4096 + 11], above = data[6 * 4096 + 9];
 		note("bytes %d %d %d, %d and %d faults, at %td", below, at, above, none, faults, fault_at - guard);
 		sigaction(SIGSEGV, &old, NULL);
 	}
@@ -201,7 +203,7 @@ STEP(handler_on_a_stack_of_its_own)
 	}
 }
 
-static char *touched_in_handler;
+static char *volatile touched_in_handler;
 static volatile int byte_in_handler;
 
 static void touches(int signal)
@@ -258,7 +260,7 @@ STEP(dying_child)
 			signal(SIGSEGV, SIG_DFL);
 			volatile char byte = work->data[70000];
 			(void)byte;
-			*(volatile char *)16 = 1;
+			fault(16);
 			_exit(0);
 		}
 		waitpid(child, &status, 0);

@@ -159,7 +159,7 @@ WITH(sockets, {
 WITH(pipes, {
 	int pair[2];
 	must(!pipe(pair), name);
-	note_result("write", write(pair[1], name, 3));
+	note_result("write", write(pair[1], TEXT, 3));
 	read_note(pair[0], all, all_bytes());
 	close(pair[1]);
 	read_note(pair[0], all, all_bytes());

@@ -295,7 +295,7 @@ STEP(moved_away)
 STEP(overwritten_in_part)
 {
 	if (rank == 0)
-		note_result("pwrite", pwrite(work->fd, work->path, 20, PART - 3));
+		note_result("pwrite", pwrite(work->fd, TEXT, 20, PART - 3));
 }
 
 STEP(written_once_more)

@@ -21,6 +21,8 @@
 
 /* What each rank has of a file: no multiple of a page, and over the least that is transformed. */
 #define PART 100003
+/* What is written over files. No part of it depends on where they are. */
+#define TEXT "what stands where something else has been read"
 /* Round 0 and 2 are as plain as can be, so that a case is known before something happens in 1 and 3. */
 #define ROUNDS 4
 
@@ -64,6 +66,14 @@ static inline int odd(void)
 static inline size_t all_bytes(void)
 {
 	return (size_t)size * PART;
+}
+
+/* A real fault at this address. */
+static inline void fault(uintptr_t address)
+{
+	volatile uintptr_t at = address;
+
+	*(volatile char *)at = 1;
 }
 
 /* Memory whose start is the start of a page. */

@@ -112,9 +112,9 @@ STEP(received_into)
 		int pair[2];
 
 		must(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
-		note_result("send", send(pair[0], work->path, 10, 0));
+		note_result("send", send(pair[0], TEXT, 10, 0));
 		note_result("recv", recv(pair[1], work->data + 40000, 100, 0));
-		note_result("send", send(pair[0], work->path, 10, 0));
+		note_result("send", send(pair[0], TEXT, 10, 0));
 		note_result("read", read(pair[1], work->data + 80000, 100));
 		close(pair[0]);
 		close(pair[1]);
@@ -338,7 +338,9 @@ STEP(written_by_mpi)
 	if (rank == 0) {
 		MPI_File file;
 
-		must(!MPI_File_open(MPI_COMM_SELF, path("copy"), MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file), "copy");
+		int mode = MPI_MODE_CREATE | MPI_MODE_RDWR;
+
+		must(!MPI_File_open(MPI_COMM_SELF, path("copy"), mode, MPI_INFO_NULL, &file), "copy");
 		note("write %d", MPI_File_write(file, work->data + 1, 90000, MPI_BYTE, MPI_STATUS_IGNORE));
 		note("write %d", MPI_File_write_at(file, 20, work->data, 30000, MPI_BYTE, MPI_STATUS_IGNORE));
 		MPI_File_close(&file);

@@ -1,0 +1,158 @@
+//! Jobs of four nodes, on a directory that all see, and on GlusterFS.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use headwater_cluster::{Cluster, Options};
+use headwater_tests::harness::mpi::{Library, Mpi};
+use headwater_tests::harness::nodes::project;
+use headwater_tests::harness::services::gluster::{Gluster, VOLUME};
+use headwater_tests::harness::services::{Ssh, says};
+use headwater_tests::harness::{Fixture, Output, Program, skipped, wait_until};
+
+use crate::programs::{checksum, make_input};
+use crate::report::transformed;
+
+const NODES: usize = 4;
+/// How long clients of a file system may remember what is no longer true.
+const SEEN_MAX: Duration = Duration::from_secs(20);
+const PROGRAMS: [(&str, &str); 4] = [
+    ("c/rows.c", "--rows 333 --row-bytes 1003 --header 77 --steps 3"),
+    ("c/rows.c", "--rows 333 --row-bytes 1003 --by scatterv --read stdio --write stdio --steps 3"),
+    ("c/blocks.c", "--rows 401 --columns 303 --steps 3"),
+    ("c/matvec.c", "--rows 401 --columns 303"),
+];
+
+/// Four nodes, and a fifth one if a volume is to be served; and what all of them see.
+struct Nodes {
+    cluster: Cluster,
+    fixture: Fixture,
+}
+
+impl Nodes {
+    /// `None`, with the reason on standard output, where there can't be any.
+    fn up(count: usize, mpi: &Mpi) -> Option<Nodes> {
+        if let Err(reason) = headwater_cluster::check() {
+            skipped(reason);
+            return None;
+        }
+        let fixture = Fixture::new("mpiio-nodes");
+        let library = Library::find(mpi).ok().map(|library| library.directory().to_path_buf());
+        // What lies in a directory that the nodes' RAM disks hide.
+        let hidden = library.into_iter().filter(|path| path.starts_with("/tmp"));
+        let shares = [project().to_path_buf(), fixture.outside("")].into_iter().chain(hidden).collect();
+        let cluster = Cluster::up(count, &Options { shares, ..Options::default() }).unwrap();
+        Some(Nodes { cluster, fixture })
+    }
+
+    /// Runs a program with a rank on each of the four nodes. `report`: where the library writes, if it is used.
+    fn run(&self, mpi: &Mpi, ssh: &Ssh, program: &[String], library: Option<(&Library, &Path)>) -> Output {
+        let hosts: Vec<&str> = self.cluster.nodes()[..NODES].iter().map(|node| node.name.as_str()).collect();
+        let agent = ssh.agent.display().to_string();
+        let count = NODES.to_string();
+        let hosts = if mpi.is_open_mpi() { hosts.join(":1,") + ":1" } else { hosts.join(",") };
+        let words: Vec<&str> = match mpi.is_open_mpi() {
+            true => vec!["--mca", "plm_rsh_agent", &agent, "-H", &hosts, "-np", &count],
+            false => vec!["-launcher", "ssh", "-launcher-exec", &agent, "-hosts", &hosts, "-ppn", "1", "-n", &count],
+        };
+        let node = self.cluster.on(1).command_in(self.fixture.shared().as_path(), mpi.mpirun());
+        let start = Program::new(node.get_program()).args(node.get_args());
+        let own = library.map(|(library, report)| library.clone().with("HEADWATER_IO_EVERYWHERE", "yes").words(report));
+        let launcher = Mpi::environment().iter().fold(start, |start, (name, value)| start.env(name, value));
+        launcher.args(words).args(own.unwrap_or_else(|| vec!["env".into()])).args(program).run()
+    }
+
+    /// What all nodes see in a file, once they see the same: clients of a file system remember sizes for a moment.
+    fn contents(&self, file: &Path) -> String {
+        let sums = || (1..=NODES).map(|node| says(self.cluster.on(node), &format!("cksum <'{}'", file.display())));
+        let seen = || sums().collect::<BTreeSet<String>>();
+        assert!(wait_until(SEEN_MAX, || seen().len() == 1), "{}: {:?}", file.display(), seen());
+        seen().into_iter().next().unwrap_or_default()
+    }
+
+    /// All programs, whose files are in a directory that all four nodes see: the checksums and the output are the
+    /// same with the library.
+    fn check(&self, mpi: &Mpi, ssh: &Ssh, input: &Path, directory: &Path) {
+        let library = Library::find(mpi);
+        for (source, options) in PROGRAMS {
+            let out = directory.join("out");
+            let mut words = vec![mpi.build(source).unwrap().display().to_string()];
+            words.extend(options.split_whitespace().map(str::to_owned));
+            words.extend(["--in".into(), input.display().to_string(), "--out".into(), out.display().to_string()]);
+            let plain = self.run(mpi, ssh, &words, None);
+            assert_eq!(plain.status, 0, "{words:?}: {}", plain.stderr);
+            let expected = (checksum(&plain).to_owned(), self.contents(&out));
+            let mut twin = words.clone();
+            twin.push("--twin".into());
+            let by_hand = self.run(mpi, ssh, &twin, None);
+            assert_eq!(by_hand.status, 0, "{twin:?}: {}", by_hand.stderr);
+            assert_eq!((checksum(&by_hand).to_owned(), self.contents(&out)), expected, "{twin:?}");
+            let Ok(library) = &library else { continue };
+            let report = self.fixture.outside("report");
+            let served = self.run(mpi, ssh, &words, Some((library, &report)));
+            assert_eq!(served.status, 0, "{words:?}: {}", served.stderr);
+            assert_eq!((checksum(&served).to_owned(), self.contents(&out)), expected, "{words:?}");
+            let text = fs::read_to_string(&report).unwrap_or_default();
+            assert!(transformed(&text) > 0, "{words:?}: nothing was transformed: {text} {}", served.stderr);
+        }
+        if let Err(reason) = library {
+            skipped(reason);
+        }
+    }
+}
+
+/// On a directory of the machine, which all nodes see.
+fn a_common_directory(mpi: &Mpi) {
+    let Some(nodes) = Nodes::up(NODES, mpi) else { return };
+    let ssh = match Ssh::start(&nodes.cluster, &nodes.fixture.dir("ssh")) {
+        Ok(ssh) => ssh,
+        Err(reason) => return skipped(reason),
+    };
+    let input = nodes.fixture.outside("in");
+    make_input(&input, 2_000_003);
+    nodes.check(mpi, &ssh, &input, &nodes.fixture.shared());
+}
+
+/// On a volume that a fifth node serves.
+fn a_volume(mpi: &Mpi) {
+    let Some(nodes) = Nodes::up(NODES + 1, mpi) else { return };
+    let ssh = match Ssh::start(&nodes.cluster, &nodes.fixture.dir("ssh")) {
+        Ok(ssh) => ssh,
+        Err(reason) => return skipped(reason),
+    };
+    let gluster = match Gluster::start(&nodes.cluster) {
+        Err(reason) if reason.contains("is not installed") => return skipped(reason),
+        started => started.unwrap(),
+    };
+    let files = nodes.fixture.dir("files");
+    make_input(&files.join("in"), 2_000_003);
+    gluster.fill(&[files]).unwrap();
+    gluster.mount(NODES).unwrap();
+    let volume = Path::new(VOLUME).join("files");
+    nodes.check(mpi, &ssh, &volume.join("in"), &volume);
+    gluster.unmount().unwrap();
+}
+
+#[test]
+fn open_mpi_over_ssh() {
+    crate::with_mpi("openmpi4", a_common_directory);
+}
+
+#[test]
+fn mpich_by_hydra() {
+    crate::with_mpi("mpich5", a_common_directory);
+}
+
+#[test]
+fn open_mpi_on_gluster() {
+    crate::with_mpi("openmpi4", a_volume);
+}
+
+#[test]
+fn mpich_on_gluster() {
+    if crate::all() {
+        crate::with_mpi("mpich5", a_volume);
+    }
+}

@@ -1,0 +1,142 @@
+//! The acceptance programs: naive, by hand, and naive with the library.
+
+use std::path::Path;
+
+use headwater_tests::harness::mpi::{Library, Mpi};
+use headwater_tests::harness::{Output, skipped};
+
+use crate::all;
+use crate::job::{Done, Job, differences};
+use crate::report::{report, transformed};
+
+/// A program, its options, and those of its twin. What it reads has two million bytes, its rows and blocks divide by
+/// nothing.
+struct Case {
+    source: &'static str,
+    options: &'static str,
+    /// Part of CI, not only of the whole matrix.
+    is_quick: bool,
+}
+
+const fn quick(source: &'static str, options: &'static str) -> Case {
+    Case { source, options, is_quick: true }
+}
+
+const fn other(source: &'static str, options: &'static str) -> Case {
+    Case { source, options, is_quick: false }
+}
+
+const ROWS: &str = "--rows 333 --row-bytes 1003 --header 77";
+const BLOCKS: &str = "--rows 401 --columns 303";
+
+const CASES: &[Case] = &[
+    quick("c/rows.c", "--steps 3"),
+    quick("c/rows.c", "--read at --write vector --in-place --steps 3"),
+    quick("c/rows.c", "--read stdio --write stdio --by scatterv --steps 3 --fresh"),
+    quick("c/rows.c", "--read mpi --write mpi --by type --line"),
+    other("c/rows.c", "--read vector --write at --by scatterv --in-place"),
+    other("c/rows.c", "--read mpi_at --write mpi_at --files --steps 2"),
+    other("c/rows.c", "--read stdio --write plain --line --by type --steps 2"),
+    other("c/rows.c", "--read at --write at --fresh --by scatterv --line"),
+    quick("c/blocks.c", "--steps 3"),
+    quick("c/blocks.c", "--type subarray --send isend --receive irecv --steps 3"),
+    other("c/blocks.c", "--send ssend --read stdio --write stdio"),
+    other("c/blocks.c", "--type subarray --read at --write vector --receive irecv"),
+    other("c/blocks.c", "--read mpi --write mpi_at --send isend"),
+    quick("c/matvec.c", "--rows 401 --columns 303 --steps 2"),
+    quick("cxx/life.cpp", "--rows 403 --columns 1001 --generations 3"),
+    quick("fortran/heat.f90", "--rows 301 --columns 203 --steps 3"),
+    quick("fortran/heat_f08.f90", "--rows 301 --columns 203 --steps 3"),
+];
+
+impl Case {
+    fn arguments(&self, input: &Path, twin: bool) -> Vec<String> {
+        let size = match self.source {
+            "c/rows.c" => ROWS,
+            "c/blocks.c" => BLOCKS,
+            _ => "",
+        };
+        let mut words: Vec<String> =
+            [size, self.options].iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
+        words.extend(["--in".into(), input.display().to_string(), "--out".into(), "{dir}/out".into()]);
+        words.extend(twin.then(|| "--twin".to_owned()));
+        words
+    }
+}
+
+/// Doubles in [1, 2), and the same for files with a step's number.
+pub fn make_input(path: &Path, bytes: usize) {
+    let mut state = 1u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        f64::from_bits((1023 << 52) | (state >> 12))
+    };
+    let data: Vec<u8> = (0..bytes.div_ceil(8)).flat_map(|_| next().to_le_bytes()).collect();
+    std::fs::write(path, &data[..bytes]).unwrap();
+    std::fs::write(format!("{}.1", path.display()), &data[8..bytes]).unwrap();
+}
+
+/// The first word of the last line of what was printed, the checksum; the times differ.
+pub fn checksum(output: &Output) -> &str {
+    let line = output.stdout.lines().last().unwrap_or_default();
+    line.split_whitespace().find(|word| word.starts_with("checksum=")).unwrap_or_default()
+}
+
+fn check_same(what: &str, done: &Done, plain: &Done) {
+    assert_eq!(done.output.status, 0, "{what}: {}", done.output.stderr);
+    assert_eq!(checksum(&done.output), checksum(&plain.output), "{what}");
+    let differences = differences(&plain.files, &done.files);
+    assert!(differences.is_empty(), "{what}: {differences:?}");
+}
+
+/// One case: the naive program and its twin do the same, and so does the naive one with the library, which must have
+/// transformed something.
+fn check(mpi: &Mpi, ranks: usize, case: &Case, input: &Path, library: Result<&Library, &String>) {
+    let program = match mpi.build(case.source) {
+        Ok(program) => program,
+        Err(reason) => return skipped(reason),
+    };
+    let job = |twin| Job { mpi, ranks, program: &program, arguments: case.arguments(input, twin), variables: vec![] };
+    let (naive, twin) = (job(false), job(true));
+    let plain = naive.run(None);
+    let what = naive.shown(library.ok());
+    assert_eq!(plain.output.status, 0, "{what}: {}", plain.output.stderr);
+    assert!(checksum(&plain.output).len() > "checksum=".len(), "{what}: {}", plain.output.stdout);
+    check_same(&twin.shown(None), &twin.run(None), &plain);
+    if let Ok(library) = library {
+        let served = naive.run(Some(library));
+        check_same(&what, &served, &plain);
+        assert!(transformed(&served.report) > 0, "{what}: nothing was transformed: {:?}", report(&served.report));
+        for mode in ["observe", "verify", "off"].iter().filter(|_| all() || ranks == 16) {
+            check_same(mode, &naive.run(Some(&library.clone().with("HEADWATER_IO", mode))), &plain);
+        }
+    }
+}
+
+/// How many ranks a case has, each time it is run.
+fn ranks(mpi: &Mpi, number: usize) -> &'static [usize] {
+    match (all(), mpi.name, number) {
+        (true, ..) => &[2, 4, 16],
+        (false, "openmpi4", 0) => &[2, 16],
+        // Ranks of MPICH wait without yielding.
+        (false, name, number) if name.starts_with("openmpi") && number % 2 == 1 => &[4],
+        _ => &[2],
+    }
+}
+
+fn programs(mpi: &Mpi) {
+    let scratch = headwater_tests::scratch("mpiio-in");
+    let input = scratch.path().join("in");
+    make_input(&input, 2_000_003);
+    let library = Library::find(mpi);
+    for (number, case) in CASES.iter().enumerate().filter(|(_, case)| case.is_quick || all()) {
+        for &ranks in ranks(mpi, number) {
+            check(mpi, ranks, case, &input, library.as_ref());
+        }
+    }
+    if let Err(reason) = library {
+        skipped(reason);
+    }
+}
+
+crate::for_each_mpi!(programs);

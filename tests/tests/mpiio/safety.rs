@@ -1,0 +1,136 @@
+//! Programs that could notice a transformation: what each rank sees is the same with and without the library.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use headwater_tests::harness::mpi::{Library, Mpi};
+use headwater_tests::harness::skipped;
+
+use crate::all;
+use crate::job::{Done, Job, differences};
+use crate::report::transformed;
+
+/// The names of the cases; those that end the job apart.
+fn names(program: &Path) -> (Vec<String>, Vec<String>) {
+    let output = Command::new(program).arg("--list").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (ending, other): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.ends_with('!'));
+    (other.iter().map(|name| name.to_string()).collect(), ending.iter().map(|n| n.replace('!', "")).collect())
+}
+
+fn job<'a>(mpi: &'a Mpi, ranks: usize, program: &'a Path, cases: &[String]) -> Job<'a> {
+    let arguments = ["{dir}".to_owned()].iter().chain(cases).cloned().collect();
+    Job { mpi, ranks, program, arguments, variables: vec![] }
+}
+
+/// The lines of the ranks' logs that aren't the same, each with the line of the other run.
+fn log_differences(plain: &Done, served: &Done) -> Vec<String> {
+    let text = |done: &Done, path: &PathBuf| {
+        String::from_utf8_lossy(done.files.get(path).map_or(&[][..], Vec::as_slice)).into_owned()
+    };
+    let mut found = Vec::new();
+    for path in plain.files.keys().filter(|path| is_log(path)) {
+        let (one, other) = (text(plain, path), text(served, path));
+        let (mut one, mut other) = (one.lines(), other.lines());
+        loop {
+            match (one.next(), other.next()) {
+                (None, None) => break,
+                (a, b) if a == b => {}
+                (a, b) => found.push(format!("{}: plain `{a:?}`, served `{b:?}`", path.display())),
+            }
+        }
+    }
+    found.truncate(40);
+    found
+}
+
+fn is_log(path: &Path) -> bool {
+    path.to_str().is_some_and(|name| name.starts_with("log."))
+}
+
+fn without_logs(files: &BTreeMap<PathBuf, Vec<u8>>) -> BTreeMap<PathBuf, Vec<u8>> {
+    files.iter().filter(|(path, _)| !is_log(path)).map(|(path, bytes)| (path.clone(), bytes.clone())).collect()
+}
+
+fn check_same(job: &Job, plain: &Done, served: &Done, library: &Library) {
+    let what = job.shown(Some(library));
+    let lines = log_differences(plain, served);
+    assert!(lines.is_empty(), "{what}\n{}\n{}", lines.join("\n"), served.output.stderr);
+    assert_eq!(served.output.status, plain.output.status, "{what}: {}", served.output.stderr);
+    assert_eq!(served.output.stdout, plain.output.stdout, "{what}");
+    let files = differences(&plain.files, &served.files);
+    assert!(files.is_empty(), "{what}: {files:?}");
+}
+
+/// A job that ends early: its files and status. The ranks that did not end it may have come more or less far.
+fn check_end(job: &Job, library: Option<&Library>) {
+    let plain = job.run(None);
+    assert_ne!(plain.output.status, 0, "{}: it ends early", job.shown(None));
+    let Some(library) = library else { return };
+    let served = job.run(Some(library));
+    let what = job.shown(Some(library));
+    assert_eq!(served.output.status, plain.output.status, "{what}: {}", served.output.stderr);
+    let files = differences(&without_logs(&plain.files), &without_logs(&served.files));
+    assert!(files.is_empty(), "{what}: {files:?}");
+}
+
+fn cases(mpi: &Mpi) {
+    let program = mpi.build("safety").unwrap();
+    let (others, ending) = names(&program);
+    assert!(others.len() > 200 && ending.len() > 8, "{others:?} {ending:?}");
+    let library = Library::find(mpi);
+    let ranks: &[usize] = match (all(), mpi.is_open_mpi()) {
+        (true, _) => &[2, 3, 4],
+        (false, true) => &[4],
+        (false, false) => &[2],
+    };
+    for &ranks in ranks {
+        let whole = job(mpi, ranks, &program, &["all".to_owned()]);
+        let plain = whole.run(None);
+        assert_eq!((plain.output.status, plain.output.stdout.as_str()), (0, "done\n"), "{}", plain.output.stderr);
+        let Ok(library) = &library else { continue };
+        let served = whole.run(Some(library));
+        check_same(&whole, &plain, &served, library);
+        assert!(transformed(&served.report) > 0, "nothing was transformed");
+    }
+    let some = if all() { ending.len() } else { 4 };
+    for case in ending.iter().take(some) {
+        check_end(&job(mpi, 2, &program, std::slice::from_ref(case)), library.as_ref().ok());
+    }
+    if let Err(reason) = library {
+        skipped(reason);
+    }
+}
+
+/// A write of gathered data into a file system without room for it.
+fn full_disk(mpi: &Mpi) {
+    if let Err(reason) = headwater_cluster::check() {
+        return skipped(reason);
+    }
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let program = mpi.build("safety").unwrap();
+    let run = |library: Option<&Library>| {
+        let scratch = headwater_tests::scratch("mpiio-full");
+        let small = scratch.path().join("small");
+        let script = "mkdir -p \"$0\" && mount -t tmpfs -o size=256k small \"$0\" && exec \"$@\"";
+        std::fs::create_dir(&small).unwrap();
+        let shown = small.display().to_string();
+        let variables = vec![("SAFETY_SMALL".to_owned(), shown.clone())];
+        let job = Job { variables, ..job(mpi, 4, &program, &["gather_disk_full".to_owned()]) };
+        job.run_behind(&["unshare", "-m", "sh", "-c", script, &shown], library)
+    };
+    let plain = run(None);
+    let log = String::from_utf8_lossy(&plain.files[Path::new("log.0")]).into_owned();
+    assert!(log.contains("errno 28"), "the disk is full: {log}");
+    let served = run(Some(&library));
+    assert_eq!(log_differences(&plain, &served), Vec::<String>::new(), "{}", served.output.stderr);
+}
+
+crate::for_each_mpi!(cases);
+
+#[test]
+fn disk_full() {
+    crate::with_mpi("openmpi4", full_disk);
+    crate::with_mpi("mpich4", full_disk);
+}

@@ -122,7 +122,8 @@ int hw_dup3(int from, int to, int flags)
 
 static void note_locks(int command)
 {
-	if (command == F_SETLK || command == F_SETLKW)
+	/* MPI locks parts of files only while it is at them. */
+	if (hw_depth == 0 && (command == F_SETLK || command == F_SETLKW))
 		hw_file_locks_are_used();
 }
 

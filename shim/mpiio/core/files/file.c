@@ -215,6 +215,7 @@ void hw_file_release(struct hw_file *file)
 {
 	if (--file->references > 0)
 		return;
+	hw_file_unlease(file);
 	if (!keeps_descriptors)
 		hw_libc.close(file->descriptor);
 	struct hw_file **link = &known;

@@ -6,6 +6,7 @@
 #include "fault.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -95,6 +96,9 @@ static void on_lease(int signal, siginfo_t *info, void *context)
 		hw_deferred_fill_file(file, 0, INT64_MAX);
 		hw_file_unlease(file);
 		hw_file_release(file);
+	} else {
+		/* Whoever opens the file waits until the lease is given up. */
+		fcntl(info->si_fd, F_SETLEASE, F_UNLCK);
 	}
 	hw_leave();
 	errno = saved;

@@ -17,9 +17,11 @@ static void event_call(const char *what, long result)
 
 static void event_count(int code, MPI_Status *status)
 {
-	int count = -1;
+	int count = -1, class = code;
 
-	event("code", code);
+	/* A code may number its errors. */
+	MPI_Error_class(code, &class);
+	event("class", class);
 	if (code == MPI_SUCCESS) {
 		MPI_Get_count(status, MPI_BYTE, &count);
 		event("count", count);
@@ -101,7 +103,7 @@ static void run_write(const struct op *op)
 
 static void run_reopen(const struct op *op)
 {
-	int fd = state.fds[op->file], other = op->way ? dup(fd) : open(file_name(op->file), O_RDWR);
+	int fd = state.fds[op->file], other = op->way ? dup(fd) : open(file_name(op->file), state.access);
 
 	must(other >= 0, "open");
 	if (op->way == 1) {

@@ -1,7 +1,7 @@
 /*
  * Runs generated sequences; two runs are alike if their logs are.
  *
- *   sequences DIRECTORY [--seed S] [--count N] [--trace]
+ *   sequences DIRECTORY [--seed S] [--count N] [--read-only] [--trace]
  *
  * Rank R writes DIRECTORY/sequences.R: a line for each seed, `SEED HASH`. --trace writes every operation and everything
  * that was seen, too.
@@ -128,7 +128,7 @@ static void prepare(uint64_t seed)
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	for (int file = 0; file < FILES; file++) {
-		state.fds[file] = open(file_name(file), O_RDWR | O_CLOEXEC);
+		state.fds[file] = open(file_name(file), state.access | O_CLOEXEC);
 		state.streams[file] = fopen(file_name(file), "rbe");
 		must(state.fds[file] >= 0 && state.streams[file], "open");
 		MPI_File_seek(state.files[file], 0, MPI_SEEK_SET);
@@ -211,8 +211,11 @@ static void start(void)
 	MPI_Comm_dup(MPI_COMM_WORLD, &state.comms[1]);
 	MPI_Comm_split(MPI_COMM_WORLD, 0, -state.rank, &state.comms[2]);
 	MPI_Comm_split(MPI_COMM_WORLD, state.rank % 2, state.rank, &state.comms[3]);
+	for (int file = 0; file < FILES && state.rank == 0; file++)
+		syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, file_name(file), O_WRONLY | O_CREAT, 0644));
+	MPI_Barrier(MPI_COMM_WORLD);
 	for (int file = 0; file < FILES; file++) {
-		int mode = MPI_MODE_RDWR | MPI_MODE_CREATE;
+		int mode = state.access == O_RDONLY ? MPI_MODE_RDONLY : MPI_MODE_RDWR;
 
 		must(!MPI_File_open(MPI_COMM_SELF, file_name(file), mode, MPI_INFO_NULL, &state.files[file]), "MPI_File_open");
 	}
@@ -225,9 +228,12 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	state.directory = argv[1];
+	state.access = O_RDWR;
 	for (int at = 2; at < argc; at++) {
 		if (!strcmp(argv[at], "--trace"))
 			state.trace = 1;
+		else if (!strcmp(argv[at], "--read-only"))
+			state.access = O_RDONLY;
 		else if (!strcmp(argv[at], "--seed") && at + 1 < argc)
 			seed = strtoull(argv[++at], NULL, 10);
 		else if (!strcmp(argv[at], "--count") && at + 1 < argc)

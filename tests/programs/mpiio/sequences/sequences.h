@@ -48,6 +48,8 @@ struct state {
 	const char *directory;
 	int log;
 	uint64_t hash;
+	/* Of descriptors: O_RDWR, or O_RDONLY. */
+	int access;
 	char *buffers[BUFFERS];
 	int fds[FILES];
 	FILE *streams[FILES];

@@ -33,11 +33,11 @@ const CASES: &[Case] = &[
     quick("c/rows.c", "--steps 3"),
     quick("c/rows.c", "--read at --write vector --in-place --steps 3"),
     quick("c/rows.c", "--read stdio --write stdio --by scatterv --steps 3 --fresh"),
-    quick("c/rows.c", "--read mpi --write mpi --by type --line"),
+    quick("c/rows.c", "--read mpi --write mpi --by type --line --rows 61 --row-bytes 8003"),
     other("c/rows.c", "--read vector --write at --by scatterv --in-place"),
     other("c/rows.c", "--read mpi_at --write mpi_at --files --steps 2"),
-    other("c/rows.c", "--read stdio --write plain --line --by type --steps 2"),
-    other("c/rows.c", "--read at --write at --fresh --by scatterv --line"),
+    other("c/rows.c", "--read stdio --write plain --line --by type --steps 2 --row-bytes 5003"),
+    other("c/rows.c", "--read at --write at --fresh --by scatterv --line --row-bytes 5003"),
     quick("c/blocks.c", "--steps 3"),
     quick("c/blocks.c", "--type subarray --send isend --receive irecv --steps 3"),
     other("c/blocks.c", "--send ssend --read stdio --write stdio"),
@@ -50,6 +50,7 @@ const CASES: &[Case] = &[
 ];
 
 impl Case {
+    /// The first of several words for an option counts.
     fn arguments(&self, input: &Path, twin: bool) -> Vec<String> {
         let size = match self.source {
             "c/rows.c" => ROWS,
@@ -57,7 +58,7 @@ impl Case {
             _ => "",
         };
         let mut words: Vec<String> =
-            [size, self.options].iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
+            [self.options, size].iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
         words.extend(["--in".into(), input.display().to_string(), "--out".into(), "{dir}/out".into()]);
         words.extend(twin.then(|| "--twin".to_owned()));
         words

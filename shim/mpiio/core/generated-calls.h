@@ -5,6 +5,8 @@
 #include "engine.h"
 #include "roles.h"
 
+/* The same as hw_communicates for a send, in which this rank still answers those who ask it. */
+void hw_sends(void);
 /* Memory of an unknown size: all that is recorded from its allocation on. */
 void hw_in_all(const void *buffer);
 struct hw_layout;

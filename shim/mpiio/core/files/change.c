@@ -21,7 +21,7 @@ static void change(const struct stat *status, off_t low, off_t high)
 		hw_enter();
 		hw_file_keep(file);
 		hw_leave();
-		hw_outstanding_wait(file);
+		hw_outstanding_keep(file, true);
 		hw_deferred_fill_file(file, low, high);
 		hw_enter();
 		/* Opening it for writing would wait for a lease to be given up. */
@@ -76,7 +76,7 @@ void hw_settle_for_others(void)
 	int saved = errno;
 	hw_incoming_fetch_all();
 	hw_incoming_wait();
-	hw_outstanding_wait(NULL);
+	hw_outstanding_keep(NULL, true);
 	errno = saved;
 }
 
@@ -132,7 +132,7 @@ static void before_removal(const char *path, int directory)
 	if (fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode)) {
 		struct hw_file *file = hw_file_known(status.st_dev, status.st_ino);
 		if (file) {
-			hw_outstanding_wait(file);
+			hw_outstanding_keep(file, false);
 			hw_file_has_lost_name(&status);
 		}
 	}

@@ -19,6 +19,12 @@ __thread int hw_is_lasting;
 
 void hw_communicates(void)
 {
+	hw_sends();
+	hw_outstanding_settle();
+}
+
+void hw_sends(void)
+{
 	if (hw_offer_any())
 		hw_offer_release();
 	if (hw_outstanding_any())

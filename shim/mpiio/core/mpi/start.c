@@ -159,7 +159,9 @@ void hw_finish(void)
 {
 	if (hw_mode == HW_OFF)
 		return;
-	hw_settle_for_others();
+	hw_communicates();
+	hw_incoming_fetch(0, UINTPTR_MAX);
+	hw_outstanding_finish();
 	hw_offer_finish();
 	hw_depth++;
 	hw_report();

@@ -8,6 +8,7 @@
 #include "../generated-calls.h"
 #include "envelope.h"
 #include "match.h"
+#include "outstanding.h"
 #include "real.h"
 #include "receive.h"
 #include "requests.h"
@@ -47,6 +48,7 @@ int hw_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, in
 		return hw_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
 					    receive_type, source, receive_tag, comm, status);
 	hw_before_send(send, send_count, send_type);
+	hw_outstanding_settle();
 	hw_before_receive(receive, receive_count, receive_type);
 	if (taken_list && find(source, receive_tag, comm)) {
 		MPI_Request sending;
@@ -78,6 +80,7 @@ int hw_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int dest
 		return hw_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag, comm,
 						    status);
 	hw_before_send(buffer, count, type);
+	hw_outstanding_settle();
 	hw_depth++;
 	int result = hw_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag, comm,
 						  kept);

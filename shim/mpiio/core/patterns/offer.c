@@ -199,12 +199,11 @@ bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, 
 
 struct hw_offered {
 	struct offering offering;
-	struct hw_verdict received;
-	MPI_Request verdict, sending[HW_PIECES_MAX];
-	int pieces;
+	/* Where the verdict arrives; a copy that is sent takes it over. */
+	struct late *late;
 	double end;
-	/* The data was sent without waiting for the verdict, or the verdict was carried out. */
-	bool is_late, is_done;
+	/* Its data is no longer needed: the verdict was carried out, or a copy is on its way. */
+	bool is_done;
 	struct hw_offered *next;
 };
 
@@ -221,11 +220,10 @@ struct hw_offered *hw_offer_start(bool is_synchronous, const void *buffer, MPI_C
 	struct offering offering;
 	if (!may_offer(buffer, count, type, destination, comm, &offering))
 		return NULL;
-	/* Its data must be sendable without a copy, in one piece of memory. */
-	struct hw_offered *offered = offering.layout.count == 1 && offering.layout.bytes <= HW_PIECES_MAX * HW_PIECE_BYTES
-					     ? calloc(1, sizeof(*offered))
-					     : NULL;
-	if (!offered) {
+	bool is_one = offering.layout.count == 1 && offering.layout.bytes <= HW_PIECES_MAX * HW_PIECE_BYTES;
+	struct hw_offered *offered = is_one ? calloc(1, sizeof(*offered)) : NULL;
+	if (!offered || !(offered->late = calloc(1, sizeof(*offered->late)))) {
+		free(offered);
 		hw_layout_free(&offering.layout);
 		return NULL;
 	}
@@ -235,8 +233,8 @@ struct hw_offered *hw_offer_start(bool is_synchronous, const void *buffer, MPI_C
 	hw_depth++;
 	*result = (is_synchronous ? hw_real.MPI_Issend : hw_real.MPI_Isend)(
 		&offered->offering.offer, sizeof(offering.offer), MPI_BYTE, destination, tag, comm, request);
-	hw_real.MPI_Irecv(&offered->received, sizeof(offered->received), MPI_BYTE, offering.peer,
-			  HW_TAG_OF(HW_TAG_VERDICT, id), hw_control, &offered->verdict);
+	hw_real.MPI_Irecv(&offered->late->received, sizeof(offered->late->received), MPI_BYTE, offering.peer,
+			  HW_TAG_OF(HW_TAG_VERDICT, id), hw_control, &offered->late->verdict);
 	hw_depth--;
 	offered->end = hw_seconds() + HW_OFFER_SECONDS_MAX;
 	offered->next = offered_list;
@@ -245,19 +243,15 @@ struct hw_offered *hw_offer_start(bool is_synchronous, const void *buffer, MPI_C
 	return offered;
 }
 
-/* Sends the data from the program's buffer, which it leaves alone until it has waited for its request. */
+/* Sends a copy, if there is memory for one. */
 static void send_late(struct hw_offered *offered)
 {
-	const struct hw_layout *layout = &offered->offering.layout;
-	uint64_t id = offered->offering.offer.envelope.id;
-	reply(id, offered->offering.peer, HW_REPLY_LATE, 0);
-	for (size_t done = 0; done < layout->bytes; done += HW_PIECE_BYTES) {
-		size_t part = layout->bytes - done < HW_PIECE_BYTES ? layout->bytes - done : HW_PIECE_BYTES;
-		hw_real.MPI_Isend(layout->buffer + layout->blocks[0].at + done, (int)part, MPI_BYTE, offered->offering.peer,
-				  HW_TAG_OF(HW_TAG_DATA, id), hw_control, &offered->sending[offered->pieces++]);
-	}
-	offered->is_late = true;
-	hw_context_touched(offered->offering.context, hw_context_operation(offered->offering.context));
+	const struct offering *offering = &offered->offering;
+	if (!give_up_waiting(offered->late, offering->offer.envelope.id, &offering->layout, offering->peer))
+		return;
+	offered->late = NULL;
+	offered->is_done = true;
+	hw_context_touched(offering->context, hw_context_operation(offering->context));
 }
 
 bool hw_offer_progress(struct hw_offered *offered, bool is_last)
@@ -265,22 +259,17 @@ bool hw_offer_progress(struct hw_offered *offered, bool is_last)
 	const struct offering *offering = &offered->offering;
 	hw_depth++;
 	while (!offered->is_done) {
-		int is_told = 0, is_sent = 0;
-		hw_real.MPI_Test(&offered->verdict, &is_told, MPI_STATUS_IGNORE);
-		if (is_told && !offered->is_late) {
-			carry_out(&offered->received, &offering->layout, offering->peer, offering->context);
+		int is_told = 0;
+		hw_real.MPI_Test(&offered->late->verdict, &is_told, MPI_STATUS_IGNORE);
+		if (is_told) {
+			carry_out(&offered->late->received, &offering->layout, offering->peer, offering->context);
 			offered->is_done = true;
-			break;
-		}
-		if (!offered->is_late && hw_seconds() > offered->end)
+		} else if (hw_seconds() > offered->end) {
 			send_late(offered);
-		if (offered->is_late)
-			hw_real.MPI_Testall(offered->pieces, offered->sending, &is_sent, MPI_STATUSES_IGNORE);
-		offered->is_done = is_told && is_sent;
-		if (!offered->is_done && !is_last)
+		}
+		if (offered->is_done || !is_last)
 			break;
-		if (!offered->is_done)
-			hw_pause();
+		hw_pause();
 	}
 	hw_depth--;
 	return offered->is_done;
@@ -292,6 +281,7 @@ void hw_offer_free(struct hw_offered *offered)
 	while (*link != offered)
 		link = &(*link)->next;
 	*link = offered->next;
+	free(offered->late);
 	free(offered);
 	hw_count_busy();
 }
@@ -300,7 +290,7 @@ void hw_offer_release(void)
 {
 	hw_depth++;
 	for (struct hw_offered *one = offered_list; one; one = one->next)
-		if (!one->is_late && !one->is_done && !hw_offer_progress(one, false) && !one->is_late)
+		if (!one->is_done && !hw_offer_progress(one, false))
 			send_late(one);
 	hw_depth--;
 }

@@ -2,8 +2,10 @@
 #include "outstanding.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "../context.h"
+#include "../mpi/mounts.h"
 #include "real.h"
 
 struct outstanding {
@@ -12,10 +14,26 @@ struct outstanding {
 	struct hw_file *file;
 	struct hw_runs runs;
 	struct hw_context *context;
+	bool is_begun;
+	/* A copy of the data that is on its way, because the file was about to change. */
+	char *copy;
+	MPI_Request sending[HW_PIECES_MAX];
+	int pieces;
 	struct outstanding *next;
 };
 
+/* On a network file system a node may not see at once that a file has changed. */
+#define PATIENCE_SECONDS 2.0
+/* At the end of MPI. */
+#define FINISH_SECONDS_MAX 10.0
+/* Who waits for a message looks at it within this time. */
+#define BEGINNING_SECONDS_MAX 0.020
+/* The resolution of times of files. */
+#define TICK_NS 10000000L
+
 static struct outstanding *list;
+/* Copies whose receivers have read the file: they are taken off the network at the end. */
+static struct outstanding *unwanted;
 static size_t count;
 
 bool hw_outstanding_any(void)
@@ -36,11 +54,19 @@ void hw_outstanding_hint(uint64_t id, int world_rank, struct hw_file *file, cons
 		abort();
 	hw_enter();
 	hw_file_keep(file);
-	*one = (struct outstanding){id, world_rank, file, *runs, context, list};
+	*one = (struct outstanding){.id = id, .world_rank = world_rank, .file = file, .runs = *runs, .context = context};
+	one->next = list;
 	list = one;
 	count++;
 	hw_count_busy();
 	hw_leave();
+}
+
+static void note_beginning(uint64_t id, int world_rank)
+{
+	for (struct outstanding *one = list; one; one = one->next)
+		if (one->id == id && one->world_rank == world_rank)
+			one->is_begun = true;
 }
 
 static struct outstanding *take(uint64_t id, int world_rank)
@@ -58,14 +84,40 @@ static struct outstanding *take(uint64_t id, int world_rank)
 	return found;
 }
 
-/* Reads what the receiver couldn't, and sends it. */
-static void serve(const struct outstanding *one)
+/* The data as the file has it, in new memory; NULL if there is none, or the file can't be read. */
+static char *read_copy(const struct outstanding *one, size_t bytes)
 {
-	size_t bytes = hw_runs_bytes(&one->runs);
 	struct hw_layout all = {.bytes = bytes, .count = 1, .buffer = malloc(bytes)};
 	all.single = (struct hw_block){0, bytes};
 	all.blocks = &all.single;
-	if (!all.buffer || !hw_runs_transfer(one->file->descriptor, &one->runs, &all, false)) {
+	if (all.buffer && !hw_runs_transfer(one->file->descriptor, &one->runs, &all, false)) {
+		free(all.buffer);
+		return NULL;
+	}
+	return all.buffer;
+}
+
+/* Sends the data without waiting: MPI brings it to its receiver while this rank does something else. */
+static bool push(struct outstanding *one)
+{
+	size_t bytes = hw_runs_bytes(&one->runs);
+	one->copy = bytes <= HW_PIECES_MAX * HW_PIECE_BYTES ? read_copy(one, bytes) : NULL;
+	for (size_t done = 0; one->copy && done < bytes; done += HW_PIECE_BYTES) {
+		size_t part = bytes - done < HW_PIECE_BYTES ? bytes - done : HW_PIECE_BYTES;
+		hw_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, one->world_rank,
+				  HW_TAG_OF(HW_TAG_DATA, one->id), hw_control, &one->sending[one->pieces++]);
+	}
+	return one->copy != NULL;
+}
+
+/* Reads what the receiver couldn't, and sends it. */
+static void serve(struct outstanding *one)
+{
+	size_t bytes = hw_runs_bytes(&one->runs);
+	struct hw_layout all = {.bytes = bytes, .count = 1, .buffer = read_copy(one, bytes)};
+	all.single = (struct hw_block){0, bytes};
+	all.blocks = &all.single;
+	if (!all.buffer) {
 		hw_say("%s can't be read any more, and rank %d waits for it: %m", one->file->path, one->world_rank);
 		hw_real.MPI_Abort(MPI_COMM_WORLD, 1);
 	}
@@ -75,11 +127,16 @@ static void serve(const struct outstanding *one)
 
 static void answer(const struct hw_ack *ack, int world_rank)
 {
+	if (ack->is_begun) {
+		note_beginning(ack->id, world_rank);
+		return;
+	}
 	struct outstanding *one = take(ack->id, world_rank);
 	if (!one)
 		return;
 	if (!ack->is_read) {
-		serve(one);
+		if (!one->copy)
+			serve(one);
 		hw_context_touched(one->context, hw_context_operation(one->context));
 	}
 	if (!ack->is_same)
@@ -87,7 +144,12 @@ static void answer(const struct hw_ack *ack, int world_rank)
 	hw_enter();
 	hw_file_release(one->file);
 	hw_leave();
-	free(one);
+	if (one->copy) {
+		one->next = unwanted;
+		unwanted = one;
+	} else {
+		free(one);
+	}
 }
 
 void hw_outstanding_poll(void)
@@ -108,20 +170,92 @@ void hw_outstanding_poll(void)
 	hw_depth--;
 }
 
+static bool is_of(const struct outstanding *one, const struct hw_file *file)
+{
+	return !file || (one->file->identity.device == file->identity.device &&
+			 one->file->identity.inode == file->identity.inode);
+}
+
 static bool waits_for(const struct hw_file *file)
 {
 	for (const struct outstanding *one = list; one; one = one->next)
-		if (!file || (one->file->identity.device == file->identity.device &&
-			      one->file->identity.inode == file->identity.inode))
+		if (!one->copy && is_of(one, file))
 			return true;
 	return false;
 }
 
-void hw_outstanding_wait(const struct hw_file *file)
+/* Until nobody depends on the file; who has not begun within `patience_s` is sent the data. Says whether any was. */
+static bool settle(const struct hw_file *file, double patience_s)
 {
-	while (waits_for(file)) {
+	bool is_any = false;
+	double end = hw_seconds() + patience_s;
+	hw_depth++;
+	for (;;) {
 		hw_outstanding_poll();
-		if (waits_for(file))
+		for (struct outstanding *one = list; one && hw_seconds() >= end; one = one->next)
+			if (!one->copy && !one->is_begun && is_of(one, file))
+				is_any |= push(one);
+		if (!waits_for(file))
+			break;
+		hw_pause();
+	}
+	hw_depth--;
+	return is_any;
+}
+
+void hw_outstanding_settle(void)
+{
+	if (count > 0)
+		settle(NULL, BEGINNING_SECONDS_MAX);
+}
+
+void hw_outstanding_keep(const struct hw_file *file, bool is_changing)
+{
+	if (!waits_for(file))
+		return;
+	bool is_any = settle(file, hw_mounts_is_one_node() ? 0 : PATIENCE_SECONDS);
+	/* Receivers see by its times that the file isn't the one that was meant. */
+	struct timespec tick = {0, TICK_NS};
+	if (is_any && is_changing)
+		nanosleep(&tick, NULL);
+}
+
+/* Takes what nobody waits for any more, until no rank has anything left. */
+void hw_outstanding_finish(void)
+{
+	MPI_Request all = MPI_REQUEST_NULL;
+	int is_over = 0;
+	/* A message that the program never receives keeps nobody. */
+	double end = hw_seconds() + FINISH_SECONDS_MAX;
+	hw_depth++;
+	while (!is_over) {
+		int has_come = 0, bytes = 0;
+		MPI_Status status;
+		hw_outstanding_poll();
+		hw_real.MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, hw_control, &has_come, &status);
+		if (has_come && status.MPI_TAG != HW_TAG_ACK && hw_real.MPI_Get_count(&status, MPI_BYTE, &bytes) == MPI_SUCCESS) {
+			char *scratch = malloc((size_t)bytes + 1);
+			hw_real.MPI_Recv(scratch, bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, hw_control,
+					 MPI_STATUS_IGNORE);
+			free(scratch);
+		}
+		while (unwanted) {
+			int is_sent = 0;
+			hw_real.MPI_Testall(unwanted->pieces, unwanted->sending, &is_sent, MPI_STATUSES_IGNORE);
+			if (!is_sent)
+				break;
+			struct outstanding *one = unwanted;
+			unwanted = one->next;
+			free(one->copy);
+			free(one);
+		}
+		bool is_empty = (count == 0 && !unwanted) || hw_seconds() > end;
+		if (is_empty && all == MPI_REQUEST_NULL)
+			hw_real.MPI_Ibarrier(hw_control, &all);
+		if (all != MPI_REQUEST_NULL)
+			hw_real.MPI_Test(&all, &is_over, MPI_STATUS_IGNORE);
+		if (!is_over)
 			hw_pause();
 	}
+	hw_depth--;
 }

@@ -15,6 +15,9 @@ struct hw_context;
 /* What a receiver of a hint says. */
 struct hw_ack {
 	uint64_t id;
+	/* It has begun to read; another answer follows. */
+	int32_t is_begun;
+	int32_t reserved;
 	int32_t is_read;
 	/* Of a verified hint: whether the bytes were the same. */
 	int32_t is_same;
@@ -24,9 +27,19 @@ bool hw_outstanding_any(void);
 bool hw_outstanding_has_room(void);
 void hw_outstanding_hint(uint64_t id, int world_rank, struct hw_file *file, const struct hw_runs *runs,
 			 struct hw_context *context);
+/*
+ * Before this rank waits where it can't answer: receivers that have begun to read are waited for, and to others the data
+ * is sent besides.
+ */
+void hw_outstanding_settle(void);
 /* Answers what has come. */
 void hw_outstanding_poll(void);
-/* Waits until every rank has read what it was told to read of this file, or of all files (NULL). */
-void hw_outstanding_wait(const struct hw_file *file);
+/*
+ * Nobody depends on this file any more, or on any (NULL): what was not read yet is sent. `is_changing`: the file's times
+ * are different afterwards, whatever their resolution.
+ */
+void hw_outstanding_keep(const struct hw_file *file, bool is_changing);
+/* At the end of MPI, by all ranks. */
+void hw_outstanding_finish(void);
 
 #endif

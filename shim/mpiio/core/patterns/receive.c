@@ -90,6 +90,8 @@ static bool compare(const struct hw_hint *hint, const struct hw_layout *layout)
 static void take_hint(const struct hw_hint *hint, const struct hw_layout *layout)
 {
 	struct hw_ack ack = {.id = hint->envelope.id, .is_same = 1};
+	struct hw_ack begun = {.id = hint->envelope.id, .is_begun = 1};
+	hw_real.MPI_Send(&begun, sizeof(begun), MPI_BYTE, hint->envelope.sender, HW_TAG_ACK, hw_control);
 	struct held *held = hold(hint);
 	ack.is_read = held != NULL;
 	if (held)
@@ -211,6 +213,7 @@ static int receive_beside(void *buffer, int count, MPI_Datatype type, int source
 	MPI_Message message;
 	struct hw_layout layout;
 	union arrived arrived;
+	hw_outstanding_settle();
 	int bytes = 0, result = hw_real.MPI_Mprobe(source, tag, comm, &message, status);
 	if (result != MPI_SUCCESS)
 		return result;

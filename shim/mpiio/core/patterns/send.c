@@ -121,9 +121,27 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 void hw_before_send(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	if (hw_is_busy && hw_depth == 0) {
-		hw_communicates();
+		hw_sends();
 		hw_in(buffer, count, type);
 	}
+}
+
+/* Those who wait for an answer of this rank get it while it sends. */
+static int send_and_answer(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,
+			   MPI_Comm comm)
+{
+	MPI_Request request;
+	int is_done = 0;
+	int result = (call == hw_real.MPI_Ssend ? hw_real.MPI_Issend : hw_real.MPI_Isend)(buffer, (int)count, type,
+											  destination, tag, comm, &request);
+	while (result == MPI_SUCCESS && !is_done) {
+		result = hw_real.MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+		if (!is_done && result == MPI_SUCCESS) {
+			hw_outstanding_poll();
+			hw_pause();
+		}
+	}
+	return result;
 }
 
 static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,
@@ -140,7 +158,8 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 			return result;
 	}
 	hw_depth++;
-	result = call(buffer, (int)count, type, destination, tag, comm);
+	result = hw_depth == 1 && hw_outstanding_any() ? send_and_answer(call, buffer, count, type, destination, tag, comm)
+						       : call(buffer, (int)count, type, destination, tag, comm);
 	hw_depth--;
 	return result;
 }

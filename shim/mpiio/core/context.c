@@ -75,12 +75,26 @@ static void describe(struct hw_context *context)
 	}
 }
 
+static bool is_line_of(const char *line, const struct hw_context *context)
+{
+	char own[sizeof(context->name) + 16];
+	snprintf(own, sizeof(own), "off %d %s", context->kind, context->name);
+	return strcmp(line, own) == 0;
+}
+
 static bool is_in_profile(const struct hw_context *context)
 {
-	char line[sizeof(context->name) + 16];
-	snprintf(line, sizeof(line), "off %d %s", context->kind, context->name);
 	for (size_t i = 0; i < profile_count; i++)
-		if (strcmp(profile[i], line) == 0)
+		if (is_line_of(profile[i], context))
+			return true;
+	return false;
+}
+
+/* Whether this run has come to the place of a line. */
+static bool was_met(const char *line)
+{
+	for (size_t i = 0; i < count; i++)
+		if (is_line_of(line, order[i]))
 			return true;
 	return false;
 }
@@ -220,6 +234,9 @@ void hw_context_save(const char *path)
 	for (size_t i = 0; i < count; i++)
 		if (order[i]->is_off)
 			fprintf(file, "off %d %s\n", order[i]->kind, order[i]->name);
+	for (size_t i = 0; i < profile_count; i++)
+		if (!was_met(profile[i]))
+			fprintf(file, "%s\n", profile[i]);
 	bool is_whole = !ferror(file);
 	if (fclose(file) == 0 && is_whole)
 		rename(partial, path);

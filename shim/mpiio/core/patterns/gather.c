@@ -16,7 +16,7 @@
 #include "incoming.h"
 #include "offer.h"
 #include "real.h"
-#include "turn.h"
+#include "../mpi/turn.h"
 
 /* Shorter parts are sent. */
 #define PART_BYTES_MIN (4 * HW_PAGE_BYTES)

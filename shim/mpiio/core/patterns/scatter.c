@@ -21,7 +21,7 @@
 #include "real.h"
 #include "receive.h"
 #include "../mpi/runs.h"
-#include "turn.h"
+#include "../mpi/turn.h"
 
 enum action { AS_ALWAYS, BY_FILE };
 

@@ -126,14 +126,14 @@ static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum
 	struct hw_layout layout;
 	struct hw_runs runs;
 	struct hw_file *file;
-	struct hw_context *context;
+	struct hw_context *context = NULL;
 	size_t bytes = hw_type_bytes(count, type);
 	if (!hw_looks_at(bytes) || !hw_records_any(HW_OBSERVED))
 		return;
 	hw_depth++;
 	hw_enter();
 	if (hw_layout_make(&layout, buffer, count, type)) {
-		if (hw_runs_of(&layout, &runs, &file, &context, true)) {
+		if (hw_runs_of(&layout, &runs, &file, &context, true) && context) {
 			double gain = pattern == HW_READ_SEND ? hw_model_send_gain(bytes) : hw_model_scatter_gain(bytes, ranks);
 			hw_context_seen(context, pattern, bytes, gain > 0 ? "would be faster by file" : "messages are not slower");
 			context->seconds_saved += gain > 0 ? gain : 0;

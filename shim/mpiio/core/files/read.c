@@ -79,6 +79,24 @@ bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, s
 	return is_deferred;
 }
 
+void hw_read_noted(int descriptor, void *memory, size_t bytes, off_t offset)
+{
+	struct stat status;
+	if (bytes == 0 || fstat(descriptor, &status) != 0 || hw_record_count() + 4 > HW_RECORDS_MAX)
+		return;
+	hw_enter();
+	struct hw_file *file = hw_file_of(descriptor, &status);
+	struct hw_record record = {.low = (uintptr_t)memory, .high = (uintptr_t)memory + bytes, .state = HW_PEEKED,
+				   .file = file, .offset = offset};
+	if (file) {
+		hw_record_cut(record.low, record.high);
+		hw_record_add(&record);
+		hw_file_release(file);
+	}
+	hw_count_busy();
+	hw_leave();
+}
+
 void hw_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset)
 {
 	struct stat status;

@@ -43,8 +43,8 @@ static size_t read_past(char *memory, size_t bytes, FILE *stream)
 	if (!hw_read_instead(fileno(stream), memory + buffered, bytes - buffered, from, &got))
 		return 0;
 	hw_depth++;
-	if (buffered > 0)
-		hw_libc.fread(memory, 1, buffered, stream);
+	if (buffered > 0 && hw_libc.fread(memory, 1, buffered, stream) == buffered)
+		hw_read_noted(fileno(stream), memory, buffered, position);
 	fseeko(stream, from + got, SEEK_SET);
 	hw_depth--;
 	return buffered + (size_t)got;

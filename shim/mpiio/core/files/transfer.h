@@ -11,6 +11,8 @@
 bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, ssize_t *result);
 /* Has the owners of the data write it. False: the original is to be called; the memory is filled. */
 bool hw_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result);
+/* Notes that this memory was filled from there, as a stream does from its buffer beside a read that was put off. */
+void hw_read_noted(int descriptor, void *memory, size_t bytes, off_t offset);
 /* Notes a read that was carried out, for --io observe. */
 void hw_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset);
 

@@ -47,8 +47,15 @@ bool hw_defer(void *memory, size_t bytes, struct hw_file *file, off_t offset, st
 {
 	uintptr_t start = (uintptr_t)memory, end = start + bytes;
 	uintptr_t low = hw_page_up(start), high = hw_page_down(end);
-	if (low >= high || hw_record_count() + 4 > HW_RECORDS_MAX)
+	if (hw_record_count() + 4 > HW_RECORDS_MAX)
 		return false;
+	if (low >= high) {
+		/* No page is its own: it is read, and known to be a copy. */
+		bool is_read = hw_read_whole(file->descriptor, memory, bytes, offset) &&
+			       add(start, end, HW_PEEKED, file, offset, context);
+		hw_count_busy();
+		return is_read;
+	}
 	/* Pages that are not filled by this read alone are never protected: MPI may be receiving beside it. */
 	if (!hw_read_whole(file->descriptor, memory, low - start, offset) ||
 	    !hw_read_whole(file->descriptor, (void *)high, end - high, offset + (off_t)(high - start)))

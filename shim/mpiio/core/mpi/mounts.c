@@ -34,6 +34,16 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return hash;
 }
 
+/* Of nodes that are namespaces of one machine, what has the same device is the same. */
+static bool is_local(const char *type)
+{
+	static const char *const local_types[] = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "overlay", "zfs"};
+	for (size_t i = 0; i < sizeof(local_types) / sizeof(*local_types); i++)
+		if (strcmp(type, local_types[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool is_network(const char *type)
 {
 	for (size_t i = 0; i < sizeof(network_types) / sizeof(*network_types); i++) {
@@ -46,7 +56,7 @@ static bool is_network(const char *type)
 }
 
 /* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw" */
-static void look(void)
+static void look(bool is_one_machine)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	char *line = NULL;
@@ -56,36 +66,37 @@ static void look(void)
 		char point[HW_PATH_BYTES_MAX], type[64];
 		const char *rest = strstr(line, " - ");
 		if (rest && sscanf(line, "%*d %*d %u:%u %*s %1023s", &major, &minor, point) == 3 &&
-		    sscanf(rest, " - %63s", type) == 1 && is_network(type))
-			mounts[mount_count++] = (struct mount){
-				makedev(major, minor), hash_text(hash_text(0xcbf29ce484222325, type), point)};
+		    sscanf(rest, " - %63s", type) == 1 && (is_network(type) || (is_one_machine && is_local(type)))) {
+			uint64_t device = makedev(major, minor), hash = hash_text(hash_text(0xcbf29ce484222325, type), point);
+			mounts[mount_count++] = (struct mount){device, is_network(type) ? hash : hash ^ device << 20};
+		}
 	}
 	free(line);
 	if (file)
 		fclose(file);
 }
 
-/* The same for all who see the same files. */
-static uint64_t place(void)
+/* The same for all on one machine, 0 if that isn't known; and for all of those who see the same mounts. */
+static void find_place(uint64_t *machine, uint64_t *view)
 {
 	char link[64] = "", boot[64] = "";
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-	ssize_t length = readlink("/proc/self/ns/mnt", link, sizeof(link) - 1);
-	if (length < 0 || !file || !fgets(boot, sizeof(boot), file))
-		length = 0;
+	bool is_known = readlink("/proc/self/ns/mnt", link, sizeof(link) - 1) > 0 && file && fgets(boot, sizeof(boot), file);
 	if (file)
 		fclose(file);
-	return length > 0 ? hash_text(hash_text(0xcbf29ce484222325, link), boot) : (uint64_t)hw_rank + 1;
+	*machine = is_known ? hash_text(0xcbf29ce484222325, boot) : (uint64_t)hw_rank + 1;
+	*view = is_known ? hash_text(*machine, link) : (uint64_t)hw_rank + 1;
 }
 
 void hw_mounts_start(void)
 {
-	uint64_t mine[2], least[2], hashes[MOUNTS_MAX] = {0}, here = 0;
-	mine[0] = place();
-	mine[1] = ~mine[0];
-	hw_real.MPI_Allreduce(mine, least, 2, MPI_UINT64_T, MPI_MIN, hw_control);
-	is_one_node = least[0] == ~least[1];
-	look();
+	uint64_t mine[4], least[4], hashes[MOUNTS_MAX] = {0}, here = 0;
+	find_place(&mine[0], &mine[1]);
+	mine[2] = ~mine[0];
+	mine[3] = ~mine[1];
+	hw_real.MPI_Allreduce(mine, least, 4, MPI_UINT64_T, MPI_MIN, hw_control);
+	is_one_node = least[1] == ~least[3];
+	look(least[0] == ~least[2]);
 	for (size_t i = 0; i < mount_count; i++)
 		hashes[i] = mounts[i].hash;
 	hw_real.MPI_Bcast(hashes, MOUNTS_MAX, MPI_UINT64_T, 0, hw_control);

@@ -87,7 +87,8 @@ bool hw_runs_of(const struct hw_layout *layout, struct hw_runs *runs, struct hw_
 			if ((record->state == HW_OBSERVED) != is_observing)
 				return false;
 			*file = record->file;
-			*context = record->context;
+			/* What a stream had in its buffer has none. */
+			*context = record->context ? record->context : *context;
 			if (piece_bytes > 0 && piece_offset + piece_bytes == (uint64_t)offset) {
 				piece_bytes += stop - at;
 			} else {

@@ -144,7 +144,7 @@ static bool decide(struct scatter *s, struct order *order)
 	order->identity = s->file->identity;
 	order->path_bytes = (uint32_t)strlen(s->file->path) + 1;
 	memcpy(order->path, s->file->path, order->path_bytes);
-	order->is_verified = hw_mode == HW_VERIFY && s->context->verified++ < HW_VERIFIED_MAX;
+	order->is_verified = hw_mode == HW_VERIFY && s->context && s->context->verified++ < HW_VERIFIED_MAX;
 	return true;
 }
 

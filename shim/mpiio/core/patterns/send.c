@@ -102,7 +102,7 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 		return false;
 	}
 	write_hint(&sending, &hint);
-	hint.is_verified = hw_mode == HW_VERIFY && sending.context->verified < HW_VERIFIED_MAX;
+	hint.is_verified = hw_mode == HW_VERIFY && sending.context && sending.context->verified < HW_VERIFIED_MAX;
 	hw_depth++;
 	hw_outstanding_hint(hint.envelope.id, peer, sending.file, &sending.runs, sending.context);
 	*result = call(&hint, (int)hw_hint_bytes(&hint), MPI_BYTE, destination, tag, comm);

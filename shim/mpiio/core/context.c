@@ -99,6 +99,12 @@ static bool was_met(const char *line)
 	return false;
 }
 
+void hw_context_prepare(void)
+{
+	void *frames[HW_CONTEXT_FRAMES];
+	look_around(frames);
+}
+
 struct hw_context *hw_context_here(enum hw_operation_kind kind)
 {
 	void *frames[HW_CONTEXT_FRAMES] = {0};

@@ -32,6 +32,8 @@ struct hw_context {
 /* Any address in the front, whose frames are nobody's. */
 extern const void *hw_front_address;
 
+/* Does what takes time once. */
+void hw_context_prepare(void);
 /* The calling place's context, NULL if there are too many. */
 struct hw_context *hw_context_here(enum hw_operation_kind kind);
 /* Whether operations of it are to be left alone. */

@@ -15,8 +15,8 @@ void hw_model_start(void);
 /* What is gained if so many bytes go by file instead of by messages from a root to so many ranks. */
 double hw_model_scatter_gain(size_t bytes, int ranks);
 double hw_model_gather_gain(size_t bytes, int ranks);
-/* The same for one message. */
-double hw_model_send_gain(size_t bytes);
+/* The same for one message, whose data has so many pieces in the file. */
+double hw_model_send_gain(size_t bytes, uint64_t pieces);
 /* The same for a message that is written where it arrives. */
 double hw_model_receive_gain(size_t bytes);
 /* What was saved by an operation that took this long. */

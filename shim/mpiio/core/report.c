@@ -134,7 +134,7 @@ static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum
 	hw_enter();
 	if (hw_layout_make(&layout, buffer, count, type)) {
 		if (hw_runs_of(&layout, &runs, &file, &context, true) && context) {
-			double gain = pattern == HW_READ_SEND ? hw_model_send_gain(bytes) : hw_model_scatter_gain(bytes, ranks);
+			double gain = pattern == HW_READ_SEND ? hw_model_send_gain(bytes, hw_runs_pieces(&runs)) : hw_model_scatter_gain(bytes, ranks);
 			hw_context_seen(context, pattern, bytes, gain > 0 ? "would be faster by file" : "messages are not slower");
 			context->seconds_saved += gain > 0 ? gain : 0;
 		}
@@ -185,7 +185,7 @@ void hw_observe_write(const void *memory, size_t bytes)
 			continue;
 		struct hw_context *context = hw_context_here(HW_OP_WRITE);
 		bool is_gather = received[i].ranks > 1;
-		double gain = is_gather ? hw_model_gather_gain(bytes, received[i].ranks) : hw_model_send_gain(bytes);
+		double gain = is_gather ? hw_model_gather_gain(bytes, received[i].ranks) : hw_model_receive_gain(bytes);
 		hw_context_seen(context, is_gather ? HW_GATHER_WRITE : HW_RECEIVE_WRITE, bytes,
 				gain > 0 ? "would be faster by file" : "messages are not slower");
 		if (context) {

@@ -14,6 +14,8 @@
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../memory/private.h"
+#include "../model.h"
+#include "../mpi/control.h"
 #include "../patterns/delegated.h"
 #include "../patterns/incoming.h"
 #include "../mpi/mounts.h"
@@ -66,7 +68,9 @@ bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, s
 	size_t would = would_get(descriptor, bytes, &offset, &status);
 	hw_depth--;
 	bool is_deferred = false;
-	if (would >= hw_bytes_min) {
+	/* A file that isn't worth it as a whole isn't in parts. */
+	bool is_worth_it = would >= hw_bytes_min && hw_model_scatter_gain((size_t)status.st_size, hw_ranks) > 0;
+	if (is_worth_it) {
 		hw_context_begins(context);
 		is_deferred = put_off(descriptor, memory, would, offset, &status, context);
 	}

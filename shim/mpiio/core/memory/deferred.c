@@ -173,7 +173,7 @@ void hw_memory_in(const void *memory, size_t bytes)
 	hw_leave();
 }
 
-static bool is_deferred_in(uintptr_t low, uintptr_t high)
+bool hw_deferred_in(uintptr_t low, uintptr_t high)
 {
 	for (size_t index = hw_record_find(low); hw_record_at(index) && hw_record_at(index)->low < high; index++)
 		if (hw_record_at(index)->state == HW_DEFERRED)
@@ -233,12 +233,12 @@ void hw_memory_out_loosely(void *memory, size_t bytes)
 	if (hw_record_count() + 4 > HW_RECORDS_MAX || !loosen(hw_page_down(low), hw_page_up(high))) {
 		hw_memory_out(memory, bytes);
 	} else {
-		bool was_deferred = is_deferred_in(low, high);
+		bool was_deferred = hw_deferred_in(low, high);
 		hw_record_cut(low, high);
 		uintptr_t first = hw_page_down(low), last = hw_page_up(high);
-		if (is_deferred_in(first, hw_page_up(low)))
+		if (hw_deferred_in(first, hw_page_up(low)))
 			first = hw_page_up(low);
-		if (is_deferred_in(hw_page_down(high), last))
+		if (hw_deferred_in(hw_page_down(high), last))
 			last = hw_page_down(high);
 		if (was_deferred && first < last)
 			open_pages(first, last);

@@ -21,6 +21,8 @@ void hw_memory_out(void *memory, size_t bytes);
 void hw_memory_out_loosely(void *memory, size_t bytes);
 /* Lets MPI at the pages of all such parts, or protects them again. */
 void hw_deferred_open(bool is_open);
+/* Whether any of these bytes is still to be read. */
+bool hw_deferred_in(uintptr_t low, uintptr_t high);
 /* A page of this address was touched. False: it is none of the engine's. */
 bool hw_deferred_touch(uintptr_t address);
 /* The file is about to change in this part: what was to be read of it is read now. */

@@ -97,7 +97,8 @@ static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use
 		MPI_Count size = 0;
 		hw_real.MPI_Type_size_x(type, &size);
 		bool is_dense = (MPI_Count)true_extent == size && (count == 1 || extent == true_extent);
-		if (is_near && is_dense) {
+		/* What is read of a buffer in pieces is mostly followed by the others. */
+		if (is_near && (is_dense || how != OVERWRITTEN)) {
 			use_range(low, high, how);
 		} else if (is_near && hw_layout_make(&layout, buffer, count, type)) {
 			for (size_t i = 0; i < layout.count; i++) {

@@ -49,6 +49,14 @@ uint64_t hw_runs_bytes(const struct hw_runs *runs)
 	return bytes;
 }
 
+uint64_t hw_runs_pieces(const struct hw_runs *runs)
+{
+	uint64_t pieces = 0;
+	for (uint32_t i = 0; i < runs->count; i++)
+		pieces += runs->run[i].count;
+	return pieces;
+}
+
 static bool is_same(const struct hw_file *file, off_t offset, const char *memory, size_t bytes, size_t *compared)
 {
 	char piece[16384];

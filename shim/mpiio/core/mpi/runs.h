@@ -24,6 +24,7 @@ struct hw_runs {
 /* Appends a piece. False: there are too many. */
 bool hw_runs_append(struct hw_runs *runs, uint64_t offset, uint64_t bytes);
 uint64_t hw_runs_bytes(const struct hw_runs *runs);
+uint64_t hw_runs_pieces(const struct hw_runs *runs);
 /*
  * Where in one file the buffer's bytes stand, by what is recorded of its memory. Bytes that the program could have
  * changed are compared with the file, a few megabytes at most. False: some of it is no copy.

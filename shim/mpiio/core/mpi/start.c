@@ -135,6 +135,8 @@ static bool begin(enum hw_mode mode)
 	hw_model_start();
 	if (profile)
 		hw_context_load(profile);
+	/* The first look at the stack loads a library. */
+	hw_context_prepare();
 	static const unsigned char none[HW_COOKIE_BYTES];
 	return memcmp(hw_cookie, none, sizeof(none)) != 0;
 }

@@ -220,11 +220,13 @@ static int gather(struct gather *g)
 	return order.is_tried && result != MPI_SUCCESS ? hw_error(g->comm, result) : result;
 }
 
+/* Whether it isn't worth a question, which all ranks find alike; the parts of MPI_Gatherv only the root knows. */
 static bool is_small(const struct gather *g)
 {
 	bool is_root = g->known->rank == g->root;
-	return (is_root ? hw_type_bytes(g->receive_count, g->receive_type) : hw_type_bytes(g->send_count, g->send_type)) <
-	       hw_bytes_min;
+	size_t part = is_root ? hw_type_bytes(g->receive_count, g->receive_type) : hw_type_bytes(g->send_count, g->send_type);
+	size_t all = g->has_counts ? SIZE_MAX / 2 : part * (size_t)g->known->size;
+	return (!g->has_counts && part < hw_bytes_min) || hw_model_gather_gain(all, g->known->size) <= 0;
 }
 
 static int enter(struct gather *g)
@@ -233,7 +235,7 @@ static int enter(struct gather *g)
 		return original(g);
 	g->known = hw_comm_of(g->comm);
 	bool is_plain = !g->known || g->root < 0 || g->root >= g->known->size;
-	if (!is_plain && (g->has_counts || !is_small(g)))
+	if (!is_plain && !is_small(g))
 		return gather(g);
 	if (hw_is_busy) {
 		hw_communicates();

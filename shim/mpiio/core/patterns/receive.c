@@ -200,7 +200,8 @@ static bool is_concerned(const void *buffer, MPI_Count count, MPI_Datatype type)
 		return false;
 	uintptr_t low = (uintptr_t)buffer + (uintptr_t)true_lower;
 	uintptr_t high = low + (uintptr_t)((count - 1) * extent + true_extent);
-	return extent < 0 || hw_may_be_recorded(low, high) || hw_incoming_overlaps(low, high);
+	/* What is only known to be a copy is compared before it is relied on. */
+	return extent < 0 || (hw_may_be_recorded(low, high) && hw_deferred_in(low, high)) || hw_incoming_overlaps(low, high);
 }
 
 /*

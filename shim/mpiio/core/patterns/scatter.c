@@ -136,6 +136,7 @@ static bool decide(struct scatter *s, struct order *order)
 	hw_leave();
 	if (hw_model_scatter_gain(by_file, s->known->size) <= 0) {
 		hw_context_seen(s->context, HW_READ_SCATTER, by_file, "messages are not slower");
+		hw_context_switch_off(s->context, "messages are not slower");
 		hw_enter();
 		hw_file_release(s->file);
 		hw_leave();
@@ -331,7 +332,8 @@ int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, voi
 	bool is_root = s.known && s.known->rank == root;
 	/* Both sides know the size of a part. */
 	size_t bytes = is_root || !s.known ? hw_type_bytes(send_count, send_type) : hw_type_bytes(receive_count, receive_type);
-	if (!s.known || root < 0 || root >= s.known->size || bytes < hw_bytes_min) {
+	if (!s.known || root < 0 || root >= s.known->size || bytes < hw_bytes_min ||
+	    hw_model_scatter_gain(bytes * (size_t)s.known->size, s.known->size) <= 0) {
 		if (hw_is_busy) {
 			hw_communicates();
 			if (is_root)

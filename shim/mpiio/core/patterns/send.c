@@ -95,9 +95,10 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 	if (!may_hint(buffer, count, type, destination, comm, &sending))
 		return false;
 	int peer = sending.comm->world_ranks[destination];
-	double saved = hw_model_send_gain(sending.layout.bytes);
+	double saved = hw_model_send_gain(sending.layout.bytes, hw_runs_pieces(&sending.runs));
 	if (saved <= 0) {
 		hw_context_seen(sending.context, HW_READ_SEND, sending.layout.bytes, "a message is not slower");
+		hw_context_switch_off(sending.context, "a message is not slower");
 		done(&sending);
 		return false;
 	}
@@ -182,7 +183,7 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 	struct sending sending;
 	if (hw_is_busy && hw_depth == 0 && may_hint(buffer, count, type, destination, comm, &sending)) {
 		/* The hint lives as long as the request. */
-		double saved = hw_model_send_gain(sending.layout.bytes);
+		double saved = hw_model_send_gain(sending.layout.bytes, hw_runs_pieces(&sending.runs));
 		struct hw_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
 		if (hint) {
 			write_hint(&sending, hint);

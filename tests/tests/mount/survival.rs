@@ -128,9 +128,11 @@ fn when_no_daemon_comes_back_the_originals_are_served() {
     }
     let gave_up = seen.elapsed() >= ABSENCE_MIN;
     assert!(gave_up, "daemons keep coming: {:?}", view.daemons());
-    let new = fixture.file("data/0/0/new-one", "made meanwhile", 0o644);
     assert_right(&finish(running, &stop), &expected);
     assert_eq!(view.supervisors(), supervisor);
+    // A daemon would say that there is none: the directory is known.
+    let new = fixture.file("data/0/0/new-one", "made meanwhile", 0o644);
+    assert_eq!(fs::read_to_string(view.join("data/0/0/new-one")).expect("the original's"), "made meanwhile");
     fs::remove_file(new).expect("an own file");
     view.unmount();
 }

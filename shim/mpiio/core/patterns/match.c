@@ -147,6 +147,7 @@ bool hw_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source
 	struct taken *one = taken_list ? find(source, tag, comm) : NULL;
 	if (!one)
 		return false;
+	hw_before_receive(buffer, count, type);
 	hw_depth++;
 	*result = hw_real.MPI_Sendrecv(one->content, one->bytes, MPI_BYTE, 0, 0, buffer, (int)count, type, 0, 0,
 				       MPI_COMM_SELF, MPI_STATUS_IGNORE);

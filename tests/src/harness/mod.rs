@@ -2,6 +2,7 @@
 
 mod build;
 mod mechanism;
+mod memory_group;
 pub mod mpi;
 pub mod nodes;
 mod program;
@@ -14,6 +15,7 @@ mod view;
 
 pub use build::Fixture;
 pub use mechanism::Mechanism;
+pub use memory_group::MemoryGroup;
 pub use program::{Output, Program, Running};
 pub use session::{Headwater, Session, Starting, headwater_binary};
 pub use traces::{

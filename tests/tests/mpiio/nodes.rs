@@ -10,7 +10,7 @@ use headwater_tests::harness::mpi::{Library, Mpi};
 use headwater_tests::harness::nodes::project;
 use headwater_tests::harness::services::gluster::{Gluster, VOLUME};
 use headwater_tests::harness::services::{Ssh, says};
-use headwater_tests::harness::{Fixture, Output, Program, skipped, wait_until};
+use headwater_tests::harness::{Fixture, MemoryGroup, Output, Program, skipped, wait_until};
 
 use crate::programs::{checksum, make_input};
 use crate::report::transformed;
@@ -133,6 +133,55 @@ fn a_volume(mpi: &Mpi) {
     let volume = Path::new(VOLUME).join("files");
     nodes.check(mpi, &ssh, &volume.join("in"), &volume);
     gluster.unmount().unwrap();
+}
+
+/// A matrix of twice the memory that a node has: rank 0, which reads all of it, dies of it, but not with the library.
+fn more_than_fits(mpi: &Mpi) {
+    const MEMORY_BYTES: u64 = 96 << 20;
+    const COLUMNS: u64 = 4096;
+    let Ok(library) = Library::find(mpi).map_err(skipped) else { return };
+    let Some(nodes) = Nodes::up(NODES, mpi) else { return };
+    let Ok(ssh) = Ssh::start(&nodes.cluster, &nodes.fixture.dir("ssh")).map_err(skipped) else { return };
+    let group = |n: &usize| MemoryGroup::new(&format!("node{n}"), MEMORY_BYTES);
+    let Ok(groups) = (0..NODES).collect::<Vec<_>>().iter().map(group).collect::<Result<Vec<_>, _>>().map_err(skipped)
+    else {
+        return;
+    };
+    let (input, out) = (nodes.fixture.outside("in"), nodes.fixture.shared().join("out"));
+    make_input(&input, 1 << 20);
+    let once = fs::read(&input).unwrap();
+    fs::write(&input, once.repeat(2 * MEMORY_BYTES as usize / once.len() + 1)).unwrap();
+    let program = mpi.build("c/matvec.c").unwrap().display().to_string();
+    let rows = (2 * MEMORY_BYTES / (8 * COLUMNS)).to_string();
+    let (input, shown) = (input.display().to_string(), out.display().to_string());
+    let free = [&program, "--rows", &rows, "--columns", &COLUMNS.to_string(), "--in", &input, "--out", &shown];
+    let free = free.map(str::to_owned);
+    // A node's name ends in its number, from 1 on.
+    let files: Vec<String> = groups.iter().map(|group| group.processes().display().to_string()).collect();
+    let script = "name=$(uname -n); shift $((${name##*[!0-9]} - 1)); echo $$ >\"$1\" && shift $# && exec $0";
+    let mut bound = vec!["sh".to_owned(), "-c".into(), script.into(), free.join(" ")];
+    bound.extend(files);
+    let plain = nodes.run(mpi, &ssh, &free, None);
+    assert_eq!(plain.status, 0, "{}", plain.stderr);
+    let expected = (checksum(&plain).to_owned(), nodes.contents(&out));
+    let dead = nodes.run(mpi, &ssh, &bound, None);
+    assert_ne!(dead.status, 0, "the original needs more than there is: {dead:?}");
+    fs::remove_file(&out).ok();
+    let served = nodes.run(mpi, &ssh, &bound, Some((&library, &nodes.fixture.outside("report"))));
+    assert_eq!(served.status, 0, "{served:?}");
+    assert_eq!((checksum(&served).to_owned(), nodes.contents(&out)), expected);
+}
+
+#[test]
+fn more_than_fits_open_mpi() {
+    crate::with_mpi("openmpi4", more_than_fits);
+}
+
+#[test]
+fn more_than_fits_mpich() {
+    if crate::all() {
+        crate::with_mpi("mpich5", more_than_fits);
+    }
 }
 
 #[test]

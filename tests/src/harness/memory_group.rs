@@ -1,0 +1,63 @@
+//! Control groups that bound the memory of processes, of either version.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::wait_until;
+
+/// How long the kernel may take to forget processes that have ended.
+const EMPTY_MAX: Duration = Duration::from_secs(10);
+
+/// A control group whose processes have so much memory together, files that the kernel caches for them included. It is
+/// removed when it is dropped; nothing may run in it then.
+#[derive(Debug)]
+pub struct MemoryGroup {
+    path: PathBuf,
+}
+
+impl MemoryGroup {
+    /// A new group.
+    ///
+    /// # Errors
+    /// This user can't make one here.
+    pub fn new(name: &str, bytes_max: u64) -> Result<MemoryGroup, String> {
+        let root = Path::new("/sys/fs/cgroup");
+        let (parent, limits) = match root.join("cgroup.controllers").exists() {
+            true => (root.to_path_buf(), [("memory.max", bytes_max), ("memory.swap.max", 0)]),
+            false => {
+                let names = ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"];
+                (root.join("memory"), names.map(|name| (name, bytes_max)))
+            }
+        };
+        let failed = |error: io::Error| format!("no group with a bound of its memory can be made: {error}");
+        let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
+        let group = MemoryGroup { path: parent.join(format!("headwater-{name}-{}", std::process::id())) };
+        fs::create_dir(&group.path).map_err(failed)?;
+        for (file, value) in limits {
+            let file = group.path.join(file);
+            match fs::write(&file, value.to_string()) {
+                // Swap is not counted on every machine.
+                Err(error) if file.to_string_lossy().contains("sw") => drop(error),
+                written => written.map_err(failed)?,
+            }
+        }
+        Ok(group)
+    }
+
+    /// Where a process writes its number to belong to it.
+    pub fn processes(&self) -> PathBuf {
+        self.path.join("cgroup.procs")
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let is_gone = || fs::remove_dir(&self.path).is_ok();
+        if !wait_until(EMPTY_MAX, is_gone) && !std::thread::panicking() {
+            let left = fs::read_to_string(self.processes()).unwrap_or_default();
+            panic!("{} can't be removed; processes: {left}", self.path.display());
+        }
+    }
+}

@@ -40,6 +40,8 @@ void hw_file_keep(struct hw_file *file);
 void hw_file_release(struct hw_file *file);
 /* Whether it is still as it was when it was read. */
 bool hw_file_is_unchanged(const struct hw_file *file);
+/* A file that changes this much later has other times. */
+#define HW_TICK_NS 10000000L
 /* Asks the kernel to tell before somebody on this node opens it for writing. Without that, a change is seen too late.
  * False: somebody writes to it already. */
 bool hw_file_lease(struct hw_file *file);

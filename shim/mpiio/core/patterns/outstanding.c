@@ -2,6 +2,8 @@
 #include "outstanding.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "../context.h"
@@ -15,6 +17,8 @@ struct outstanding {
 	struct hw_runs runs;
 	struct hw_context *context;
 	bool is_begun;
+	/* The data as it was before the file's lease was given up. */
+	void *held;
 	/* A copy of the data that is on its way, because the file was about to change. */
 	char *copy;
 	MPI_Request sending[HW_PIECES_MAX];
@@ -28,8 +32,6 @@ struct outstanding {
 #define FINISH_SECONDS_MAX 10.0
 /* Who waits for a message looks at it within this time. */
 #define BEGINNING_SECONDS_MAX 0.020
-/* The resolution of times of files. */
-#define TICK_NS 10000000L
 
 static struct outstanding *list;
 /* Copies whose receivers have read the file: they are taken off the network at the end. */
@@ -46,20 +48,57 @@ bool hw_outstanding_has_room(void)
 	return count < HW_OUTSTANDING_MAX;
 }
 
-void hw_outstanding_hint(uint64_t id, int world_rank, struct hw_file *file, const struct hw_runs *runs,
+bool hw_outstanding_hint(uint64_t id, int world_rank, struct hw_file *file, const struct hw_runs *runs,
 			 struct hw_context *context)
 {
 	struct outstanding *one = malloc(sizeof(*one));
 	if (!one)
 		abort();
 	hw_enter();
-	hw_file_keep(file);
-	*one = (struct outstanding){.id = id, .world_rank = world_rank, .file = file, .runs = *runs, .context = context};
-	one->next = list;
-	list = one;
-	count++;
-	hw_count_busy();
+	/* From here on the file does not change before its data is held. */
+	bool is_good = hw_file_lease(file) && hw_file_is_unchanged(file);
+	if (is_good) {
+		hw_file_keep(file);
+		*one = (struct outstanding){
+			.id = id, .world_rank = world_rank, .file = file, .runs = *runs, .context = context};
+		one->next = list;
+		list = one;
+		count++;
+		hw_count_busy();
+	}
 	hw_leave();
+	if (!is_good)
+		free(one);
+	return is_good;
+}
+
+static bool read_runs(const struct outstanding *one, void *memory, size_t bytes)
+{
+	struct hw_layout all = {.bytes = bytes, .count = 1, .buffer = memory};
+	all.single = (struct hw_block){0, bytes};
+	all.blocks = &all.single;
+	return hw_runs_transfer(one->file->descriptor, &one->runs, &all, false);
+}
+
+void hw_outstanding_hold(const struct hw_file *file)
+{
+	for (struct outstanding *one = list; one; one = one->next) {
+		size_t bytes = hw_runs_bytes(&one->runs);
+		if (one->file != file || one->copy || one->held)
+			continue;
+		void *memory = hw_libc.mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (memory != MAP_FAILED && read_runs(one, memory, bytes))
+			one->held = memory;
+		else if (memory != MAP_FAILED)
+			hw_libc.munmap(memory, bytes);
+	}
+}
+
+static void free_held(struct outstanding *one)
+{
+	if (one->held)
+		hw_libc.munmap(one->held, hw_runs_bytes(&one->runs));
+	one->held = NULL;
 }
 
 static void note_beginning(uint64_t id, int world_rank)
@@ -84,17 +123,21 @@ static struct outstanding *take(uint64_t id, int world_rank)
 	return found;
 }
 
-/* The data as the file has it, in new memory; NULL if there is none, or the file can't be read. */
+/* The data as it was sent, in new memory; NULL if there is none, or the file can't be read. */
 static char *read_copy(const struct outstanding *one, size_t bytes)
 {
-	struct hw_layout all = {.bytes = bytes, .count = 1, .buffer = malloc(bytes)};
-	all.single = (struct hw_block){0, bytes};
-	all.blocks = &all.single;
-	if (all.buffer && !hw_runs_transfer(one->file->descriptor, &one->runs, &all, false)) {
-		free(all.buffer);
+	char *copy = malloc(bytes);
+	/* No lease is given up meanwhile. */
+	hw_enter();
+	bool is_good = copy && (one->held || read_runs(one, copy, bytes));
+	if (is_good && one->held)
+		memcpy(copy, one->held, bytes);
+	hw_leave();
+	if (!is_good) {
+		free(copy);
 		return NULL;
 	}
-	return all.buffer;
+	return copy;
 }
 
 /* Sends the data without waiting: MPI brings it to its receiver while this rank does something else. */
@@ -141,6 +184,7 @@ static void answer(const struct hw_ack *ack, int world_rank)
 	}
 	if (!ack->is_same)
 		hw_context_switch_off(one->context, "what another rank read was not what was sent");
+	free_held(one);
 	hw_enter();
 	hw_file_release(one->file);
 	hw_leave();
@@ -215,7 +259,7 @@ void hw_outstanding_keep(const struct hw_file *file, bool is_changing)
 		return;
 	bool is_any = settle(file, hw_mounts_is_one_node() ? 0 : PATIENCE_SECONDS);
 	/* Receivers see by its times that the file isn't the one that was meant. */
-	struct timespec tick = {0, TICK_NS};
+	struct timespec tick = {0, HW_TICK_NS};
 	if (is_any && is_changing)
 		nanosleep(&tick, NULL);
 }

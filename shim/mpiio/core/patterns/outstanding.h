@@ -25,7 +25,8 @@ struct hw_ack {
 
 bool hw_outstanding_any(void);
 bool hw_outstanding_has_room(void);
-void hw_outstanding_hint(uint64_t id, int world_rank, struct hw_file *file, const struct hw_runs *runs,
+/* False: the file is about to change, or has. */
+bool hw_outstanding_hint(uint64_t id, int world_rank, struct hw_file *file, const struct hw_runs *runs,
 			 struct hw_context *context);
 /*
  * Before this rank waits where it can't answer: receivers that have begun to read are waited for, and to others the data
@@ -39,6 +40,8 @@ void hw_outstanding_poll(void);
  * are different afterwards, whatever their resolution.
  */
 void hw_outstanding_keep(const struct hw_file *file, bool is_changing);
+/* The file is about to change by somebody else: what others may still ask for is read now. In a signal's handler. */
+void hw_outstanding_hold(const struct hw_file *file);
 /* At the end of MPI, by all ranks. */
 void hw_outstanding_finish(void);
 

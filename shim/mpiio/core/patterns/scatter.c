@@ -175,7 +175,8 @@ static int take_own(const struct scatter *s)
 		return MPI_SUCCESS;
 	if (part->runs.count > 0 && hw_layout_make(&layout, s->receive, s->receive_count, s->receive_type)) {
 		bool is_read = part->bytes <= layout.bytes &&
-			       hw_runs_transfer(s->file->descriptor, &part->runs, &layout, false);
+			       hw_runs_transfer(s->file->descriptor, &part->runs, &layout, false) &&
+			       hw_file_is_unchanged(s->file);
 		hw_layout_free(&layout);
 		if (is_read)
 			return MPI_SUCCESS;

@@ -104,8 +104,11 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 	}
 	write_hint(&sending, &hint);
 	hint.is_verified = hw_mode == HW_VERIFY && sending.context && sending.context->verified < HW_VERIFIED_MAX;
+	if (!hw_outstanding_hint(hint.envelope.id, peer, sending.file, &sending.runs, sending.context)) {
+		done(&sending);
+		return false;
+	}
 	hw_depth++;
-	hw_outstanding_hint(hint.envelope.id, peer, sending.file, &sending.runs, sending.context);
 	*result = call(&hint, (int)hw_hint_bytes(&hint), MPI_BYTE, destination, tag, comm);
 	if (hint.is_verified) {
 		sending.context->verified++;
@@ -185,11 +188,15 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		/* The hint lives as long as the request. */
 		double saved = hw_model_send_gain(sending.layout.bytes, hw_runs_pieces(&sending.runs));
 		struct hw_hint *hint = saved > 0 ? malloc(sizeof(*hint)) : NULL;
-		if (hint) {
+		if (hint)
 			write_hint(&sending, hint);
+		int peer = sending.comm->world_ranks[destination];
+		if (hint && !hw_outstanding_hint(hint->envelope.id, peer, sending.file, &sending.runs, sending.context)) {
+			free(hint);
+			hint = NULL;
+		}
+		if (hint) {
 			hw_depth++;
-			hw_outstanding_hint(hint->envelope.id, sending.comm->world_ranks[destination], sending.file,
-					    &sending.runs, sending.context);
 			int result = call(hint, (int)hw_hint_bytes(hint), MPI_BYTE, destination, tag, comm, request);
 			hw_depth--;
 			if (result == MPI_SUCCESS)

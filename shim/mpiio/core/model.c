@@ -21,6 +21,8 @@
 #define GAIN_ONE_NODE_S_MIN 0.010
 /* Of one more piece of a file: a call, and what is asked of the file system ahead. */
 #define PIECE_S 20e-6
+/* Writes of fewer bytes each cost a network file system more than sending them to who writes larger ones. */
+#define APART_BYTES_MIN (64UL << 10)
 
 /* Every pattern is taken, whatever it costs: for tests. */
 static bool is_forced;
@@ -132,6 +134,11 @@ double hw_model_receive_gain(size_t bytes)
 	if (is_forced)
 		return 1;
 	return hw_mounts_is_one_node() ? -1 : (double)bytes * parameters.byte_s - 4 * parameters.latency_s;
+}
+
+bool hw_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared)
+{
+	return bytes / APART_BYTES_MIN < pieces && (is_forced || (is_shared && !hw_mounts_is_one_node()));
 }
 
 double hw_model_scatter_saved(size_t bytes, int ranks, double seconds)

@@ -74,6 +74,12 @@ static bool is_shared(uint64_t file_system)
 	return false;
 }
 
+bool hw_file_system_is_shared(int descriptor)
+{
+	struct statfs about;
+	return fstatfs(descriptor, &about) == 0 && is_shared((uint64_t)about.f_type);
+}
+
 static int64_t nanoseconds(struct timespec time)
 {
 	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;

@@ -58,6 +58,8 @@ void hw_file_move(int descriptor);
 /* The file is changed without calls, as through a mapping: reads of it are never put off. */
 void hw_file_ban(const struct stat *status);
 bool hw_file_is_banned(const struct stat *status);
+/* Whether other nodes may see the file, too. */
+bool hw_file_system_is_shared(int descriptor);
 /* Whether the descriptor is the engine's own. */
 bool hw_file_owns(int descriptor);
 /* Descriptors are no longer closed: that would release the program's own record locks. */

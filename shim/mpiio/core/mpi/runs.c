@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 
 #include "../memory/deferred.h"
@@ -14,6 +15,10 @@
 #define VECTOR_MAX 512
 /* So much of a strided part is asked of the file system ahead. */
 #define AHEAD_BYTES (16UL << 20)
+/* Pieces of at most so many bytes, and so many times that apart, are read together, about so much at once. */
+#define SIEVED_BYTES_MAX (64UL << 10)
+#define SIEVED_STRIDE_MAX 3
+#define SIEVE_BYTES (4UL << 20)
 
 bool hw_runs_append(struct hw_runs *runs, uint64_t offset, uint64_t bytes)
 {
@@ -172,6 +177,48 @@ static bool move_piece(int descriptor, struct walk *walk, uint64_t offset, uint6
 	return true;
 }
 
+/* Pieces that are small, and not much farther apart: on a network file system a request costs more than what is between. */
+static bool is_worth_sieving(int descriptor, const struct hw_run *run)
+{
+	return run->count > 2 && run->bytes <= SIEVED_BYTES_MAX && run->stride <= SIEVED_STRIDE_MAX * run->bytes &&
+	       hw_file_system_is_shared(descriptor);
+}
+
+/* What a stream of bytes is copied into. */
+static void fill(struct walk *walk, const char *from, uint64_t bytes)
+{
+	struct iovec vector[VECTOR_MAX];
+	while (bytes > 0) {
+		size_t filled, count = gather_vector(walk, bytes, vector, &filled);
+		for (size_t i = 0; i < count; i++) {
+			memcpy(vector[i].iov_base, from, vector[i].iov_len);
+			from += vector[i].iov_len;
+		}
+		if (count == 0)
+			return;
+		bytes -= filled;
+	}
+}
+
+/* Reads a run with all that is between its pieces, and keeps the pieces: data sieving, after Thakur, Gropp and Lusk. */
+static bool read_sieved(int descriptor, struct walk *walk, const struct hw_run *run)
+{
+	uint64_t at_once = SIEVE_BYTES / run->stride + 1;
+	char *sieve = hw_libc.mmap(NULL, at_once * run->stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (sieve == MAP_FAILED)
+		return false;
+	bool is_good = true;
+	for (uint64_t piece = 0; piece < run->count && is_good; piece += at_once) {
+		uint64_t count = run->count - piece < at_once ? run->count - piece : at_once;
+		uint64_t offset = run->offset + piece * run->stride;
+		is_good = hw_read_whole(descriptor, sieve, (count - 1) * run->stride + run->bytes, (off_t)offset);
+		for (uint64_t i = 0; i < count && is_good; i++)
+			fill(walk, sieve + i * run->stride, run->bytes);
+	}
+	hw_libc.munmap(sieve, at_once * run->stride);
+	return is_good;
+}
+
 bool hw_runs_transfer(int descriptor, const struct hw_runs *runs, const struct hw_layout *layout, bool is_write)
 {
 	struct walk walk = {layout, 0, 0};
@@ -180,6 +227,10 @@ bool hw_runs_transfer(int descriptor, const struct hw_runs *runs, const struct h
 	for (uint32_t i = 0; i < runs->count && is_good; i++) {
 		const struct hw_run *run = &runs->run[i];
 		uint64_t ahead = 0;
+		if (!is_write && is_worth_sieving(descriptor, run)) {
+			is_good = read_sieved(descriptor, &walk, run);
+			continue;
+		}
 		for (uint64_t piece = 0; piece < run->count && is_good; piece++) {
 			/* Pieces apart defeat the kernel's own readahead: it is told, so that requests overlap. */
 			if (!is_write && run->count > 1)

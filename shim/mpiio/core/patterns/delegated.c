@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "../context.h"
+#include "../exchange/exchange.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../model.h"
@@ -289,8 +290,8 @@ static bool write_whole(const struct writing *w, uintptr_t from, uintptr_t to)
 	return true;
 }
 
-/* Writes what lies between the delegated blocks. */
-static bool write_own(const struct writing *w)
+/* What lies between the delegated blocks, which is this rank's own. */
+static bool find_own(const struct writing *w, struct hw_layout *own)
 {
 	size_t count = 0, filled = 0;
 	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
@@ -305,20 +306,32 @@ static bool write_own(const struct writing *w)
 				one->layout.blocks[i].bytes};
 	qsort(blocks, filled, sizeof(*blocks), by_address);
 	blocks[filled] = (struct hw_block){(intptr_t)(w->high - w->low), 0};
-	uintptr_t at = w->low;
-	bool is_good = true, is_open = false;
-	for (size_t i = 0; i <= filled && is_good; i++) {
-		uintptr_t stop = w->low + (uintptr_t)blocks[i].at;
-		if (stop > at && !is_open) {
-			is_open = true;
-			hw_incoming_open(true);
+	memset(own, 0, sizeof(*own));
+	own->buffer = (char *)w->low;
+	own->blocks = blocks;
+	intptr_t at = 0;
+	for (size_t i = 0; i <= filled; i++) {
+		struct hw_block taken = blocks[i];
+		if (taken.at > at) {
+			own->bytes += (size_t)(taken.at - at);
+			blocks[own->count++] = (struct hw_block){at, (size_t)(taken.at - at)};
 		}
-		is_good = stop <= at || write_whole(w, at, stop);
-		at = stop + blocks[i].bytes;
+		at = taken.at + (intptr_t)taken.bytes;
 	}
-	if (is_open)
+	return true;
+}
+
+static bool write_own(const struct writing *w, const struct hw_layout *own)
+{
+	bool is_good = true;
+	if (own->count > 0)
+		hw_incoming_open(true);
+	for (size_t i = 0; i < own->count && is_good; i++) {
+		uintptr_t at = w->low + (uintptr_t)own->blocks[i].at;
+		is_good = write_whole(w, at, at + own->blocks[i].bytes);
+	}
+	if (own->count > 0)
 		hw_incoming_open(false);
-	free(blocks);
 	return is_good;
 }
 
@@ -373,22 +386,44 @@ static void stand_for_file(const struct writing *w, struct hw_context *context)
 	hw_count_busy();
 }
 
-static bool delegate(struct writing *w, struct hw_context *context, bool *is_gather)
+/* Each part where it belongs, by its owner. */
+static bool write_apart(struct writing *w, const struct hw_layout *own)
 {
 	w->is_reserved = !w->is_sent_too && fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
+	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
+		if (lies_in(one, w))
+			tell(one, w);
+	bool is_done = write_own(w, own);
+	if (!w->is_reserved || !is_done)
+		is_done = hw_incoming_wait() == 0 && is_done;
+	if (!is_done)
+		take_back(w);
+	return is_done;
+}
+
+static bool delegate(struct writing *w, struct hw_context *context, bool *is_gather)
+{
+	struct hw_layout own;
+	struct hw_target target = {.descriptor = w->descriptor, .low = w->low, .high = w->high, .offset = w->offset,
+				   .identity = &w->identity, .path = w->path};
+	bool is_done = false;
+	if (!find_own(w, &own))
+		return false;
 	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
 		if (lies_in(one, w)) {
 			*is_gather |= one->context && one->context->kind == HW_OP_GATHER;
 			hw_context_used(one->context);
-			tell(one, w);
 		}
-	bool is_done = write_own(w);
-	if (!w->is_reserved || !is_done)
-		is_done = hw_incoming_wait() == 0 && is_done;
+	if (!w->is_sent_too && hw_exchange_is_better(&target, &own)) {
+		hw_incoming_open(true);
+		is_done = hw_exchange_write(&target, &own);
+		hw_incoming_open(false);
+	} else {
+		is_done = write_apart(w, &own);
+	}
 	if (is_done)
 		stand_for_file(w, context);
-	else
-		take_back(w);
+	free(own.blocks);
 	return is_done;
 }
 

@@ -115,17 +115,22 @@ void hw_pending_restore(const struct hw_pending *one, const char *first, const c
 	}
 }
 
-static void fetch(struct hw_pending *one)
+void hw_pending_fill(struct hw_pending *one)
 {
-	hw_depth++;
 	hw_pending_unlink(one);
 	hw_pending_protect(one, false);
-	hw_pending_tell(one, HW_VERDICT_SEND);
-	hw_pending_reply(one);
 	hw_pending_receive(one);
 	hw_context_touched(one->context, hw_context_operation(one->context));
 	protect_others(one->low, one->high);
 	hw_pending_free(one);
+}
+
+static void fetch(struct hw_pending *one)
+{
+	hw_depth++;
+	hw_pending_tell(one, HW_VERDICT_SEND);
+	hw_pending_reply(one);
+	hw_pending_fill(one);
 	hw_depth--;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../context.h"
+#include "../exchange/exchange.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../memory/private.h"
@@ -63,6 +64,10 @@ static void carry_out(const struct hw_verdict *verdict, const struct hw_layout *
 		}
 		reply(verdict->id, world_rank, HW_REPLY_FAILED, error);
 		hw_stream_send(layout, layout->bytes, world_rank, data_tag);
+		break;
+	case HW_VERDICT_EXCHANGE:
+		if (hw_exchange_join(verdict, layout, world_rank))
+			hw_context_used(context);
 		break;
 	case HW_VERDICT_DROP:
 		reply(verdict->id, world_rank, HW_REPLY_DONE, 0);
@@ -262,8 +267,9 @@ bool hw_offer_progress(struct hw_offered *offered, bool is_last)
 		int is_told = 0;
 		hw_real.MPI_Test(&offered->late->verdict, &is_told, MPI_STATUS_IGNORE);
 		if (is_told) {
-			carry_out(&offered->late->received, &offering->layout, offering->peer, offering->context);
+			/* An exchange looks at the others first. */
 			offered->is_done = true;
+			carry_out(&offered->late->received, &offering->layout, offering->peer, offering->context);
 		} else if (hw_seconds() > offered->end) {
 			send_late(offered);
 		}

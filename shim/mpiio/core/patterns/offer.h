@@ -14,7 +14,7 @@
 
 struct hw_context;
 
-enum hw_verdict_kind { HW_VERDICT_SEND = 1, HW_VERDICT_WRITE, HW_VERDICT_DROP };
+enum hw_verdict_kind { HW_VERDICT_SEND = 1, HW_VERDICT_WRITE, HW_VERDICT_DROP, HW_VERDICT_EXCHANGE };
 
 struct hw_verdict {
 	uint64_t id;
@@ -27,7 +27,7 @@ struct hw_verdict {
 	char path[HW_PATH_BYTES_MAX];
 };
 
-enum hw_reply_kind { HW_REPLY_DONE = 1, HW_REPLY_FAILED, HW_REPLY_LATE };
+enum hw_reply_kind { HW_REPLY_DONE = 1, HW_REPLY_FAILED, HW_REPLY_LATE, HW_REPLY_READY };
 
 /* What the sender has done. After a verdict to send, a failure, or when it is late, its data follows. */
 struct hw_reply {

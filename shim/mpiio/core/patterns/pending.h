@@ -28,6 +28,8 @@ void hw_pending_tell(const struct hw_pending *one, enum hw_verdict_kind kind);
 struct hw_reply hw_pending_reply(const struct hw_pending *one);
 /* Receives the data, but not where the program may have changed what it got at once. */
 void hw_pending_receive(struct hw_pending *one);
+/* The data is on its way: it is received, and no longer pending. */
+void hw_pending_fill(struct hw_pending *one);
 /* Puts back what lies outside of the protected pages. */
 void hw_pending_restore(const struct hw_pending *one, const char *first, const char *last);
 

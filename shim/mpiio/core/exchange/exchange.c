@@ -1,0 +1,232 @@
+/* The exchange itself, in rounds of one stripe for each rank, so that its memory is bounded. */
+#include "exchange.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../generated-calls.h"
+#include "real.h"
+
+/* What arrives, what is written, and what leaves, which may be all of a round. */
+#define SPACE_BYTES ((2 + HW_SHARES_MAX) * HW_STRIPE_BYTES)
+
+uint64_t hw_runs_below(const struct hw_runs *runs, uint64_t end)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = 0; i < runs->count; i++) {
+		const struct hw_run *run = &runs->run[i];
+		if (end <= run->offset)
+			break;
+		uint64_t whole = (end - run->offset) / run->stride;
+		if (whole >= run->count) {
+			bytes += run->count * run->bytes;
+			continue;
+		}
+		uint64_t rest = end - run->offset - whole * run->stride;
+		bytes += whole * run->bytes + (rest < run->bytes ? rest : run->bytes);
+	}
+	return bytes;
+}
+
+bool hw_runs_are_ascending(const struct hw_runs *runs)
+{
+	uint64_t end = 0;
+	for (uint32_t i = 0; i < runs->count; i++) {
+		const struct hw_run *run = &runs->run[i];
+		uint64_t span;
+		if (run->count == 0 || run->bytes == 0 || run->stride < run->bytes || run->offset < end ||
+		    __builtin_mul_overflow(run->count, run->stride, &span) ||
+		    __builtin_add_overflow(run->offset, span, &end))
+			return false;
+		end -= run->stride - run->bytes;
+	}
+	return true;
+}
+
+bool hw_plan_is_good(const struct hw_plan *plan, uint64_t bytes, uint32_t *own)
+{
+	bool is_there = false;
+	if (plan->count > HW_SHARES_MAX || plan->low > plan->high)
+		return false;
+	for (uint32_t i = 0; i < plan->count; i++) {
+		const struct hw_share *share = &plan->shares[i];
+		if (share->world_rank < 0 || share->world_rank >= hw_ranks || share->runs.count > HW_RUNS_MAX ||
+		    !hw_runs_are_ascending(&share->runs) || hw_runs_below(&share->runs, plan->low) != 0 ||
+		    hw_runs_below(&share->runs, plan->high) != hw_runs_bytes(&share->runs))
+			return false;
+		if (share->world_rank == hw_rank) {
+			is_there = hw_runs_bytes(&share->runs) == bytes;
+			*own = i;
+		}
+	}
+	return is_there;
+}
+
+char *hw_exchange_space(void)
+{
+	char *space = hw_libc.mmap(NULL, SPACE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+				   -1, 0);
+	return space == MAP_FAILED ? NULL : space;
+}
+
+void hw_exchange_free(char *space)
+{
+	if (space)
+		hw_libc.munmap(space, SPACE_BYTES);
+}
+
+/* A stripe of a round, cut to the range. */
+struct stripe {
+	uint64_t low, high;
+};
+
+static struct stripe stripe_of(const struct hw_plan *plan, uint64_t round, uint32_t owner)
+{
+	uint64_t low = round + owner * HW_STRIPE_BYTES, high = low + HW_STRIPE_BYTES;
+	low = low < plan->high ? low : plan->high;
+	return (struct stripe){low, high < plan->high ? high : plan->high};
+}
+
+static size_t part_of(const struct hw_share *share, struct stripe stripe)
+{
+	return (size_t)(hw_runs_below(&share->runs, stripe.high) - hw_runs_below(&share->runs, stripe.low));
+}
+
+/* Puts a rank's part of a stripe where it belongs. */
+static void place(const struct hw_runs *runs, struct stripe stripe, const char *part, char *memory)
+{
+	for (uint32_t i = 0; i < runs->count; i++) {
+		const struct hw_run *run = &runs->run[i];
+		uint64_t piece = stripe.low > run->offset ? (stripe.low - run->offset) / run->stride : 0;
+		for (; piece < run->count; piece++) {
+			uint64_t from = run->offset + piece * run->stride, to = from + run->bytes;
+			if (from >= stripe.high)
+				return;
+			from = from > stripe.low ? from : stripe.low;
+			to = to < stripe.high ? to : stripe.high;
+			if (from >= to)
+				continue;
+			memcpy(memory + (from - stripe.low), part, to - from);
+			part += to - from;
+		}
+	}
+}
+
+static int write_stripe(int descriptor, struct stripe stripe, const char *memory)
+{
+	while (stripe.low < stripe.high) {
+		ssize_t written = hw_libc.pwrite(descriptor, memory, stripe.high - stripe.low, (off_t)stripe.low);
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written <= 0)
+			return written < 0 ? errno : EIO;
+		stripe.low += (uint64_t)written;
+		memory += written;
+	}
+	return 0;
+}
+
+/* One message to, and one from, every other rank that has something. */
+static void swap(const struct hw_plan *plan, uint32_t own, const struct hw_layout *layout, uint64_t round, char *space)
+{
+	const struct hw_share *mine = &plan->shares[own];
+	struct stripe stripe = stripe_of(plan, round, own);
+	char *memory = space, *inbox = space + HW_STRIPE_BYTES, *outbox = inbox + HW_STRIPE_BYTES;
+	char *parts[HW_SHARES_MAX];
+	MPI_Request requests[2 * HW_SHARES_MAX];
+	int pending = 0;
+	for (uint32_t i = 0; i < plan->count; i++) {
+		size_t bytes = part_of(&plan->shares[i], stripe);
+		parts[i] = inbox;
+		inbox += bytes;
+		if (i != own && bytes > 0)
+			hw_real.MPI_Irecv(parts[i], (int)bytes, MPI_BYTE, plan->shares[i].world_rank, HW_TAG_EXCHANGE,
+					  hw_control, &requests[pending++]);
+	}
+	for (uint32_t i = 0; i < plan->count; i++) {
+		struct stripe other = stripe_of(plan, round, i);
+		size_t bytes = part_of(mine, other);
+		char *to = i == own ? parts[own] : outbox;
+		hw_layout_copy(layout, (size_t)hw_runs_below(&mine->runs, other.low), to, bytes, false);
+		if (i == own || bytes == 0)
+			continue;
+		hw_real.MPI_Isend(outbox, (int)bytes, MPI_BYTE, plan->shares[i].world_rank, HW_TAG_EXCHANGE, hw_control,
+				  &requests[pending++]);
+		outbox += bytes;
+	}
+	for (int is_done = 0; !is_done;) {
+		hw_real.MPI_Testall(pending, requests, &is_done, MPI_STATUSES_IGNORE);
+		if (!is_done)
+			hw_pause();
+	}
+	for (uint32_t i = 0; i < plan->count; i++)
+		place(&plan->shares[i].runs, stripe, parts[i], memory);
+}
+
+int hw_exchange(const struct hw_plan *plan, uint32_t own, const struct hw_layout *layout, int descriptor, char *space)
+{
+	int error = 0;
+	for (uint64_t round = plan->low; round < plan->high; round += plan->count * HW_STRIPE_BYTES) {
+		swap(plan, own, layout, round, space);
+		/* The others go on after a failure: they are not left alone. */
+		error = error ? error : write_stripe(descriptor, stripe_of(plan, round, own), space);
+	}
+	return error;
+}
+
+static void reply(uint64_t id, int world_rank, enum hw_reply_kind kind, int error)
+{
+	struct hw_reply reply = {.id = id, .kind = (int32_t)kind, .error = error};
+	hw_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HW_TAG_OF(HW_TAG_REPLY, id), hw_control);
+}
+
+/* Takes part; says whether the data is in the file. */
+static bool take_part(uint64_t id, const struct hw_layout *layout, int root, int descriptor, char *space)
+{
+	struct hw_plan plan;
+	struct hw_verdict end;
+	uint32_t own;
+	int tag = HW_TAG_OF(HW_TAG_VERDICT, id);
+	hw_real.MPI_Recv(&plan, sizeof(plan), MPI_BYTE, root, tag, hw_control, MPI_STATUS_IGNORE);
+	if (plan.count == 0)
+		return false;
+	if (!hw_plan_is_good(&plan, layout->bytes, &own)) {
+		hw_say("rank %d has sent what is no plan of an exchange", root);
+		hw_real.MPI_Abort(MPI_COMM_WORLD, 1);
+		return false;
+	}
+	int error = hw_exchange(&plan, own, layout, descriptor, space);
+	reply(id, root, error ? HW_REPLY_FAILED : HW_REPLY_DONE, error);
+	hw_real.MPI_Recv(&end, sizeof(end), MPI_BYTE, root, tag, hw_control, MPI_STATUS_IGNORE);
+	return end.kind == HW_VERDICT_DROP;
+}
+
+bool hw_exchange_join(const struct hw_verdict *verdict, const struct hw_layout *layout, int root)
+{
+	/* Nobody else waits for this rank while it waits for the plan. */
+	hw_offer_release();
+	char *space = hw_exchange_space();
+	int error = ENOMEM;
+	struct hw_file *file = NULL;
+	if (space) {
+		hw_enter();
+		file = hw_file_open(verdict->path, O_WRONLY, &verdict->identity);
+		error = errno;
+		hw_leave();
+	}
+	bool is_done = false;
+	reply(verdict->id, root, file ? HW_REPLY_READY : HW_REPLY_FAILED, error);
+	if (file)
+		is_done = take_part(verdict->id, layout, root, file->descriptor, space);
+	if (!is_done)
+		hw_stream_send(layout, layout->bytes, root, HW_TAG_OF(HW_TAG_DATA, verdict->id));
+	if (file) {
+		hw_enter();
+		hw_file_release(file);
+		hw_leave();
+	}
+	hw_exchange_free(space);
+	return is_done;
+}

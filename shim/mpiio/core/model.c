@@ -21,6 +21,9 @@
 #define GAIN_ONE_NODE_S_MIN 0.010
 /* Of one more piece of a file: a call, and what is asked of the file system ahead. */
 #define PIECE_S 20e-6
+/* A sender waits so long for its receiver to say what it wants, or so much of the time that the message would take. */
+#define PATIENCE_S_MIN 0.010
+#define PATIENCE_PART 0.25
 /* Writes of fewer bytes each cost a network file system more than sending them to who writes larger ones. */
 #define APART_BYTES_MIN (64UL << 10)
 
@@ -134,6 +137,12 @@ double hw_model_receive_gain(size_t bytes)
 	if (is_forced)
 		return 1;
 	return hw_mounts_is_one_node() ? -1 : (double)bytes * parameters.byte_s - 4 * parameters.latency_s;
+}
+
+double hw_model_patience_s(size_t bytes)
+{
+	double part_s = (double)bytes * parameters.byte_s * PATIENCE_PART;
+	return part_s > PATIENCE_S_MIN ? part_s : PATIENCE_S_MIN;
 }
 
 bool hw_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared)

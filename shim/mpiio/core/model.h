@@ -19,6 +19,8 @@ double hw_model_gather_gain(size_t bytes, int ranks);
 double hw_model_send_gain(size_t bytes, uint64_t pieces);
 /* The same for a message that is written where it arrives. */
 double hw_model_receive_gain(size_t bytes);
+/* How long a sender waits until its receiver wants its data. Source of the least: §III.C, 10 ms. */
+double hw_model_patience_s(size_t bytes);
 /* Whether a write of so many pieces, by different ranks, is quicker if they exchange them first. */
 bool hw_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared);
 /* What was saved by an operation that took this long. */

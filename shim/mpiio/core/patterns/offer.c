@@ -13,6 +13,7 @@
 #include "../memory/private.h"
 #include "../model.h"
 #include "envelope.h"
+#include "outstanding.h"
 #include "real.h"
 
 /* A copy that was sent because no verdict came; the verdict is still to come. */
@@ -132,7 +133,7 @@ void hw_offer_settle(uint64_t id, const struct hw_layout *layout, int world_rank
 	int has_come = 0;
 	hw_real.MPI_Irecv(&one->received, sizeof(one->received), MPI_BYTE, world_rank, HW_TAG_OF(HW_TAG_VERDICT, id),
 			  hw_control, &one->verdict);
-	double end = hw_seconds() + HW_OFFER_SECONDS_MAX;
+	double end = hw_seconds() + hw_model_patience_s(layout->bytes);
 	for (;;) {
 		hw_real.MPI_Test(&one->verdict, &has_come, MPI_STATUS_IGNORE);
 		if (has_come)
@@ -186,6 +187,25 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 	return true;
 }
 
+/* Sends the offer, and answers meanwhile those who wait for an answer of this rank. */
+static int send_offer(bool is_synchronous, const struct offering *offering, int destination, int tag, MPI_Comm comm)
+{
+	const struct hw_offer *offer = &offering->offer;
+	MPI_Request request;
+	int is_done = 0;
+	bool is_long = offering->layout.bytes >= HW_RENDEZVOUS_BYTES_MIN;
+	int result = (is_synchronous || is_long ? hw_real.MPI_Issend : hw_real.MPI_Isend)(
+		offer, sizeof(*offer), MPI_BYTE, destination, tag, comm, &request);
+	while (result == MPI_SUCCESS && !is_done) {
+		result = hw_real.MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+		if (!is_done && result == MPI_SUCCESS) {
+			hw_outstanding_poll();
+			hw_pause();
+		}
+	}
+	return result;
+}
+
 bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
 		      int tag, MPI_Comm comm, int *result)
 {
@@ -193,8 +213,7 @@ bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, 
 	if (!may_offer(buffer, count, type, destination, comm, &offering))
 		return false;
 	hw_depth++;
-	*result = (is_synchronous ? hw_real.MPI_Ssend : hw_real.MPI_Send)(&offering.offer, sizeof(offering.offer), MPI_BYTE,
-									   destination, tag, comm);
+	*result = send_offer(is_synchronous, &offering, destination, tag, comm);
 	if (*result == MPI_SUCCESS)
 		hw_offer_settle(offering.offer.envelope.id, &offering.layout, offering.peer, offering.context);
 	hw_layout_free(&offering.layout);
@@ -207,6 +226,9 @@ struct hw_offered {
 	/* Where the verdict arrives; a copy that is sent takes it over. */
 	struct late *late;
 	double end;
+	/* The program's, of a long message that is not known to be received. */
+	MPI_Request request;
+	bool is_unseen;
 	/* Its data is no longer needed: the verdict was carried out, or a copy is on its way. */
 	bool is_done;
 	struct hw_offered *next;
@@ -236,12 +258,14 @@ struct hw_offered *hw_offer_start(bool is_synchronous, const void *buffer, MPI_C
 	offered->offering.layout.blocks = &offered->offering.layout.single;
 	uint64_t id = offering.offer.envelope.id;
 	hw_depth++;
-	*result = (is_synchronous ? hw_real.MPI_Issend : hw_real.MPI_Isend)(
+	offered->is_unseen = offering.layout.bytes >= HW_RENDEZVOUS_BYTES_MIN;
+	*result = (is_synchronous || offered->is_unseen ? hw_real.MPI_Issend : hw_real.MPI_Isend)(
 		&offered->offering.offer, sizeof(offering.offer), MPI_BYTE, destination, tag, comm, request);
 	hw_real.MPI_Irecv(&offered->late->received, sizeof(offered->late->received), MPI_BYTE, offering.peer,
 			  HW_TAG_OF(HW_TAG_VERDICT, id), hw_control, &offered->late->verdict);
 	hw_depth--;
-	offered->end = hw_seconds() + HW_OFFER_SECONDS_MAX;
+	offered->request = *request;
+	offered->end = hw_seconds() + hw_model_patience_s(offering.layout.bytes);
 	offered->next = offered_list;
 	offered_list = offered;
 	hw_count_busy();
@@ -259,9 +283,24 @@ static void send_late(struct hw_offered *offered)
 	hw_context_touched(offering->context, hw_context_operation(offering->context));
 }
 
+/* Whether a long message is still not received: until then its sender would wait in any case. */
+static bool is_unseen(struct hw_offered *offered)
+{
+	int is_received = 0;
+	if (!offered->is_unseen)
+		return false;
+	if (hw_real.MPI_Request_get_status(offered->request, &is_received, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_received)
+		return true;
+	offered->is_unseen = false;
+	offered->end = hw_seconds() + hw_model_patience_s(offered->offering.layout.bytes);
+	return false;
+}
+
 bool hw_offer_progress(struct hw_offered *offered, bool is_last)
 {
 	const struct offering *offering = &offered->offering;
+	/* The program's request is no more. */
+	offered->is_unseen &= !is_last;
 	hw_depth++;
 	while (!offered->is_done) {
 		int is_told = 0;
@@ -270,7 +309,7 @@ bool hw_offer_progress(struct hw_offered *offered, bool is_last)
 			/* An exchange looks at the others first. */
 			offered->is_done = true;
 			carry_out(&offered->late->received, &offering->layout, offering->peer, offering->context);
-		} else if (hw_seconds() > offered->end) {
+		} else if (!is_unseen(offered) && hw_seconds() > offered->end) {
 			send_late(offered);
 		}
 		if (offered->is_done || !is_last)
@@ -279,6 +318,12 @@ bool hw_offer_progress(struct hw_offered *offered, bool is_last)
 	}
 	hw_depth--;
 	return offered->is_done;
+}
+
+void hw_offer_progress_all(void)
+{
+	for (struct hw_offered *one = offered_list; one; one = one->next)
+		hw_offer_progress(one, false);
 }
 
 void hw_offer_free(struct hw_offered *offered)

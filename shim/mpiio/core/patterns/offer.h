@@ -10,7 +10,11 @@
 
 /* Smaller messages are not worth a question. */
 #define HW_OFFERED_BYTES_MIN (256UL << 10)
-#define HW_OFFER_SECONDS_MAX 0.010
+/*
+ * Longer messages no MPI sends before they are received: their offers are synchronous, and time counts from their receipt
+ * on.
+ */
+#define HW_RENDEZVOUS_BYTES_MIN (4UL << 20)
 
 struct hw_context;
 
@@ -42,8 +46,13 @@ struct hw_offered;
 /* The same for a send that returns at once; NULL: the original has to be called. */
 struct hw_offered *hw_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
 				  int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result);
-/* Looks whether the verdict has come, and carries it out. True: the data is no longer needed. `is_last`: waits for it. */
+/*
+ * Looks whether the verdict has come, and carries it out. True: the data is no longer needed. `is_last`: its
+ * request has completed, and it waits for the verdict.
+ */
 bool hw_offer_progress(struct hw_offered *offered, bool is_last);
+/* The same for all there are. */
+void hw_offer_progress_all(void);
 void hw_offer_free(struct hw_offered *offered);
 /* Before this rank waits for something else: whoever wants an offer's data gets it without being answered. */
 void hw_offer_release(void);

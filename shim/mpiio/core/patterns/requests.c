@@ -322,7 +322,9 @@ static bool is_offer_over(MPI_Request request, bool is_alone)
 	struct tracked *one = find(request);
 	if (!one || one->kind != OFFERED)
 		return true;
-	if (!is_alone)
+	if (is_alone)
+		hw_offer_progress_all();
+	else
 		hw_offer_release();
 	return hw_offer_progress(one->offered, false);
 }
@@ -528,11 +530,15 @@ int hw_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[],
 int hw_MPI_Request_free(MPI_Request *request)
 {
 	MPI_Request before = *request;
+	struct tracked *one = find(before);
+	/* Nobody will wait for it: whoever wants its data gets it. */
+	if (one && one->kind == OFFERED)
+		hw_offer_release();
 	hw_depth++;
 	int result = hw_real.MPI_Request_free(request);
 	hw_depth--;
 	/* A hint that is on its way keeps its memory; what a receive gets then is never looked at. */
-	struct tracked *one = result == MPI_SUCCESS ? find(before) : NULL;
+	one = result == MPI_SUCCESS ? one : NULL;
 	if (one && one->kind == OWNED)
 		one->buffer = NULL;
 	if (one)

@@ -202,7 +202,10 @@ fn only_what_is_named_is_looked_at() {
     let refreshed = refresh(&cluster.nodes[1], &[&gone]);
     // It, the two below it, and the directory that it is in.
     assert_eq!((refreshed.generation, refreshed.changed), (2, Some(4)));
-    assert!(stats(&cluster.nodes[0]).shared_fs.operations < before + 10);
+    // Directories may have been replaced, so each name on the way to them is looked up again, once.
+    let on_the_way = gone.ancestors().skip(1).filter(|directory| directory.parent().is_some()).count() as u64;
+    let after = stats(&cluster.nodes[0]).shared_fs.operations;
+    assert!(after <= before + on_the_way + 4, "{before}, {after}");
     eventually("the generation", || stats(&cluster.nodes[0]).generation == 2);
     for node in &cluster.nodes {
         let new = Process::start(node);

@@ -4,14 +4,13 @@
 //! sanitizer does not; the Rust code that is fuzzed has no `unsafe`, and C code has gcc's.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::dist;
 use crate::shell::{Shell, display};
+use crate::side_by_side;
 
 const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -37,22 +36,7 @@ pub fn run(shell: &Shell, only: Option<&str>, seconds: u64) -> Result<Vec<Fuzzed
     let (directory, mut targets) = build(shell)?;
     targets.retain(|target| only.is_none_or(|only| only == target));
     ensure!(!targets.is_empty(), "fuzz/Cargo.toml has no target {}", only.unwrap_or("at all"));
-    targets.reverse();
-    let (queue, done) = (Mutex::new(targets), Mutex::new(Vec::new()));
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                loop {
-                    let next = queue.lock().expect("no worker panics").pop();
-                    let Some(target) = next else { break };
-                    let result = fuzz(shell, &directory, &target, seconds);
-                    done.lock().expect("no worker panics").push(result);
-                }
-            });
-        }
-    });
-    done.into_inner().expect("no worker panics").into_iter().collect()
+    side_by_side::map(&targets, |target| fuzz(shell, &directory, target, seconds)).into_iter().collect()
 }
 
 /// Fuzzes and prints what happened; fails if a target did.

@@ -11,6 +11,7 @@ mod mpiio;
 mod setup;
 mod shell;
 mod shim;
+mod side_by_side;
 mod sim;
 mod slurm;
 mod spawn;

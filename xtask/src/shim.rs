@@ -11,6 +11,7 @@ use crate::fabric;
 use crate::files;
 use crate::mpiio;
 use crate::shell::{Shell, display};
+use crate::side_by_side;
 use crate::slurm;
 use crate::spawn;
 
@@ -85,21 +86,23 @@ pub fn build_audit(shell: &Shell, directory: &Path) -> Result<PathBuf> {
 /// Checks that each header can be included by itself.
 pub fn check_headers(shell: &Shell) -> Result<()> {
     let fabric = fabric::libraries(shell)?.map(|_| fabric::SOURCES);
+    let mut checks = Vec::new();
     for directory in
         ["abi/include/headwater", AUDIT_SOURCES, mpiio::FRONT, slurm::SOURCES, spawn::SOURCES].into_iter().chain(fabric)
     {
         let mut headers = files::with_extensions(&shell.path(directory), &["h"])?;
         headers.retain(|header| !header.starts_with(shell.path(AUDIT_TESTS)));
-        for header in headers {
-            let mut command = compiler(shell);
-            command.arg(format!("-I{AUDIT_SOURCES}")).arg(format!("-I{}", mpiio::CALLS));
-            // For sets of processors, as the header itself says, and for the loader's lists of objects.
-            command.args([spawn::SOURCES, mpiio::FRONT].contains(&directory).then_some("-D_GNU_SOURCE"));
-            command.args(["-fsyntax-only", "-x", "c", "-include"]).arg(&header);
-            shell.run(command.arg("/dev/null"))?;
-        }
+        checks.extend(headers.into_iter().map(|header| (directory, header)));
     }
-    Ok(())
+    let results = side_by_side::map(&checks, |(directory, header)| {
+        let mut command = compiler(shell);
+        command.arg(format!("-I{AUDIT_SOURCES}")).arg(format!("-I{}", mpiio::CALLS));
+        // For sets of processors, as the header itself says, and for the loader's lists of objects.
+        command.args([spawn::SOURCES, mpiio::FRONT].contains(directory).then_some("-D_GNU_SOURCE"));
+        command.args(["-fsyntax-only", "-x", "c", "-include"]).arg(header);
+        shell.run(command.arg("/dev/null")).map(drop)
+    });
+    results.into_iter().collect()
 }
 
 /// `cc` with the flags of all C files.
@@ -107,6 +110,22 @@ pub fn compiler(shell: &Shell) -> Command {
     let mut command = shell.command("gcc");
     command.args(C_FLAGS);
     command
+}
+
+/// Runs the compiler for `made`, unless neither its words nor these trees have changed. Gives its path.
+pub fn compile(shell: &Shell, mut command: Command, made: &Path, trees: &[PathBuf]) -> Result<PathBuf> {
+    let directory = made.parent().context("a library lies in a directory")?;
+    std::fs::create_dir_all(directory)?;
+    let stamp = made.with_extension("stamp");
+    let newest = files::newest(trees)?;
+    let built_from = format!("{}\n{newest:?}\n", display(&command, &shell.root));
+    if !(made.exists() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == built_from)) {
+        let partial = files::partial(made);
+        shell.run(command.arg("-o").arg(&partial))?;
+        std::fs::rename(partial, made)?;
+        std::fs::write(stamp, built_from)?;
+    }
+    Ok(made.to_owned())
 }
 
 /// A library that is loaded into processes of strangers needs no other library, no thread-local

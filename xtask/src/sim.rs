@@ -1,5 +1,7 @@
 //! The seeded simulation.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 
 use crate::shell::Shell;
@@ -17,14 +19,21 @@ pub enum Runs {
 
 /// Simulates; gives what the simulator reports. A failure names its seed.
 pub fn run(shell: &Shell, runs: Runs) -> Result<String> {
-    // As tests are built: with all checks, and a panic is reported with its seed.
-    let mut command = shell.cargo(&["run", "--quiet", "--package=headwater-sim", "--"]);
+    let mut command = shell.command(build(shell)?);
     match runs {
         Runs::One(seed) => command.arg(format!("--seed={seed}")),
         Runs::Many(seeds) => command.arg(format!("--seeds={seeds}")),
         Runs::Minutes(minutes) => command.arg(format!("--minutes={minutes}")).arg(format!("--first={}", first_seed())),
     };
     shell.run(&mut command)
+}
+
+/// As tests are built: with all checks, and a panic is reported with its seed. Of the whole workspace, and with a test
+/// of the simulator's beside it, so that its crates have the features that `cargo test --workspace` has built them with:
+/// alone it would have others, and be compiled again.
+fn build(shell: &Shell) -> Result<PathBuf> {
+    shell.run(&mut shell.cargo(&["build", "--quiet", "--workspace", "--bin=headwater-sim", "--test=seeds"]))?;
+    Ok(shell.path("target/debug/headwater-sim"))
 }
 
 /// A seed that nothing has begun with before.

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use crate::files;
 use crate::shell::Shell;
 use crate::shim;
+use crate::side_by_side;
 
 /// Where all of it is.
 pub const SOURCES: &str = "spawn";
@@ -41,17 +42,14 @@ const LIBRARIES: [Library; 3] = [
     Library { name: "libheadwater-relay.so", folder: "relay", shared: &["core", "src"], flags: &[] },
 ];
 
-/// Compiles the libraries into `target/spawn`, and gives their paths.
+/// Compiles the libraries into `target/spawn`, unless nothing has changed, and gives their paths.
 pub fn build(shell: &Shell) -> Result<Vec<PathBuf>> {
     let directory = shell.path("target/spawn");
-    std::fs::create_dir_all(&directory)?;
-    LIBRARIES.iter().map(|library| library.build(shell, &directory)).collect()
+    side_by_side::map(&LIBRARIES, |library| library.build(shell, &directory)).into_iter().collect()
 }
 
 impl Library {
     fn build(&self, shell: &Shell, directory: &Path) -> Result<PathBuf> {
-        let made = directory.join(self.name);
-        let partial = files::partial(&made);
         let folder = Path::new(SOURCES).join(self.folder);
         let mut sources = files::with_extensions(&shell.path(&folder), &["c"])?;
         ensure!(!sources.is_empty(), "{} holds no C files", folder.display());
@@ -61,11 +59,9 @@ impl Library {
         let mut command = shim::compiler(shell);
         command.args(FLAGS).args(self.flags);
         command.arg(format!("-Wl,--version-script={}/export.map", folder.display()));
-        command.arg(format!("-Wl,-soname,{}", self.name)).arg("-o").arg(&partial);
+        command.arg(format!("-Wl,-soname,{}", self.name));
         command.args(sources.iter().map(|source| source.strip_prefix(&shell.root).unwrap_or(source)));
-        shell.run(&mut command)?;
-        std::fs::rename(partial, &made)?;
-        Ok(made)
+        shim::compile(shell, command, &directory.join(self.name), &[shell.path(SOURCES), shell.path("abi/include")])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use headwater_abi::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx};
@@ -26,6 +26,15 @@ pub(crate) struct Directories {
 struct Open {
     by_path: HashMap<Path, Arc<OwnedFd>>,
     by_age: VecDeque<Path>,
+    /// Directories that some threads are opening: one of them does, the others wait for it.
+    opening: HashMap<Path, Arc<Opening>>,
+}
+
+/// A directory that is being opened.
+#[derive(Debug)]
+struct Opening {
+    last: OFlags,
+    result: OnceLock<Result<Arc<OwnedFd>, Errno>>,
 }
 
 impl Directories {
@@ -37,11 +46,28 @@ impl Directories {
     /// An `O_PATH` descriptor of the directory, opened along its ancestors. With
     /// [`OFlags::NOFOLLOW`] as `last`, a link as its last component is `ENOTDIR`; EACCES if it is not for
     /// everybody, where that matters. `count` is told of
-    /// each call that looks a name up.
+    /// each call that looks a name up: threads that want the same directory at once look it up once.
     pub(crate) fn open(&self, path: &Path, last: OFlags, count: &dyn Fn()) -> Result<Arc<OwnedFd>, Errno> {
-        if let Some(directory) = self.lock().by_path.get(path) {
-            return Ok(Arc::clone(directory));
+        loop {
+            let opening = {
+                let mut open = self.lock();
+                if let Some(directory) = open.by_path.get(path) {
+                    return Ok(Arc::clone(directory));
+                }
+                let new = || Arc::new(Opening { last, result: OnceLock::new() });
+                Arc::clone(open.opening.entry(path.clone()).or_insert_with(new))
+            };
+            // Who opens waits for ancestors alone, so nobody waits in a circle.
+            let result = opening.result.get_or_init(|| self.look_up(path, opening.last, count)).clone();
+            self.keep(path, &opening, &result);
+            // A link is an error to one and a directory to another.
+            if result.is_ok() || opening.last == last {
+                return result;
+            }
         }
+    }
+
+    fn look_up(&self, path: &Path, last: OFlags, count: &dyn Fn()) -> Result<Arc<OwnedFd>, Errno> {
         // Where a directory was, somebody may have put a link meanwhile: to where the daemon may go alone.
         let last = if self.for_everybody { OFlags::NOFOLLOW } else { last };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC | last;
@@ -59,18 +85,23 @@ impl Directories {
             let attr = statx(&directory, "", AtFlags::EMPTY_PATH, StatxFlags::MODE)?;
             everybody::check(&directory, &attr_of(&attr), Wish::Search)?;
         }
-        let directory = Arc::new(directory);
-        self.keep(path, &directory);
-        Ok(directory)
+        Ok(Arc::new(directory))
     }
 
-    /// Closes every descriptor that no thread is using: one may be stale, or there are too many.
+    /// Closes every descriptor that no thread is using: one may be stale, or there are too many. What is
+    /// being opened now is not kept.
     pub(crate) fn forget(&self) {
         *self.lock() = Open::default();
     }
 
-    fn keep(&self, path: &Path, directory: &Arc<OwnedFd>) {
+    /// Takes in what has been opened, unless another thread did, or it has been forgotten meanwhile.
+    fn keep(&self, path: &Path, opening: &Arc<Opening>, result: &Result<Arc<OwnedFd>, Errno>) {
         let mut open = self.lock();
+        if !open.opening.get(path).is_some_and(|current| Arc::ptr_eq(current, opening)) {
+            return;
+        }
+        open.opening.remove(path);
+        let Ok(directory) = result else { return };
         if open.by_path.insert(path.clone(), Arc::clone(directory)).is_none() {
             open.by_age.push_back(path.clone());
         }
@@ -88,8 +119,11 @@ impl Directories {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::cell::Cell;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
 
     #[test]
     fn each_name_is_looked_up_once() {
@@ -108,6 +142,61 @@ mod tests {
         assert_eq!(open("a/c"), (Err(Errno::NOENT), 1));
         directories.forget();
         assert_eq!(open("a/b").0, Ok(()));
+    }
+
+    #[test]
+    fn threads_look_up_together() {
+        const THREADS: usize = 8;
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        let deep = Path::new(dir.path().join("a/b").as_os_str().as_encoded_bytes()).unwrap();
+        let names = std::iter::successors(deep.parent(), Path::parent).count();
+        for _ in 0..200 {
+            let (directories, count, together) = (Directories::default(), AtomicUsize::new(0), Barrier::new(THREADS));
+            let open = || {
+                together.wait();
+                directories.open(&deep, OFlags::empty(), &|| {
+                    count.fetch_add(1, Ordering::Relaxed);
+                    // Whoever else is about to look it up does so now.
+                    std::thread::yield_now();
+                })
+            };
+            std::thread::scope(|scope| {
+                (0..THREADS).for_each(|_| _ = scope.spawn(|| open().unwrap()));
+            });
+            assert_eq!(count.load(Ordering::Relaxed), names, "each name is looked up once");
+            assert!(directories.lock().opening.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_link_is_a_directory_to_those_who_follow_it() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(".", dir.path().join("link")).unwrap();
+        let link = Path::new(dir.path().join("link").as_os_str().as_encoded_bytes()).unwrap();
+        for _ in 0..200 {
+            let (directories, together) = (Directories::default(), Barrier::new(2));
+            let open = |last| {
+                together.wait();
+                directories.open(&link, last, &std::thread::yield_now).map(drop)
+            };
+            let (unfollowed, followed) = std::thread::scope(|scope| {
+                let other = scope.spawn(|| open(OFlags::NOFOLLOW));
+                let followed = open(OFlags::empty());
+                (other.join().unwrap(), followed)
+            });
+            assert_eq!(followed, Ok(()));
+            assert!(matches!(unfollowed, Ok(()) | Err(Errno::NOTDIR)), "{unfollowed:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_being_opened_is_not_kept_when_all_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = Path::new(dir.path().as_os_str().as_encoded_bytes()).unwrap();
+        let directories = Directories::default();
+        directories.open(&path, OFlags::empty(), &|| directories.forget()).unwrap();
+        assert_eq!(directories.lock().by_path.len(), 0);
     }
 
     #[test]

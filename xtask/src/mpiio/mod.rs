@@ -7,13 +7,13 @@ mod tests;
 mod wrappers;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
 use crate::files;
-use crate::shell::{Shell, display};
+use crate::shell::Shell;
 use crate::shim;
+use crate::side_by_side;
 use mpis::Found;
 use table::Function;
 use wrappers::{Hand, Variant};
@@ -95,12 +95,10 @@ fn build_into(
 ) -> Result<Built> {
     let tables = Tables::read(shell)?;
     let front = build_front(shell, directory, &tables)?;
-    let mut variants = Vec::new();
     // A first build of the front needs no core.
-    let has_core = shell.path(core).exists();
-    for one in found.iter().filter(|_| has_core) {
-        variants.push(build_variant(shell, directory, &tables, one, core, hand)?);
-    }
+    let found = if shell.path(core).exists() { found } else { &[] };
+    let variants = side_by_side::map(found, |one| build_variant(shell, directory, &tables, one, core, hand));
+    let variants = variants.into_iter().collect::<Result<_>>()?;
     Ok(Built { front, variants, notes })
 }
 
@@ -112,7 +110,7 @@ fn build_front(shell: &Shell, directory: &Path, tables: &Tables) -> Result<PathB
     command.args(FLAGS).arg(format!("-I{FRONT}")).arg(format!("-I{}", generated.display()));
     command.arg(format!("-Wl,-soname,{LIBRARY}"));
     command.args(sources(shell, FRONT)?).arg(generated.join("stubs.c")).args(["-ldl", "-lpthread"]);
-    compile(shell, command, &directory.join(LIBRARY), &[shell.path(FRONT), shell.path(CALLS), generated])
+    shim::compile(shell, command, &directory.join(LIBRARY), &[shell.path(FRONT), shell.path(CALLS), generated])
 }
 
 fn build_variant(
@@ -142,7 +140,7 @@ fn build_variant(
     command.args(["-include", "real.h"]).arg(format!("-Wl,-soname,mpiio-{name}.so"));
     command.args(sources(shell, core)?).arg(generated.join("wrappers.c")).args(["-ldl", "-lpthread", "-lm"]);
     let made = directory.join(VARIANTS).join(format!("mpiio-{name}.so"));
-    compile(shell, command, &made, &[shell.path(core), shell.path(CALLS), generated])
+    shim::compile(shell, command, &made, &[shell.path(core), shell.path(CALLS), generated])
 }
 
 /// What the preprocessor makes of mpi.h.
@@ -157,22 +155,6 @@ fn sources(shell: &Shell, folder: &str) -> Result<Vec<PathBuf>> {
     let sources = files::with_extensions(&shell.path(folder), &["c"])?;
     ensure!(!sources.is_empty(), "{folder} holds no C files");
     Ok(sources.iter().map(|source| source.strip_prefix(&shell.root).unwrap_or(source).to_owned()).collect())
-}
-
-/// Runs the compiler for `made`, unless neither its words nor these trees have changed.
-fn compile(shell: &Shell, mut command: Command, made: &Path, trees: &[PathBuf]) -> Result<PathBuf> {
-    let directory = made.parent().context("a library lies in a directory")?;
-    std::fs::create_dir_all(directory)?;
-    let stamp = made.with_extension("stamp");
-    let newest = files::newest(trees)?;
-    let built_from = format!("{}\n{newest:?}\n", display(&command, &shell.root));
-    if !(made.exists() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == built_from)) {
-        let partial = files::partial(made);
-        shell.run(command.arg("-o").arg(&partial))?;
-        std::fs::rename(partial, made)?;
-        std::fs::write(stamp, built_from)?;
-    }
-    Ok(made.to_owned())
 }
 
 fn write_if_changed(path: &Path, text: &str) -> Result<()> {

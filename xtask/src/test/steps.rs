@@ -6,13 +6,15 @@ use anyhow::{Result, ensure};
 
 use super::report::{Tally, parse_cargo_test};
 use crate::shell::{Shell, display};
-use crate::{dist, fabric, files, fuzz, mpiio, setup, shim, slurm, spawn, tidy};
+use crate::{dist, fabric, files, fuzz, mpiio, setup, shim, side_by_side, slurm, spawn, tidy};
 
 /// What fuzzing is built with has a workspace of its own.
 const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
 /// Exit status with which a C test says that it was skipped, as in Automake.
 const SKIPPED: i32 = 77;
 
+/// Where the C tests are built.
+const C_TESTS: &str = "target/c-tests";
 const CARGO_TEST_SECONDS_MAX: u64 = 2400;
 const C_TEST_SECONDS_MAX: u64 = 120;
 
@@ -71,28 +73,34 @@ pub fn c(shell: &Shell) -> Result<Tally> {
     Ok(tally)
 }
 
+/// They are compiled side by side, and run one after another.
 fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
     let mut tally = Tally::default();
-    let directory = shell.path("target/c-tests");
-    std::fs::create_dir_all(&directory)?;
+    std::fs::create_dir_all(shell.path(C_TESTS))?;
+    let mut tests = Vec::new();
     for source in files::with_extensions(&shell.path(tests_in), &["c"])? {
         let text = std::fs::read_to_string(&source)?;
         let Some(sources) = linked_sources(&text) else { continue };
         let name = source.file_stem().expect("a source has a name").to_string_lossy().into_owned();
-        let program = directory.join(&name);
         let libraries =
             if sources.contains(&fabric::NEEDS_LIBFABRIC) { fabric::libraries(shell)? } else { Some(vec![]) };
         let Some(libraries) = libraries else {
             tally.add(Tally::skipped(format!("{name}: libfabric's headers are missing")));
             continue;
         };
+        let mut words = vec![source.strip_prefix(&shell.root)?.display().to_string()];
+        words.extend(sources.iter().map(|name| format!("{sources_in}/{name}")));
+        words.extend(libraries);
+        tests.push((name, words));
+    }
+    let compiled = side_by_side::map(&tests, |(name, words)| {
         let mut command = shim::compiler(shell);
         command.args(SANITIZER_FLAGS).arg(format!("-I{sources_in}")).arg(format!("-I{}", shim::AUDIT_TESTS));
-        command.arg("-o").arg(&program);
-        command.arg(source.strip_prefix(&shell.root)?);
-        command.args(sources.iter().map(|name| format!("{sources_in}/{name}"))).args(libraries);
-        tally.add(match shell.run(&mut command) {
-            Ok(_) => run_c(shell, &name, &mut shell.command(&program))?,
+        shell.run(command.arg("-o").arg(shell.path(C_TESTS).join(name)).args(words))
+    });
+    for ((name, _), compiled) in tests.iter().zip(compiled) {
+        tally.add(match compiled {
+            Ok(_) => run_c(shell, name, &mut shell.command(shell.path(C_TESTS).join(name)))?,
             Err(error) => {
                 Tally { output: format!("{error:#}\n"), ..Tally::failed(format!("{name}: does not compile")) }
             }

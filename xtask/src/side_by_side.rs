@@ -1,0 +1,38 @@
+//! Work on several things at a time.
+
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::thread;
+
+/// What `work` makes of each item, in the items' order; as many at a time as there are processors.
+pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let (queue, done) = (Mutex::new(items.iter().enumerate()), Mutex::new(Vec::new()));
+    let workers = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().expect("no worker panics with the lock").next();
+                    let Some((number, item)) = next else { break };
+                    let result = work(item);
+                    done.lock().expect("no worker panics with the lock").push((number, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().expect("no worker panics with the lock");
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_in_the_items_order() {
+        let items: Vec<u32> = (0..1000).collect();
+        assert_eq!(map(&items, |item| item * 2), items.iter().map(|item| item * 2).collect::<Vec<_>>());
+        assert!(map(&[], |item: &u32| *item).is_empty());
+    }
+}

@@ -4,8 +4,8 @@
  * interface is that of soname libgfortran.so.5, GCC 8 and later, which programs are compiled for.
  *
  * Records behave as before: of direct access none is written that is too short for the array, where columns would have
- * been. What is left after a READ of a sequential record that is too short is the program's bet, since Fortran calls the
- * array and the position undefined; that of one dimension is read as libgfortran reads such arrays.
+ * been. After a READ that has failed, Fortran calls the array undefined, and so the position after a sequential record
+ * that was too short: both are then those of an array of one dimension.
  */
 #include "fortran.h"
 

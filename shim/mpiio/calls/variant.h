@@ -8,12 +8,20 @@
 #include <stddef.h>
 
 /* Changes with this file: a front takes no variant of another version. */
-#define HW_VARIANT_VERSION 1
+#define HW_VARIANT_VERSION 2
 
 /* A function of the tables, MPI_X or one of libc, and what stands before it. */
 struct hw_entry {
 	const char *name;
 	void *call;
+};
+
+/* A function of a language's run time, and what stands before it where an object of that name is in the process. */
+struct hw_runtime_entry {
+	const char *object, *name;
+	void *call;
+	/* Filled in before the call is made. */
+	void **original;
 };
 
 struct hw_variant {
@@ -24,6 +32,8 @@ struct hw_variant {
 	/* In the tables' order. */
 	const struct hw_entry *entries;
 	size_t entry_count;
+	/* All of one object; they end with NULL. */
+	const struct hw_runtime_entry *runtime;
 	/*
 	 * Called once, before any entry: with a handle of the MPI library, in which dlsym finds PMPI_X, and with what finds
 	 * the functions of libc behind the front. Not 0: the process is left alone.
@@ -33,7 +43,8 @@ struct hw_variant {
 	void (*before_vfork)(void);
 };
 
-/* The variant's own, behind `start` and `before_vfork`. */
+/* The variant's own, behind `runtime`, `start` and `before_vfork`. */
+extern const struct hw_runtime_entry hw_runtime[];
 int hw_variant_start(void *libmpi, void *(*next)(const char *name));
 void hw_before_vfork(void);
 

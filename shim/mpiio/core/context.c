@@ -12,8 +12,9 @@
 
 #define CONTEXTS_MAX 1024
 #define PROFILE_MAX 1024
-/* More than the frames of the library itself, which are passed over. */
-#define DEPTH_MAX (HW_CONTEXT_FRAMES + 6)
+/* More than the frames of the library itself, which are passed over; and than those of a run time, too. */
+#define DEPTH_USUAL (HW_CONTEXT_FRAMES + 6)
+#define DEPTH_MAX (HW_CONTEXT_FRAMES + 20)
 
 const void *hw_front_address;
 
@@ -28,27 +29,47 @@ static size_t profile_count;
 extern char __ehdr_start __attribute__((visibility("hidden")));
 extern char etext __attribute__((visibility("hidden")));
 
-static bool is_own(const void *address)
+/* Run times of Fortran: what they do is the business of the statement in the program. */
+static const char *const runtimes[] = {"libgfortran", "libifcore", "libflang", "libFortranRuntime"};
+
+static bool is_runtime(const char *path)
 {
-	static const void *front_base;
-	if ((const char *)address >= &__ehdr_start && (const char *)address < &etext)
-		return true;
-	Dl_info info;
-	if (front_base && dladdr(address, &info) && info.dli_fbase == front_base)
-		return true;
-	if (!front_base && hw_front_address && dladdr(hw_front_address, &info))
-		front_base = info.dli_fbase;
+	const char *slash = path ? strrchr(path, '/') : NULL, *name = slash ? slash + 1 : path;
+	for (size_t i = 0; name && i < sizeof(runtimes) / sizeof(*runtimes); i++)
+		if (strncmp(name, runtimes[i], strlen(runtimes[i])) == 0)
+			return true;
 	return false;
 }
 
-static size_t look_around(void **frames)
+/* Whether it is none of the program's. */
+static bool is_passed_over(const void *address, bool *is_of_runtime)
+{
+	static const void *front_base;
+	Dl_info info;
+	if ((const char *)address >= &__ehdr_start && (const char *)address < &etext)
+		return true;
+	if (!front_base && hw_front_address && dladdr(hw_front_address, &info))
+		front_base = info.dli_fbase;
+	if (!dladdr(address, &info))
+		return false;
+	bool is_here = is_runtime(info.dli_fname);
+	*is_of_runtime |= is_here;
+	return is_here || info.dli_fbase == front_base;
+}
+
+static size_t look_around(void **frames, bool *is_of_runtime)
 {
 	void *all[DEPTH_MAX];
-	int depth = backtrace(all, DEPTH_MAX);
-	size_t kept = 0;
-	for (int i = 0; i < depth && kept < HW_CONTEXT_FRAMES; i++)
-		if (kept > 0 || !is_own(all[i]))
-			frames[kept++] = all[i];
+	int depth, wanted = DEPTH_USUAL;
+	size_t kept;
+	do {
+		depth = backtrace(all, wanted);
+		kept = 0;
+		*is_of_runtime = false;
+		for (int i = 0; i < depth && kept < HW_CONTEXT_FRAMES; i++)
+			if (kept > 0 || !is_passed_over(all[i], is_of_runtime))
+				frames[kept++] = all[i];
+	} while (kept < HW_CONTEXT_FRAMES && depth == DEPTH_USUAL && (wanted = DEPTH_MAX));
 	return kept;
 }
 
@@ -102,14 +123,16 @@ static bool was_met(const char *line)
 void hw_context_prepare(void)
 {
 	void *frames[HW_CONTEXT_FRAMES];
-	look_around(frames);
+	bool is_of_runtime;
+	look_around(frames, &is_of_runtime);
 }
 
 struct hw_context *hw_context_here(enum hw_operation_kind kind)
 {
 	void *frames[HW_CONTEXT_FRAMES] = {0};
+	bool is_of_runtime;
 	hw_depth++;
-	look_around(frames);
+	look_around(frames, &is_of_runtime);
 	hw_depth--;
 	uintptr_t hash = (uintptr_t)kind;
 	for (size_t i = 0; i < HW_CONTEXT_FRAMES; i++)
@@ -120,6 +143,7 @@ struct hw_context *hw_context_here(enum hw_operation_kind kind)
 		struct hw_context *context = &contexts[((hash >> 20) + probe) % CONTEXTS_MAX];
 		if (!context->frames[0] && count < CONTEXTS_MAX - 1) {
 			context->kind = kind;
+			context->is_of_runtime = is_of_runtime;
 			memcpy(context->frames, frames, sizeof(frames));
 			if (!frames[0])
 				context->frames[0] = (void *)1;

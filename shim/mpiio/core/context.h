@@ -26,6 +26,8 @@ struct hw_context {
 	double seconds_saved;
 	enum hw_pattern pattern;
 	bool has_pattern, is_off, is_from_profile;
+	/* Between the program and the call there is a language's run time, whose frames are nobody's. */
+	bool is_of_runtime;
 	const char *why;
 };
 

@@ -15,6 +15,8 @@
 #define VERSION_BYTES_MAX 16384
 /* Functions that the front doesn't export. */
 #define NEW_MAX 512
+/* Functions of a language's run time. */
+#define RUNTIME_MAX 8
 
 enum state {
 	/* No MPI library was there yet. */
@@ -146,6 +148,30 @@ static void take_new(void)
 		hw_replace(mpi.base, (uintptr_t)where.dli_fbase, all, count);
 }
 
+/* Functions of a language's run time, which are those of a library that MPI knows nothing of. */
+static void take_runtime(void)
+{
+	struct hw_replacement all[RUNTIME_MAX];
+	const char *names[RUNTIME_MAX];
+	struct hw_object object;
+	unsigned int count = 0;
+	Dl_info where;
+
+	for (const struct hw_runtime_entry *one = variant->runtime; one->name != NULL && count < RUNTIME_MAX; one++) {
+		all[count] = (struct hw_replacement){ one->name, one->call, NULL };
+		names[count++] = one->name;
+	}
+	/* Where several objects have them, all are left alone. */
+	if (count == 0 || hw_objects_with(names, count, &object) != 1 || dladdr(variant, &where) == 0)
+		return;
+	const char *wanted = variant->runtime->object, *slash = strrchr(object.path, '/');
+	if (strncmp(slash == NULL ? object.path : slash + 1, wanted, strlen(wanted)) != 0)
+		return;
+	for (unsigned int at = 0; at < count; at++)
+		*variant->runtime[at].original = hw_object_function(object.base, names[at]);
+	hw_replace(object.base, (uintptr_t)where.dli_fbase, all, count);
+}
+
 /* Loads the variant and starts it; NULL and a reason if it can't be used. */
 static const struct hw_variant *load(const char *path, unsigned int major, const char *version, const char **reason)
 {
@@ -217,6 +243,7 @@ static enum state pick(void)
 	}
 	take_libc();
 	take_new();
+	take_runtime();
 	return PICKED;
 }
 

@@ -79,13 +79,18 @@ static int replace_symbols(struct dl_phdr_info *info, size_t size, void *of)
 }
 
 #ifdef IS_ADDRESS
+/* Spares most names the comparison with all. */
+static bool may_be_one(const char *name)
+{
+	return strncmp(name + (name[0] == 'P'), "MPI_", 4) == 0 || strncmp(name, "_gfortran_", 10) == 0;
+}
+
 static void replace_in(const struct dl_phdr_info *info, const struct work *work, const struct hw_symbols *symbols,
 		       const ElfW(Rela) *entries, size_t bytes)
 {
 	for (size_t at = 0; entries != NULL && at < bytes / sizeof(*entries); at++) {
 		const char *name = symbols->strings + symbols->all[ELF64_R_SYM(entries[at].r_info)].st_name;
-		if (!IS_ADDRESS(ELF64_R_TYPE(entries[at].r_info)) || entries[at].r_addend != 0 ||
-		    strncmp(name + (name[0] == 'P'), "MPI_", 4) != 0)
+		if (!IS_ADDRESS(ELF64_R_TYPE(entries[at].r_info)) || entries[at].r_addend != 0 || !may_be_one(name))
 			continue;
 		uintptr_t place = info->dlpi_addr + entries[at].r_offset;
 		void *bound = __atomic_load_n((void **)place, __ATOMIC_RELAXED);

@@ -160,7 +160,7 @@ impl<'a> Variant<'a> {
             "\n__attribute__((visibility(\"default\"))) const struct hw_variant headwater_mpiio_variant = {{\n\
              \t.version = HW_VARIANT_VERSION,\n\t.family = \"{family}\",\n\t.major = {major},\n\
              \t.entries = hw_entries,\n\t.entry_count = sizeof(hw_entries) / sizeof(hw_entries[0]),\n\
-             \t.start = hw_variant_start,\n\t.before_vfork = hw_before_vfork,\n}};\n"
+             \t.runtime = hw_runtime,\n\t.start = hw_variant_start,\n\t.before_vfork = hw_before_vfork,\n}};\n"
         );
         Ok(text)
     }

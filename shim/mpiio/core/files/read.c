@@ -19,6 +19,7 @@
 #include "../patterns/delegated.h"
 #include "../patterns/incoming.h"
 #include "../mpi/mounts.h"
+#include "fortran.h"
 #include "real.h"
 #include "transfer.h"
 
@@ -57,11 +58,11 @@ static bool put_off(int descriptor, void *memory, size_t bytes, off_t offset, co
 bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, ssize_t *result)
 {
 	struct stat status;
-	if (!hw_looks_at(bytes) || hw_mode == HW_OBSERVE)
+	if (!hw_looks_at(bytes) || hw_mode == HW_OBSERVE || hw_fortran_is_buffer(memory, bytes))
 		return false;
 	int saved = errno;
 	struct hw_context *context = hw_context_here(HW_OP_READ);
-	if (hw_context_is_off(context))
+	if (hw_context_is_off(context) || hw_fortran_is_other(context))
 		return false;
 	bool is_own = offset == HW_OWN_POSITION;
 	hw_depth++;
@@ -75,6 +76,7 @@ bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, s
 		is_deferred = put_off(descriptor, memory, would, offset, &status, context);
 	}
 	if (is_deferred) {
+		hw_fortran_got(descriptor, memory, would, offset);
 		*result = (ssize_t)would;
 		if (is_own)
 			lseek(descriptor, offset + (off_t)would, SEEK_SET);
@@ -104,10 +106,16 @@ void hw_read_noted(int descriptor, void *memory, size_t bytes, off_t offset)
 void hw_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset)
 {
 	struct stat status;
-	if (hw_mode != HW_OBSERVE || bytes <= 0 || !hw_looks_at((size_t)bytes))
+	if (hw_mode != HW_OBSERVE || bytes <= 0 || !hw_looks_at((size_t)bytes) ||
+	    hw_fortran_is_buffer(memory, (size_t)bytes))
 		return;
 	int saved = errno;
 	struct hw_context *context = hw_context_here(HW_OP_READ);
+	if (hw_fortran_is_other(context)) {
+		errno = saved;
+		return;
+	}
+	bool is_noted = false;
 	hw_depth++;
 	if (context && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
 		if (offset == HW_OWN_POSITION)
@@ -124,8 +132,11 @@ void hw_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset)
 		}
 		hw_count_busy();
 		hw_leave();
+		is_noted = true;
 	}
 	hw_depth--;
+	if (is_noted)
+		hw_fortran_got(descriptor, memory, (size_t)bytes, offset);
 	errno = saved;
 }
 

@@ -36,6 +36,8 @@ int hw_variant_start(void *libmpi, void *(*next)(const char *name))
 	return hw_bind_real(libmpi, next) ? 0 : -1;
 }
 
+const struct hw_runtime_entry hw_runtime[] = { { NULL, NULL, NULL, NULL } };
+
 void hw_before_vfork(void)
 {
 	hw_trace("vfork");

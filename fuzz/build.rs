@@ -3,10 +3,13 @@
 use std::process::Command;
 
 /// Targets whose C code is checked by AddressSanitizer.
-const C_TARGETS: [&str; 3] = ["shim_table", "shim_ldcache", "spawn_request"];
+const C_TARGETS: [&str; 5] = ["shim_table", "shim_ldcache", "spawn_request", "mpiio_message", "mpiio_text"];
+/// What stands for an MPI's header, and the core of the I/O library.
+const MPI: &str = "../shim/mpiio/tests/stand";
+const MPIIO: &str = "../shim/mpiio/core";
 
 fn main() {
-    for directory in ["shim", "../shim/audit", "../abi/include", "../spawn"] {
+    for directory in ["shim", "../shim/audit", "../shim/mpiio", "../abi/include", "../spawn"] {
         println!("cargo:rerun-if-changed={directory}");
     }
     let mut build = cc::Build::new();
@@ -18,6 +21,7 @@ fn main() {
     let mut spawn = build.clone();
     spawn.include("../spawn/include").include("../spawn/core");
     spawn.files(["shim/spawn.c", "../spawn/core/wire.c"]).compile("headwater-spawn-wire");
+    build_mpiio(&build);
     build.clone().file("shim/ldcache.c").compile("headwater-ldcache");
     build.files(["shim/table.c", "../shim/audit/resolve.c", "../shim/audit/path.c"]).compile("headwater-table");
 
@@ -29,4 +33,28 @@ fn main() {
         println!("cargo:rustc-link-arg-bin={target}=-Wl,--wrap=__sanitizer_cov_trace_pc");
         println!("cargo:rustc-link-arg-bin={target}=-Wl,--whole-archive,{},--no-whole-archive", library.trim());
     }
+}
+
+/// The core as a whole, but for what the targets' own files include.
+fn build_mpiio(build: &cc::Build) {
+    let mut core = build.clone();
+    core.define("_GNU_SOURCE", None).include(MPI).include("../shim/mpiio/calls").include(MPIIO);
+    core.flag("-include").flag("real.h");
+    // The audit library has a function of this name too, and all targets are linked with one archive.
+    core.define("hw_finish", "hw_finish_mpi");
+    // Time passes as the target wants it.
+    let mut engine = core.clone();
+    engine.define("hw_seconds", "hw_engine_seconds").file(format!("{MPIIO}/engine.c"));
+    engine.compile("headwater-mpiio-engine");
+    for directory in ["", "/files", "/memory", "/mpi", "/patterns"] {
+        for entry in std::fs::read_dir(format!("{MPIIO}{directory}")).expect("the core is there") {
+            let path = entry.expect("a folder can be read").path();
+            let is_apart = ["engine.c", "context.c", "mounts.c", "scatter.c"].iter().any(|name| path.ends_with(name));
+            if path.extension().is_some_and(|extension| extension == "c") && !is_apart {
+                core.file(path);
+            }
+        }
+    }
+    core.file(format!("{MPI}/real.c")).files(["shim/mpiio-message.c", "shim/mpiio-text.c"]);
+    core.compile("headwater-mpiio");
 }

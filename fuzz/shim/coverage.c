@@ -16,6 +16,8 @@ static struct pc_entry pcs[COUNTERS];
 void __sanitizer_cov_8bit_counters_init(uint8_t *start, uint8_t *end);
 void __sanitizer_cov_pcs_init(const struct pc_entry *start, const struct pc_entry *end);
 void __wrap___sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_cmpf(float left, float right);
+void __sanitizer_cov_trace_cmpd(double left, double right);
 
 __attribute__((constructor)) static void announce(void)
 {
@@ -28,4 +30,17 @@ void __wrap___sanitizer_cov_trace_pc(void)
 	uintptr_t pc = (uintptr_t)__builtin_return_address(0);
 
 	counters[(pc ^ pc >> 12) % COUNTERS]++;
+}
+
+/* libFuzzer knows comparisons of integers only. */
+void __sanitizer_cov_trace_cmpf(float left, float right)
+{
+	(void)left;
+	(void)right;
+}
+
+void __sanitizer_cov_trace_cmpd(double left, double right)
+{
+	(void)left;
+	(void)right;
 }

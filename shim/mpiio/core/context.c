@@ -2,16 +2,19 @@
 #include "context.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <execinfo.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "real.h"
 
 #define CONTEXTS_MAX 1024
 #define PROFILE_MAX 1024
+#define PROFILE_HEAD "headwater-io-profile 1\n"
 /* More than the frames of the library itself, which are passed over; and than those of a run time, too. */
 #define DEPTH_USUAL (HW_CONTEXT_FRAMES + 6)
 #define DEPTH_MAX (HW_CONTEXT_FRAMES + 20)
@@ -238,29 +241,45 @@ const char *hw_pattern_name(enum hw_pattern pattern)
 	return names[pattern];
 }
 
+/* Lines longer than any that is written are passed over with all their parts. */
+void hw_context_parse(FILE *file)
+{
+	char line[sizeof(contexts->name) + 16];
+	bool is_start = true;
+	if (!fgets(line, sizeof(line), file) || strcmp(line, PROFILE_HEAD) != 0)
+		return;
+	while (profile_count < PROFILE_MAX && fgets(line, sizeof(line), file)) {
+		size_t length = strcspn(line, "\n");
+		bool is_end = line[length] == '\n';
+		line[length] = 0;
+		if (is_start && is_end && strncmp(line, "off ", 4) == 0 && (profile[profile_count] = strdup(line)))
+			profile_count++;
+		is_start = is_end;
+	}
+}
+
 void hw_context_load(const char *path)
 {
-	FILE *file = fopen(path, "re");
-	char line[sizeof(contexts->name) + 16];
-	while (file && profile_count < PROFILE_MAX && fgets(line, sizeof(line), file)) {
-		line[strcspn(line, "\n")] = 0;
-		if (strncmp(line, "off ", 4) == 0 && (profile[profile_count] = strdup(line)))
-			profile_count++;
-	}
-	if (file)
+	struct stat status;
+	/* Opening a pipe would wait for its other end. */
+	FILE *file = stat(path, &status) == 0 && S_ISREG(status.st_mode) ? fopen(path, "re") : NULL;
+	if (file) {
+		hw_context_parse(file);
 		fclose(file);
+	}
 }
 
 void hw_context_save(const char *path)
 {
 	char partial[HW_PATH_BYTES_MAX];
-	snprintf(partial, sizeof(partial), "%s.partial", path);
-	FILE *file = fopen(partial, "we");
+	bool has_room = snprintf(partial, sizeof(partial), "%s.partial", path) < (int)sizeof(partial);
+	errno = ENAMETOOLONG;
+	FILE *file = has_room ? fopen(partial, "we") : NULL;
 	if (!file) {
 		hw_say("the profile %s can't be written: %m", partial);
 		return;
 	}
-	fputs("headwater-io-profile 1\n", file);
+	fputs(PROFILE_HEAD, file);
 	for (size_t i = 0; i < count; i++)
 		if (order[i]->is_off)
 			fprintf(file, "off %d %s\n", order[i]->kind, order[i]->name);

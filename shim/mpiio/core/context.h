@@ -5,6 +5,8 @@
 #ifndef HW_CONTEXT_H
 #define HW_CONTEXT_H
 
+#include <stdio.h>
+
 #include "engine.h"
 
 #define HW_CONTEXT_FRAMES 4
@@ -58,6 +60,8 @@ void hw_context_switch_off(struct hw_context *context, const char *why);
 size_t hw_context_count(void);
 struct hw_context *hw_context_at(size_t index);
 const char *hw_pattern_name(enum hw_pattern pattern);
+/* Reads what an earlier run has saved; what can't be one of its lines is passed over. */
+void hw_context_parse(FILE *file);
 void hw_context_load(const char *path);
 void hw_context_save(const char *path);
 

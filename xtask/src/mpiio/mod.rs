@@ -1,5 +1,6 @@
 //! The library that transforms I/O: what is generated for it, and how its front and variants are compiled.
 
+mod core;
 mod header;
 mod mpis;
 mod table;
@@ -18,6 +19,7 @@ use mpis::Found;
 use table::Function;
 use wrappers::{Hand, Variant};
 
+pub use core::run as test_core;
 pub use tests::run as test;
 
 /// Where all of it is.

@@ -169,7 +169,7 @@ fn jumps(shell: &Shell, front: &Path) -> Result<()> {
         let start = format!(" <{}>:\n", function.name);
         let (_, body) = listing.split_once(&start).with_context(|| format!("no stub of {}", function.name))?;
         let body = body.split("\n\n").next().unwrap_or(body);
-        ensure!(!body.contains("call") && body.contains("jmp    *"), "the stub of {} calls:\n{body}", function.name);
+        ensure!(!body.contains("\tcall") && body.contains("jmp    *"), "the stub of {} calls:\n{body}", function.name);
     }
     Ok(())
 }

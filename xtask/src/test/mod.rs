@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use crate::setup;
 use crate::shell::Shell;
 pub use report::Tally;
+pub use steps::{SANITIZER_FLAGS, run_c};
 
 /// What to run.
 #[derive(Args)]

@@ -18,7 +18,8 @@ const C_TESTS: &str = "target/c-tests";
 const CARGO_TEST_SECONDS_MAX: u64 = 2400;
 const C_TEST_SECONDS_MAX: u64 = 120;
 
-const SANITIZER_FLAGS: &[&str] = &[
+/// With these C code is tested.
+pub const SANITIZER_FLAGS: &[&str] = &[
     "-g",
     "-O1",
     "-DHW_HOSTED",
@@ -63,12 +64,14 @@ pub fn shim(shell: &Shell) -> Result<Tally> {
 
 /// Each C file in the `tests` of `shim/audit`, `integrations/slurm`, `integrations/fabric` and `spawn` that begins with a
 /// line `/* sources: a.c b.c */` is a program of its own, linked with these sources and run under the sanitizers; of
-/// those of the carrier, those that need libfabric only where it is. The tests of the I/O library have MPIs of their own.
+/// those of the carrier, those that need libfabric only where it is. The tests of the I/O library have MPIs of their own,
+/// or stand-ins for one.
 pub fn c(shell: &Shell) -> Result<Tally> {
     let mut tally = c_in(shell, shim::AUDIT_SOURCES, shim::AUDIT_TESTS)?;
     tally.add(c_in(shell, slurm::SOURCES, slurm::TESTS)?);
     tally.add(c_in(shell, fabric::SOURCES, fabric::TESTS)?);
     tally.add(c_in(shell, spawn::SOURCES, spawn::TESTS)?);
+    tally.add(mpiio::test_core(shell)?);
     tally.add(mpiio::test(shell)?);
     Ok(tally)
 }
@@ -115,7 +118,8 @@ fn linked_sources(text: &str) -> Option<Vec<&str>> {
     Some(list.split("*/").next()?.split_whitespace().collect())
 }
 
-fn run_c(shell: &Shell, name: &str, program: &mut Command) -> Result<Tally> {
+/// Runs a C test to its end.
+pub fn run_c(shell: &Shell, name: &str, program: &mut Command) -> Result<Tally> {
     // Freestanding code allocates nothing, and finding leaks needs ptrace.
     program.env("ASAN_OPTIONS", "detect_leaks=0");
     let finished = shell.capture_limited(program, C_TEST_SECONDS_MAX)?;

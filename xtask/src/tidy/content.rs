@@ -33,6 +33,8 @@ const UNSAFE_FILES: &[&str] = &[
     "daemon/src/store/lease.rs",
     "daemon/src/table/mapping.rs",
     "fuse/src/ioctl.rs",
+    "fuzz/targets/mpiio_message.rs",
+    "fuzz/targets/mpiio_text.rs",
     "fuzz/targets/shim_ldcache.rs",
     "fuzz/targets/shim_table.rs",
     "fuzz/targets/spawn_request.rs",

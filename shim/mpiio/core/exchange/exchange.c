@@ -210,7 +210,7 @@ bool hw_exchange_join(const struct hw_verdict *verdict, const struct hw_layout *
 	char *space = hw_exchange_space();
 	int error = ENOMEM;
 	struct hw_file *file = NULL;
-	if (space) {
+	if (space && hw_path_is_sound(verdict->path, verdict->path_bytes)) {
 		hw_enter();
 		file = hw_file_open(verdict->path, O_WRONLY, &verdict->identity);
 		error = errno;

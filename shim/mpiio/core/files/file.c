@@ -212,6 +212,11 @@ struct hw_file *hw_file_open(const char *path, int flags, const struct hw_identi
 	return file;
 }
 
+bool hw_path_is_sound(const char path[HW_PATH_BYTES_MAX], uint32_t bytes)
+{
+	return bytes > 1 && bytes <= HW_PATH_BYTES_MAX && path[0] == '/' && strnlen(path, bytes) == bytes - 1;
+}
+
 void hw_file_keep(struct hw_file *file)
 {
 	file->references++;

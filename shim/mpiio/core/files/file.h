@@ -36,6 +36,8 @@ struct hw_file {
 struct hw_file *hw_file_of(int descriptor, const struct stat *status);
 /* The same by its path, for reading; `wanted` is what it must be, or NULL. */
 struct hw_file *hw_file_open(const char *path, int flags, const struct hw_identity *wanted);
+/* Whether what another rank has sent as a name, with its end, is an absolute one. */
+bool hw_path_is_sound(const char path[HW_PATH_BYTES_MAX], uint32_t bytes);
 void hw_file_keep(struct hw_file *file);
 void hw_file_release(struct hw_file *file);
 /* Whether it is still as it was when it was read. */

@@ -57,12 +57,15 @@ bool hw_records_any(enum hw_state state)
 	return count_by_state[state] > 0;
 }
 
-static void remove_at(size_t index)
+/* Removes those from `first` on, up to `end`. */
+static void remove_between(size_t first, size_t end)
 {
-	count_by_state[table[index].state]--;
-	hw_file_release(table[index].file);
-	memmove(&table[index], &table[index + 1], (count - index - 1) * sizeof(*table));
-	count--;
+	for (size_t index = first; index < end; index++) {
+		count_by_state[table[index].state]--;
+		hw_file_release(table[index].file);
+	}
+	memmove(&table[first], &table[end], (count - end) * sizeof(*table));
+	count -= end - first;
 }
 
 static bool insert_at(size_t index, const struct hw_record *record)
@@ -94,7 +97,7 @@ bool hw_record_add(const struct hw_record *record)
 		before->operation = record->operation;
 		if (index < count && goes_on(before, &table[index])) {
 			before->high = table[index].high;
-			remove_at(index);
+			remove_between(index, index + 1);
 		}
 	} else if (!insert_at(index, record)) {
 		return false;
@@ -106,28 +109,25 @@ bool hw_record_add(const struct hw_record *record)
 void hw_record_cut(uintptr_t low, uintptr_t high)
 {
 	size_t index = hw_record_find(low);
-	while (index < count && table[index].low < high) {
-		struct hw_record *record = &table[index];
-		struct hw_record whole = *record;
-		if (whole.low >= low && whole.high <= high) {
-			remove_at(index);
-			continue;
-		}
-		if (whole.low < low) {
-			record->high = low;
-			index++;
-			if (whole.high <= high)
-				continue;
-			struct hw_record rest = whole;
-			rest.offset += (off_t)(high - whole.low);
+	if (index < count && table[index].low < low) {
+		struct hw_record *record = &table[index++];
+		struct hw_record rest = *record;
+		record->high = low;
+		if (rest.high > high) {
+			rest.offset += (off_t)(high - rest.low);
 			rest.low = high;
 			/* With a full table the rest is forgotten; the caller has made room before where that matters. */
 			insert_at(index, &rest);
-		} else {
-			record->offset += (off_t)(high - whole.low);
-			record->low = high;
 		}
-		index++;
+	}
+	size_t end = index;
+	while (end < count && table[end].high <= high)
+		end++;
+	if (end > index)
+		remove_between(index, end);
+	if (index < count && table[index].low < high) {
+		table[index].offset += (off_t)(high - table[index].low);
+		table[index].low = high;
 	}
 	bound();
 }

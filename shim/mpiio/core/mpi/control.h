@@ -50,7 +50,7 @@ void hw_pause(void);
 /* A stream goes in pieces of this size. */
 #define HW_PIECE_BYTES (4UL << 20)
 #define HW_PIECES_MAX 64
-/* Sends and receives a stream of bytes, from or into a layout. */
+/* Sends and receives a stream of bytes, from or into a layout; what is received into none (NULL) is thrown away. */
 bool hw_stream_send(const struct hw_layout *layout, size_t bytes, int world_rank, int tag);
 bool hw_stream_receive(const struct hw_layout *layout, size_t bytes, int world_rank, int tag);
 /* Calls the error handler that the program has set, and gives the code that the call returns. */

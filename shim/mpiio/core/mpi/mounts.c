@@ -55,25 +55,34 @@ static bool is_network(const char *type)
 	return false;
 }
 
-/* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw" */
-static void look(bool is_one_machine)
+/* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw". Mounts that are of no use are passed over. */
+void hw_mounts_parse(FILE *file, bool is_one_machine)
 {
-	FILE *file = fopen("/proc/self/mountinfo", "re");
 	char *line = NULL;
 	size_t room = 0;
-	while (file && getline(&line, &room, file) > 0 && mount_count < MOUNTS_MAX) {
+	while (mount_count < MOUNTS_MAX && getline(&line, &room, file) > 0) {
 		unsigned int major, minor;
 		char point[HW_PATH_BYTES_MAX], type[64];
 		const char *rest = strstr(line, " - ");
-		if (rest && sscanf(line, "%*d %*d %u:%u %*s %1023s", &major, &minor, point) == 3 &&
-		    sscanf(rest, " - %63s", type) == 1 && (is_network(type) || (is_one_machine && is_local(type)))) {
+		if (!rest || sscanf(line, "%*s %*s %9u:%9u %*s %1023s", &major, &minor, point) != 3 ||
+		    sscanf(rest, " - %63s", type) != 1)
+			continue;
+		bool is_common = is_network(type);
+		if (is_common || (is_one_machine && is_local(type))) {
 			uint64_t device = makedev(major, minor), hash = hash_text(hash_text(0xcbf29ce484222325, type), point);
-			mounts[mount_count++] = (struct mount){device, is_network(type) ? hash : hash ^ device << 20};
+			mounts[mount_count++] = (struct mount){device, is_common ? hash : hash ^ device << 20};
 		}
 	}
 	free(line);
-	if (file)
+}
+
+static void look(bool is_one_machine)
+{
+	FILE *file = fopen("/proc/self/mountinfo", "re");
+	if (file) {
+		hw_mounts_parse(file, is_one_machine);
 		fclose(file);
+	}
 }
 
 /* The same for all on one machine, 0 if that isn't known; and for all of those who see the same mounts. */

@@ -2,10 +2,14 @@
 #ifndef HW_MOUNTS_H
 #define HW_MOUNTS_H
 
+#include <stdio.h>
+
 #include "../files/file.h"
 
 /* Agrees with all ranks; called once, by all. */
 void hw_mounts_start(void);
+/* Reads what /proc/self/mountinfo has; mounts of local file systems too where all ranks are on one machine. */
+void hw_mounts_parse(FILE *file, bool is_one_machine);
 bool hw_mounts_is_one_node(void);
 bool hw_mounts_share(const struct hw_identity *identity);
 

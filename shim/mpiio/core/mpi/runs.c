@@ -62,6 +62,24 @@ uint64_t hw_runs_pieces(const struct hw_runs *runs)
 	return pieces;
 }
 
+bool hw_runs_are_sound(const struct hw_runs *runs, uint64_t bytes)
+{
+	uint64_t all = 0;
+	if (runs->count > HW_RUNS_MAX)
+		return false;
+	for (uint32_t i = 0; i < runs->count; i++) {
+		const struct hw_run *run = &runs->run[i];
+		uint64_t part, last, end;
+		if (run->bytes == 0 || run->count == 0 || (run->count > 1 && run->stride < run->bytes) ||
+		    __builtin_mul_overflow(run->bytes, run->count, &part) || __builtin_add_overflow(all, part, &all) ||
+		    __builtin_mul_overflow(run->stride, run->count - 1, &last) ||
+		    __builtin_add_overflow(run->offset, last, &last) || __builtin_add_overflow(last, run->bytes, &end) ||
+		    end > INT64_MAX)
+			return false;
+	}
+	return all == bytes;
+}
+
 static bool is_same(const struct hw_file *file, off_t offset, const char *memory, size_t bytes, size_t *compared)
 {
 	char piece[16384];

@@ -23,6 +23,8 @@ struct hw_runs {
 
 /* Appends a piece. False: there are too many. */
 bool hw_runs_append(struct hw_runs *runs, uint64_t offset, uint64_t bytes);
+/* Whether runs that another rank has sent are of so many bytes, all of them within a file's bounds. */
+bool hw_runs_are_sound(const struct hw_runs *runs, uint64_t bytes);
 uint64_t hw_runs_bytes(const struct hw_runs *runs);
 uint64_t hw_runs_pieces(const struct hw_runs *runs);
 /*

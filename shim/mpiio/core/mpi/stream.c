@@ -30,7 +30,7 @@ static bool move(const struct hw_layout *layout, size_t bytes, int peer, int tag
 		} else {
 			is_good = hw_real.MPI_Recv(piece, (int)part, MPI_BYTE, peer, tag, hw_control, MPI_STATUS_IGNORE) ==
 				  MPI_SUCCESS;
-			if (is_good)
+			if (is_good && layout)
 				hw_layout_copy(layout, done, piece, part, true);
 		}
 		done += part;

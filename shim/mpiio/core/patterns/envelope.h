@@ -8,6 +8,8 @@
 #ifndef HW_ENVELOPE_H
 #define HW_ENVELOPE_H
 
+#include <string.h>
+
 #include "../mpi/control.h"
 #include "../mpi/runs.h"
 
@@ -54,6 +56,25 @@ static inline size_t hw_hint_bytes(const struct hw_hint *hint)
 {
 	size_t bytes = offsetof(struct hw_hint, path) + hint->path_bytes + HW_ELEMENTS_BYTES - 1;
 	return bytes - bytes % HW_ELEMENTS_BYTES;
+}
+
+/* Whether a message is one of ours as it was sent; otherwise it is the program's own data, whatever it begins with. */
+static inline bool hw_is_ours(const void *message, size_t bytes)
+{
+	const struct hw_envelope *envelope = message;
+	const struct hw_hint *hint = message;
+	if (bytes < offsetof(struct hw_hint, path) || memcmp(envelope->cookie, hw_cookie, HW_COOKIE_BYTES) != 0 ||
+	    envelope->sender < 0 || envelope->sender >= hw_ranks || envelope->bytes > INT64_MAX)
+		return false;
+	if (envelope->kind == HW_OFFER)
+		return bytes == sizeof(struct hw_offer);
+	return envelope->kind == HW_HINT && hint->path_bytes <= HW_PATH_BYTES_MAX && bytes == hw_hint_bytes(hint);
+}
+
+/* Whether a hint leads to its data; who got another one asks for the data. */
+static inline bool hw_hint_is_sound(const struct hw_hint *hint)
+{
+	return hw_path_is_sound(hint->path, hint->path_bytes) && hw_runs_are_sound(&hint->runs, hint->envelope.bytes);
 }
 
 #endif

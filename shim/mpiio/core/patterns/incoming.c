@@ -140,15 +140,8 @@ static void drop(struct hw_pending *one)
 	hw_pending_unlink(one);
 	hw_pending_protect(one, false);
 	hw_pending_tell(one, HW_VERDICT_DROP);
-	if (hw_pending_reply(one).kind == HW_REPLY_LATE) {
-		struct hw_layout scratch = {.bytes = one->layout.bytes, .buffer = malloc(one->layout.bytes), .count = 1};
-		scratch.single.bytes = scratch.bytes;
-		scratch.blocks = &scratch.single;
-		if (!scratch.buffer)
-			abort();
-		hw_stream_receive(&scratch, scratch.bytes, one->world_rank, HW_TAG_OF(HW_TAG_DATA, one->id));
-		free(scratch.buffer);
-	}
+	if (hw_pending_reply(one).kind == HW_REPLY_LATE)
+		hw_stream_receive(NULL, one->layout.bytes, one->world_rank, HW_TAG_OF(HW_TAG_DATA, one->id));
 	protect_others(one->low, one->high);
 	hw_pending_free(one);
 	hw_depth--;

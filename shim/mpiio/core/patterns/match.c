@@ -123,7 +123,7 @@ static void take(MPI_Comm comm, MPI_Status *status)
 	one->bytes = bytes;
 	one->content = content;
 	memcpy(&envelope, content, sizeof(envelope));
-	if (memcmp(envelope.cookie, hw_cookie, HW_COOKIE_BYTES) == 0)
+	if (hw_is_ours(content, (size_t)bytes))
 		hw_real.MPI_Status_set_elements_x(&one->status, MPI_BYTE, (MPI_Count)envelope.bytes);
 	struct taken **link = &taken_list;
 	while (*link)

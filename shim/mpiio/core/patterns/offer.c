@@ -35,6 +35,9 @@ static void reply(uint64_t id, int world_rank, enum hw_reply_kind kind, int erro
 
 static bool write_there(const struct hw_verdict *verdict, const struct hw_layout *layout, int *error)
 {
+	*error = EIO;
+	if (!hw_path_is_sound(verdict->path, verdict->path_bytes) || !hw_runs_are_sound(&verdict->runs, layout->bytes))
+		return false;
 	hw_enter();
 	struct hw_file *file = hw_file_open(verdict->path, O_WRONLY, &verdict->identity);
 	hw_leave();

@@ -202,7 +202,7 @@ void hw_outstanding_poll(void)
 	while (count > 0) {
 		int has_come = 0;
 		MPI_Status status;
-		struct hw_ack ack;
+		struct hw_ack ack = {0};
 		if (hw_real.MPI_Iprobe(MPI_ANY_SOURCE, HW_TAG_ACK, hw_control, &has_come, &status) != MPI_SUCCESS ||
 		    !has_come)
 			break;

@@ -56,7 +56,9 @@ static void advise(struct held *held, const struct hw_runs *runs)
 	if (runs->count != 1 || run->count != 1 || run->bytes >= AHEAD_BYTES)
 		return;
 	uint64_t stride = run->offset - held->offset;
-	if (run->offset > held->offset && stride == held->stride && stride < AHEAD_BYTES) {
+	/* Rows that overlap are many, and mostly there already. */
+	bool is_apart = run->offset > held->offset && stride >= run->bytes;
+	if (is_apart && stride == held->stride && stride < AHEAD_BYTES) {
 		uint64_t from = held->advised > run->offset ? held->advised : run->offset + stride;
 		if (from < run->offset + AHEAD_BYTES / 2) {
 			for (; from < run->offset + AHEAD_BYTES; from += stride)
@@ -92,7 +94,7 @@ static void take_hint(const struct hw_hint *hint, const struct hw_layout *layout
 	struct hw_ack ack = {.id = hint->envelope.id, .is_same = 1};
 	struct hw_ack begun = {.id = hint->envelope.id, .is_begun = 1};
 	hw_real.MPI_Send(&begun, sizeof(begun), MPI_BYTE, hint->envelope.sender, HW_TAG_ACK, hw_control);
-	struct held *held = hold(hint);
+	struct held *held = hw_hint_is_sound(hint) ? hold(hint) : NULL;
 	ack.is_read = held != NULL;
 	if (held)
 		advise(held, &hint->runs);
@@ -133,7 +135,8 @@ static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, const MP
 	hw_layout_copy(layout, 0, envelope, HW_COOKIE_BYTES, false);
 	if (memcmp(envelope, hw_cookie, HW_COOKIE_BYTES) == 0) {
 		hw_layout_copy(layout, 0, envelope, (size_t)arrived, false);
-		return true;
+		if (hw_is_ours(envelope, (size_t)arrived))
+			return true;
 	}
 	hw_layout_free(layout);
 	return false;
@@ -229,7 +232,7 @@ static int receive_beside(void *buffer, int count, MPI_Datatype type, int source
 	struct hw_layout part;
 	if (may_be_ours(bytes)) {
 		result = hw_real.MPI_Mrecv(&arrived, bytes, MPI_BYTE, &message, status);
-		bool is_ours = result == MPI_SUCCESS && memcmp(&arrived, hw_cookie, HW_COOKIE_BYTES) == 0;
+		bool is_ours = result == MPI_SUCCESS && hw_is_ours(&arrived, (size_t)bytes);
 		uint64_t all = is_ours ? arrived.envelope.bytes : (uint64_t)bytes;
 		part = hw_layout_prefix(&layout, all < layout.bytes ? all : 0);
 		hw_out_received(all == layout.bytes ? &layout : &part);

@@ -151,13 +151,15 @@ static bool decide(struct scatter *s, struct order *order)
 
 static bool read_part(const struct part *part, const struct order *order, const struct hw_layout *layout)
 {
+	if (part->bytes > layout->bytes || !hw_path_is_sound(order->path, order->path_bytes) ||
+	    !hw_runs_are_sound(&part->runs, part->bytes))
+		return false;
 	hw_enter();
 	struct hw_file *file = hw_file_open(order->path, O_RDONLY, &order->identity);
 	hw_leave();
 	if (!file)
 		return false;
-	bool is_good = part->bytes <= layout->bytes &&
-		       hw_runs_transfer(file->descriptor, &part->runs, layout, false) && hw_file_is_unchanged(file);
+	bool is_good = hw_runs_transfer(file->descriptor, &part->runs, layout, false) && hw_file_is_unchanged(file);
 	hw_enter();
 	hw_file_release(file);
 	hw_leave();

@@ -2,9 +2,9 @@
  * A core that changes nothing: it writes the name of each function that the program calls into the file that
  * HEADWATER_TRACE names, one a line. With it tests see what the front and the generated wrappers do.
  */
-#include <sys/syscall.h>
 #include <string.h>
 
+#include "real.h"
 #include "roles.h"
 #include "trace.h"
 #include "variant.h"
@@ -24,16 +24,18 @@ void hw_trace(const char *name)
 	memcpy(line, name, length);
 	line[length++] = '\n';
 	/* Not by a function that is traced. */
-	syscall(SYS_write, trace, line, length);
+	hw_libc.write(trace, line, length);
 }
 
 int hw_variant_start(void *libmpi, void *(*next)(const char *name))
 {
 	const char *path = getenv("HEADWATER_TRACE");
 
+	if (!hw_bind_real(libmpi, next))
+		return -1;
 	if (path != NULL)
-		trace = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-	return hw_bind_real(libmpi, next) ? 0 : -1;
+		trace = hw_libc.open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+	return 0;
 }
 
 const struct hw_runtime_entry hw_runtime[] = { { NULL, NULL, NULL, NULL } };

@@ -1,0 +1,33 @@
+/* What the I/O library reads of files that others have written: a profile of an earlier run, and the kernel's mounts. */
+#include "../../shim/mpiio/core/context.c"
+#include "../../shim/mpiio/core/mpi/mounts.c"
+
+static void start_again(void)
+{
+	while (profile_count > 0)
+		free(profile[--profile_count]);
+	memset(mounts, 0, sizeof(mounts));
+	mount_count = 0;
+}
+
+/* 1 if no line was taken that is none. */
+int fuzz_mpiio_text(const void *data, size_t bytes, int is_profile)
+{
+	bool is_good = true;
+	FILE *file = fmemopen((void *)(uintptr_t)data, bytes, "r");
+	start_again();
+	if (!file)
+		return 1;
+	if (is_profile)
+		hw_context_parse(file);
+	else
+		hw_mounts_parse(file, bytes & 1);
+	fclose(file);
+	for (size_t i = 0; i < profile_count; i++)
+		is_good = is_good && strncmp(profile[i], "off ", 4) == 0 && strlen(profile[i]) < sizeof(contexts->name) + 16;
+	struct hw_context context = {.kind = HW_OP_READ, .name = "program+0x1234"};
+	is_in_profile(&context);
+	struct hw_identity identity = {.device = makedev(8, 1)};
+	hw_mounts_share(&identity);
+	return is_good && mount_count <= MOUNTS_MAX;
+}

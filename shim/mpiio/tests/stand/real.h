@@ -1,0 +1,92 @@
+/*
+ * Stands for the header that is generated for each MPI: the originals behind the core. Of MPI there are none until a test
+ * sets them; the C library's are its own.
+ */
+#ifndef HW_REAL_H
+#define HW_REAL_H
+
+#include <aio.h>
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define HW_STAND_MPI(X) \
+	X(MPI_Abort) X(MPI_Allreduce) X(MPI_Barrier) X(MPI_Bcast) X(MPI_Bsend_init) X(MPI_Cartdim_get) \
+	X(MPI_Comm_call_errhandler) X(MPI_Comm_copy_attr_function) X(MPI_Comm_create_keyval) \
+	X(MPI_Comm_delete_attr_function) X(MPI_Comm_disconnect) X(MPI_Comm_dup) X(MPI_Comm_free) \
+	X(MPI_Comm_get_attr) X(MPI_Comm_group) X(MPI_Comm_rank) X(MPI_Comm_remote_size) X(MPI_Comm_set_attr) \
+	X(MPI_Comm_set_errhandler) X(MPI_Comm_size) X(MPI_Comm_test_inter) X(MPI_Dist_graph_neighbors_count) \
+	X(MPI_File_close) X(MPI_File_get_position) X(MPI_File_open) X(MPI_File_read) X(MPI_File_read_at) \
+	X(MPI_File_seek) X(MPI_File_set_atomicity) X(MPI_File_set_size) X(MPI_File_set_view) X(MPI_File_write) \
+	X(MPI_File_write_at) X(MPI_Finalize) X(MPI_Gather) X(MPI_Gatherv) X(MPI_Get_count) \
+	X(MPI_Graph_neighbors_count) X(MPI_Group_free) X(MPI_Group_translate_ranks) X(MPI_Ibarrier) \
+	X(MPI_Improbe) X(MPI_Imrecv) X(MPI_Init) X(MPI_Init_thread) X(MPI_Iprobe) X(MPI_Irecv) X(MPI_Isend) \
+	X(MPI_Issend) X(MPI_Mprobe) X(MPI_Mrecv) X(MPI_Pack) X(MPI_Probe) X(MPI_Recv) X(MPI_Recv_init) \
+	X(MPI_Reduce) X(MPI_Request_free) X(MPI_Request_get_status) X(MPI_Rsend_init) X(MPI_Scatter) \
+	X(MPI_Scatterv) X(MPI_Send) X(MPI_Send_init) X(MPI_Sendrecv) X(MPI_Sendrecv_replace) X(MPI_Ssend) \
+	X(MPI_Ssend_init) X(MPI_Start) X(MPI_Startall) X(MPI_Status_set_elements_x) X(MPI_Test) \
+	X(MPI_Test_cancelled) X(MPI_Testall) X(MPI_Testany) X(MPI_Testsome) X(MPI_Topo_test) X(MPI_Type_dup) \
+	X(MPI_Type_free) X(MPI_Type_get_contents) X(MPI_Type_get_envelope) X(MPI_Type_get_extent) \
+	X(MPI_Type_get_true_extent) X(MPI_Type_size_x) X(MPI_Wait) X(MPI_Waitall) X(MPI_Waitany) \
+	X(MPI_Waitsome)
+
+#define HW_STAND_LIBC(X) \
+	X(__fread_chk) X(__fread_unlocked_chk) X(__open64_2) X(__open_2) X(__openat64_2) X(__openat_2) \
+	X(__pread64_chk) X(__pread_chk) X(__read_chk) X(__recv_chk) X(__recvfrom_chk) X(__sysv_signal) X(_exit) \
+	X(aio_read) X(aio_read64) X(aio_write) X(aio_write64) X(close) X(close_range) X(closefrom) \
+	X(copy_file_range) X(creat) X(creat64) X(daemon) X(dup) X(dup2) X(dup3) X(execv) X(execve) X(execvp) \
+	X(execvpe) X(fallocate) X(fallocate64) X(fclose) X(fcntl) X(fcntl64) X(fdatasync) X(fexecve) X(fopen) \
+	X(fopen64) X(fork) X(fread) X(fread_unlocked) X(free) X(freopen) X(freopen64) X(fsync) X(ftruncate) \
+	X(ftruncate64) X(fwrite) X(fwrite_unlocked) X(lio_listio) X(lio_listio64) X(madvise) X(mlock) X(mlock2) \
+	X(mlockall) X(mmap) X(mmap64) X(mprotect) X(mremap) X(munmap) X(open) X(open64) X(openat) X(openat64) \
+	X(popen) X(posix_fallocate) X(posix_fallocate64) X(posix_spawn) X(posix_spawnp) X(pread) X(pread64) \
+	X(preadv) X(preadv2) X(preadv64) X(preadv64v2) X(process_vm_readv) X(process_vm_writev) \
+	X(pthread_create) X(pthread_sigmask) X(pwrite) X(pwrite64) X(pwritev) X(pwritev2) X(pwritev64) \
+	X(pwritev64v2) X(read) X(readv) X(realloc) X(reallocarray) X(recv) X(recvfrom) X(recvmmsg) X(recvmsg) \
+	X(rename) X(renameat) X(renameat2) X(send) X(sendfile) X(sendfile64) X(sendmmsg) X(sendmsg) X(sendto) \
+	X(shmat) X(shmdt) X(sigaction) X(signal) X(sigprocmask) X(splice) X(syscall) X(system) X(sysv_signal) \
+	X(truncate) X(truncate64) X(unlink) X(unlinkat) X(vmsplice) X(write) X(writev)
+
+/* Of the C library, but in none of its headers. */
+int __open_2(const char *path, int flags);
+int __open64_2(const char *path, int flags);
+int __openat_2(int directory, const char *path, int flags);
+int __openat64_2(int directory, const char *path, int flags);
+ssize_t __read_chk(int descriptor, void *buffer, size_t bytes, size_t room);
+ssize_t __pread_chk(int descriptor, void *buffer, size_t bytes, off_t offset, size_t room);
+ssize_t __pread64_chk(int descriptor, void *buffer, size_t bytes, off64_t offset, size_t room);
+ssize_t __recv_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags);
+ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t bytes, size_t room, int flags, struct sockaddr *address,
+	socklen_t *address_bytes);
+size_t __fread_chk(void *buffer, size_t room, size_t size, size_t count, FILE *stream);
+size_t __fread_unlocked_chk(void *buffer, size_t room, size_t size, size_t count, FILE *stream);
+int fcntl64(int descriptor, int command, ...);
+
+#define HW_STAND_FIELD(name) __typeof__(name) *name;
+
+struct hw_real {
+	HW_STAND_MPI(HW_STAND_FIELD)
+};
+extern struct hw_real hw_real;
+
+struct hw_libc {
+	HW_STAND_LIBC(HW_STAND_FIELD)
+};
+extern struct hw_libc hw_libc;
+
+sighandler_t hw___sysv_signal(int number, sighandler_t handler);
+bool hw_bind_real(void *libmpi, void *(*next)(const char *name));
+
+#endif

@@ -1,0 +1,40 @@
+//! Tests of the core without an MPI, under the sanitizers: all of it is linked, with stand-ins for MPI's calls.
+
+use anyhow::{Result, ensure};
+
+use super::{CALLS, CORE, SOURCES, sources};
+use crate::files;
+use crate::shell::Shell;
+use crate::shim;
+use crate::test::{SANITIZER_FLAGS, Tally, run_c};
+
+/// The tests, each a program.
+const TESTS: &str = "shim/mpiio/tests/core";
+/// What stands for an MPI's header, and for what is generated from it.
+const STAND_INS: &str = "shim/mpiio/tests/stand";
+
+/// Compiles the core, unless nothing has changed, and runs each C file in `shim/mpiio/tests/core` with it.
+pub fn run(shell: &Shell) -> Result<Tally> {
+    let directory = shell.path("target/c-tests/mpiio");
+    let compiler = || {
+        let mut command = shim::compiler(shell);
+        command.args(SANITIZER_FLAGS).args(["-D_GNU_SOURCE", "-include", "real.h"]);
+        command.args([STAND_INS, CALLS, CORE].map(|folder| format!("-I{folder}")));
+        command
+    };
+    let mut whole = compiler();
+    whole.args(["-r", "-nostdlib"]).args(sources(shell, CORE)?).args(sources(shell, STAND_INS)?);
+    let trees = [CORE, CALLS, STAND_INS].map(|folder| shell.path(folder));
+    let core = shim::compile(shell, whole, &directory.join("core.o"), &trees)?;
+    let mut tally = Tally::default();
+    for source in files::with_extensions(&shell.path(TESTS), &["c"])? {
+        let name = source.file_stem().expect("a source has a name").to_string_lossy().into_owned();
+        let program = directory.join(&name);
+        let mut command = compiler();
+        command.arg("-o").arg(&program).arg(format!("{TESTS}/{name}.c")).arg(&core);
+        shell.run(command.args(["-ldl", "-lpthread", "-lm"]))?;
+        tally.add(run_c(shell, &format!("{SOURCES} {name}"), &mut shell.command(&program))?);
+    }
+    ensure!(tally != Tally::default(), "{TESTS} holds no C tests");
+    Ok(tally)
+}

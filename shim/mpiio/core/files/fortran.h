@@ -1,6 +1,6 @@
 /*
- * Fortran's READ and WRITE of whole arrays without formats, as programs of GCC make them: libgfortran moves them by read
- * and write, but an array of several dimensions column by column, through a buffer of its own.
+ * Fortran's READ and WRITE of whole arrays without formats, as programs of GCC make them: libgfortran moves them by
+ * read and write, but an array of several dimensions column by column, through a buffer of its own.
  */
 #ifndef HW_FORTRAN_H
 #define HW_FORTRAN_H

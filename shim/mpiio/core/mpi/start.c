@@ -213,7 +213,10 @@ int hw_MPI_Finalize(void)
 int hw_MPI_Abort(MPI_Comm comm, int code)
 {
 	hw_depth++;
-	return hw_real.MPI_Abort(comm, code);
+	int result = hw_real.MPI_Abort(comm, code);
+	/* With MPICH it may return, and the program goes on until it is ended. */
+	hw_depth--;
+	return result;
 }
 
 int hw_MPI_Comm_free(MPI_Comm *comm)

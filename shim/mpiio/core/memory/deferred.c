@@ -224,6 +224,14 @@ static bool loosen(uintptr_t low, uintptr_t high)
 	return true;
 }
 
+void hw_memory_loosen(uintptr_t low, uintptr_t high)
+{
+	hw_enter();
+	if (hw_may_be_recorded(low, high))
+		loosen(hw_page_down(low), hw_page_up(high));
+	hw_leave();
+}
+
 void hw_memory_out_loosely(void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;

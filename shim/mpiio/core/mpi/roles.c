@@ -127,6 +127,8 @@ void hw_out(void *buffer, MPI_Count count, MPI_Datatype type)
 void hw_out_received(const struct hw_layout *layout)
 {
 	size_t left = layout->bytes;
+	/* All blocks together are one range; one by one they would be too many. */
+	hw_memory_loosen(layout->low, layout->high);
 	for (size_t i = 0; i < layout->count && left > 0; i++) {
 		char *at = layout->buffer + layout->blocks[i].at;
 		size_t part = layout->blocks[i].bytes < left ? layout->blocks[i].bytes : left;

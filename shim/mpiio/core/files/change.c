@@ -24,8 +24,9 @@ static void change(const struct stat *status, off_t low, off_t high)
 		hw_outstanding_keep(file, true);
 		hw_deferred_fill_file(file, low, high);
 		hw_enter();
-		/* Opening it for writing would wait for a lease to be given up. */
-		hw_file_unlease(file);
+		/* Opening it for writing would wait for a lease to be given up; what is still put off needs it. */
+		if (low == 0 && high == INT64_MAX)
+			hw_file_unlease(file);
 		hw_file_release(file);
 		hw_leave();
 	}

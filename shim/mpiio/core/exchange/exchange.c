@@ -156,7 +156,7 @@ static void swap(const struct hw_plan *plan, uint32_t own, const struct hw_layou
 				  &requests[pending++]);
 		outbox += bytes;
 	}
-	for (int is_done = 0; !is_done;) {
+	for (int is_done = pending == 0; !is_done;) {
 		hw_real.MPI_Testall(pending, requests, &is_done, MPI_STATUSES_IGNORE);
 		if (!is_done)
 			hw_pause();

@@ -50,6 +50,8 @@ struct hw_target {
 	/* The program's memory, and where it belongs in the file. */
 	uintptr_t low, high;
 	off_t offset;
+	/* The file's size, to which it is cut if a write fails. */
+	off_t bytes_before;
 	const struct hw_identity *identity;
 	const char *path;
 };

@@ -133,6 +133,9 @@ bool hw_exchange_write(const struct hw_target *target, const struct hw_layout *o
 			if (lies_in(one, target))
 				is_done &= hw_pending_reply(one).kind == HW_REPLY_DONE;
 		end(target, is_done);
+		if (!is_done && (off_t)plan.high > target->bytes_before &&
+		    hw_libc.ftruncate(target->descriptor, target->bytes_before) != 0)
+			hw_say("%s can't be cut to its former size: %m", target->path);
 	}
 	if (is_done)
 		for (struct hw_pending *one = hw_pending_list; one; one = one->next)

@@ -405,7 +405,7 @@ static bool delegate(struct writing *w, struct hw_context *context, bool *is_gat
 {
 	struct hw_layout own;
 	struct hw_target target = {.descriptor = w->descriptor, .low = w->low, .high = w->high, .offset = w->offset,
-				   .identity = &w->identity, .path = w->path};
+				   .bytes_before = w->status.st_size, .identity = &w->identity, .path = w->path};
 	bool is_done = false;
 	if (!find_own(w, &own))
 		return false;

@@ -23,7 +23,7 @@
 #define PIECE_S 20e-6
 /* A sender waits so long for its receiver to say what it wants, or so much of the time that the message would take. */
 #define PATIENCE_S_MIN 0.010
-#define PATIENCE_PART 0.25
+#define PATIENCE_PART 0.5
 /* Writes of fewer bytes each cost a network file system more than sending them to who writes larger ones. */
 #define APART_BYTES_MIN (64UL << 10)
 

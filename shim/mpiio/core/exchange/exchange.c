@@ -10,7 +10,7 @@
 #include "real.h"
 
 /* What arrives, what is written, and what leaves, which may be all of a round. */
-#define SPACE_BYTES ((2 + HW_SHARES_MAX) * HW_STRIPE_BYTES)
+#define SPACE_BYTES ((2 + HW_SHARES_MAX) * HW_STRIPE_BYTES_MAX)
 
 uint64_t hw_runs_below(const struct hw_runs *runs, uint64_t end)
 {
@@ -48,7 +48,7 @@ bool hw_runs_are_ascending(const struct hw_runs *runs)
 bool hw_plan_is_good(const struct hw_plan *plan, uint64_t bytes, uint32_t *own)
 {
 	bool is_there = false;
-	if (plan->count > HW_SHARES_MAX || plan->low > plan->high)
+	if (plan->count > HW_SHARES_MAX || plan->low > plan->high || plan->high > INT64_MAX)
 		return false;
 	for (uint32_t i = 0; i < plan->count; i++) {
 		const struct hw_share *share = &plan->shares[i];
@@ -77,6 +77,27 @@ void hw_exchange_free(char *space)
 		hw_libc.munmap(space, SPACE_BYTES);
 }
 
+/* How a plan's range is cut into stripes. */
+struct division {
+	uint64_t base, stripe_bytes, rounds;
+};
+
+static uint64_t quotient_up(uint64_t dividend, uint64_t divisor)
+{
+	return dividend / divisor + (dividend % divisor != 0);
+}
+
+static struct division divide(const struct hw_plan *plan)
+{
+	struct division division = {.base = plan->low - plan->low % HW_STRIPE_UNIT_BYTES};
+	uint64_t bytes = plan->high - division.base;
+	division.rounds = quotient_up(bytes, plan->count * HW_STRIPE_BYTES_MAX);
+	if (division.rounds > 0)
+		division.stripe_bytes = quotient_up(quotient_up(bytes, division.rounds * plan->count), HW_STRIPE_UNIT_BYTES) *
+					HW_STRIPE_UNIT_BYTES;
+	return division;
+}
+
 /* A stripe of a round, cut to the range. */
 struct stripe {
 	uint64_t low, high;
@@ -84,9 +105,11 @@ struct stripe {
 
 static struct stripe stripe_of(const struct hw_plan *plan, uint64_t round, uint32_t owner)
 {
-	uint64_t low = round + owner * HW_STRIPE_BYTES, high = low + HW_STRIPE_BYTES;
+	struct division division = divide(plan);
+	uint64_t low = division.base + (round * plan->count + owner) * division.stripe_bytes;
+	uint64_t high = low + division.stripe_bytes;
 	low = low < plan->high ? low : plan->high;
-	return (struct stripe){low, high < plan->high ? high : plan->high};
+	return (struct stripe){low > plan->low ? low : plan->low, high < plan->high ? high : plan->high};
 }
 
 static size_t part_of(const struct hw_share *share, struct stripe stripe)
@@ -133,7 +156,7 @@ static void swap(const struct hw_plan *plan, uint32_t own, const struct hw_layou
 {
 	const struct hw_share *mine = &plan->shares[own];
 	struct stripe stripe = stripe_of(plan, round, own);
-	char *memory = space, *inbox = space + HW_STRIPE_BYTES, *outbox = inbox + HW_STRIPE_BYTES;
+	char *memory = space, *inbox = space + HW_STRIPE_BYTES_MAX, *outbox = inbox + HW_STRIPE_BYTES_MAX;
 	char *parts[HW_SHARES_MAX];
 	MPI_Request requests[2 * HW_SHARES_MAX];
 	int pending = 0;
@@ -168,7 +191,8 @@ static void swap(const struct hw_plan *plan, uint32_t own, const struct hw_layou
 int hw_exchange(const struct hw_plan *plan, uint32_t own, const struct hw_layout *layout, int descriptor, char *space)
 {
 	int error = 0;
-	for (uint64_t round = plan->low; round < plan->high; round += plan->count * HW_STRIPE_BYTES) {
+	uint64_t rounds = divide(plan).rounds;
+	for (uint64_t round = 0; round < rounds; round++) {
 		swap(plan, own, layout, round, space);
 		/* The others go on after a failure: they are not left alone. */
 		error = error ? error : write_stripe(descriptor, stripe_of(plan, round, own), space);

@@ -12,7 +12,9 @@
 
 /* More ranks write their pieces as they are. */
 #define HW_SHARES_MAX 16
-#define HW_STRIPE_BYTES (4UL << 20)
+#define HW_STRIPE_BYTES_MAX (4UL << 20)
+/* Stripes begin and end at multiples of it in the file: no page or block of it has two writers. */
+#define HW_STRIPE_UNIT_BYTES (64UL << 10)
 
 /* What one rank has of the range, in ascending order. */
 struct hw_share {
@@ -21,7 +23,7 @@ struct hw_share {
 	struct hw_runs runs;
 };
 
-/* The stripes belong to the shares' ranks in turn. */
+/* The stripes belong to the shares' ranks in turn, and all have as many. */
 struct hw_plan {
 	uint64_t low, high;
 	/* 0: it doesn't take place. */

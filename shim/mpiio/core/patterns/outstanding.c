@@ -80,18 +80,28 @@ static bool read_runs(const struct outstanding *one, void *memory, size_t bytes)
 	return hw_runs_transfer(one->file->descriptor, &one->runs, &all, false);
 }
 
+/* Whether the data no longer depends on the file. */
+static bool hold(struct outstanding *one)
+{
+	size_t bytes = hw_runs_bytes(&one->runs);
+	if (one->copy || one->held)
+		return true;
+	/* Some MPIs see mappings, and make them by calls that come back here. */
+	hw_depth++;
+	void *memory = hw_libc.mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory != MAP_FAILED && read_runs(one, memory, bytes))
+		one->held = memory;
+	else if (memory != MAP_FAILED)
+		hw_libc.munmap(memory, bytes);
+	hw_depth--;
+	return one->held != NULL;
+}
+
 void hw_outstanding_hold(const struct hw_file *file)
 {
-	for (struct outstanding *one = list; one; one = one->next) {
-		size_t bytes = hw_runs_bytes(&one->runs);
-		if (one->file != file || one->copy || one->held)
-			continue;
-		void *memory = hw_libc.mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (memory != MAP_FAILED && read_runs(one, memory, bytes))
-			one->held = memory;
-		else if (memory != MAP_FAILED)
-			hw_libc.munmap(memory, bytes);
-	}
+	for (struct outstanding *one = list; one; one = one->next)
+		if (one->file == file)
+			hold(one);
 }
 
 static void free_held(struct outstanding *one)
@@ -99,6 +109,12 @@ static void free_held(struct outstanding *one)
 	if (one->held)
 		hw_libc.munmap(one->held, hw_runs_bytes(&one->runs));
 	one->held = NULL;
+}
+
+/* What this rank has sent to itself needs nobody's answer. */
+static bool is_own(const struct outstanding *one)
+{
+	return one->world_rank == hw_rank;
 }
 
 static void note_beginning(uint64_t id, int world_rank)
@@ -153,6 +169,12 @@ static bool push(struct outstanding *one)
 	return one->copy != NULL;
 }
 
+static void give_up(const struct outstanding *one)
+{
+	hw_say("%s can't be read any more, and rank %d waits for it: %m", one->file->path, one->world_rank);
+	hw_real.MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
 /* Reads what the receiver couldn't, and sends it. */
 static void serve(struct outstanding *one)
 {
@@ -160,12 +182,40 @@ static void serve(struct outstanding *one)
 	struct hw_layout all = {.bytes = bytes, .count = 1, .buffer = read_copy(one, bytes)};
 	all.single = (struct hw_block){0, bytes};
 	all.blocks = &all.single;
-	if (!all.buffer) {
-		hw_say("%s can't be read any more, and rank %d waits for it: %m", one->file->path, one->world_rank);
-		hw_real.MPI_Abort(MPI_COMM_WORLD, 1);
-	}
+	if (!all.buffer)
+		give_up(one);
 	hw_stream_send(&all, bytes, one->world_rank, HW_TAG_OF(HW_TAG_DATA, one->id));
 	free(all.buffer);
+}
+
+static void release(struct outstanding *one)
+{
+	free_held(one);
+	hw_enter();
+	hw_file_release(one->file);
+	hw_leave();
+	if (one->copy) {
+		one->next = unwanted;
+		unwanted = one;
+	} else {
+		free(one);
+	}
+}
+
+void hw_outstanding_fill(uint64_t id, const struct hw_layout *layout)
+{
+	struct outstanding *one = take(id, hw_rank);
+	if (!one)
+		return;
+	/* No lease is given up meanwhile. */
+	hw_enter();
+	bool is_good = one->held || hw_runs_transfer(one->file->descriptor, &one->runs, layout, false);
+	if (one->held)
+		hw_layout_copy(layout, 0, one->held, hw_runs_bytes(&one->runs), true);
+	hw_leave();
+	if (!is_good)
+		give_up(one);
+	release(one);
 }
 
 static void answer(const struct hw_ack *ack, int world_rank)
@@ -184,16 +234,7 @@ static void answer(const struct hw_ack *ack, int world_rank)
 	}
 	if (!ack->is_same)
 		hw_context_switch_off(one->context, "what another rank read was not what was sent");
-	free_held(one);
-	hw_enter();
-	hw_file_release(one->file);
-	hw_leave();
-	if (one->copy) {
-		one->next = unwanted;
-		unwanted = one;
-	} else {
-		free(one);
-	}
+	release(one);
 }
 
 void hw_outstanding_poll(void)
@@ -223,9 +264,18 @@ static bool is_of(const struct outstanding *one, const struct hw_file *file)
 static bool waits_for(const struct hw_file *file)
 {
 	for (const struct outstanding *one = list; one; one = one->next)
-		if (!one->copy && is_of(one, file))
+		if (!one->copy && !is_own(one) && is_of(one, file))
 			return true;
 	return false;
+}
+
+static void hold_own(const struct hw_file *file)
+{
+	hw_enter();
+	for (struct outstanding *one = list; one; one = one->next)
+		if (is_own(one) && is_of(one, file) && !hold(one))
+			give_up(one);
+	hw_leave();
 }
 
 /* Until nobody depends on the file; who has not begun within `patience_s` is sent the data. Says whether any was. */
@@ -237,7 +287,7 @@ static bool settle(const struct hw_file *file, double patience_s)
 	for (;;) {
 		hw_outstanding_poll();
 		for (struct outstanding *one = list; one && hw_seconds() >= end; one = one->next)
-			if (!one->copy && !one->is_begun && is_of(one, file))
+			if (!one->copy && !one->is_begun && !is_own(one) && is_of(one, file))
 				is_any |= push(one);
 		if (!waits_for(file))
 			break;
@@ -255,6 +305,7 @@ void hw_outstanding_settle(void)
 
 void hw_outstanding_keep(const struct hw_file *file, bool is_changing)
 {
+	hold_own(file);
 	if (!waits_for(file))
 		return;
 	bool is_any = settle(file, hw_mounts_is_one_node() ? 0 : PATIENCE_SECONDS);

@@ -28,6 +28,8 @@ bool hw_outstanding_has_room(void);
 /* False: the file is about to change, or has. */
 bool hw_outstanding_hint(uint64_t id, int world_rank, struct hw_file *file, const struct hw_runs *runs,
 			 struct hw_context *context);
+/* A hint of this rank to itself has arrived: the layout gets its data, without a message. */
+void hw_outstanding_fill(uint64_t id, const struct hw_layout *layout);
 /*
  * Before this rank waits where it can't answer: receivers that have begun to read are waited for, and to others the data
  * is sent besides.

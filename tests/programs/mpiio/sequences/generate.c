@@ -172,7 +172,8 @@ static struct op *add_message(struct generator *to, enum kind kind, int root, in
 	op->way = (int)below(to, RECEIVE_WAYS) + RECEIVE_WAYS * (int)below(to, 4);
 	if (kind == POST) {
 		to->is_pending = 1;
-		to->is_locked[op->buffer] = 1;
+		/* What a rank sends to itself has left its buffer. */
+		to->is_locked[op->buffer] = root != peer;
 		to->is_locked[op->other] = 1;
 	}
 	return op;
@@ -194,7 +195,7 @@ static void add_messages(struct generator *to)
 	if (kind == POST && to->is_pending)
 		kind = SEND;
 	if (kind == SEND || kind == POST)
-		add_message(to, kind, root, another(to, root), buffer, at, bytes);
+		add_message(to, kind, root, kind == POST && chance(to, 4) ? root : another(to, root), buffer, at, bytes);
 	else
 		add_collective(to, kind, root, buffer, at, kind == REDUCE ? bytes % 20000 : bytes);
 }
@@ -241,6 +242,8 @@ static void add_peer(struct generator *to, int reads, int root, int peer, int fi
 	disturb(to, in);
 	if (peer != root && !to->is_locked[buffer] && reads)
 		add_message(to, SEND, root, peer, buffer, at, bytes);
+	if (peer == root && !to->is_pending && reads && chance(to, 2))
+		add_message(to, POST, root, root, buffer, at, bytes);
 	if (peer != root && !to->is_locked[buffer] && !reads) {
 		struct op *op = add_message(to, SEND, peer, root, buffer, at, bytes);
 

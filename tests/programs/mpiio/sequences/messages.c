@@ -155,11 +155,27 @@ static void run_send(const struct op *op, int to)
 	}
 }
 
+/* The receive comes first: a long message to the rank itself waits for it. */
+static void post_to_itself(const struct op *op)
+{
+	int own = rank_in(op, op->root);
+
+	if (state.rank != op->root)
+		return;
+	MPI_Irecv(state.buffers[op->other] + op->other_at, (int)op->bytes, MPI_BYTE, own, op->tag, state.comms[op->comm],
+		&state.pending);
+	run_send(op, own);
+}
+
 static void run_post(const struct op *op)
 {
 	MPI_Comm comm = state.comms[op->comm];
 	int bytes = (int)op->bytes;
 
+	if (op->root == op->peer) {
+		post_to_itself(op);
+		return;
+	}
 	if (state.rank == op->root)
 		MPI_Isend(state.buffers[op->buffer] + op->at, bytes, MPI_BYTE, rank_in(op, op->peer), op->tag, comm,
 			&state.pending);

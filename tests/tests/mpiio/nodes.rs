@@ -18,10 +18,15 @@ use crate::report::transformed;
 const NODES: usize = 4;
 /// How long clients of a file system may remember what is no longer true.
 const SEEN_MAX: Duration = Duration::from_secs(20);
-const PROGRAMS: [(&str, &str); 4] = [
+/// As much as the largest of the programs reads.
+const INPUT_BYTES: usize = 36_000_000;
+const PROGRAMS: [(&str, &str); 6] = [
     ("c/rows.c", "--rows 333 --row-bytes 1003 --header 77 --steps 3"),
     ("c/rows.c", "--rows 333 --row-bytes 1003 --by scatterv --read stdio --write stdio --steps 3"),
     ("c/blocks.c", "--rows 401 --columns 303 --steps 3"),
+    // Blocks that are exchanged before they are written, with senders that wait and help.
+    ("c/blocks.c", "--rows 2203 --columns 2011 --steps 2"),
+    ("c/blocks.c", "--rows 2203 --columns 2011 --read stdio --write stdio --receive irecv"),
     ("c/matvec.c", "--rows 401 --columns 303"),
 ];
 
@@ -111,7 +116,7 @@ fn a_common_directory(mpi: &Mpi) {
         Err(reason) => return skipped(reason),
     };
     let input = nodes.fixture.outside("in");
-    make_input(&input, 2_000_003);
+    make_input(&input, INPUT_BYTES);
     nodes.check(mpi, &ssh, &input, &nodes.fixture.shared());
 }
 
@@ -127,7 +132,7 @@ fn a_volume(mpi: &Mpi) {
         started => started.unwrap(),
     };
     let files = nodes.fixture.dir("files");
-    make_input(&files.join("in"), 2_000_003);
+    make_input(&files.join("in"), INPUT_BYTES);
     gluster.fill(&[files]).unwrap();
     gluster.mount(NODES).unwrap();
     let volume = Path::new(VOLUME).join("files");

@@ -7,6 +7,7 @@
 #include "../model.h"
 #include "../patterns/pending.h"
 #include "exchange.h"
+#include "help.h"
 #include "real.h"
 
 static bool lies_in(const struct hw_pending *one, const struct hw_target *target)
@@ -124,14 +125,20 @@ bool hw_exchange_write(const struct hw_target *target, const struct hw_layout *o
 		if (lies_in(one, target))
 			ask(one, target);
 	bool is_done = are_all_ready(target);
-	if (!is_done)
+	if (is_done) {
+		/* They wait for nobody else, so others may wait for them. */
+		hw_help_ask(target, &plan);
+		hw_help_tell(&plan);
+	} else {
 		plan.count = 0;
+	}
 	tell_plan(target, &plan);
 	if (is_done) {
 		is_done = hw_exchange(&plan, 0, own, target->descriptor, space) == 0;
 		for (struct hw_pending *one = hw_pending_list; one; one = one->next)
 			if (lies_in(one, target))
 				is_done &= hw_pending_reply(one).kind == HW_REPLY_DONE;
+		is_done &= hw_help_is_done(&plan);
 		end(target, is_done);
 		if (!is_done && (off_t)plan.high > target->bytes_before &&
 		    hw_libc.ftruncate(target->descriptor, target->bytes_before) != 0)

@@ -307,10 +307,17 @@ static bool is_plain(void)
 }
 
 /* Between two looks at what the program waits for. */
-static void meanwhile(void)
+static void meanwhile(bool is_offer)
 {
 	hw_outstanding_poll();
-	hw_pause();
+	if (!is_offer || !hw_offer_help())
+		hw_pause();
+}
+
+static bool is_offer(MPI_Request request)
+{
+	struct tracked *one = find(request);
+	return one && one->kind == OFFERED;
 }
 
 /*
@@ -319,23 +326,20 @@ static void meanwhile(void)
  */
 static bool is_offer_over(MPI_Request request, bool is_alone)
 {
-	struct tracked *one = find(request);
-	if (!one || one->kind != OFFERED)
+	if (!is_offer(request))
 		return true;
 	if (is_alone)
 		hw_offer_progress_all();
 	else
 		hw_offer_release();
-	return hw_offer_progress(one->offered, false);
+	return hw_offer_progress(find(request)->offered, false);
 }
 
 static bool are_offers_over(int count, const MPI_Request requests[])
 {
 	bool are_all = true, are_over = true;
-	for (int i = 0; i < count && hw_offer_any(); i++) {
-		struct tracked *one = find(requests[i]);
-		are_all = are_all && (requests[i] == MPI_REQUEST_NULL || (one && one->kind == OFFERED));
-	}
+	for (int i = 0; i < count && hw_offer_any(); i++)
+		are_all = are_all && (requests[i] == MPI_REQUEST_NULL || is_offer(requests[i]));
 	for (int i = 0; i < count && hw_offer_any(); i++)
 		are_over = is_offer_over(requests[i], are_all) && are_over;
 	return are_over;
@@ -367,7 +371,7 @@ int hw_MPI_Wait(MPI_Request *request, MPI_Status *status)
 		while (result == MPI_SUCCESS && !flag) {
 			result = hw_MPI_Test(request, &flag, status);
 			if (!flag && result == MPI_SUCCESS)
-				meanwhile();
+				meanwhile(is_offer(*request));
 		}
 		return result;
 	}
@@ -452,8 +456,9 @@ int hw_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 	if (hw_outstanding_any() || hw_offer_any()) {
 		while (result == MPI_SUCCESS && !flag) {
 			result = hw_MPI_Testall(count, requests, &flag, statuses);
+			/* With other requests among them offers are not unseen: copies were sent. */
 			if (!flag && result == MPI_SUCCESS)
-				meanwhile();
+				meanwhile(true);
 		}
 		return result;
 	}
@@ -493,7 +498,7 @@ int hw_MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *st
 	while (result == MPI_SUCCESS && !flag) {
 		result = hw_MPI_Testany(count, requests, index, &flag, status);
 		if (!flag && result == MPI_SUCCESS)
-			meanwhile();
+			meanwhile(false);
 	}
 	return result;
 }
@@ -522,7 +527,7 @@ int hw_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[],
 	do {
 		result = hw_MPI_Testsome(count, requests, done, indices, statuses);
 		if (*done == 0 && result == MPI_SUCCESS)
-			meanwhile();
+			meanwhile(false);
 	} while (result == MPI_SUCCESS && *done == 0);
 	return result;
 }

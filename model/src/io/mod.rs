@@ -108,6 +108,10 @@ pub struct Prediction {
     pub why: String,
 }
 
+/// Ranks whose pieces are smaller exchange them before they are written, as the I/O library does.
+const EXCHANGED_BYTES_MAX: f64 = 65536.0;
+/// So many take part in an exchange at most.
+const EXCHANGERS_MAX: f64 = 16.0;
 /// What a transformation must gain at least: the model is not exact.
 const SPEEDUP_MIN: f64 = 1.05;
 
@@ -182,7 +186,8 @@ impl Work {
             let copies = parameters.copy.seconds(self.bytes / self.ranks());
             return (Cost { messages: hints, copies, ..Cost::default() }, Access::Individual);
         }
-        let (cost, access) = self.quicker(parameters);
+        let exchanged = self.exchanged(parameters).map(|cost| (cost, Access::Collective));
+        let (cost, access) = exchanged.unwrap_or_else(|| self.quicker(parameters));
         let protection = 2.0 * parameters.protection.seconds(self.bytes / self.operations());
         (Cost { messages: cost.messages + hints, protection, ..cost }, access)
     }
@@ -198,6 +203,27 @@ impl Work {
     pub fn reverse(&self, parameters: &Parameters) -> Prediction {
         let (together, access) = (self.together(Access::Collective, parameters), Access::Collective);
         Prediction::of(self, together, self.on_one(parameters), access)
+    }
+
+    /// What small pieces cost that are exchanged first: by those of a row of nodes, of which each keeps the part that it
+    /// writes, and by those who still wait for their row or have asked for it, who only write.
+    fn exchanged(&self, parameters: &Parameters) -> Option<Cost> {
+        let (nodes, rows) = (f64::from(self.nodes), self.operations());
+        let is_small = self.pieces > 1 && self.bytes / self.ranks() / f64::from(self.pieces) < EXCHANGED_BYTES_MAX;
+        if !self.pattern.writes() || self.nodes < 2 || !is_small || self.ranks() / rows > EXCHANGERS_MAX {
+            return None;
+        }
+        let mut cost = Cost::default();
+        let mut written = 0.0;
+        while written < rows {
+            let waiting = nodes * (1.0 - written / rows);
+            let asker = if written > 0.0 { 1.0 } else { 0.0 };
+            let writers = (waiting + asker).min(EXCHANGERS_MAX);
+            cost.messages += parameters.message.seconds(self.bytes / nodes * (1.0 - 1.0 / writers));
+            cost.io += self.storage(parameters).seconds(self.bytes / rows, writers, 1.0);
+            written += 1.0;
+        }
+        Some(cost)
     }
 
     fn quicker(&self, parameters: &Parameters) -> (Cost, Access) {

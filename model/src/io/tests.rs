@@ -118,6 +118,24 @@ fn many_pieces_want_a_collective_operation() {
     assert_eq!(Work { pieces: 1, ..blocks }.on_all(&parameters).1, Access::Individual);
 }
 
+/// Two rows of two nodes: the first is written by four, the second by its own two and by the root.
+#[test]
+fn small_pieces_are_exchanged() {
+    let parameters = machine(4.0, 1.0, 1e9);
+    let blocks = Work { bytes: 1200.0, ranks: 4, nodes: 4, pieces: 100, ..work(Pattern::ReceiveWrite, Form::NodeRows) };
+    let (cost, access) = blocks.on_all(&parameters);
+    // Hints, three quarters of 300 bytes, then two thirds of them.
+    close(cost.messages, 4.0 * 0.01 + 225.0 + 200.0);
+    close(cost.io, 600.0 / 4.0 + 600.0 / 3.0);
+    assert_eq!(access, Access::Collective);
+    // Large pieces, one node, and reading know no exchange.
+    for other in
+        [Work { bytes: 1e9, ..blocks }, Work { nodes: 1, ..blocks }, Work { pattern: Pattern::ReadSend, ..blocks }]
+    {
+        assert_eq!(other.exchanged(&parameters), None);
+    }
+}
+
 /// Section VI: for little data, one rank is quicker than a collective operation.
 #[test]
 fn the_way_back_is_for_little_data() {

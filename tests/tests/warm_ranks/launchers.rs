@@ -1,9 +1,24 @@
 //! Ranks of an MPI program, which find each other by descriptors that the launcher gave them.
 
 use headwater_tests::harness::services::environment;
-use headwater_tests::harness::{Output, Program, headwater_binary, skipped};
+use headwater_tests::harness::{Fixture, Output, Program, headwater_binary, skipped};
 
 use crate::fixture;
+
+/// Rank 0 reads a file of 8 MB and scatters it; each says what it has got, twice over.
+const SCATTER: &str = "
+import os, sys, zlib
+from mpi4py import MPI
+world = MPI.COMM_WORLD
+part = bytearray((8 << 20) // world.size)
+whole = bytearray(8 << 20) if world.rank == 0 else None
+for step in range(2):
+    if world.rank == 0:
+        with open(sys.argv[1], 'rb', buffering=0) as file:
+            assert file.readinto(whole) == len(whole)
+    world.Scatter([whole, MPI.BYTE] if world.rank == 0 else None, [part, MPI.BYTE])
+    os.write(1, f'{step} {world.rank}: {zlib.crc32(part)}\\n'.encode())
+";
 
 /// Sums the ranks, and says so.
 const SCRIPT: &str = "
@@ -14,6 +29,50 @@ total = world.allreduce(world.rank)
 os.write(1, f'{world.rank} of {world.size}: {total}\\n'.encode())
 ";
 
+/// Four ranks of a script, by MPICH's launcher.
+struct Hydra {
+    fixture: Fixture,
+    program: Program,
+}
+
+impl Hydra {
+    fn new(script: &str, arguments: &[&str]) -> Option<Hydra> {
+        let fixture = fixture()?;
+        let mpich = match environment("mpich", &["mpich", "mpi4py"]) {
+            Ok(mpich) => mpich,
+            Err(reason) => {
+                skipped(reason);
+                return None;
+            }
+        };
+        let python = mpich.join("bin/python3");
+        let words = [python.as_os_str(), "-c".as_ref(), script.as_ref()];
+        let program = Program::new(mpich.join("bin/mpiexec")).args(["-launcher", "fork", "-n", "4"]).args(words);
+        let program = program.args(arguments).env("PYTHONDONTWRITEBYTECODE", "1");
+        Some(Hydra { fixture, program })
+    }
+
+    fn plain(&self) -> Output {
+        let output = self.program.run();
+        assert_eq!(output.status, 0, "{output:?}");
+        output
+    }
+
+    /// With ranks from zygotes that have imported this; how many were.
+    fn warm(&self, imports: &str, options: &[&str]) -> (Output, u64) {
+        let text = |name: &str| self.fixture.outside(name).display().to_string();
+        let (binary, shared) = (headwater_binary().display().to_string(), self.fixture.shared().display().to_string());
+        let (summary, jobs) = (text("summary.json"), text("jobs"));
+        let run =
+            [&*binary, "run", "--via", "audit", "--shared", &shared, "--job-dir", &jobs, "--summary-json", &summary];
+        let words = [&run[..], options, &["--warm-imports", imports, "--"]].concat();
+        let output = self.program.clone().behind(&words).run();
+        let summary = std::fs::read_to_string(&summary).expect("it was written");
+        let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
+        (output, summary["from_zygotes"].as_u64().expect("a number"))
+    }
+}
+
 fn sorted(output: &Output) -> Vec<&str> {
     let mut lines: Vec<&str> = output.stdout.lines().collect();
     lines.sort_unstable();
@@ -22,30 +81,33 @@ fn sorted(output: &Output) -> Vec<&str> {
 
 #[test]
 fn ranks_of_hydra() {
-    let Some(fixture) = fixture() else { return };
-    let mpich = match environment("mpich", &["mpich", "mpi4py"]) {
-        Ok(mpich) => mpich,
-        Err(reason) => return skipped(reason),
-    };
-    let (mpiexec, python) = (mpich.join("bin/mpiexec"), mpich.join("bin/python3"));
-    let launch = |before: &[&str]| {
-        let words = [python.as_os_str(), "-c".as_ref(), SCRIPT.as_ref()];
-        let program = Program::new(&mpiexec).args(["-launcher", "fork", "-n", "4"]).args(words);
-        program.env("PYTHONDONTWRITEBYTECODE", "1").behind(before).run()
-    };
-    let expected = launch(&[]);
-    assert_eq!(expected.status, 0, "{expected:?}");
-    let binary = headwater_binary().display().to_string();
-    let shared = fixture.shared().display().to_string();
+    let Some(hydra) = Hydra::new(SCRIPT, &[]) else { return };
+    let expected = hydra.plain();
     for (imports, zygotes, reason) in [("mpi4py", 4, ""), ("mpi4py.MPI", 0, "comes from no zygote: ")] {
-        let (file, jobs) = (fixture.outside("summary.json").display().to_string(), fixture.outside("jobs"));
-        let jobs = jobs.display().to_string();
-        let run = [&*binary, "run", "--via", "audit", "--shared", &shared, "--job-dir", &jobs, "--summary-json", &file];
-        let output = launch(&[&run[..], &["--warm-imports", imports, "--"]].concat());
+        let (output, from_zygotes) = hydra.warm(imports, &[]);
         assert_eq!((sorted(&output), output.status), (sorted(&expected), 0), "{imports}: {output:?}");
-        let summary = std::fs::read_to_string(&file).expect("it was written");
-        let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
-        assert_eq!(summary["from_zygotes"], zygotes, "{imports}: {output:?} {summary}");
+        assert_eq!(from_zygotes, zygotes, "{imports}: {output:?}");
         assert!(output.stderr.contains(reason), "{imports}: {output:?}");
     }
+}
+
+/// The zygote has the I/O library, too, and its ranks call MPI_Init.
+#[test]
+fn warm_ranks_read_their_own_parts() {
+    let Some(fixture) = fixture() else { return };
+    let input = fixture.outside("in");
+    std::fs::write(&input, (0..8u32 << 20).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect::<Vec<u8>>())
+        .expect("there is room");
+    let Some(mut hydra) = Hydra::new(SCATTER, &[&input.display().to_string()]) else { return };
+    let expected = hydra.plain();
+    hydra.program = hydra.program.env("HEADWATER_IO_MODEL", "always");
+    let report = fixture.outside("report");
+    let (output, from_zygotes) = hydra.warm("mpi4py", &["--io", "auto", "--io-report", &report.display().to_string()]);
+    assert_eq!((sorted(&output), output.status), (sorted(&expected), 0), "{output:?}");
+    assert_eq!(from_zygotes, 4, "{output:?}");
+    let report = std::fs::read_to_string(&report).unwrap_or_default();
+    let line =
+        report.lines().find(|line| line.contains("read+scatter")).unwrap_or_else(|| panic!("{report} {output:?}"));
+    let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!(line["transformed"], 2, "{report}");
 }

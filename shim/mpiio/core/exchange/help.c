@@ -59,7 +59,7 @@ static void say(uint64_t of, int root, enum hw_reply_kind kind)
 static void help(const struct call *call, int root)
 {
 	static const struct hw_layout nothing;
-	struct hw_plan plan;
+	struct hw_plan plan = {0};
 	struct hw_file *file = NULL;
 	uint32_t own;
 	char *space = awaited == root ? hw_exchange_space() : NULL;
@@ -183,8 +183,11 @@ void hw_help_ask(const struct hw_target *target, struct hw_plan *plan)
 void hw_help_tell(const struct hw_plan *plan)
 {
 	static const struct hw_plan none;
-	for (uint32_t i = 0; i < asked_count; i++)
-		hw_real.MPI_Send(is_ready[i] ? plan : &none, sizeof(*plan), MPI_BYTE, asked[i], HW_TAG_HELP, hw_control);
+	for (uint32_t i = 0; i < asked_count; i++) {
+		/* Who may not be looking gets nothing that a send would wait for. */
+		size_t bytes = is_ready[i] ? sizeof(*plan) : offsetof(struct hw_plan, shares);
+		hw_real.MPI_Send(is_ready[i] ? plan : &none, (int)bytes, MPI_BYTE, asked[i], HW_TAG_HELP, hw_control);
+	}
 }
 
 bool hw_help_is_done(const struct hw_plan *plan)

@@ -205,25 +205,18 @@ impl Work {
         Prediction::of(self, together, self.on_one(parameters), access)
     }
 
-    /// What small pieces cost that are exchanged first: by those of a row of nodes, of which each keeps the part that it
-    /// writes, and by those who still wait for their row or have asked for it, who only write.
+    /// What small pieces cost that are exchanged first, by as many ranks at once as an exchange takes, whichever rows they
+    /// are of. Each keeps the part that it writes.
     fn exchanged(&self, parameters: &Parameters) -> Option<Cost> {
-        let (nodes, rows) = (f64::from(self.nodes), self.operations());
         let is_small = self.pieces > 1 && self.bytes / self.ranks() / f64::from(self.pieces) < EXCHANGED_BYTES_MAX;
-        if !self.pattern.writes() || self.nodes < 2 || !is_small || self.ranks() / rows > EXCHANGERS_MAX {
+        if !self.pattern.writes() || self.nodes < 2 || !is_small || self.ranks() / self.operations() > EXCHANGERS_MAX {
             return None;
         }
-        let mut cost = Cost::default();
-        let mut written = 0.0;
-        while written < rows {
-            let waiting = nodes * (1.0 - written / rows);
-            let asker = if written > 0.0 { 1.0 } else { 0.0 };
-            let writers = (waiting + asker).min(EXCHANGERS_MAX);
-            cost.messages += parameters.message.seconds(self.bytes / nodes * (1.0 - 1.0 / writers));
-            cost.io += self.storage(parameters).seconds(self.bytes / rows, writers, 1.0);
-            written += 1.0;
-        }
-        Some(cost)
+        let exchanges = (self.ranks() / EXCHANGERS_MAX).ceil();
+        let (bytes, nodes) = (self.bytes / exchanges, f64::from(self.nodes).min(EXCHANGERS_MAX));
+        let leaves = bytes / nodes * (1.0 - 1.0 / nodes);
+        let messages = exchanges * parameters.message.seconds(leaves);
+        Some(Cost { messages, io: exchanges * self.storage(parameters).seconds(bytes, nodes, 1.0), ..Cost::default() })
     }
 
     fn quicker(&self, parameters: &Parameters) -> (Cost, Access) {

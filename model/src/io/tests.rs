@@ -118,16 +118,18 @@ fn many_pieces_want_a_collective_operation() {
     assert_eq!(Work { pieces: 1, ..blocks }.on_all(&parameters).1, Access::Individual);
 }
 
-/// Two rows of two nodes: the first is written by four, the second by its own two and by the root.
+/// Two rows of two nodes: all four write, after they have sent three quarters of what they have.
 #[test]
 fn small_pieces_are_exchanged() {
     let parameters = machine(4.0, 1.0, 1e9);
     let blocks = Work { bytes: 1200.0, ranks: 4, nodes: 4, pieces: 100, ..work(Pattern::ReceiveWrite, Form::NodeRows) };
     let (cost, access) = blocks.on_all(&parameters);
-    // Hints, three quarters of 300 bytes, then two thirds of them.
-    close(cost.messages, 4.0 * 0.01 + 225.0 + 200.0);
-    close(cost.io, 600.0 / 4.0 + 600.0 / 3.0);
+    close(cost.messages, 4.0 * 0.01 + 225.0);
+    close(cost.io, 1200.0 / 4.0);
     assert_eq!(access, Access::Collective);
+    // Of 64 ranks four times 16.
+    let many = Work { bytes: 6400.0, ranks: 64, nodes: 64, ..blocks };
+    close(many.exchanged(&parameters).unwrap().messages, 4.0 * 1600.0 / 16.0 * (15.0 / 16.0));
     // Large pieces, one node, and reading know no exchange.
     for other in
         [Work { bytes: 1e9, ..blocks }, Work { nodes: 1, ..blocks }, Work { pattern: Pattern::ReadSend, ..blocks }]

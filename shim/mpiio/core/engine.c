@@ -56,7 +56,8 @@ void hw_leave(void)
 
 void hw_count_busy(void)
 {
-	hw_is_busy = hw_record_count() > 0 || hw_incoming_any() || hw_outstanding_any() || hw_offer_any();
+	hw_is_busy = hw_record_count() > 0 || hw_incoming_any() || hw_incoming_is_writing() || hw_outstanding_any() ||
+		     hw_offer_any();
 }
 
 void hw_say(const char *format, ...)

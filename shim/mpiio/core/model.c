@@ -21,9 +21,8 @@
 #define GAIN_ONE_NODE_S_MIN 0.010
 /* Of one more piece of a file: a call, and what is asked of the file system ahead. */
 #define PIECE_S 20e-6
-/* A sender waits so long for its receiver to say what it wants, or so much of the time that the message would take. */
+/* A sender waits so long for its receiver to say what it wants, or as long as the message would take. */
 #define PATIENCE_S_MIN 0.010
-#define PATIENCE_PART 0.5
 /* Writes of fewer bytes each cost a network file system more than sending them to who writes larger ones. */
 #define APART_BYTES_MIN (64UL << 10)
 
@@ -141,8 +140,8 @@ double hw_model_receive_gain(size_t bytes)
 
 double hw_model_patience_s(size_t bytes)
 {
-	double part_s = (double)bytes * parameters.byte_s * PATIENCE_PART;
-	return part_s > PATIENCE_S_MIN ? part_s : PATIENCE_S_MIN;
+	double message_s = (double)bytes * parameters.byte_s;
+	return message_s > PATIENCE_S_MIN ? message_s : PATIENCE_S_MIN;
 }
 
 bool hw_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared)

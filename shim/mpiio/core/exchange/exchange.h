@@ -58,6 +58,8 @@ struct hw_target {
 	const char *path;
 };
 
+/* Who has what of the range, this rank first; false: it can't be said in a plan. */
+bool hw_plan_make(const struct hw_target *target, const struct hw_layout *own, struct hw_plan *plan);
 /* Whether all data that is pending in this memory, and this rank's own, should be exchanged. */
 bool hw_exchange_is_better(const struct hw_target *target, const struct hw_layout *own);
 /* True: all of it is in the file. False: all of it is in memory. */

@@ -7,7 +7,6 @@
 #include "../model.h"
 #include "../patterns/pending.h"
 #include "exchange.h"
-#include "help.h"
 #include "real.h"
 
 static bool lies_in(const struct hw_pending *one, const struct hw_target *target)
@@ -26,8 +25,7 @@ static bool map(const struct hw_layout *layout, const struct hw_target *target, 
 	return hw_runs_are_ascending(runs);
 }
 
-/* Who has what; false: it can't be said in a plan. */
-static bool make_plan(const struct hw_target *target, const struct hw_layout *own, struct hw_plan *plan)
+bool hw_plan_make(const struct hw_target *target, const struct hw_layout *own, struct hw_plan *plan)
 {
 	memset(plan, 0, sizeof(*plan));
 	plan->low = (uint64_t)target->offset;
@@ -56,7 +54,7 @@ bool hw_exchange_is_better(const struct hw_target *target, const struct hw_layou
 {
 	struct hw_plan plan;
 	uint64_t pieces = 0;
-	if (!make_plan(target, own, &plan))
+	if (!hw_plan_make(target, own, &plan))
 		return false;
 	for (uint32_t i = 0; i < plan.count; i++)
 		pieces += hw_runs_pieces(&plan.shares[i].runs);
@@ -117,7 +115,7 @@ bool hw_exchange_write(const struct hw_target *target, const struct hw_layout *o
 	/* Who waits for this rank's own offers is answered first. */
 	hw_offer_release();
 	char *space = hw_exchange_space();
-	if (!space || !make_plan(target, own, &plan)) {
+	if (!space || !hw_plan_make(target, own, &plan)) {
 		hw_exchange_free(space);
 		return false;
 	}
@@ -125,20 +123,14 @@ bool hw_exchange_write(const struct hw_target *target, const struct hw_layout *o
 		if (lies_in(one, target))
 			ask(one, target);
 	bool is_done = are_all_ready(target);
-	if (is_done) {
-		/* They wait for nobody else, so others may wait for them. */
-		hw_help_ask(target, &plan);
-		hw_help_tell(&plan);
-	} else {
+	if (!is_done)
 		plan.count = 0;
-	}
 	tell_plan(target, &plan);
 	if (is_done) {
 		is_done = hw_exchange(&plan, 0, own, target->descriptor, space) == 0;
 		for (struct hw_pending *one = hw_pending_list; one; one = one->next)
 			if (lies_in(one, target))
 				is_done &= hw_pending_reply(one).kind == HW_REPLY_DONE;
-		is_done &= hw_help_is_done(&plan);
 		end(target, is_done);
 		if (!is_done && (off_t)plan.high > target->bytes_before &&
 		    hw_libc.ftruncate(target->descriptor, target->bytes_before) != 0)

@@ -39,7 +39,9 @@ void hw_before_change(int descriptor, off_t low, off_t high)
 		return;
 	int saved = errno;
 	/* Whoever reads this may rely on what was written before it. */
-	if (hw_incoming_is_writing() && !hw_delegated_is_target(status.st_dev, status.st_ino))
+	if (hw_incoming_is_writing() &&
+	    (hw_delegated_elsewhere(status.st_dev, status.st_ino) ||
+	     hw_delegated_overlaps(status.st_dev, status.st_ino, (uint64_t)low, (uint64_t)high)))
 		hw_incoming_wait();
 	if (S_ISREG(status.st_mode))
 		change(&status, low, high);
@@ -56,6 +58,15 @@ void hw_before_change_of(const char *path, int directory)
 		hw_incoming_wait();
 	if (fstatat(directory, path, &status, 0) == 0 && S_ISREG(status.st_mode))
 		change(&status, 0, INT64_MAX);
+	errno = saved;
+}
+
+void hw_before_reading(void)
+{
+	if (!hw_is_busy || hw_depth > 0 || !hw_incoming_is_writing())
+		return;
+	int saved = errno;
+	hw_incoming_wait();
 	errno = saved;
 }
 
@@ -97,6 +108,8 @@ void hw_settle_everything(void)
 	{                                                                                                              \
 		if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))                                              \
 			hw_before_change_of(path, directory);                                                          \
+		else                                                                                                   \
+			hw_before_reading();                                                                           \
 		return hw_libc.name arguments;                                                                         \
 	}
 

@@ -7,6 +7,8 @@
 /* The descriptor's file is about to change between these offsets; reads that were put off are done first. */
 void hw_before_change(int descriptor, off_t low, off_t high);
 void hw_before_change_of(const char *path, int directory);
+/* A file is opened for reading: what others write is written first. */
+void hw_before_reading(void);
 /* The engine's own view of the file follows. */
 void hw_after_change(int descriptor);
 /* All that is put off is done, as before another process begins or this one ends. */

@@ -68,6 +68,8 @@ static void before_fopen(const char *path, const char *mode)
 {
 	if (mode && (strchr(mode, 'w') || strchr(mode, 'a') || strchr(mode, '+')))
 		hw_before_change_of(path, AT_FDCWD);
+	else
+		hw_before_reading();
 }
 
 FILE *hw_fopen(const char *path, const char *mode)

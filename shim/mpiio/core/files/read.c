@@ -42,7 +42,7 @@ static size_t would_get(int descriptor, size_t bytes, off_t *offset, struct stat
 static bool put_off(int descriptor, void *memory, size_t bytes, off_t offset, const struct stat *status,
 		    struct hw_context *context)
 {
-	if (hw_incoming_any() && hw_delegated_is_target(status->st_dev, status->st_ino))
+	if (hw_incoming_is_writing() && hw_delegated_overlaps(status->st_dev, status->st_ino, 0, UINT64_MAX))
 		hw_incoming_wait();
 	hw_use_out(memory, bytes);
 	hw_enter();

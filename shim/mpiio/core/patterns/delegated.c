@@ -1,9 +1,11 @@
 /*
  * The senders write, each its own part, and this rank what is its own. With space reserved beforehand the program's
- * write returns before the others' have ended, as it does from a page cache; otherwise, when all have.
+ * write returns before the others' have ended, as it does from a page cache, unless the program could read the file
+ * meanwhile; otherwise, when all have.
  */
 #include "delegated.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +19,7 @@
 #include <unistd.h>
 
 #include "../context.h"
-#include "../exchange/exchange.h"
+#include "../exchange/held.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../model.h"
@@ -54,15 +56,34 @@ static struct {
 
 bool hw_incoming_is_writing(void)
 {
-	return awaited_list != NULL;
+	return awaited_list != NULL || hw_held_any();
 }
 
-bool hw_delegated_is_target(uint64_t device, uint64_t inode)
+/* Whether any piece may lie in the range. */
+static bool do_meet(const struct hw_runs *runs, uint64_t low, uint64_t high)
+{
+	for (uint32_t i = 0; i < runs->count; i++) {
+		const struct hw_run *run = &runs->run[i];
+		if (run->offset < high && run->offset + run->stride * run->count > low)
+			return true;
+	}
+	return false;
+}
+
+bool hw_delegated_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
 {
 	for (const struct awaited *one = awaited_list; one; one = one->next)
-		if (one->device == device && one->inode == inode)
+		if (one->device == device && one->inode == inode && do_meet(&one->runs, low, high))
 			return true;
-	return false;
+	return hw_held_overlaps(device, inode, low, high);
+}
+
+bool hw_delegated_elsewhere(uint64_t device, uint64_t inode)
+{
+	for (const struct awaited *one = awaited_list; one; one = one->next)
+		if (one->device != device || one->inode != inode)
+			return true;
+	return hw_held_any() && !hw_held_overlaps(device, inode, 0, UINT64_MAX);
 }
 
 int hw_delegated_error(uint64_t device, uint64_t inode)
@@ -113,10 +134,20 @@ static bool collect(struct awaited *one)
 	return is_good;
 }
 
+static void note_failure(uint64_t device, uint64_t inode, int error)
+{
+	failed.device = device;
+	failed.inode = inode;
+	failed.error = error;
+}
+
 int hw_incoming_wait(void)
 {
-	int error = 0;
+	uint64_t device, inode;
 	hw_depth++;
+	int error = hw_held_flush(&device, &inode);
+	if (error)
+		note_failure(device, inode, error);
 	while (awaited_list) {
 		hw_enter();
 		struct awaited *one = awaited_list;
@@ -124,9 +155,7 @@ int hw_incoming_wait(void)
 		hw_leave();
 		if (!collect(one)) {
 			error = errno;
-			failed.device = one->device;
-			failed.inode = one->inode;
-			failed.error = error;
+			note_failure(one->device, one->inode, error);
 		}
 		struct stat status;
 		if (fstat(one->descriptor, &status) == 0)
@@ -134,6 +163,7 @@ int hw_incoming_wait(void)
 		hw_libc.close(one->descriptor);
 		free(one);
 	}
+	hw_count_busy();
 	hw_depth--;
 	return error;
 }
@@ -146,7 +176,8 @@ struct writing {
 	struct stat status;
 	struct hw_identity identity;
 	char path[HW_PATH_BYTES_MAX];
-	bool is_reserved;
+	/* It may return before all is written. */
+	bool may_return;
 	/* The data comes here, too. */
 	bool is_sent_too;
 	struct hw_file *file;
@@ -176,6 +207,22 @@ static bool is_fit(struct writing *w)
 		return false;
 	/* Clients of NFS don't see each other's writes until they open the file anew. */
 	return w->identity.file_system != NFS_MAGIC && hw_mounts_share(&w->identity) && is_named(w);
+}
+
+/* Whether this process has the file open for reading: it would see too early what isn't written yet. */
+static bool is_readable_here(int descriptor)
+{
+	struct stat wanted, status;
+	DIR *all = fstat(descriptor, &wanted) == 0 ? opendir("/proc/self/fd") : NULL;
+	bool is_any = !all;
+	for (struct dirent *one; all && !is_any && (one = readdir(all));) {
+		int other = atoi(one->d_name), flags = one->d_name[0] == '.' ? -1 : fcntl(other, F_GETFL);
+		is_any = flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && fstat(other, &status) == 0 &&
+			 status.st_ino == wanted.st_ino && status.st_dev == wanted.st_dev && !hw_file_owns(other);
+	}
+	if (all)
+		closedir(all);
+	return is_any;
 }
 
 /* The same file for reading back what was written, as the program may look at its buffer again. */
@@ -389,12 +436,12 @@ static void stand_for_file(const struct writing *w, struct hw_context *context)
 /* Each part where it belongs, by its owner. */
 static bool write_apart(struct writing *w, const struct hw_layout *own)
 {
-	w->is_reserved = !w->is_sent_too && fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
+	bool may_return = w->may_return && fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
 	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
 		if (lies_in(one, w))
 			tell(one, w);
 	bool is_done = write_own(w, own);
-	if (!w->is_reserved || !is_done)
+	if (!may_return || !is_done)
 		is_done = hw_incoming_wait() == 0 && is_done;
 	if (!is_done)
 		take_back(w);
@@ -416,7 +463,7 @@ static bool delegate(struct writing *w, struct hw_context *context, bool *is_gat
 		}
 	if (!w->is_sent_too && hw_exchange_is_better(&target, &own)) {
 		hw_incoming_open(true);
-		is_done = hw_exchange_write(&target, &own);
+		is_done = (w->may_return && hw_held_add(&target, &own)) || hw_exchange_write(&target, &own);
 		hw_incoming_open(false);
 	} else {
 		is_done = write_apart(w, &own);
@@ -455,6 +502,7 @@ bool hw_incoming_write(int descriptor, const void *memory, size_t bytes, off_t o
 	struct hw_context *context = hw_context_here(HW_OP_WRITE);
 	bool is_verified = hw_mode == HW_VERIFY && context && context->verified++ < HW_VERIFIED_MAX;
 	w.is_sent_too = is_verified || hw_mounts_is_one_node();
+	w.may_return = !w.is_sent_too && !is_readable_here(descriptor);
 	if (!hw_context_is_off(context) && is_fit(&w) && sift(&w) > 0 && find_file(&w)) {
 		double begin = hw_seconds();
 		hw_memory_in(memory, bytes);

@@ -8,12 +8,10 @@
 
 #include "../context.h"
 #include "../exchange/exchange.h"
-#include "../exchange/help.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../memory/private.h"
 #include "../model.h"
-#include "../mpi/mounts.h"
 #include "envelope.h"
 #include "outstanding.h"
 #include "real.h"
@@ -192,28 +190,6 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 	return true;
 }
 
-struct hw_offered {
-	struct offering offering;
-	/* Where the verdict arrives; a copy that is sent takes it over. */
-	struct late *late;
-	double end;
-	/* The program's, of a long message that is not known to be received. */
-	MPI_Request request;
-	bool is_unseen;
-	/* Its data is no longer needed: the verdict was carried out, or a copy is on its way. */
-	bool is_done;
-	struct hw_offered *next;
-};
-
-static struct hw_offered *offered_list;
-
-/* A rank that waits for its receiver can write for it meanwhile. */
-static void wait_for(int peer)
-{
-	if (!hw_mounts_is_one_node())
-		hw_help_offer(peer);
-}
-
 /* Sends the offer, and answers meanwhile those who wait for an answer of this rank. */
 static int send_offer(bool is_synchronous, const struct offering *offering, int destination, int tag, MPI_Comm comm)
 {
@@ -223,18 +199,13 @@ static int send_offer(bool is_synchronous, const struct offering *offering, int 
 	bool is_long = offering->layout.bytes >= HW_RENDEZVOUS_BYTES_MIN;
 	int result = (is_synchronous || is_long ? hw_real.MPI_Issend : hw_real.MPI_Isend)(
 		offer, sizeof(*offer), MPI_BYTE, destination, tag, comm, &request);
-	if (is_long)
-		wait_for(offering->peer);
 	while (result == MPI_SUCCESS && !is_done) {
 		result = hw_real.MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
 		if (!is_done && result == MPI_SUCCESS) {
 			hw_outstanding_poll();
-			/* Others' receivers are not kept waiting. */
-			if (offered_list || !hw_help_poll())
-				hw_pause();
+			hw_pause();
 		}
 	}
-	hw_help_end();
 	return result;
 }
 
@@ -252,6 +223,21 @@ bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, 
 	hw_depth--;
 	return true;
 }
+
+struct hw_offered {
+	struct offering offering;
+	/* Where the verdict arrives; a copy that is sent takes it over. */
+	struct late *late;
+	double end;
+	/* The program's, of a long message that is not known to be received. */
+	MPI_Request request;
+	bool is_unseen;
+	/* Its data is no longer needed: the verdict was carried out, or a copy is on its way. */
+	bool is_done;
+	struct hw_offered *next;
+};
+
+static struct hw_offered *offered_list;
 
 bool hw_offer_any(void)
 {
@@ -281,8 +267,6 @@ struct hw_offered *hw_offer_start(bool is_synchronous, const void *buffer, MPI_C
 	hw_real.MPI_Irecv(&offered->late->received, sizeof(offered->late->received), MPI_BYTE, offering.peer,
 			  HW_TAG_OF(HW_TAG_VERDICT, id), hw_control, &offered->late->verdict);
 	hw_depth--;
-	if (offered->is_unseen)
-		wait_for(offering.peer);
 	offered->request = *request;
 	offered->end = hw_seconds() + hw_model_patience_s(offering.layout.bytes);
 	offered->next = offered_list;
@@ -311,18 +295,8 @@ static bool is_unseen(struct hw_offered *offered)
 	if (hw_real.MPI_Request_get_status(offered->request, &is_received, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_received)
 		return true;
 	offered->is_unseen = false;
-	hw_help_end();
 	offered->end = hw_seconds() + hw_model_patience_s(offered->offering.layout.bytes);
 	return false;
-}
-
-bool hw_offer_help(void)
-{
-	hw_depth++;
-	bool has_helped = offered_list && !offered_list->next && !offered_list->is_done && is_unseen(offered_list) &&
-			  hw_help_poll();
-	hw_depth--;
-	return has_helped;
 }
 
 bool hw_offer_progress(struct hw_offered *offered, bool is_last)

@@ -57,8 +57,6 @@ void hw_offer_free(struct hw_offered *offered);
 /* Before this rank waits for something else: whoever wants an offer's data gets it without being answered. */
 void hw_offer_release(void);
 bool hw_offer_any(void);
-/* In a call that waits for an offer: writes for whom this rank waits, if that is the only one. True: it did. */
-bool hw_offer_help(void);
 /* Offers a send's data. False: the original has to be called. */
 bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
 		      int tag, MPI_Comm comm, int *result);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../context.h"
+#include "../exchange/held.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "envelope.h"
@@ -211,6 +212,20 @@ static bool is_concerned(const void *buffer, MPI_Count count, MPI_Datatype type)
 	return extent < 0 || (hw_may_be_recorded(low, high) && hw_deferred_in(low, high)) || hw_incoming_overlaps(low, high);
 }
 
+/* Waits for a message; a write that is held isn't for long. */
+static int match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+{
+	int is_there = 0, result = MPI_SUCCESS;
+	while (hw_held_any() && !is_there && result == MPI_SUCCESS) {
+		result = hw_real.MPI_Improbe(source, tag, comm, &is_there, message, status);
+		if (!is_there && result == MPI_SUCCESS) {
+			hw_held_poll();
+			hw_pause();
+		}
+	}
+	return is_there || result != MPI_SUCCESS ? result : hw_real.MPI_Mprobe(source, tag, comm, message, status);
+}
+
 /*
  * A receive into memory of which something is put off: only what arrives is given up, so its size is looked at first.
  * What may be ours is received elsewhere.
@@ -222,7 +237,7 @@ static int receive_beside(void *buffer, int count, MPI_Datatype type, int source
 	struct hw_layout layout;
 	union arrived arrived;
 	hw_outstanding_settle();
-	int bytes = 0, result = hw_real.MPI_Mprobe(source, tag, comm, &message, status);
+	int bytes = 0, result = match(source, tag, comm, &message, status);
 	if (result != MPI_SUCCESS)
 		return result;
 	hw_real.MPI_Get_count(status, MPI_BYTE, &bytes);
@@ -286,7 +301,7 @@ int hw_MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag,
 		hw_depth--;
 		return result;
 	}
-	if (hw_outstanding_any()) {
+	if (hw_outstanding_any() || hw_held_any()) {
 		/* Those who wait for an answer of this rank get it meanwhile. */
 		MPI_Request request;
 		int is_done = 0;
@@ -295,6 +310,7 @@ int hw_MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag,
 			result = hw_real.MPI_Test(&request, &is_done, kept);
 			if (!is_done && result == MPI_SUCCESS) {
 				hw_outstanding_poll();
+				hw_held_poll();
 				hw_pause();
 			}
 		}

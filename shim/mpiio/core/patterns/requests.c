@@ -11,6 +11,7 @@
 #include "../memory/deferred.h"
 #include "incoming.h"
 #include "match.h"
+#include "../exchange/held.h"
 #include "offer.h"
 #include "outstanding.h"
 #include "real.h"
@@ -303,21 +304,15 @@ int hw_MPI_Startall(int count, MPI_Request requests[])
 /* Whether a call that waits has anything of ours to look after. */
 static bool is_plain(void)
 {
-	return hw_depth > 0 || hw_mode == HW_OFF || (tracked_count == 0 && !hw_outstanding_any());
+	return hw_depth > 0 || hw_mode == HW_OFF || (tracked_count == 0 && !hw_outstanding_any() && !hw_held_any());
 }
 
 /* Between two looks at what the program waits for. */
-static void meanwhile(bool is_offer)
+static void meanwhile(void)
 {
 	hw_outstanding_poll();
-	if (!is_offer || !hw_offer_help())
-		hw_pause();
-}
-
-static bool is_offer(MPI_Request request)
-{
-	struct tracked *one = find(request);
-	return one && one->kind == OFFERED;
+	hw_held_poll();
+	hw_pause();
 }
 
 /*
@@ -326,20 +321,23 @@ static bool is_offer(MPI_Request request)
  */
 static bool is_offer_over(MPI_Request request, bool is_alone)
 {
-	if (!is_offer(request))
+	struct tracked *one = find(request);
+	if (!one || one->kind != OFFERED)
 		return true;
 	if (is_alone)
 		hw_offer_progress_all();
 	else
 		hw_offer_release();
-	return hw_offer_progress(find(request)->offered, false);
+	return hw_offer_progress(one->offered, false);
 }
 
 static bool are_offers_over(int count, const MPI_Request requests[])
 {
 	bool are_all = true, are_over = true;
-	for (int i = 0; i < count && hw_offer_any(); i++)
-		are_all = are_all && (requests[i] == MPI_REQUEST_NULL || is_offer(requests[i]));
+	for (int i = 0; i < count && hw_offer_any(); i++) {
+		struct tracked *one = find(requests[i]);
+		are_all = are_all && (requests[i] == MPI_REQUEST_NULL || (one && one->kind == OFFERED));
+	}
 	for (int i = 0; i < count && hw_offer_any(); i++)
 		are_over = is_offer_over(requests[i], are_all) && are_over;
 	return are_over;
@@ -367,11 +365,11 @@ int hw_MPI_Wait(MPI_Request *request, MPI_Status *status)
 	int flag = 0, result = MPI_SUCCESS;
 	if (is_plain())
 		return hw_real.MPI_Wait(request, status);
-	if (hw_outstanding_any() || hw_offer_any()) {
+	if (hw_outstanding_any() || hw_offer_any() || hw_held_any()) {
 		while (result == MPI_SUCCESS && !flag) {
 			result = hw_MPI_Test(request, &flag, status);
 			if (!flag && result == MPI_SUCCESS)
-				meanwhile(is_offer(*request));
+				meanwhile();
 		}
 		return result;
 	}
@@ -453,12 +451,11 @@ int hw_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 	int result = MPI_SUCCESS, flag = 0;
 	if (is_plain())
 		return hw_real.MPI_Waitall(count, requests, statuses);
-	if (hw_outstanding_any() || hw_offer_any()) {
+	if (hw_outstanding_any() || hw_offer_any() || hw_held_any()) {
 		while (result == MPI_SUCCESS && !flag) {
 			result = hw_MPI_Testall(count, requests, &flag, statuses);
-			/* With other requests among them offers are not unseen: copies were sent. */
 			if (!flag && result == MPI_SUCCESS)
-				meanwhile(true);
+				meanwhile();
 		}
 		return result;
 	}
@@ -498,7 +495,7 @@ int hw_MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *st
 	while (result == MPI_SUCCESS && !flag) {
 		result = hw_MPI_Testany(count, requests, index, &flag, status);
 		if (!flag && result == MPI_SUCCESS)
-			meanwhile(false);
+			meanwhile();
 	}
 	return result;
 }
@@ -527,7 +524,7 @@ int hw_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[],
 	do {
 		result = hw_MPI_Testsome(count, requests, done, indices, statuses);
 		if (*done == 0 && result == MPI_SUCCESS)
-			meanwhile(false);
+			meanwhile();
 	} while (result == MPI_SUCCESS && *done == 0);
 	return result;
 }

@@ -18,6 +18,10 @@ use crate::report::transformed;
 const NODES: usize = 4;
 /// How long clients of a file system may remember what is no longer true.
 const SEEN_MAX: Duration = Duration::from_secs(20);
+/// Generated sequences, and how many one job runs.
+const SEQUENCES: usize = 100;
+const SEQUENCES_ALL: usize = 2000;
+const SEQUENCES_IN_ONE: usize = 50;
 /// As much as the largest of the programs reads.
 const INPUT_BYTES: usize = 36_000_000;
 const PROGRAMS: [(&str, &str); 6] = [
@@ -140,6 +144,44 @@ fn a_volume(mpi: &Mpi) {
     gluster.unmount().unwrap();
 }
 
+/// Generated sequences, whose ranks are on four nodes: what they see is the same with the library.
+fn sequences(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi).map_err(skipped) else { return };
+    let Some(nodes) = Nodes::up(NODES, mpi) else { return };
+    let Ok(ssh) = Ssh::start(&nodes.cluster, &nodes.fixture.dir("ssh")).map_err(skipped) else { return };
+    let program = mpi.build("sequences").unwrap().display().to_string();
+    let library = library.with("HEADWATER_IO_MODEL", "always").with("HEADWATER_IO_BYTES_MIN", "4096");
+    let count = if crate::all() { SEQUENCES_ALL } else { SEQUENCES };
+    for first in (0..count).step_by(SEQUENCES_IN_ONE) {
+        let run = |name: &str, library: Option<(&Library, &Path)>| {
+            let directory = nodes.fixture.shared().join(name);
+            fs::create_dir_all(&directory).unwrap();
+            let mut words = vec![program.clone(), directory.display().to_string()];
+            words.extend([
+                "--apart".into(),
+                "--seed".into(),
+                first.to_string(),
+                "--count".into(),
+                SEQUENCES_IN_ONE.to_string(),
+            ]);
+            words.extend((first / SEQUENCES_IN_ONE % 2 == 1).then(|| "--read-only".into()));
+            let output = nodes.run(mpi, &ssh, &words, library);
+            assert_eq!(output.status, 0, "{words:?}: {}", output.stderr);
+            let seen = |rank| fs::read_to_string(directory.join(format!("sequences.{rank}"))).unwrap();
+            let seen: Vec<String> = (0..NODES).map(seen).collect();
+            fs::remove_dir_all(&directory).unwrap();
+            (words, seen)
+        };
+        let (_, plain) = run("plain", None);
+        let (words, served) = run("served", Some((&library, &nodes.fixture.outside("report"))));
+        for (rank, (plain, served)) in plain.iter().zip(&served).enumerate() {
+            let part = plain.lines().zip(served.lines()).find(|(one, other)| one != other);
+            assert!(part.is_none(), "rank {rank} of {words:?}: {part:?}");
+            assert_eq!(plain.lines().count(), served.lines().count(), "rank {rank} of {words:?}");
+        }
+    }
+}
+
 /// A matrix of twice the memory that a node has: rank 0, which reads all of it, dies of it, but not with the library.
 fn more_than_fits(mpi: &Mpi) {
     const MEMORY_BYTES: u64 = 96 << 20;
@@ -208,5 +250,17 @@ fn open_mpi_on_gluster() {
 fn mpich_on_gluster() {
     if crate::all() {
         crate::with_mpi("mpich5", a_volume);
+    }
+}
+
+#[test]
+fn sequences_open_mpi() {
+    crate::with_mpi("openmpi4", sequences);
+}
+
+#[test]
+fn sequences_mpich() {
+    if crate::all() {
+        crate::with_mpi("mpich5", sequences);
     }
 }

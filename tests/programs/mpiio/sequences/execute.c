@@ -85,7 +85,8 @@ static void run_write(const struct op *op)
 		event_call("writev", site->writev(fd, from, op->bytes));
 		break;
 	case BY_STREAM:
-		stream = fopen(file_name(op->file), "r+b");
+		stream = access_of(op->file) == O_WRONLY ? fdopen(open(file_name(op->file), O_WRONLY), "wb") :
+			fopen(file_name(op->file), "r+b");
 		must(stream != NULL, "fopen");
 		fseek(stream, op->file_at, SEEK_SET);
 		event("fwrite", site->fwrite(stream, from, op->bytes));
@@ -103,7 +104,7 @@ static void run_write(const struct op *op)
 
 static void run_reopen(const struct op *op)
 {
-	int fd = state.fds[op->file], other = op->way ? dup(fd) : open(file_name(op->file), state.access);
+	int fd = state.fds[op->file], other = op->way ? dup(fd) : open(file_name(op->file), access_of(op->file));
 
 	must(other >= 0, "open");
 	if (op->way == 1) {

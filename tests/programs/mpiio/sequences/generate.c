@@ -8,7 +8,7 @@
 
 struct generator {
 	uint64_t state;
-	int ranks, count, tags, is_pending;
+	int ranks, is_apart, count, tags, is_pending;
 	struct op *ops;
 	/* Who used a file last, and whose stream has seen no change of it. */
 	int user[FILES], streamer[FILES];
@@ -79,6 +79,15 @@ static int a_root(struct generator *from)
 	return chance(from, 4) ? (int)below(from, from->ranks) : 0;
 }
 
+/* A file for the operation, and who does it. */
+static int a_file(struct generator *from, enum kind kind, int *root)
+{
+	int file = (int)below(from, from->is_apart && kind == READ ? FILES - 1 : FILES);
+
+	*root = from->is_apart ? file % from->ranks : a_root(from);
+	return file;
+}
+
 /* An operation on a file: the ranks take turns. */
 static struct op *add_file(struct generator *to, enum kind kind, int root, int file)
 {
@@ -102,7 +111,8 @@ static void add_transfer(struct generator *to, enum kind kind, int root, int fil
 	op->buffer = buffer;
 	op->at = at;
 	op->bytes = bytes;
-	op->way = (int)below(to, FILE_WAYS);
+	/* MPI's own descriptors can read. */
+	op->way = (int)below(to, to->is_apart && file == FILES - 1 ? BY_MPI : FILE_WAYS);
 	op->file_at = place_below(to, 500000);
 	op->is_stale = to->streamer[file] != root;
 	if (kind == READ && op->way == BY_STREAM)
@@ -127,7 +137,7 @@ static void add_file_work(struct generator *to)
 {
 	static const enum kind kinds[] = {READ, READ, READ, WRITE, WRITE, SEEK, SEEK, TRUNCATE, APPEND, REOPEN};
 	enum kind kind = chance(to, 30) ? CHILD_WRITES : kinds[below(to, 10)];
-	int root = a_root(to), file = (int)below(to, FILES);
+	int root, file = a_file(to, kind, &root);
 	long bytes = size_below(to, BUFFER_BYTES);
 
 	if (kind == READ || kind == WRITE) {
@@ -257,10 +267,12 @@ static void add_peer(struct generator *to, int reads, int root, int peer, int fi
 /* One of the patterns that are transformed, mostly undisturbed, sometimes several times at the same place. */
 static void add_pattern(struct generator *to)
 {
-	int kind = (int)below(to, 4), root = a_root(to), file = (int)below(to, FILES), buffer = free_buffer(to, -1);
+	int kind = (int)below(to, 4), root, file = a_file(to, kind % 2 ? WRITE : READ, &root), buffer = free_buffer(to, -1);
 	int first = to->count, site = (int)below(to, SITES), in = 3 + (int)below(to, 6);
-	long bytes = size_below(to, BUFFER_BYTES / to->ranks - 70);
-	long at = place_below(to, BUFFER_BYTES - bytes * to->ranks), all = bytes * to->ranks;
+	/* What goes to one peer after the other is in the same place. */
+	int parts = kind > 1 ? 2 : to->ranks;
+	long bytes = size_below(to, BUFFER_BYTES / parts - 70);
+	long at = place_below(to, BUFFER_BYTES - bytes * parts), all = bytes * parts;
 
 	if (chance(to, 2)) {
 		struct op *op = add_file(to, SEEK, root, file);
@@ -285,9 +297,10 @@ static void add_pattern(struct generator *to)
 		to->ops[op].site = chance(to, 8) ? to->ops[op].site : site;
 }
 
-int generate(uint64_t seed, int ranks, struct op *ops)
+int generate(uint64_t seed, int ranks, int is_apart, struct op *ops)
 {
-	struct generator own = {.state = (seed + 1) * 0x9e3779b97f4a7c15u | 1, .ranks = ranks, .ops = ops};
+	struct generator own = {.state = (seed + 1) * 0x9e3779b97f4a7c15u | 1, .ranks = ranks,
+		.is_apart = is_apart, .ops = ops};
 	int steps;
 
 	for (int n = 0; n < 10; n++)

@@ -1,7 +1,7 @@
 /*
  * Runs generated sequences; two runs are alike if their logs are.
  *
- *   sequences DIRECTORY [--seed S] [--count N] [--read-only] [--trace]
+ *   sequences DIRECTORY [--seed S] [--count N] [--read-only] [--apart] [--trace]
  *
  * Rank R writes DIRECTORY/sequences.R: a line for each seed, `SEED HASH`. --trace writes every operation and everything
  * that was seen, too.
@@ -106,6 +106,11 @@ void buffer_new(int buffer)
 	state.buffers[buffer] = is_mapped(buffer) ? at : at + 7 + buffer;
 }
 
+int access_of(int file)
+{
+	return state.is_apart && file == FILES - 1 ? O_WRONLY : state.access;
+}
+
 void buffer_free(int buffer)
 {
 	if (is_mapped(buffer))
@@ -128,10 +133,11 @@ static void prepare(uint64_t seed)
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	for (int file = 0; file < FILES; file++) {
-		state.fds[file] = open(file_name(file), state.access | O_CLOEXEC);
-		state.streams[file] = fopen(file_name(file), "rbe");
-		must(state.fds[file] >= 0 && state.streams[file], "open");
-		MPI_File_seek(state.files[file], 0, MPI_SEEK_SET);
+		state.fds[file] = open(file_name(file), access_of(file) | O_CLOEXEC);
+		state.streams[file] = access_of(file) == O_WRONLY ? NULL : fopen(file_name(file), "rbe");
+		must(state.fds[file] >= 0 && (access_of(file) == O_WRONLY || state.streams[file]), "open");
+		if (access_of(file) != O_WRONLY)
+			MPI_File_seek(state.files[file], 0, MPI_SEEK_SET);
 	}
 	for (int buffer = 0; buffer < BUFFERS; buffer++) {
 		buffer_new(buffer);
@@ -168,7 +174,8 @@ static void finish(uint64_t seed)
 		buffer_free(buffer);
 	}
 	for (int file = 0; file < FILES; file++) {
-		fclose(state.streams[file]);
+		if (state.streams[file])
+			fclose(state.streams[file]);
 		close(state.fds[file]);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
@@ -183,7 +190,7 @@ static void finish(uint64_t seed)
 static void run(uint64_t seed)
 {
 	static struct op ops[OPS_MAX];
-	int count = generate(seed, state.size, ops);
+	int count = generate(seed, state.size, state.is_apart, ops);
 	char line[400];
 
 	prepare(seed);
@@ -215,9 +222,9 @@ static void start(void)
 		syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, file_name(file), O_WRONLY | O_CREAT, 0644));
 	MPI_Barrier(MPI_COMM_WORLD);
 	for (int file = 0; file < FILES; file++) {
-		int mode = state.access == O_RDONLY ? MPI_MODE_RDONLY : MPI_MODE_RDWR;
+		int mode = access_of(file) == O_RDONLY ? MPI_MODE_RDONLY : MPI_MODE_RDWR;
 
-		must(!MPI_File_open(MPI_COMM_SELF, file_name(file), mode, MPI_INFO_NULL, &state.files[file]), "MPI_File_open");
+		must(access_of(file) == O_WRONLY || !MPI_File_open(MPI_COMM_SELF, file_name(file), mode, MPI_INFO_NULL, &state.files[file]), "MPI_File_open");
 	}
 }
 
@@ -232,6 +239,8 @@ int main(int argc, char **argv)
 	for (int at = 2; at < argc; at++) {
 		if (!strcmp(argv[at], "--trace"))
 			state.trace = 1;
+		else if (!strcmp(argv[at], "--apart"))
+			state.is_apart = 1;
 		else if (!strcmp(argv[at], "--read-only"))
 			state.access = O_RDONLY;
 		else if (!strcmp(argv[at], "--seed") && at + 1 < argc)
@@ -246,7 +255,8 @@ int main(int argc, char **argv)
 	for (int comm = 1; comm < COMMS; comm++)
 		MPI_Comm_free(&state.comms[comm]);
 	for (int file = 0; file < FILES; file++)
-		MPI_File_close(&state.files[file]);
+		if (access_of(file) != O_WRONLY)
+			MPI_File_close(&state.files[file]);
 	MPI_Finalize();
 	if (state.rank == 0)
 		printf("done\n");

@@ -37,14 +37,17 @@ struct op {
 	int is_stale;
 };
 
-/* The operations of a seed; how many. */
-int generate(uint64_t seed, int ranks, struct op *ops);
+/*
+ * The operations of a seed; how many. `is_apart`: each file is one rank's, and nobody reads the last one, so that its
+ * writes may end later than the calls.
+ */
+int generate(uint64_t seed, int ranks, int is_apart, struct op *ops);
 /* One line that says what an operation is. */
 void describe(const struct op *op, char *line, size_t bytes);
 
 /* What the operations of all sequences work on. */
 struct state {
-	int rank, size, trace;
+	int rank, size, trace, is_apart;
 	const char *directory;
 	int log;
 	uint64_t hash;
@@ -68,6 +71,8 @@ void fill(void *data, long bytes, uint64_t seed);
 /* Ends the job if `what` went wrong. */
 void must(int is_true, const char *what);
 char *file_name(int file);
+/* How a file's descriptors are opened. */
+int access_of(int file);
 void buffer_new(int buffer);
 void buffer_free(int buffer);
 /* True for buffers of whole pages from mmap. */

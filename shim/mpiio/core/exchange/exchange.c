@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -64,6 +65,23 @@ bool hw_plan_is_good(const struct hw_plan *plan, uint64_t bytes, uint32_t *own)
 	return is_there;
 }
 
+static int by_offset(const void *a, const void *b)
+{
+	const struct hw_runs *left = &((const struct hw_share *)a)->runs, *right = &((const struct hw_share *)b)->runs;
+	uint64_t left_offset = left->count > 0 ? left->run[0].offset : UINT64_MAX;
+	uint64_t right_offset = right->count > 0 ? right->run[0].offset : UINT64_MAX;
+	return (left_offset > right_offset) - (left_offset < right_offset);
+}
+
+uint32_t hw_plan_sort(struct hw_plan *plan)
+{
+	uint32_t own = 0;
+	qsort(plan->shares, plan->count, sizeof(plan->shares[0]), by_offset);
+	while (own < plan->count && plan->shares[own].world_rank != hw_rank)
+		own++;
+	return own;
+}
+
 char *hw_exchange_space(void)
 {
 	char *space = hw_libc.mmap(NULL, SPACE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -77,9 +95,9 @@ void hw_exchange_free(char *space)
 		hw_libc.munmap(space, SPACE_BYTES);
 }
 
-/* How a plan's range is cut into stripes. */
+/* Each rank has a domain of the range, and writes a stripe of it in each round. */
 struct division {
-	uint64_t base, stripe_bytes, rounds;
+	uint64_t base, domain_bytes, rounds;
 };
 
 static uint64_t quotient_up(uint64_t dividend, uint64_t divisor)
@@ -90,11 +108,9 @@ static uint64_t quotient_up(uint64_t dividend, uint64_t divisor)
 static struct division divide(const struct hw_plan *plan)
 {
 	struct division division = {.base = plan->low - plan->low % HW_STRIPE_UNIT_BYTES};
-	uint64_t bytes = plan->high - division.base;
-	division.rounds = quotient_up(bytes, plan->count * HW_STRIPE_BYTES_MAX);
-	if (division.rounds > 0)
-		division.stripe_bytes = quotient_up(quotient_up(bytes, division.rounds * plan->count), HW_STRIPE_UNIT_BYTES) *
-					HW_STRIPE_UNIT_BYTES;
+	uint64_t units = quotient_up(plan->high - division.base, HW_STRIPE_UNIT_BYTES);
+	division.domain_bytes = quotient_up(units, plan->count) * HW_STRIPE_UNIT_BYTES;
+	division.rounds = quotient_up(division.domain_bytes, HW_STRIPE_BYTES_MAX);
 	return division;
 }
 
@@ -103,13 +119,18 @@ struct stripe {
 	uint64_t low, high;
 };
 
+static uint64_t within(const struct hw_plan *plan, uint64_t offset)
+{
+	offset = offset > plan->low ? offset : plan->low;
+	return offset < plan->high ? offset : plan->high;
+}
+
 static struct stripe stripe_of(const struct hw_plan *plan, uint64_t round, uint32_t owner)
 {
 	struct division division = divide(plan);
-	uint64_t low = division.base + (round * plan->count + owner) * division.stripe_bytes;
-	uint64_t high = low + division.stripe_bytes;
-	low = low < plan->high ? low : plan->high;
-	return (struct stripe){low > plan->low ? low : plan->low, high < plan->high ? high : plan->high};
+	uint64_t domain = division.base + owner * division.domain_bytes, end = domain + division.domain_bytes;
+	uint64_t low = domain + round * HW_STRIPE_BYTES_MAX, high = low + HW_STRIPE_BYTES_MAX;
+	return (struct stripe){within(plan, low), within(plan, high < end ? high : end)};
 }
 
 static size_t part_of(const struct hw_share *share, struct stripe stripe)
@@ -117,27 +138,44 @@ static size_t part_of(const struct hw_share *share, struct stripe stripe)
 	return (size_t)(hw_runs_below(&share->runs, stripe.high) - hw_runs_below(&share->runs, stripe.low));
 }
 
+/* A walk over the pieces of runs that lie in a stripe. */
+struct walk {
+	const struct hw_runs *runs;
+	struct stripe stripe;
+	uint32_t run;
+	uint64_t piece;
+	bool is_begun;
+};
+
+static bool next_piece(struct walk *walk, struct stripe *piece)
+{
+	for (; walk->run < walk->runs->count; walk->run++, walk->is_begun = false) {
+		const struct hw_run *run = &walk->runs->run[walk->run];
+		uint64_t low = walk->stripe.low;
+		if (!walk->is_begun)
+			walk->piece = low > run->offset ? (low - run->offset) / run->stride : 0;
+		walk->is_begun = true;
+		while (walk->piece < run->count) {
+			uint64_t from = run->offset + walk->piece++ * run->stride, to = from + run->bytes;
+			if (from >= walk->stripe.high)
+				return false;
+			*piece = (struct stripe){from > low ? from : low, to < walk->stripe.high ? to : walk->stripe.high};
+			if (piece->low < piece->high)
+				return true;
+		}
+	}
+	return false;
+}
+
 /* Puts a rank's part of a stripe where it belongs. */
 static void place(const struct hw_runs *runs, struct stripe stripe, const char *part, char *memory)
 {
-	for (uint32_t i = 0; i < runs->count; i++) {
-		const struct hw_run *run = &runs->run[i];
-		uint64_t piece = stripe.low > run->offset ? (stripe.low - run->offset) / run->stride : 0;
-		for (; piece < run->count; piece++) {
-			uint64_t from = run->offset + piece * run->stride, to = from + run->bytes;
-			if (from >= stripe.high)
-				return;
-			from = from > stripe.low ? from : stripe.low;
-			to = to < stripe.high ? to : stripe.high;
-			if (from >= to)
-				continue;
-			memcpy(memory + (from - stripe.low), part, to - from);
-			part += to - from;
-		}
-	}
+	struct walk walk = {.runs = runs, .stripe = stripe};
+	for (struct stripe piece; next_piece(&walk, &piece); part += piece.high - piece.low)
+		memcpy(memory + (piece.low - stripe.low), part, piece.high - piece.low);
 }
 
-static int write_stripe(int descriptor, struct stripe stripe, const char *memory)
+static int write_part(int descriptor, struct stripe stripe, const char *memory)
 {
 	while (stripe.low < stripe.high) {
 		ssize_t written = hw_libc.pwrite(descriptor, memory, stripe.high - stripe.low, (off_t)stripe.low);
@@ -149,6 +187,23 @@ static int write_stripe(int descriptor, struct stripe stripe, const char *memory
 		memory += written;
 	}
 	return 0;
+}
+
+/* What nobody has in a stripe is left as it is: its writer is another one. */
+static int write_stripe(const struct hw_plan *plan, struct stripe stripe, int descriptor, const char *memory)
+{
+	uint64_t bytes = 0;
+	int error = 0;
+	for (uint32_t i = 0; i < plan->count; i++)
+		bytes += part_of(&plan->shares[i], stripe);
+	if (bytes == stripe.high - stripe.low)
+		return write_part(descriptor, stripe, memory);
+	for (uint32_t i = 0; i < plan->count && !error; i++) {
+		struct walk walk = {.runs = &plan->shares[i].runs, .stripe = stripe};
+		for (struct stripe piece; !error && next_piece(&walk, &piece);)
+			error = write_part(descriptor, piece, memory + (piece.low - stripe.low));
+	}
+	return error;
 }
 
 /* One message to, and one from, every other rank that has something. */
@@ -195,7 +250,7 @@ int hw_exchange(const struct hw_plan *plan, uint32_t own, const struct hw_layout
 	for (uint64_t round = 0; round < rounds; round++) {
 		swap(plan, own, layout, round, space);
 		/* The others go on after a failure: they are not left alone. */
-		error = error ? error : write_stripe(descriptor, stripe_of(plan, round, own), space);
+		error = error ? error : write_stripe(plan, stripe_of(plan, round, own), descriptor, space);
 	}
 	return error;
 }

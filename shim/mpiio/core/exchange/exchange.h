@@ -23,7 +23,7 @@ struct hw_share {
 	struct hw_runs runs;
 };
 
-/* The stripes belong to the shares' ranks in turn, and all have as many. */
+/* The range is divided among the shares' ranks in their order. */
 struct hw_plan {
 	uint64_t low, high;
 	/* 0: it doesn't take place. */
@@ -37,6 +37,12 @@ uint64_t hw_runs_below(const struct hw_runs *runs, uint64_t end);
 bool hw_runs_are_ascending(const struct hw_runs *runs);
 /* Whether what another rank said can be a plan in which this rank has `bytes` bytes; gives the number of its share. */
 bool hw_plan_is_good(const struct hw_plan *plan, uint64_t bytes, uint32_t *own);
+
+/*
+ * Brings the shares into the order of what they have, so that each rank writes near it; gives the number of this rank's
+ * own.
+ */
+uint32_t hw_plan_sort(struct hw_plan *plan);
 
 /* Memory for an exchange, or NULL. */
 char *hw_exchange_space(void);

@@ -190,11 +190,11 @@ static int write_here(const struct held *from, const struct hw_runs *runs, char 
 	return errno ? errno : EIO;
 }
 
-static int exchange(struct held *from, const struct hw_plan *plan, char *space)
+static int exchange(struct held *from, const struct hw_plan *plan, uint32_t number, char *space)
 {
 	struct hw_block block;
 	struct hw_layout own = layout_of(from->own, from->own_bytes, &block);
-	int error = hw_exchange(plan, 0, &own, from->descriptor, space);
+	int error = hw_exchange(plan, number, &own, from->descriptor, space);
 	for (uint32_t i = 1; i < from->plan.count; i++)
 		if (!from->late[i] && reply_of(from, i).kind != HW_REPLY_DONE)
 			error = error ? error : EIO;
@@ -223,13 +223,14 @@ static int carry_out(struct held *from)
 	char *space = hw_exchange_space();
 	ask(from, &plan);
 	bool is_done = space && plan.count > 1;
+	uint32_t number = hw_plan_sort(&plan);
 	if (!is_done)
 		plan.count = 0;
 	for (uint32_t i = 1; i < from->plan.count; i++)
 		if (!from->late[i])
 			tell(from, i, &plan, sizeof(plan));
 	if (is_done) {
-		is_done = exchange(from, &plan, space) == 0;
+		is_done = exchange(from, &plan, number, space) == 0;
 		end(from, is_done);
 	}
 	if (!is_done)

@@ -123,11 +123,12 @@ bool hw_exchange_write(const struct hw_target *target, const struct hw_layout *o
 		if (lies_in(one, target))
 			ask(one, target);
 	bool is_done = are_all_ready(target);
+	uint32_t number = hw_plan_sort(&plan);
 	if (!is_done)
 		plan.count = 0;
 	tell_plan(target, &plan);
 	if (is_done) {
-		is_done = hw_exchange(&plan, 0, own, target->descriptor, space) == 0;
+		is_done = hw_exchange(&plan, number, own, target->descriptor, space) == 0;
 		for (struct hw_pending *one = hw_pending_list; one; one = one->next)
 			if (lies_in(one, target))
 				is_done &= hw_pending_reply(one).kind == HW_REPLY_DONE;

@@ -95,6 +95,37 @@ static void a_rank_alone_writes(void)
 	close(file);
 }
 
+/* What a plan doesn't cover stays as it was. */
+static void holes_are_left_alone(void)
+{
+	char name[] = "/tmp/headwater-exchange-XXXXXX", before[BYTES], data[BYTES], found[BYTES];
+	bool map[BYTES];
+	struct hw_plan plan = {.high = BYTES, .count = 1};
+	int file = mkstemp(name);
+	CHECK(file >= 0);
+	unlink(name);
+	make_runs(&plan.shares[0].runs, map);
+	plan.shares[0].world_rank = hw_rank;
+	plan.low = random_below(64);
+	while (plan.low > 0 && hw_runs_below(&plan.shares[0].runs, plan.low) > 0)
+		plan.low--;
+	size_t bytes = hw_runs_bytes(&plan.shares[0].runs), taken = 0;
+	for (size_t i = 0; i < BYTES; i++) {
+		before[i] = (char)random_word();
+		data[i] = (char)random_word();
+	}
+	CHECK(pwrite(file, before, BYTES, 0) == BYTES);
+	struct hw_layout layout = {.buffer = data, .bytes = bytes, .count = 1, .single = {0, bytes}};
+	layout.blocks = &layout.single;
+	char *space = hw_exchange_space();
+	CHECK(space && hw_exchange(&plan, 0, &layout, file, space) == 0);
+	CHECK(pread(file, found, BYTES, 0) == BYTES);
+	for (size_t i = 0; i < BYTES; i++)
+		CHECK(found[i] == (map[i] ? data[taken++] : before[i]));
+	hw_exchange_free(space);
+	close(file);
+}
+
 int main(void)
 {
 	random_start();
@@ -106,5 +137,7 @@ int main(void)
 	}
 	for (round_number = 0; round_number < 20; round_number++)
 		a_rank_alone_writes();
+	for (round_number = 0; round_number < 200; round_number++)
+		holes_are_left_alone();
 	return 0;
 }

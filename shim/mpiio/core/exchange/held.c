@@ -69,7 +69,7 @@ static bool does_follow(const struct hw_target *target, const struct hw_plan *pl
 			if (held.plan.shares[i].world_rank == plan->shares[k].world_rank)
 				return false;
 	*own = held.plan.shares[0].runs;
-	return append(own, &plan->shares[0].runs);
+	return append(own, &plan->shares[0].runs) && hw_runs_are_ascending(own);
 }
 
 /* False: nothing can be held now. */
@@ -222,8 +222,8 @@ static int carry_out(struct held *from)
 	hw_offer_release();
 	char *space = hw_exchange_space();
 	ask(from, &plan);
-	bool is_done = space && plan.count > 1;
 	uint32_t number = hw_plan_sort(&plan);
+	bool is_done = space && plan.count > 1 && hw_plan_is_good(&plan, from->own_bytes, &number);
 	if (!is_done)
 		plan.count = 0;
 	for (uint32_t i = 1; i < from->plan.count; i++)

@@ -27,6 +27,7 @@ bool hw_runs_append(struct hw_runs *runs, uint64_t offset, uint64_t bytes)
 	struct hw_run *last = runs->count ? &runs->run[runs->count - 1] : NULL;
 	if (last && last->count == 1 && last->offset + last->bytes == offset) {
 		last->bytes += bytes;
+		last->stride = last->bytes;
 		return true;
 	}
 	if (last && last->bytes == bytes && offset > last->offset) {

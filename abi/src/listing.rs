@@ -1,8 +1,8 @@
 //! A directory's listing, and its form in the shared table.
 //!
-//! The blob is `count: u32, index_slots: u32`, then `index_slots` words of four bytes (zero or an
-//! entry's number plus one, open addressing by the low bits of [`hash::bytes`] of the name, at most
-//! half full), then `count` entries of 16 bytes (`ino: u64, name_offset: u32, name_bytes: u16,
+//! The blob is `count: u32, index_slots: u32`, then `index_slots` words of four bytes, a power of two
+//! and not one (zero or an entry's number plus one, open addressing by the low bits of
+//! [`hash::bytes`] of the name, at most half full), then `count` entries of 16 bytes (`ino: u64, name_offset: u32, name_bytes: u16,
 //! d_type: u8, 0`), then the names, each with a NUL. Offsets count from the blob's start. Entries
 //! stand in the order in which the original directory gave them, `.` and `..` included.
 
@@ -58,6 +58,13 @@ pub const LISTING_BYTES_MAX: usize = 6 << 20;
 
 pub(crate) const HEADER_BYTES: usize = 8;
 pub(crate) const ENTRY_BYTES: usize = 16;
+/// So that the entries' place is a multiple of eight.
+const INDEX_SLOTS_MIN: usize = 2;
+
+/// Whether an index may have so many slots.
+pub(crate) fn is_index(slots: usize) -> bool {
+    slots >= INDEX_SLOTS_MIN && slots.is_power_of_two()
+}
 
 impl Builder {
     /// Adds a name behind the others. False, and nothing happens, if a listing can't hold it.
@@ -80,7 +87,7 @@ impl Builder {
     /// The listing of what was added.
     pub fn finish(mut self) -> Listing {
         let count = self.len();
-        let slots = (count * 2).next_power_of_two().max(2);
+        let slots = (count * 2).next_power_of_two().max(INDEX_SLOTS_MIN);
         let entries_at = HEADER_BYTES + slots * 4;
         let names_at = entries_at + self.entries.len();
         let mut blob = Vec::with_capacity(names_at + self.names.len());
@@ -243,7 +250,7 @@ fn half(bytes: &[u8], at: usize) -> usize {
 pub fn find_in_blob(blob: &[u8], name: &[u8]) -> Option<Option<u8>> {
     let word = |at: usize| Some(u32::from_le_bytes(blob.get(at..at + 4)?.try_into().ok()?));
     let slots = word(4)? as usize;
-    if !slots.is_power_of_two() {
+    if !is_index(slots) {
         return None;
     }
     let entries_at = slots.checked_mul(4)?.checked_add(HEADER_BYTES)?;

@@ -411,7 +411,8 @@ const struct hw_listing *hw_listing_of(const struct hw_record *record, uint64_t 
 	    !within(at, bytes, table.bytes))
 		return NULL;
 	const struct hw_listing *listing = (const struct hw_listing *)(table.base + at);
-	if (!listing->index_slots || (listing->index_slots & (listing->index_slots - 1)) ||
+	/* From two slots on, the entries' place is a multiple of eight. */
+	if (listing->index_slots < 2 || (listing->index_slots & (listing->index_slots - 1)) ||
 	    !within(entries_at(listing), (uint64_t)listing->count * sizeof(struct hw_listing_entry), bytes))
 		return NULL;
 	return listing;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::{AtomicU64, Ordering};
 use crate::hash;
-use crate::listing::{ENTRY_BYTES, HEADER_BYTES};
+use crate::listing::{ENTRY_BYTES, HEADER_BYTES, is_index};
 
 /// A complete listing in the table.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ impl<'a> Names<'a> {
         let header = words.first()?.load(Ordering::Relaxed);
         let (count, slots) = (header as u32 as usize, (header >> 32) as usize);
         let names = Names { words, bytes, count, slots };
-        let is_sound = slots.is_power_of_two() && names.entry_at(count)? <= bytes && bytes <= words.len() * 8;
+        let is_sound = is_index(slots) && names.entry_at(count)? <= bytes && bytes <= words.len() * 8;
         is_sound.then_some(names)
     }
 
@@ -171,6 +171,10 @@ mod tests {
                 assert_eq!(at, 0);
             }
             word.store(before, Ordering::Relaxed);
+        }
+        for slots in [0, 1, 3] {
+            sound[0].store(slots << 32 | 1, Ordering::Relaxed);
+            assert!(Names::new(&sound, blob.len()).is_none(), "{slots} slots");
         }
     }
 }

@@ -109,7 +109,7 @@ mod tests {
     fn words(io: Option<IoMode>, profile: Option<&str>, report: Option<&str>, is_everywhere: bool) -> String {
         let options = IoOptions { io, io_profile: profile.map(PathBuf::from), io_report: report.map(PathBuf::from) };
         let options =
-            options.absolute(Path::new("/work"), &|path| Path::new("/n").join(path.strip_prefix("/").unwrap()));
+            options.absolute(Path::new("/here"), &|path| Path::new("/n").join(path.strip_prefix("/").unwrap()));
         let words = options.words(is_everywhere);
         words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
     }
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(words(None, Some("p"), None, true), "");
         assert_eq!(words(Some(Off), Some("p"), None, true), "--io off");
         assert_eq!(words(Some(Auto), None, Some("none"), false), "--io auto --io-report none");
-        let all = "--io verify --io-profile /n/work/p --io-report /n/r --io-everywhere";
+        let all = "--io verify --io-profile /n/here/p --io-report /n/r --io-everywhere";
         assert_eq!(words(Some(Verify), Some("p"), Some("/r"), true), all);
     }
 }

@@ -28,7 +28,7 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("c/rows.c", "--rows 333 --row-bytes 1003 --header 77 --steps 3"),
     ("c/rows.c", "--rows 333 --row-bytes 1003 --by scatterv --read stdio --write stdio --steps 3"),
     ("c/blocks.c", "--rows 401 --columns 303 --steps 3"),
-    // Blocks that are exchanged before they are written, with senders that wait and help.
+    // Blocks that are exchanged before they are written, those of both rows together.
     ("c/blocks.c", "--rows 2203 --columns 2011 --steps 2"),
     ("c/blocks.c", "--rows 2203 --columns 2011 --read stdio --write stdio --receive irecv"),
     ("c/matvec.c", "--rows 401 --columns 303"),

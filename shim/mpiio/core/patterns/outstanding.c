@@ -305,6 +305,8 @@ void hw_outstanding_settle(void)
 
 void hw_outstanding_keep(const struct hw_file *file, bool is_changing)
 {
+	if (count == 0)
+		return;
 	hold_own(file);
 	if (!waits_for(file))
 		return;

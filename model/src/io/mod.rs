@@ -112,6 +112,8 @@ pub struct Prediction {
 const EXCHANGED_BYTES_MAX: f64 = 65536.0;
 /// So many take part in an exchange at most.
 const EXCHANGERS_MAX: f64 = 16.0;
+/// Pieces that a rank asks for before it needs them, as the I/O library does.
+const READ_AHEAD_PIECES: f64 = 32.0;
 /// What a transformation must gain at least: the model is not exact.
 const SPEEDUP_MIN: f64 = 1.05;
 
@@ -167,7 +169,8 @@ impl Work {
         match access {
             // Each piece has its latency, at all ranks at once; what the servers give together is the bound.
             Access::Individual => {
-                let one = pieces * storage.single.seconds(self.bytes / parts / pieces);
+                let at_once = if self.pattern.writes() { 1.0 } else { pieces.min(READ_AHEAD_PIECES) };
+                let one = pieces / at_once * storage.single.seconds(self.bytes / parts / pieces);
                 Cost { io: one.max(storage.seconds(self.bytes, nodes, on_each)), ..Cost::default() }
             }
             Access::Collective => {

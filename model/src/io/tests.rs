@@ -105,17 +105,23 @@ fn small_operations_are_left_alone() {
     assert_eq!(of(256e6).decision, Decision::Transform, "{}", of(256e6).why);
 }
 
-/// Section V.G: over NFS, a read and a seek for each line of a block undo all gain; a collective operation does not.
+/// Section V.G: over NFS, an operation and a seek for each line of a block undo all gain; a collective operation does
+/// not. What is asked for ahead does not wait either.
 #[test]
 fn many_pieces_want_a_collective_operation() {
     let mut parameters = Parameters::default();
     parameters.set_server(1e8, 1e8);
-    parameters.read.single = Curve::of_rate(1e-3, 1e8);
-    let blocks = Work { bytes: 64e6, nodes: 16, pieces: 2048, ..work(Pattern::ReadSend, Form::NodeRows) };
+    for storage in [&mut parameters.read, &mut parameters.write] {
+        storage.single = Curve::of_rate(1e-3, 1e8);
+    }
+    let blocks = Work { bytes: 64e6, nodes: 16, pieces: 2048, ..work(Pattern::ReceiveWrite, Form::NodeRows) };
     let pieces = blocks.together(Access::Individual, &parameters);
     assert!(pieces.seconds() > blocks.on_one(&parameters).seconds());
     assert_eq!(blocks.on_all(&parameters).1, Access::Collective);
     assert_eq!(Work { pieces: 1, ..blocks }.on_all(&parameters).1, Access::Individual);
+    let read = Work { pattern: Pattern::ReadSend, ..blocks };
+    assert_eq!(read.on_all(&parameters).1, Access::Individual);
+    assert!(read.on_all(&parameters).0.seconds() < blocks.on_all(&parameters).0.seconds());
 }
 
 /// Two rows of two nodes: all four write, after they have sent three quarters of what they have.

@@ -13,11 +13,12 @@
 /* Beyond this, comparing costs as much as sending. */
 #define COMPARED_BYTES_MAX (8UL << 20)
 #define VECTOR_MAX 512
-/* So much of a strided part is asked of the file system ahead. */
+/* So much of a strided part, in so many pieces, is asked of the file system ahead. FUSE leaves out what it is asked
+ * when more is under way, and would be asked again, one after the other. */
 #define AHEAD_BYTES (16UL << 20)
-/* Pieces of at most so many bytes, and so many times that apart, are read together, about so much at once. */
-#define SIEVED_BYTES_MAX (64UL << 10)
-#define SIEVED_STRIDE_MAX 3
+#define AHEAD_PIECES 32
+/* Pieces with less between them are read together, about so much at once. */
+#define SIEVED_GAP_BYTES_MAX (8UL << 10)
 #define SIEVE_BYTES (4UL << 20)
 
 bool hw_runs_append(struct hw_runs *runs, uint64_t offset, uint64_t bytes)
@@ -196,11 +197,10 @@ static bool move_piece(int descriptor, struct walk *walk, uint64_t offset, uint6
 	return true;
 }
 
-/* Pieces that are small, and not much farther apart: on a network file system a request costs more than what is between. */
+/* Pieces that are not far apart: on a network file system a request costs more than what is between. */
 static bool is_worth_sieving(int descriptor, const struct hw_run *run)
 {
-	return run->count > 2 && run->bytes <= SIEVED_BYTES_MAX && run->stride <= SIEVED_STRIDE_MAX * run->bytes &&
-	       hw_file_system_is_shared(descriptor);
+	return run->count > 2 && run->stride - run->bytes < SIEVED_GAP_BYTES_MAX && hw_file_system_is_shared(descriptor);
 }
 
 /* What a stream of bytes is copied into. */
@@ -253,7 +253,9 @@ bool hw_runs_transfer(int descriptor, const struct hw_runs *runs, const struct h
 		for (uint64_t piece = 0; piece < run->count && is_good; piece++) {
 			/* Pieces apart defeat the kernel's own readahead: it is told, so that requests overlap. */
 			if (!is_write && run->count > 1)
-				for (; ahead < run->count && (ahead - piece) * run->bytes < AHEAD_BYTES; ahead++)
+				for (; ahead < run->count && ahead < piece + AHEAD_PIECES &&
+				       (ahead - piece) * run->bytes < AHEAD_BYTES;
+				     ahead++)
 					posix_fadvise(descriptor, (off_t)(run->offset + ahead * run->stride), (off_t)run->bytes,
 						      POSIX_FADV_WILLNEED);
 			is_good = move_piece(descriptor, &walk, run->offset + piece * run->stride, run->bytes, is_write);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "../generated-calls.h"
+#include "../mpi/mounts.h"
 #include "real.h"
 
 /* What arrives, what is written, and what leaves, which may be all of a round. */
@@ -252,7 +253,7 @@ int hw_exchange(const struct hw_plan *plan, uint32_t own, const struct hw_layout
 		/* The others go on after a failure: they are not left alone. */
 		error = error ? error : write_stripe(plan, stripe_of(plan, round, own), descriptor, space);
 	}
-	return error;
+	return error ? error : hw_mounts_publish(descriptor);
 }
 
 static void reply(uint64_t id, int world_rank, enum hw_reply_kind kind, int error)

@@ -258,8 +258,7 @@ int hw_held_flush(uint64_t *device, uint64_t *inode)
 	*device = now.identity.device;
 	*inode = now.identity.inode;
 	int error = carry_out(&now);
-	/* What this node has kept of these pages is older than what was written. */
-	posix_fadvise(now.descriptor, (off_t)now.plan.low, (off_t)(now.plan.high - now.plan.low), POSIX_FADV_DONTNEED);
+	hw_file_forget(now.descriptor, now.plan.low, now.plan.high);
 	if (fstat(now.descriptor, &status) == 0)
 		hw_file_refresh(&status);
 	hw_libc.close(now.descriptor);

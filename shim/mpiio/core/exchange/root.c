@@ -143,7 +143,6 @@ bool hw_exchange_write(const struct hw_target *target, const struct hw_layout *o
 	else
 		fill_all(target);
 	hw_exchange_free(space);
-	/* What this node has kept of these pages is older than what was written. */
-	posix_fadvise(target->descriptor, target->offset, (off_t)(target->high - target->low), POSIX_FADV_DONTNEED);
+	hw_file_forget(target->descriptor, plan.low, plan.high);
 	return is_done;
 }

@@ -4,9 +4,12 @@
  */
 #include "mounts.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -15,11 +18,25 @@
 
 #define MOUNTS_MAX 64
 
-static const char *const network_types[] = {"nfs",  "nfs4",  "lustre", "gpfs",	"beegfs", "ceph",
-					    "ocfs2", "gfs2", "panfs",  "pvfs2", "9p",	  "fuse."};
+/* When other nodes see what was written: at once, after the writer has asked for the file's size, which makes GlusterFS
+ * send what it has collected, or after it has synchronised the file. */
+enum seen { SEEN_AT_ONCE, SEEN_BY_STAT, SEEN_BY_SYNC };
+
+/* One that ends in a point is a prefix, and the first that fits counts. */
+static const struct {
+	const char *name;
+	enum seen seen;
+} network_types[] = {
+	{"lustre", SEEN_AT_ONCE}, {"gpfs", SEEN_AT_ONCE},  {"ceph", SEEN_AT_ONCE},   {"ocfs2", SEEN_AT_ONCE},
+	{"gfs2", SEEN_AT_ONCE},	  {"panfs", SEEN_AT_ONCE}, {"pvfs2", SEEN_BY_SYNC},  {"beegfs", SEEN_BY_SYNC},
+	{"nfs", SEEN_BY_SYNC},	  {"nfs4", SEEN_BY_SYNC},  {"9p", SEEN_BY_SYNC},     {"fuse.glusterfs", SEEN_BY_STAT},
+	{"fuse.", SEEN_BY_SYNC},
+};
+#define NETWORK_TYPES (sizeof(network_types) / sizeof(*network_types))
 
 struct mount {
 	uint64_t device, hash;
+	enum seen seen;
 };
 
 static struct mount mounts[MOUNTS_MAX];
@@ -44,13 +61,15 @@ static bool is_local(const char *type)
 	return false;
 }
 
-static bool is_network(const char *type)
+static bool is_network(const char *type, enum seen *seen)
 {
-	for (size_t i = 0; i < sizeof(network_types) / sizeof(*network_types); i++) {
-		size_t length = strlen(network_types[i]);
-		bool is_prefix = network_types[i][length - 1] == '.';
-		if (strncmp(type, network_types[i], length) == 0 && (is_prefix || !type[length]))
+	for (size_t i = 0; i < NETWORK_TYPES; i++) {
+		size_t length = strlen(network_types[i].name);
+		bool is_prefix = network_types[i].name[length - 1] == '.';
+		if (strncmp(type, network_types[i].name, length) == 0 && (is_prefix || !type[length])) {
+			*seen = network_types[i].seen;
 			return true;
+		}
 	}
 	return false;
 }
@@ -67,10 +86,11 @@ void hw_mounts_parse(FILE *file, bool is_one_machine)
 		if (!rest || sscanf(line, "%*s %*s %9u:%9u %*s %1023s", &major, &minor, point) != 3 ||
 		    sscanf(rest, " - %63s", type) != 1)
 			continue;
-		bool is_common = is_network(type);
+		enum seen seen = SEEN_AT_ONCE;
+		bool is_common = is_network(type, &seen);
 		if (is_common || (is_one_machine && is_local(type))) {
 			uint64_t device = makedev(major, minor), hash = hash_text(hash_text(0xcbf29ce484222325, type), point);
-			mounts[mount_count++] = (struct mount){device, is_common ? hash : hash ^ device << 20};
+			mounts[mount_count++] = (struct mount){device, is_common ? hash : hash ^ device << 20, seen};
 		}
 	}
 	free(line);
@@ -132,6 +152,25 @@ bool hw_mounts_share(const struct hw_identity *identity)
 		if (mounts[i].device && mounts[i].device == identity->device)
 			return true;
 	return false;
+}
+
+int hw_mounts_publish(int descriptor)
+{
+	struct stat status;
+	struct statx fresh;
+	if (is_one_node)
+		return 0;
+	if (fstat(descriptor, &status) != 0)
+		return errno;
+	for (size_t i = 0; i < mount_count; i++) {
+		if (mounts[i].device != status.st_dev || mounts[i].seen == SEEN_AT_ONCE)
+			continue;
+		int result = mounts[i].seen == SEEN_BY_STAT
+				     ? statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &fresh)
+				     : hw_libc.fdatasync(descriptor);
+		return result == 0 ? 0 : errno;
+	}
+	return 0;
 }
 
 bool hw_mounts_is_one_node(void)

@@ -12,5 +12,7 @@ void hw_mounts_start(void);
 void hw_mounts_parse(FILE *file, bool is_one_machine);
 bool hw_mounts_is_one_node(void);
 bool hw_mounts_share(const struct hw_identity *identity);
+/* Other nodes see what was written through this descriptor. 0, or why it can't be. */
+int hw_mounts_publish(int descriptor);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The senders write, each its own part, and this rank what is its own. With space reserved beforehand the program's
+ * The senders write, each its own part, and this rank what is its own. With space reserved for all the program's
  * write returns before the others' have ended, as it does from a page cache, unless the program could read the file
  * meanwhile; otherwise, when all have.
  */
@@ -124,13 +124,10 @@ static bool collect(struct awaited *one)
 		free(copy.buffer);
 		errno = error;
 	}
-	int saved = errno;
-	/* What this node has kept of these pages is older than what was written. */
 	for (uint32_t i = 0; i < one->runs.count; i++) {
 		const struct hw_run *run = &one->runs.run[i];
-		posix_fadvise(one->descriptor, (off_t)run->offset, (off_t)(run->stride * run->count), POSIX_FADV_DONTNEED);
+		hw_file_forget(one->descriptor, run->offset, run->offset + run->stride * run->count);
 	}
-	errno = saved;
 	return is_good;
 }
 
@@ -436,12 +433,14 @@ static void stand_for_file(const struct writing *w, struct hw_context *context)
 /* Each part where it belongs, by its owner. */
 static bool write_apart(struct writing *w, const struct hw_layout *own)
 {
-	bool may_return = w->may_return && fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
 	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
 		if (lies_in(one, w))
 			tell(one, w);
 	bool is_done = write_own(w, own);
-	if (!may_return || !is_done)
+	/* By now the others have most of the space, and the rest is soon reserved. */
+	bool may_return = w->may_return && is_done &&
+			  fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
+	if (!may_return)
 		is_done = hw_incoming_wait() == 0 && is_done;
 	if (!is_done)
 		take_back(w);

@@ -12,6 +12,7 @@
 #include "../memory/deferred.h"
 #include "../memory/private.h"
 #include "../model.h"
+#include "../mpi/mounts.h"
 #include "envelope.h"
 #include "outstanding.h"
 #include "real.h"
@@ -45,11 +46,11 @@ static bool write_there(const struct hw_verdict *verdict, const struct hw_layout
 	if (!file)
 		return false;
 	bool is_good = hw_runs_transfer(file->descriptor, &verdict->runs, layout, true);
-	*error = errno;
+	*error = is_good ? hw_mounts_publish(file->descriptor) : errno;
 	hw_enter();
 	hw_file_release(file);
 	hw_leave();
-	return is_good;
+	return is_good && *error == 0;
 }
 
 static void carry_out(const struct hw_verdict *verdict, const struct hw_layout *layout, int world_rank,

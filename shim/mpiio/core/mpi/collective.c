@@ -44,6 +44,8 @@ struct hw_collective {
 	bool is_left;
 	/* The same on all ranks. */
 	struct hw_course courses[DIRECTIONS];
+	/* Where these were when the file was opened. */
+	int64_t steps[DIRECTIONS];
 	struct hw_pair pairs[DIRECTIONS];
 	/* What this rank has measured and not told. */
 	struct part told[DIRECTIONS];
@@ -169,6 +171,8 @@ struct hw_collective *hw_collective_open(MPI_Comm comm, const struct hw_opened *
 	bool is_agreed = c && all[0];
 	if (is_agreed)
 		memcpy(c->courses, &all[1], sizeof(c->courses));
+	for (int way = 0; is_agreed && way < DIRECTIONS; way++)
+		c->steps[way] = c->courses[way].step;
 	if (is_agreed && (!is_over(c, READ) || !is_over(c, WRITE)) &&
 	    hw_real.MPI_Comm_split(comm, 0, c->rank, &c->comm) == MPI_SUCCESS) {
 		hw_real.MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);
@@ -210,7 +214,7 @@ void hw_collective_close(struct hw_collective *c)
 		mine.bytes = -1;
 		if (c->pairs[way].is_comparable)
 			agree(c, way, &mine);
-		hw_course_pauses(&c->courses[way]);
+		hw_course_pauses(&c->courses[way], c->steps[way]);
 		if (c->contexts[way] && c->courses[way].step != HW_COURSE_FORCED)
 			c->contexts[way]->course = c->courses[way];
 	}

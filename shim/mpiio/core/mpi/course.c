@@ -81,9 +81,12 @@ void hw_course_has_taken(struct hw_course *course, bool was_done, const char **w
 		count_fruitless(course, why, "one rank can't do it");
 }
 
-void hw_course_pauses(struct hw_course *course)
+void hw_course_pauses(struct hw_course *course, int64_t step)
 {
+	const char *why;
 	/* Both operations of a pair are of one file. */
 	if (course->step == 1 || course->step == 3)
 		course->step--;
+	if (course->step == step && step < STEP_DECIDES)
+		count_fruitless(course, &why, "its files have too few of these operations");
 }

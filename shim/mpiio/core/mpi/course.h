@@ -28,7 +28,10 @@ void hw_course_learns(struct hw_course *course, struct hw_pair *pair, int64_t al
 bool hw_course_takes(struct hw_course *course, struct hw_pair *pair, bool can, int64_t bytes, const char **why);
 /* It has done so, or that rank could not do it. */
 void hw_course_has_taken(struct hw_course *course, bool was_done, const char **why);
-/* The file is closed: what is begun, and can't be ended with another file, is begun again. */
-void hw_course_pauses(struct hw_course *course);
+/*
+ * The file is closed: what is begun, and can't be ended with another file, is begun again. `step`: where the course was
+ * when it was opened. Files that bring it no further, one after the other, end it.
+ */
+void hw_course_pauses(struct hw_course *course, int64_t step);
 
 #endif

@@ -81,12 +81,20 @@ static void goes_on_with_the_next_file(void)
 	int asked, by_one = 0;
 	/* Of three operations a file the last begins a pair: it is begun again. */
 	for (int file = 0; file < 10; file++) {
+		int64_t step = course.step;
 		by_one += run(&course, 3, 100000, 50000, 4096, &asked);
-		hw_course_pauses(&course);
+		hw_course_pauses(&course, step);
 		assert(course.step == HW_COURSE_OVER || course.step != 3);
 	}
 	/* What one operation through one rank took was never told. */
 	assert(by_one > 0);
+	/* Files of one operation each bring nothing. */
+	course = (struct hw_course){0};
+	for (int file = 0; file < 3; file++) {
+		assert(course.step == 0 && run(&course, 1, 100000, 50000, 4096, &asked) == 0);
+		hw_course_pauses(&course, 0);
+	}
+	assert(course.step == HW_COURSE_OVER);
 }
 
 static void all_go_where_it_is_forced(void)

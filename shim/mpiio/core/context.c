@@ -237,7 +237,8 @@ struct hw_context *hw_context_at(size_t index)
 
 const char *hw_pattern_name(enum hw_pattern pattern)
 {
-	static const char *const names[] = {"read+scatter", "read+send", "gather+write", "receive+write"};
+	static const char *const names[] = {"read+scatter", "read+send", "gather+write", "receive+write",
+					    "collective"};
 	return names[pattern];
 }
 

@@ -13,8 +13,27 @@
 /* After so many tries without any use a context is left alone. */
 #define HW_FRUITLESS_MAX 3
 
-enum hw_operation_kind { HW_OP_READ, HW_OP_WRITE, HW_OP_SCATTER, HW_OP_SEND, HW_OP_GATHER };
-enum hw_pattern { HW_READ_SCATTER, HW_READ_SEND, HW_GATHER_WRITE, HW_RECEIVE_WRITE, HW_PATTERNS };
+enum hw_operation_kind {
+	HW_OP_READ,
+	HW_OP_WRITE,
+	HW_OP_SCATTER,
+	HW_OP_SEND,
+	HW_OP_GATHER,
+	/* Files are opened there, whose collective operations are looked at. */
+	HW_OP_READ_ALL,
+	HW_OP_WRITE_ALL
+};
+enum hw_pattern { HW_READ_SCATTER, HW_READ_SEND, HW_GATHER_WRITE, HW_RECEIVE_WRITE, HW_COLLECTIVE, HW_PATTERNS };
+
+/*
+ * How far a place has come in finding out which way is quicker: by all ranks, or by one. Numbers of one kind alone, so
+ * that ranks can agree on them in one message.
+ */
+struct hw_course {
+	int64_t step, trials, fruitless;
+	/* The least that one operation took, nanoseconds. */
+	int64_t all_ns, one_ns;
+};
 
 struct hw_context {
 	enum hw_operation_kind kind;
@@ -26,6 +45,8 @@ struct hw_context {
 	uint32_t verified;
 	uint64_t bytes;
 	double seconds_saved;
+	/* Of files that were opened there. */
+	struct hw_course course;
 	enum hw_pattern pattern;
 	bool has_pattern, is_off, is_from_profile;
 	/* Between the program and the call there is a language's run time, whose frames are nobody's. */

@@ -144,6 +144,11 @@ double hw_model_patience_s(size_t bytes)
 	return message_s > PATIENCE_S_MIN ? message_s : PATIENCE_S_MIN;
 }
 
+bool hw_model_is_forced(void)
+{
+	return is_forced;
+}
+
 bool hw_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared)
 {
 	return bytes / APART_BYTES_MIN < pieces && (is_forced || (is_shared && !hw_mounts_is_one_node()));

@@ -23,6 +23,8 @@ double hw_model_receive_gain(size_t bytes);
 double hw_model_patience_s(size_t bytes);
 /* Whether a write of so many pieces, by different ranks, is quicker if they exchange them first. */
 bool hw_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared);
+/* Whether every pattern is taken, whatever it costs. */
+bool hw_model_is_forced(void);
 /* What was saved by an operation that took this long. */
 double hw_model_scatter_saved(size_t bytes, int ranks, double seconds);
 double hw_model_write_gain(size_t bytes, double seconds);

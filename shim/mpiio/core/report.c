@@ -94,9 +94,11 @@ static void tell(void)
 		if (!context->has_pattern)
 			continue;
 		if (context->transformed > 0)
-			hw_say("%s at %s: %.1f MB of %u operations went past the messages, about %.3f s saved%s%s",
+			hw_say("%s at %s: %.1f MB of %u operations went %s, about %.3f s saved%s%s",
 			       hw_pattern_name(context->pattern), context->name, (double)context->bytes / 1e6,
-			       context->transformed, context->seconds_saved, context->is_off ? "; then " : "",
+			       context->transformed,
+			       context->pattern == HW_COLLECTIVE ? "through one rank" : "past the messages",
+			       context->seconds_saved, context->is_off ? "; then " : "",
 			       context->is_off ? why_of(context) : "");
 		else
 			hw_say("%s at %s: %.1f MB, %s", hw_pattern_name(context->pattern), context->name,

@@ -13,23 +13,15 @@
 #include "../generated-calls.h"
 #include "control.h"
 #include "../patterns/incoming.h"
+#include "collective.h"
+#include "opened.h"
 #include "real.h"
 
-/* An open file of the program's. */
-struct opened {
-	MPI_File file;
-	int mode;
-	/* Ours, to the same file; -1: left alone. */
-	int descriptor;
-	bool is_plain;
-	struct opened *next;
-};
+static struct hw_opened *opened_list;
 
-static struct opened *opened_list;
-
-static struct opened *find(MPI_File file)
+struct hw_opened *hw_opened_of(MPI_File file)
 {
-	struct opened *one = opened_list;
+	struct hw_opened *one = opened_list;
 	while (one && one->file != file)
 		one = one->next;
 	return one;
@@ -53,34 +45,36 @@ int hw_MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info, M
 	}
 	hw_depth++;
 	int result = hw_real.MPI_File_open(comm, name, mode, info, file);
-	/* Nobody writes before everybody has read what was put off. */
-	if (result == MPI_SUCCESS && hw_comm_of(comm) && (mode & (MPI_MODE_WRONLY | MPI_MODE_RDWR)))
-		hw_real.MPI_Barrier(comm);
-	struct opened *one = result == MPI_SUCCESS ? calloc(1, sizeof(*one)) : NULL;
+	struct hw_opened *one = result == MPI_SUCCESS ? calloc(1, sizeof(*one)) : NULL;
 	if (one) {
 		int flags = mode & MPI_MODE_RDONLY ? O_RDONLY : mode & MPI_MODE_WRONLY ? O_WRONLY : O_RDWR;
 		bool is_strange = mode & (MPI_MODE_APPEND | MPI_MODE_DELETE_ON_CLOSE | MPI_MODE_SEQUENTIAL);
 		int low = is_strange ? -1 : hw_libc.open(path_of(name), flags | O_CLOEXEC, 0);
-		*one = (struct opened){*file, mode, low, low >= 0, NULL};
-		one->next = opened_list;
+		*one = (struct hw_opened){*file, mode, low, low >= 0, NULL, opened_list};
 		opened_list = one;
 	}
+	/* Nobody writes before everybody has read what was put off: ranks meet here. */
+	struct hw_collective *collective = hw_comm_of(comm) ? hw_collective_open(comm, one) : NULL;
+	if (one)
+		one->collective = collective;
 	hw_depth--;
 	return result;
 }
 
 int hw_MPI_File_close(MPI_File *file)
 {
-	struct opened *one = hw_depth == 0 && hw_mode != HW_OFF ? find(*file) : NULL;
+	struct hw_opened *one = hw_depth == 0 && hw_mode != HW_OFF ? hw_opened_of(*file) : NULL;
 	if (hw_is_busy && hw_depth == 0) {
 		hw_communicates();
 		hw_incoming_wait();
 	}
 	if (one) {
-		struct opened **link = &opened_list;
+		struct hw_opened **link = &opened_list;
 		while (*link != one)
 			link = &(*link)->next;
 		*link = one->next;
+		if (one->collective)
+			hw_collective_close(one->collective);
 		if (one->descriptor >= 0)
 			hw_libc.close(one->descriptor);
 		free(one);
@@ -91,13 +85,20 @@ int hw_MPI_File_close(MPI_File *file)
 	return result;
 }
 
+static void is_no_longer_plain(struct hw_opened *one)
+{
+	one->is_plain = false;
+	if (one->collective)
+		hw_collective_leave(one->collective);
+}
+
 int hw_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype element, MPI_Datatype type,
 			 const char *representation, MPI_Info info)
 {
-	struct opened *one = hw_depth == 0 ? find(file) : NULL;
+	struct hw_opened *one = hw_depth == 0 ? hw_opened_of(file) : NULL;
 	/* Positions are counted in elements then. */
 	if (one)
-		one->is_plain = false;
+		is_no_longer_plain(one);
 	hw_depth++;
 	int result = hw_real.MPI_File_set_view(file, displacement, element, type, representation, info);
 	hw_depth--;
@@ -106,9 +107,9 @@ int hw_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype el
 
 int hw_MPI_File_set_atomicity(MPI_File file, int flag)
 {
-	struct opened *one = hw_depth == 0 ? find(file) : NULL;
+	struct hw_opened *one = hw_depth == 0 ? hw_opened_of(file) : NULL;
 	if (one && flag)
-		one->is_plain = false;
+		is_no_longer_plain(one);
 	hw_depth++;
 	int result = hw_real.MPI_File_set_atomicity(file, flag);
 	hw_depth--;
@@ -125,7 +126,7 @@ int hw_MPI_File_seek(MPI_File file, MPI_Offset offset, int whence)
 
 int hw_MPI_File_set_size(MPI_File file, MPI_Offset bytes)
 {
-	struct opened *one = hw_depth == 0 && hw_is_busy ? find(file) : NULL;
+	struct hw_opened *one = hw_depth == 0 && hw_is_busy ? hw_opened_of(file) : NULL;
 	if (hw_is_busy && hw_depth == 0)
 		hw_communicates();
 	if (one && one->descriptor >= 0)
@@ -138,13 +139,12 @@ int hw_MPI_File_set_size(MPI_File file, MPI_Offset bytes)
 	return result;
 }
 
-/* Contiguous bytes of a buffer; NULL if they aren't. */
-static void *contiguous(const void *buffer, MPI_Count count, MPI_Datatype type, size_t *bytes)
+void *hw_contiguous(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
 {
 	struct hw_layout layout;
 	void *memory = NULL;
 	*bytes = hw_type_bytes(count, type);
-	if (!hw_looks_at(*bytes))
+	if (*bytes == 0)
 		return NULL;
 	hw_depth++;
 	if (hw_layout_make(&layout, buffer, count, type)) {
@@ -156,17 +156,22 @@ static void *contiguous(const void *buffer, MPI_Count count, MPI_Datatype type, 
 	return memory;
 }
 
-static void set_status(MPI_Status *status, MPI_Datatype type, ssize_t bytes)
+void hw_status_set(MPI_Status *status, size_t bytes)
 {
-	(void)type;
 	if (status != MPI_STATUS_IGNORE)
-		hw_real.MPI_Status_set_elements_x(status, MPI_BYTE, bytes);
+		hw_real.MPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)bytes);
+}
+
+/* The same of what is worth looking at. */
+static void *contiguous(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
+{
+	return hw_looks_at(hw_type_bytes(count, type)) ? hw_contiguous(buffer, count, type, bytes) : NULL;
 }
 
 static bool read_instead(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
 			 MPI_Status *status)
 {
-	struct opened *one = find(file);
+	struct hw_opened *one = hw_opened_of(file);
 	size_t bytes;
 	ssize_t got;
 	if (!one || !one->is_plain || one->descriptor < 0)
@@ -174,21 +179,21 @@ static bool read_instead(MPI_File file, MPI_Offset offset, void *buffer, int cou
 	void *memory = contiguous(buffer, count, type, &bytes);
 	if (!memory || !hw_read_instead(one->descriptor, memory, bytes, offset, &got) || (size_t)got != bytes)
 		return false;
-	set_status(status, type, got);
+	hw_status_set(status, (size_t)got);
 	return true;
 }
 
 static bool write_instead(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
 			  MPI_Status *status)
 {
-	struct opened *one = find(file);
+	struct hw_opened *one = hw_opened_of(file);
 	size_t bytes;
 	ssize_t written;
 	if (!one || one->descriptor < 0 || !hw_is_busy)
 		return false;
 	void *memory = one->is_plain ? contiguous(buffer, count, type, &bytes) : NULL;
 	if (memory && hw_write_instead(one->descriptor, memory, bytes, offset, &written) && (size_t)written == bytes) {
-		set_status(status, type, written);
+		hw_status_set(status, (size_t)written);
 		return true;
 	}
 	hw_in(buffer, count, type);
@@ -198,7 +203,7 @@ static bool write_instead(MPI_File file, MPI_Offset offset, const void *buffer, 
 
 static void after_write(MPI_File file)
 {
-	struct opened *one = hw_is_busy && hw_depth == 0 ? find(file) : NULL;
+	struct hw_opened *one = hw_is_busy && hw_depth == 0 ? hw_opened_of(file) : NULL;
 	if (one && one->descriptor >= 0)
 		hw_after_change(one->descriptor);
 }
@@ -220,7 +225,7 @@ int hw_MPI_File_read(MPI_File file, void *buffer, int count, MPI_Datatype type, 
 {
 	MPI_Offset position = 0;
 	hw_depth++;
-	bool is_known = hw_depth == 1 && hw_mode != HW_OFF && find(file) &&
+	bool is_known = hw_depth == 1 && hw_mode != HW_OFF && hw_opened_of(file) &&
 			hw_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
 	hw_depth--;
 	if (is_known && read_instead(file, position, buffer, count, type, status)) {
@@ -253,7 +258,7 @@ int hw_MPI_File_write(MPI_File file, const void *buffer, int count, MPI_Datatype
 {
 	MPI_Offset position = 0;
 	hw_depth++;
-	bool is_known = hw_depth == 1 && hw_is_busy && find(file) &&
+	bool is_known = hw_depth == 1 && hw_is_busy && hw_opened_of(file) &&
 			hw_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
 	hw_depth--;
 	if (is_known && write_instead(file, position, buffer, count, type, status)) {

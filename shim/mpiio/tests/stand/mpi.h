@@ -26,6 +26,7 @@ typedef int MPI_Comm_delete_attr_function(MPI_Comm, int, void *, void *);
 
 enum { MPI_SUCCESS, MPI_ERR_TRUNCATE = 14, MPI_ERR_OTHER = 15 };
 enum { MPI_PROC_NULL = -1, MPI_ANY_SOURCE = -2, MPI_ROOT = -3, MPI_ANY_TAG = -1, MPI_UNDEFINED = -32766 };
+enum { MPI_THREAD_MULTIPLE = 3 };
 enum { MPI_COMM_NULL, MPI_COMM_WORLD, MPI_COMM_SELF };
 enum { MPI_REQUEST_NULL, MPI_KEYVAL_INVALID = 0, MPI_ERRORS_RETURN = 1, MPI_MIN = 1, MPI_BAND };
 enum { MPI_DATATYPE_NULL, MPI_BYTE, MPI_CHAR, MPI_INT, MPI_INT32_T, MPI_INT64_T, MPI_UINT64_T };
@@ -48,6 +49,8 @@ enum {
 };
 
 int MPI_Abort(MPI_Comm comm, int errorcode);
+int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+	MPI_Datatype recvtype, MPI_Comm comm);
 int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
 int MPI_Barrier(MPI_Comm comm);
 int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm);
@@ -67,21 +70,31 @@ int MPI_Comm_remote_size(MPI_Comm comm, int *size);
 int MPI_Comm_set_attr(MPI_Comm comm, int comm_keyval, void *attribute_val);
 int MPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler);
 int MPI_Comm_size(MPI_Comm comm, int *size);
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *newcomm);
 int MPI_Comm_test_inter(MPI_Comm comm, int *flag);
 int MPI_Dist_graph_neighbors_count(MPI_Comm comm, int *indegree, int *outdegree, int *weighted);
+int MPI_Errhandler_free(MPI_Errhandler *errhandler);
 int MPI_File_close(MPI_File *fh);
+int MPI_File_get_errhandler(MPI_File file, MPI_Errhandler *errhandler);
 int MPI_File_get_position(MPI_File fh, MPI_Offset *offset);
 int MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh);
 int MPI_File_read(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
+int MPI_File_read_all(MPI_File fh, void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int MPI_File_read_at(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype,
+	MPI_Status *status);
+int MPI_File_read_at_all(MPI_File fh, MPI_Offset offset, void *buf, int count, MPI_Datatype datatype,
 	MPI_Status *status);
 int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence);
 int MPI_File_set_atomicity(MPI_File fh, int flag);
+int MPI_File_set_errhandler(MPI_File file, MPI_Errhandler errhandler);
 int MPI_File_set_size(MPI_File fh, MPI_Offset size);
 int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype, const char *datarep,
 	MPI_Info info);
 int MPI_File_write(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
+int MPI_File_write_all(MPI_File fh, const void *buf, int count, MPI_Datatype datatype, MPI_Status *status);
 int MPI_File_write_at(MPI_File fh, MPI_Offset offset, const void * buf, int count, MPI_Datatype datatype,
+	MPI_Status *status);
+int MPI_File_write_at_all(MPI_File fh, MPI_Offset offset, const void *buf, int count, MPI_Datatype datatype,
 	MPI_Status *status);
 int MPI_Finalize(void);
 int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
@@ -108,6 +121,7 @@ int MPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message,
 int MPI_Pack(const void *inbuf, int incount, MPI_Datatype datatype, void *outbuf, int outsize, int *position,
 	MPI_Comm comm);
 int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status);
+int MPI_Query_thread(int *provided);
 int MPI_Recv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Status *status);
 int MPI_Recv_init(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
 	MPI_Request *request);

@@ -23,24 +23,27 @@
 #include <unistd.h>
 
 #define HW_STAND_MPI(X) \
-	X(MPI_Abort) X(MPI_Allreduce) X(MPI_Barrier) X(MPI_Bcast) X(MPI_Bsend_init) X(MPI_Cartdim_get) \
-	X(MPI_Comm_call_errhandler) X(MPI_Comm_copy_attr_function) X(MPI_Comm_create_keyval) \
-	X(MPI_Comm_delete_attr_function) X(MPI_Comm_disconnect) X(MPI_Comm_dup) X(MPI_Comm_free) \
-	X(MPI_Comm_get_attr) X(MPI_Comm_group) X(MPI_Comm_rank) X(MPI_Comm_remote_size) X(MPI_Comm_set_attr) \
-	X(MPI_Comm_set_errhandler) X(MPI_Comm_size) X(MPI_Comm_test_inter) X(MPI_Dist_graph_neighbors_count) \
-	X(MPI_File_close) X(MPI_File_get_position) X(MPI_File_open) X(MPI_File_read) X(MPI_File_read_at) \
-	X(MPI_File_seek) X(MPI_File_set_atomicity) X(MPI_File_set_size) X(MPI_File_set_view) X(MPI_File_write) \
-	X(MPI_File_write_at) X(MPI_Finalize) X(MPI_Gather) X(MPI_Gatherv) X(MPI_Get_count) \
-	X(MPI_Graph_neighbors_count) X(MPI_Group_free) X(MPI_Group_translate_ranks) X(MPI_Ibarrier) \
-	X(MPI_Improbe) X(MPI_Imrecv) X(MPI_Init) X(MPI_Init_thread) X(MPI_Iprobe) X(MPI_Irecv) X(MPI_Isend) \
-	X(MPI_Issend) X(MPI_Mprobe) X(MPI_Mrecv) X(MPI_Pack) X(MPI_Probe) X(MPI_Recv) X(MPI_Recv_init) \
+	X(MPI_Abort) X(MPI_Allgather) X(MPI_Allreduce) X(MPI_Barrier) X(MPI_Bcast) X(MPI_Bsend_init) \
+	X(MPI_Cartdim_get) X(MPI_Comm_call_errhandler) X(MPI_Comm_copy_attr_function) \
+	X(MPI_Comm_create_keyval) X(MPI_Comm_delete_attr_function) \
+	X(MPI_Comm_disconnect) X(MPI_Comm_dup) X(MPI_Comm_free) X(MPI_Comm_get_attr) X(MPI_Comm_group) \
+	X(MPI_Comm_rank) X(MPI_Comm_remote_size) X(MPI_Comm_set_attr) X(MPI_Comm_set_errhandler) \
+	X(MPI_Comm_size) X(MPI_Comm_split) X(MPI_Comm_test_inter) X(MPI_Dist_graph_neighbors_count) \
+	X(MPI_Errhandler_free) X(MPI_File_close) X(MPI_File_get_errhandler) X(MPI_File_get_position) X(MPI_File_open) \
+	X(MPI_File_read) X(MPI_File_read_all) X(MPI_File_read_at) X(MPI_File_read_at_all) X(MPI_File_seek) \
+	X(MPI_File_set_atomicity) X(MPI_File_set_errhandler) X(MPI_File_set_size) X(MPI_File_set_view) \
+	X(MPI_File_write) X(MPI_File_write_all) X(MPI_File_write_at) X(MPI_File_write_at_all) \
+	X(MPI_Finalize) X(MPI_Gather) X(MPI_Gatherv) X(MPI_Get_count) X(MPI_Graph_neighbors_count) \
+	X(MPI_Group_free) X(MPI_Group_translate_ranks) X(MPI_Ibarrier) X(MPI_Improbe) X(MPI_Imrecv) \
+	X(MPI_Init) X(MPI_Init_thread) X(MPI_Iprobe) X(MPI_Irecv) X(MPI_Isend) X(MPI_Issend) X(MPI_Mprobe) \
+	X(MPI_Mrecv) X(MPI_Pack) X(MPI_Probe) X(MPI_Query_thread) X(MPI_Recv) X(MPI_Recv_init) \
 	X(MPI_Reduce) X(MPI_Request_free) X(MPI_Request_get_status) X(MPI_Rsend_init) X(MPI_Scatter) \
 	X(MPI_Scatterv) X(MPI_Send) X(MPI_Send_init) X(MPI_Sendrecv) X(MPI_Sendrecv_replace) X(MPI_Ssend) \
 	X(MPI_Ssend_init) X(MPI_Start) X(MPI_Startall) X(MPI_Status_set_elements_x) X(MPI_Test) \
-	X(MPI_Test_cancelled) X(MPI_Testall) X(MPI_Testany) X(MPI_Testsome) X(MPI_Topo_test) X(MPI_Type_dup) \
-	X(MPI_Type_free) X(MPI_Type_get_contents) X(MPI_Type_get_envelope) X(MPI_Type_get_extent) \
-	X(MPI_Type_get_true_extent) X(MPI_Type_size_x) X(MPI_Wait) X(MPI_Waitall) X(MPI_Waitany) \
-	X(MPI_Waitsome)
+	X(MPI_Test_cancelled) X(MPI_Testall) X(MPI_Testany) X(MPI_Testsome) X(MPI_Topo_test) \
+	X(MPI_Type_dup) X(MPI_Type_free) X(MPI_Type_get_contents) X(MPI_Type_get_envelope) \
+	X(MPI_Type_get_extent) X(MPI_Type_get_true_extent) X(MPI_Type_size_x) X(MPI_Wait) X(MPI_Waitall) \
+	X(MPI_Waitany) X(MPI_Waitsome)
 
 #define HW_STAND_LIBC(X) \
 	X(__fread_chk) X(__fread_unlocked_chk) X(__open64_2) X(__open_2) X(__openat64_2) X(__openat_2) \

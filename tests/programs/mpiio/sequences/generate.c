@@ -133,6 +133,24 @@ static void add_memory(struct generator *to)
 	op->other_at = place_below(to, BUFFER_BYTES - op->bytes);
 }
 
+/* All ranks use a file, whose parts lie beside each other, or with gaps. */
+static void add_common(struct generator *to)
+{
+	struct op *op;
+
+	add(to, BARRIER);
+	op = add(to, COLLECTIVE);
+	op->file = (int)below(to, FILES);
+	op->way = (int)below(to, 4);
+	op->buffer = free_buffer(to, -1);
+	op->bytes = size_below(to, 30000);
+	op->at = place_below(to, BUFFER_BYTES - op->bytes);
+	op->file_at = place_below(to, 300000);
+	to->streamer[op->file] = -1;
+	/* No rank is the last one. */
+	to->user[op->file] = to->ranks;
+}
+
 static void add_file_work(struct generator *to)
 {
 	static const enum kind kinds[] = {READ, READ, READ, WRITE, WRITE, SEEK, SEEK, TRUNCATE, APPEND, REOPEN};
@@ -140,6 +158,10 @@ static void add_file_work(struct generator *to)
 	int root, file = a_file(to, kind, &root);
 	long bytes = size_below(to, BUFFER_BYTES);
 
+	if (!to->is_apart && chance(to, 4)) {
+		add_common(to);
+		return;
+	}
 	if (kind == READ || kind == WRITE) {
 		add_transfer(to, kind, root, file, free_buffer(to, -1), place_below(to, BUFFER_BYTES - bytes), bytes);
 		return;
@@ -322,7 +344,7 @@ void describe(const struct op *op, char *line, size_t bytes)
 {
 	static const char *const names[KINDS] = {"read", "write", "seek", "truncate", "append", "reopen", "child_writes",
 		"set", "store", "look", "copy", "renew", "drop", "child_looks", "scatter", "scatterv", "gather", "gatherv",
-		"send", "post", "wait", "bcast", "reduce", "ring", "barrier"};
+		"send", "post", "wait", "bcast", "reduce", "ring", "barrier", "collective"};
 
 	snprintf(line, bytes,
 		"%s root %d peer %d file %d comm %d way %d site %d tag %d "

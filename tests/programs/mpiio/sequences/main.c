@@ -225,6 +225,8 @@ static void start(void)
 		int mode = access_of(file) == O_RDONLY ? MPI_MODE_RDONLY : MPI_MODE_RDWR;
 
 		must(access_of(file) == O_WRONLY || !MPI_File_open(MPI_COMM_SELF, file_name(file), mode, MPI_INFO_NULL, &state.files[file]), "MPI_File_open");
+		if (!state.is_apart)
+			must(!MPI_File_open(MPI_COMM_WORLD, file_name(file), mode, MPI_INFO_NULL, &state.common[file]), "MPI_File_open");
 	}
 }
 
@@ -254,9 +256,12 @@ int main(int argc, char **argv)
 		run(seed + n);
 	for (int comm = 1; comm < COMMS; comm++)
 		MPI_Comm_free(&state.comms[comm]);
-	for (int file = 0; file < FILES; file++)
+	for (int file = 0; file < FILES; file++) {
 		if (access_of(file) != O_WRONLY)
 			MPI_File_close(&state.files[file]);
+		if (!state.is_apart)
+			MPI_File_close(&state.common[file]);
+	}
 	MPI_Finalize();
 	if (state.rank == 0)
 		printf("done\n");

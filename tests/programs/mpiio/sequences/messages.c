@@ -1,6 +1,10 @@
 /* Operations with messages, as each rank does them. */
 #include "sequences.h"
 
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
 /* The rank in the operation's communicator; in halves of the world, each half has its own root 0. */
 static int rank_in(const struct op *op, int rank)
 {
@@ -200,6 +204,27 @@ static void run_ring(const struct op *op)
 	event_status(&status);
 }
 
+/* Ranks read parts with gaps, or write them one behind the other. What is read behind a file's end is anything. */
+static void run_collective(const struct op *op)
+{
+	int writes = op->way % 2 && state.access != O_RDONLY, bytes = (int)op->bytes;
+	MPI_Offset place = op->file_at + state.rank * (op->bytes + (writes ? 0 : op->way * 500));
+	char *at = state.buffers[op->buffer] + op->at;
+	MPI_File file = state.common[op->file];
+	struct stat about;
+	long there;
+
+	if (writes) {
+		event("write_at_all", MPI_File_write_at_all(file, place, at, bytes, MPI_BYTE, MPI_STATUS_IGNORE));
+		return;
+	}
+	event("read_at_all", MPI_File_read_at_all(file, place, at, bytes, MPI_BYTE, MPI_STATUS_IGNORE));
+	must(!fstat(state.fds[op->file], &about), "size");
+	there = about.st_size > place ? about.st_size - place : 0;
+	if (there < op->bytes)
+		memset(at + there, 0, (size_t)(op->bytes - there));
+}
+
 void execute_messages(const struct op *op)
 {
 	char *from = state.buffers[op->buffer] + op->at, *to = state.buffers[op->other] + op->other_at;
@@ -225,4 +250,6 @@ void execute_messages(const struct op *op)
 		run_ring(op);
 	else if (op->kind == BARRIER)
 		MPI_Barrier(MPI_COMM_WORLD);
+	else if (op->kind == COLLECTIVE)
+		run_collective(op);
 }

@@ -17,7 +17,7 @@ enum { FILES = 3, BUFFERS = 5, COMMS = 4, SITES = 24, OPS_MAX = 200 };
 enum kind {
 	READ, WRITE, SEEK, TRUNCATE, APPEND, REOPEN, CHILD_WRITES,
 	SET, STORE, LOOK, COPY, RENEW, DROP, CHILD_LOOKS,
-	SCATTER, SCATTERV, GATHER, GATHERV, SEND, POST, WAIT, BCAST, REDUCE, RING, BARRIER,
+	SCATTER, SCATTERV, GATHER, GATHERV, SEND, POST, WAIT, BCAST, REDUCE, RING, BARRIER, COLLECTIVE,
 	KINDS
 };
 
@@ -57,6 +57,8 @@ struct state {
 	int fds[FILES];
 	FILE *streams[FILES];
 	MPI_File files[FILES];
+	/* Of all ranks; none if each file is one rank's. */
+	MPI_File common[FILES];
 	MPI_Comm comms[COMMS];
 	MPI_Request pending;
 };

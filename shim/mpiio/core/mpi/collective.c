@@ -89,18 +89,15 @@ static int64_t nanoseconds_since(double begin)
  */
 static bool is_coherent(const struct hw_opened *opened)
 {
-	static const uint32_t lazy[] = {NFS_MAGIC, 0x65735546 /* FUSE */, 0x01021997 /* 9P */, 0x19830326 /* BeeGFS */};
 	struct hw_identity identity;
 	struct stat status;
 	int low = opened->descriptor;
 	if (hw_mounts_is_one_node())
 		return true;
-	if (low < 0 || fstat(low, &status) != 0 || !hw_identity_of(low, &status, &identity) || !hw_mounts_share(&identity))
+	if (low < 0 || fstat(low, &status) != 0 || !hw_identity_of(low, &status, &identity))
 		return false;
-	bool is_lazy = false;
-	for (size_t i = 0; i < sizeof(lazy) / sizeof(*lazy); i++)
-		is_lazy |= identity.file_system == lazy[i];
-	return !is_lazy || (identity.file_system == NFS_MAGIC && (opened->mode & MPI_MODE_RDONLY));
+	bool is_read_only = identity.file_system == NFS_MAGIC && (opened->mode & MPI_MODE_RDONLY);
+	return is_read_only ? hw_mounts_share(&identity) : hw_mounts_are_seen_at_once(&identity);
 }
 
 /* With several threads, a rank's operations aren't in one order. */

@@ -144,14 +144,24 @@ void hw_mounts_start(void)
 	}
 }
 
+/* NULL: not all ranks have it. */
+static const struct mount *find(uint64_t device)
+{
+	for (size_t i = 0; i < mount_count; i++)
+		if (device && mounts[i].device == device)
+			return &mounts[i];
+	return NULL;
+}
+
 bool hw_mounts_share(const struct hw_identity *identity)
 {
-	if (is_one_node)
-		return true;
-	for (size_t i = 0; i < mount_count; i++)
-		if (mounts[i].device && mounts[i].device == identity->device)
-			return true;
-	return false;
+	return is_one_node || find(identity->device);
+}
+
+bool hw_mounts_are_seen_at_once(const struct hw_identity *identity)
+{
+	const struct mount *mount = find(identity->device);
+	return is_one_node || (mount && mount->seen == SEEN_AT_ONCE);
 }
 
 int hw_mounts_publish(int descriptor)
@@ -162,15 +172,13 @@ int hw_mounts_publish(int descriptor)
 		return 0;
 	if (fstat(descriptor, &status) != 0)
 		return errno;
-	for (size_t i = 0; i < mount_count; i++) {
-		if (mounts[i].device != status.st_dev || mounts[i].seen == SEEN_AT_ONCE)
-			continue;
-		int result = mounts[i].seen == SEEN_BY_STAT
-				     ? statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &fresh)
-				     : hw_libc.fdatasync(descriptor);
-		return result == 0 ? 0 : errno;
-	}
-	return 0;
+	const struct mount *mount = find(status.st_dev);
+	if (!mount || mount->seen == SEEN_AT_ONCE)
+		return 0;
+	int result = mount->seen == SEEN_BY_STAT
+			     ? statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &fresh)
+			     : hw_libc.fdatasync(descriptor);
+	return result == 0 ? 0 : errno;
 }
 
 bool hw_mounts_is_one_node(void)

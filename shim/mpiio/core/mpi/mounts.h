@@ -12,6 +12,8 @@ void hw_mounts_start(void);
 void hw_mounts_parse(FILE *file, bool is_one_machine);
 bool hw_mounts_is_one_node(void);
 bool hw_mounts_share(const struct hw_identity *identity);
+/* Whether other nodes see in such a file what a node writes, as its own processes do. */
+bool hw_mounts_are_seen_at_once(const struct hw_identity *identity);
 /* Other nodes see what was written through this descriptor. 0, or why it can't be. */
 int hw_mounts_publish(int descriptor);
 

@@ -258,7 +258,7 @@ int hw_held_flush(uint64_t *device, uint64_t *inode)
 	*device = now.identity.device;
 	*inode = now.identity.inode;
 	int error = carry_out(&now);
-	hw_file_forget(now.descriptor, now.plan.low, now.plan.high);
+	hw_file_forget(now.descriptor);
 	if (fstat(now.descriptor, &status) == 0)
 		hw_file_refresh(&status);
 	hw_libc.close(now.descriptor);

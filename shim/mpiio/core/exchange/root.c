@@ -143,6 +143,6 @@ bool hw_exchange_write(const struct hw_target *target, const struct hw_layout *o
 	else
 		fill_all(target);
 	hw_exchange_free(space);
-	hw_file_forget(target->descriptor, plan.low, plan.high);
+	hw_file_forget(target->descriptor);
 	return is_done;
 }

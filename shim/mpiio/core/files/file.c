@@ -302,13 +302,10 @@ void hw_file_refresh(const struct stat *status)
 	hw_leave();
 }
 
-void hw_file_forget(int descriptor, uint64_t low, uint64_t high)
+void hw_file_forget(int descriptor)
 {
-	int saved = errno;
-	/* The kernel keeps pages of which only a part is named. */
-	low -= low % HW_PAGE_BYTES;
-	posix_fadvise(descriptor, (off_t)low, (off_t)(hw_page_up(high) - low), POSIX_FADV_DONTNEED);
-	errno = saved;
+	/* All of it: of a range the kernel would keep pages at its ends, or more where they come in larger units. */
+	posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
 }
 
 void hw_file_has_lost_name(const struct stat *status)

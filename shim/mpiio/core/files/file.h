@@ -53,8 +53,8 @@ struct hw_file *hw_file_by_descriptor(int descriptor);
 void hw_file_unlease(struct hw_file *file);
 /* The program has changed the file: this is what it is like now. */
 void hw_file_refresh(const struct stat *status);
-/* What this node has kept of the range is older than what other nodes have written. */
-void hw_file_forget(int descriptor, uint64_t low, uint64_t high);
+/* What this node has kept of the file is older than what other nodes have written. */
+void hw_file_forget(int descriptor);
 /* The file's path names another one, or none, from now on. */
 void hw_file_has_lost_name(const struct stat *status);
 /* Gives the number of one of the engine's descriptors up for another. */

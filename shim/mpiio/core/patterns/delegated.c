@@ -124,10 +124,7 @@ static bool collect(struct awaited *one)
 		free(copy.buffer);
 		errno = error;
 	}
-	for (uint32_t i = 0; i < one->runs.count; i++) {
-		const struct hw_run *run = &one->runs.run[i];
-		hw_file_forget(one->descriptor, run->offset, run->offset + run->stride * run->count);
-	}
+	hw_file_forget(one->descriptor);
 	return is_good;
 }
 

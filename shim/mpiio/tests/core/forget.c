@@ -1,0 +1,59 @@
+/* What other nodes have written is not read from pages that this one has kept. */
+#include <assert.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "files/file.h"
+
+#define PAGES 8UL
+
+/* A file beside this program, which has no name any more. */
+static int make_file(void)
+{
+	char path[HW_PATH_BYTES_MAX], data[PAGES * HW_PAGE_BYTES];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 16);
+	assert(length > 0);
+	strcpy(path + length, ".XXXXXX");
+	int descriptor = mkstemp(path);
+	assert(descriptor >= 0 && unlink(path) == 0);
+	memset(data, 'x', sizeof(data));
+	assert(pwrite(descriptor, data, sizeof(data), 0) == (ssize_t)sizeof(data));
+	/* Only what is written is dropped. */
+	assert(fsync(descriptor) == 0);
+	return descriptor;
+}
+
+/* A letter for each page: whether the kernel has kept it. */
+static const char *kept(int descriptor)
+{
+	static char letters[PAGES + 1];
+	unsigned char resident[PAGES];
+	void *map = mmap(NULL, PAGES * HW_PAGE_BYTES, PROT_READ, MAP_SHARED, descriptor, 0);
+	assert(map != MAP_FAILED && mincore(map, PAGES * HW_PAGE_BYTES, resident) == 0);
+	munmap(map, PAGES * HW_PAGE_BYTES);
+	for (size_t i = 0; i < PAGES; i++)
+		letters[i] = resident[i] & 1 ? 'k' : '-';
+	return letters;
+}
+
+int main(void)
+{
+	struct statfs about;
+	int descriptor = make_file();
+	assert(fstatfs(descriptor, &about) == 0);
+	if (about.f_type == TMPFS_MAGIC) {
+		printf("skipped: a tmpfs keeps its pages\n");
+		return 0;
+	}
+	assert(strcmp(kept(descriptor), "kkkkkkkk") == 0);
+	hw_file_forget(descriptor);
+	assert(strcmp(kept(descriptor), "--------") == 0);
+	close(descriptor);
+	return 0;
+}

@@ -2,9 +2,10 @@
 //!
 //! The blob is `count: u32, index_slots: u32`, then `index_slots` words of four bytes, a power of two
 //! and not one (zero or an entry's number plus one, open addressing by the low bits of
-//! [`hash::bytes`] of the name, at most half full), then `count` entries of 16 bytes (`ino: u64, name_offset: u32, name_bytes: u16,
-//! d_type: u8, 0`), then the names, each with a NUL. Offsets count from the blob's start. Entries
-//! stand in the order in which the original directory gave them, `.` and `..` included.
+//! [`hash::bytes`] of the name, at most half full), then `count` entries of 16 bytes (`ino: u64,
+//! name_offset: u32, name_bytes: u16, d_type: u8, 0`), then the names, each with a NUL. Offsets count
+//! from the blob's start. Entries stand in the order in which the original directory gave them, `.`
+//! and `..` included.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

@@ -7,6 +7,7 @@
  */
 #include "collective.h"
 
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,7 +23,6 @@
 /* Of all parts together, with what lies between them. */
 #define RANGE_BYTES_MAX (256L << 10)
 #define RANKS_MAX 1024
-#define NFS_MAGIC 0x6969
 /* Before the data of a read: whether it is good. */
 #define HEAD_BYTES 8
 
@@ -96,7 +96,7 @@ static bool is_coherent(const struct hw_opened *opened)
 		return true;
 	if (low < 0 || fstat(low, &status) != 0 || !hw_identity_of(low, &status, &identity))
 		return false;
-	bool is_read_only = identity.file_system == NFS_MAGIC && (opened->mode & MPI_MODE_RDONLY);
+	bool is_read_only = identity.file_system == NFS_SUPER_MAGIC && (opened->mode & MPI_MODE_RDONLY);
 	return is_read_only ? hw_mounts_share(&identity) : hw_mounts_are_seen_at_once(&identity);
 }
 

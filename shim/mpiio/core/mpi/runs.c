@@ -13,11 +13,12 @@
 /* Beyond this, comparing costs as much as sending. */
 #define COMPARED_BYTES_MAX (8UL << 20)
 #define VECTOR_MAX 512
-/* So much of a strided part, in so many pieces, is asked of the file system ahead. FUSE leaves out what it is asked
- * when more is under way, and would be asked again, one after the other. */
+/* So much of a strided part, in so many pieces, is asked of the file system ahead. FUSE may leave out what it
+ * is asked when more is under way, and would be asked again, one after the other. */
 #define AHEAD_BYTES (16UL << 20)
 #define AHEAD_PIECES 32
-/* Pieces with less between them are read together, about so much at once. */
+/* Pieces of at most so many bytes, with less than this between them, are read together, about so much at once. */
+#define SIEVED_BYTES_MAX (64UL << 10)
 #define SIEVED_GAP_BYTES_MAX (8UL << 10)
 #define SIEVE_BYTES (4UL << 20)
 
@@ -197,10 +198,11 @@ static bool move_piece(int descriptor, struct walk *walk, uint64_t offset, uint6
 	return true;
 }
 
-/* Pieces that are not far apart: on a network file system a request costs more than what is between. */
+/* Small pieces that are not far apart: on a network file system a request costs more than what is between. */
 static bool is_worth_sieving(int descriptor, const struct hw_run *run)
 {
-	return run->count > 2 && run->stride - run->bytes < SIEVED_GAP_BYTES_MAX && hw_file_system_is_shared(descriptor);
+	return run->count > 2 && run->bytes <= SIEVED_BYTES_MAX && run->stride - run->bytes < SIEVED_GAP_BYTES_MAX &&
+	       hw_file_system_is_shared(descriptor);
 }
 
 /* What a stream of bytes is copied into. */

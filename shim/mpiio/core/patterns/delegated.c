@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,6 @@
 #include "outstanding.h"
 #include "real.h"
 
-#define NFS_MAGIC 0x6969
 
 /* A rank that has not said yet that it has written. */
 struct awaited {
@@ -200,7 +200,7 @@ static bool is_fit(struct writing *w)
 	    !hw_identity_of(w->descriptor, &w->status, &w->identity))
 		return false;
 	/* Clients of NFS don't see each other's writes until they open the file anew. */
-	return w->identity.file_system != NFS_MAGIC && hw_mounts_share(&w->identity) && is_named(w);
+	return w->identity.file_system != NFS_SUPER_MAGIC && hw_mounts_share(&w->identity) && is_named(w);
 }
 
 /* Whether this process has the file open for reading: it would see too early what isn't written yet. */

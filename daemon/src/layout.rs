@@ -84,7 +84,7 @@ impl NodeDir {
         self.0.join("view")
     }
 
-    /// Where files are that are in use and were renamed, for a daemon that takes over.
+    /// Where files are that are in use and were renamed or have no record, for a daemon that takes over.
     pub fn moves(&self) -> PathBuf {
         self.0.join("moves")
     }

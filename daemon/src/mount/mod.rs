@@ -71,11 +71,11 @@ pub(crate) fn start(
     let mut view = View::new(mount, parts).map_err(io::Error::other)?;
     if !config.recover {
         view.ahead = Ahead::of_new_connection();
+        // Of another connection's nodes; mostly there is none.
+        let _ = std::fs::remove_file(config.dir().moves());
     }
     view.has_live_trees.store(config.recover, Ordering::Relaxed);
-    if view.is_writable
-        && let Err(error) = view.originals.note_in(&view, &config.dir().moves())
-    {
+    if let Err(error) = view.originals.note_in(&view, &config.dir().moves()) {
         tracing::warn!(%error, "what is renamed or removed while it is in use is not noted for a successor");
     }
     // The kernel never forgets the root.

@@ -182,6 +182,48 @@ fn a_view_in_use_is_unmounted_lazily_or_not_at_all() {
     view.check_gone();
 }
 
+/// Opens names that nobody has looked up before, one after the other from its working directory, and reads them in
+/// the end.
+fn opener(root: &Path, stop: &Path) -> Program {
+    let script = r#"
+import os, sys, time
+os.chdir(sys.argv[1])
+names = [f'data/{n % 20}/{n % 7}/file{n}' for n in range(2000)]
+opened = []
+print('begun', flush=True)
+while names or not os.path.exists(sys.argv[2]):
+    if names:
+        opened.append((names[-1], open(names.pop())))
+        time.sleep(0.0005)
+for name, file in opened:
+    n = int(name.rpartition('file')[2])
+    assert file.read() == f'content of {n}\n' * (n % 50), name
+print(len(opened), flush=True)
+"#;
+    Program::new("python3").args(["-c", script]).arg(root).arg(stop)
+}
+
+#[test]
+fn what_is_opened_while_a_view_ends_stays_readable() {
+    needs_mounts!();
+    let fixture = Fixture::new("openwhile");
+    fill(&fixture);
+    let stop = fixture.outside("stop");
+    for wait_ms in [100, 300] {
+        let _ = fs::remove_file(&stop);
+        let mut view = View::of(&fixture.shared());
+        let running = opener(view.path(), &stop).start();
+        assert!(wait_until(STALL_MAX, || running.stdout() == "begun\n"), "{}", running.stdout());
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        let output = view.unmount_command().arg("--lazy").run();
+        assert_eq!(output.status, 0, "{output:?}");
+        fs::write(&stop, "").expect("an own directory");
+        let output = running.finish();
+        assert_eq!((output.status, output.stdout.as_str()), (0, "begun\n2000\n"), "{output:?}");
+        view.check_gone();
+    }
+}
+
 /// What is killed, in order; then everything must be gone by itself or by the next start.
 #[test]
 fn killed_in_every_order_nothing_is_left() {

@@ -1,4 +1,5 @@
-//! What a successor must know of nodes whose originals may not stand where their records say.
+//! What a successor must know of nodes that have no record, and of those whose originals may not stand where
+//! their records say.
 //!
 //! A program that has such a file open goes on with it whatever happens to the daemon, and above all it
 //! must not get another file that has the name now. The journal lies in the node's directory, in

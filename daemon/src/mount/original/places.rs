@@ -4,7 +4,8 @@
 //! programs have it open; to them a node is a file, whatever its name. So the node of an original is
 //! found by what identifies the file, and keeps its number under a new name. A name whose own number
 //! is still another file's gets a spare one: the record of a path that nobody can mean. Where the table
-//! has no room for that, it gets a number that is no record's; such a node does not outlive the daemon.
+//! has no room for that, or nobody writes it any more, it gets a number that is no record's, which a
+//! successor reads in the journal.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -23,6 +24,8 @@ use super::journal::Journal;
 const SPARES_MAX: u32 = 64;
 /// The bit of numbers that are no record's; records' numbers are below it.
 const UNRECORDED: u64 = 1 << 62;
+/// More than the kernel can give back: who does not know how many there are keeps what they are of.
+const LOOKUPS_OF_PREDECESSORS: u64 = u64::MAX / 2;
 
 /// Words that an [`Identity`] packs into.
 pub(super) const WORDS: usize = 4;
@@ -93,7 +96,8 @@ struct Place {
     path: Path,
     /// Its only hold, once it has lost the name that it was known by.
     pin: Option<Arc<OwnedFd>>,
-    /// The kernel's references, where no record counts them.
+    /// The kernel's references, where no record counts them; of those that a predecessor gave out only
+    /// that there are some.
     lookups: u64,
     /// A successor would find it in the journal.
     is_noted: bool,
@@ -116,9 +120,14 @@ impl Originals {
         let mut places = self.lock();
         places.journal = journal;
         for (node, (identity, path)) in known {
-            if view.table(|reader| reader.record(node.0).is_some_and(|record| record.lookups() > 0)) {
+            let is_unrecorded = node.0 & UNRECORDED != 0;
+            if is_unrecorded || view.table(|reader| reader.record(node.0).is_some_and(|record| record.lookups() > 0)) {
                 places.insert(node, identity, &path);
-                places.by_node.entry(node).and_modify(|place| place.is_noted = true);
+                let lookups = if is_unrecorded { LOOKUPS_OF_PREDECESSORS } else { 0 };
+                places.by_node.entry(node).and_modify(|place| (place.is_noted, place.lookups) = (true, lookups));
+            }
+            if is_unrecorded {
+                places.unrecorded = places.unrecorded.max(node.0 & !UNRECORDED);
             }
         }
         Ok(())
@@ -166,6 +175,9 @@ impl Originals {
             _ => places.unrecorded(),
         };
         places.insert(node, identity, path);
+        if node.0 & UNRECORDED != 0 {
+            places.note([node]);
+        }
         places.hold(view, node);
         Ok(node)
     }
@@ -331,7 +343,7 @@ impl Places {
     /// Notes where the originals of `nodes` stand.
     fn note(&mut self, nodes: impl IntoIterator<Item = NodeId>) {
         let mut entries = Vec::new();
-        for node in nodes.into_iter().filter(|node| node.0 & UNRECORDED == 0) {
+        for node in nodes {
             if let Some(place) = self.by_node.get_mut(&node) {
                 place.is_noted = true;
                 entries.push((node, Some((place.identity, place.path.clone()))));

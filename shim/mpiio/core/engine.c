@@ -15,6 +15,7 @@
 #include "files/file.h"
 #include "memory/records.h"
 #include "patterns/incoming.h"
+#include "patterns/match.h"
 #include "patterns/offer.h"
 #include "patterns/outstanding.h"
 #include "real.h"
@@ -57,7 +58,7 @@ void hw_leave(void)
 void hw_count_busy(void)
 {
 	hw_is_busy = hw_record_count() > 0 || hw_incoming_any() || hw_incoming_is_writing() || hw_outstanding_any() ||
-		     hw_offer_any();
+		     hw_offer_any() || hw_match_any();
 }
 
 void hw_say(const char *format, ...)

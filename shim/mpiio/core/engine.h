@@ -27,6 +27,15 @@ extern volatile int hw_is_busy;
 /* Above 0 inside an MPI call or the engine: what is called from there is nobody's business. */
 extern __thread int hw_depth __attribute__((tls_model("initial-exec")));
 
+/* What a call of MPI's own function gives, which sees none of what it calls. */
+#define HW_INSIDE(call)                                                                                                \
+	({                                                                                                             \
+		hw_depth++;                                                                                            \
+		__typeof__(call) inside_result = (call);                                                               \
+		hw_depth--;                                                                                            \
+		inside_result;                                                                                         \
+	})
+
 static inline bool hw_looks_at(size_t bytes)
 {
 	return bytes >= hw_bytes_min && hw_mode != HW_OFF && hw_depth == 0;

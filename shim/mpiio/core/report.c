@@ -106,6 +106,13 @@ static void tell(void)
 	}
 }
 
+void hw_report_reason(const char *format, const char *what)
+{
+	const char *where = getenv("HEADWATER_IO_REPORT");
+	if (!where || strcmp(where, "none") != 0)
+		hw_say(format, what);
+}
+
 void hw_report(void)
 {
 	const char *where = getenv("HEADWATER_IO_REPORT");

@@ -9,6 +9,9 @@
 /* Called by all ranks; rank 0 writes what all have to say. */
 void hw_report(void);
 
+/* Says why nothing is done for this job, unless no report is wanted; the format has one `%s`. */
+void hw_report_reason(const char *format, const char *what);
+
 /* --io observe: the program has read, sent, received or written this. */
 void hw_observe_send(const void *buffer, MPI_Count count, MPI_Datatype type);
 void hw_observe_scatter(const void *buffer, int ranks, MPI_Count count, MPI_Datatype type);

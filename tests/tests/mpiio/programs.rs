@@ -1,6 +1,7 @@
 //! The acceptance programs: naive, by hand, and naive with the library.
 
 use std::path::Path;
+use std::process::Command;
 
 use headwater_tests::harness::mpi::{Library, Mpi};
 use headwater_tests::harness::{Output, skipped};
@@ -141,4 +142,31 @@ fn programs(mpi: &Mpi) {
     }
 }
 
+/// A process that has a GPU's driver is left alone: a buffer may be in the GPU's memory.
+fn gpu(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let scratch = headwater_tests::scratch("mpiio-gpu");
+    let (input, driver) = (scratch.path().join("in"), scratch.path().join("libcuda.so.1"));
+    make_input(&input, 2_000_000);
+    let driver = driver.display().to_string();
+    let made = Command::new("cc").args(["-shared", "-x", "c", "/dev/null", "-o", &driver]).status().unwrap();
+    assert!(made.success());
+    let case = &CASES[0];
+    let program = mpi.build(case.source).unwrap();
+    let job = Job { mpi, ranks: 2, program: &program, arguments: case.arguments(&input, false), variables: vec![] };
+    let without = job.run(Some(&library));
+    assert!(transformed(&without.report) > 0, "without a driver it is transformed: {}", without.report);
+    let preload = format!("{driver} {}", library.directory().join("libheadwater-mpiio.so").display());
+    let with = job.run(Some(&library.with("LD_PRELOAD", &preload)));
+    assert_eq!(with.output.stderr.matches("libcuda.so is loaded").count(), 1, "{}", with.output.stderr);
+    assert_eq!((with.output.status, with.report.as_str()), (0, ""));
+    assert_eq!(differences(&without.files, &with.files), Vec::<String>::new());
+}
+
 crate::for_each_mpi!(programs);
+
+#[test]
+fn beside_a_gpu() {
+    crate::with_mpi("openmpi4", gpu);
+    crate::with_mpi("mpich4", gpu);
+}

@@ -21,6 +21,7 @@ struct contents {
 	int *integers;
 	MPI_Aint *addresses;
 	MPI_Datatype *types;
+	bool is_too_much;
 };
 
 static bool flatten(MPI_Datatype type, struct list *list, int depth);
@@ -132,11 +133,33 @@ static bool subarray(struct list *list, const struct contents *c, const struct l
 #undef DIMENSION
 }
 
+/* How the type was made; its arguments are too many if they are large counts. False: that isn't known. */
+static bool envelope_of(MPI_Datatype type, struct contents *c)
+{
+#if MPI_VERSION >= 4
+	/* The other function fails for types that were made with large counts, which ends the program. */
+	MPI_Count integers, addresses, large, types;
+	if (!hw_real.MPI_Type_get_envelope_c ||
+	    hw_real.MPI_Type_get_envelope_c(type, &integers, &addresses, &large, &types, &c->combiner) != MPI_SUCCESS)
+		return false;
+	c->is_too_much = large > 0 || integers > ARGUMENTS_MAX || addresses > ARGUMENTS_MAX || types > ARGUMENTS_MAX;
+	c->integer_count = c->is_too_much ? 0 : (int)integers;
+	c->address_count = c->is_too_much ? 0 : (int)addresses;
+	c->type_count = c->is_too_much ? 0 : (int)types;
+	return true;
+#else
+	bool is_known = hw_real.MPI_Type_get_envelope(type, &c->integer_count, &c->address_count, &c->type_count,
+						      &c->combiner) == MPI_SUCCESS;
+	c->is_too_much = is_known && (c->integer_count > ARGUMENTS_MAX || c->address_count > ARGUMENTS_MAX ||
+				      c->type_count > ARGUMENTS_MAX);
+	return is_known;
+#endif
+}
+
 static void free_type(MPI_Datatype type)
 {
-	int integers, addresses, types, combiner;
-	if (hw_real.MPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
-	    combiner != MPI_COMBINER_NAMED)
+	struct contents c;
+	if (envelope_of(type, &c) && c.combiner != MPI_COMBINER_NAMED)
 		hw_real.MPI_Type_free(&type);
 }
 
@@ -178,15 +201,14 @@ static bool flatten(MPI_Datatype type, struct list *list, int depth)
 	struct contents c;
 	MPI_Aint extent;
 	MPI_Count size;
-	if (depth > DEPTH_MAX || type == MPI_DATATYPE_NULL ||
-	    hw_real.MPI_Type_get_envelope(type, &c.integer_count, &c.address_count, &c.type_count, &c.combiner) != MPI_SUCCESS)
+	if (depth > DEPTH_MAX || type == MPI_DATATYPE_NULL || !envelope_of(type, &c))
 		return false;
 	if (c.combiner == MPI_COMBINER_NAMED) {
 		/* Pairs such as MPI_DOUBLE_INT have gaps. */
 		return extent_of(type, &extent) && hw_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS &&
 		       (MPI_Count)extent == size && append(list, 0, (size_t)size);
 	}
-	if (c.integer_count > ARGUMENTS_MAX || c.address_count > ARGUMENTS_MAX || c.type_count > ARGUMENTS_MAX)
+	if (c.is_too_much)
 		return false;
 	c.integers = calloc((size_t)c.integer_count + 1, sizeof(*c.integers));
 	c.addresses = calloc((size_t)c.address_count + 1, sizeof(*c.addresses));
@@ -276,11 +298,44 @@ void hw_layout_copy(const struct hw_layout *layout, size_t from, void *memory, s
 	}
 }
 
+__thread struct hw_basic hw_basics[HW_BASICS];
+
+size_t hw_basic_look(MPI_Datatype type)
+{
+	/* MPI_Type_get_envelope would tell, but for types of large counts it fails. */
+	const MPI_Datatype all[] = {
+		MPI_BYTE, MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT, MPI_UNSIGNED_SHORT, MPI_INT, MPI_UNSIGNED,
+		MPI_LONG, MPI_UNSIGNED_LONG, MPI_LONG_LONG, MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE,
+		MPI_INT8_T, MPI_UINT8_T, MPI_INT16_T, MPI_UINT16_T, MPI_INT32_T, MPI_UINT32_T, MPI_INT64_T, MPI_UINT64_T,
+		MPI_C_BOOL, MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_AINT, MPI_OFFSET, MPI_COUNT,
+		/* Fortran's. */
+		MPI_CHARACTER, MPI_LOGICAL, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_COMPLEX, MPI_DOUBLE_COMPLEX,
+	};
+	MPI_Count size = 0;
+	size_t i = 0;
+	while (i < sizeof(all) / sizeof(*all) && all[i] != type)
+		i++;
+	if (i == sizeof(all) / sizeof(*all) || type == MPI_DATATYPE_NULL)
+		return 0;
+	hw_depth++;
+	bool is_known = hw_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
+	hw_depth--;
+	if (!is_known)
+		return 0;
+	struct hw_basic *one = &hw_basics[((uintptr_t)type ^ (uintptr_t)type >> 9) % HW_BASICS];
+	one->type = type;
+	one->bytes = (size_t)size;
+	return one->bytes;
+}
+
 size_t hw_type_bytes(MPI_Count count, MPI_Datatype type)
 {
 	MPI_Count size;
 	if (count <= 0 || type == MPI_DATATYPE_NULL)
 		return 0;
+	size_t basic = hw_basic_bytes(type);
+	if (basic > 0)
+		return basic * (size_t)count;
 	hw_depth++;
 	bool is_known = hw_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
 	hw_depth--;

@@ -35,4 +35,22 @@ void hw_layout_copy(const struct hw_layout *layout, size_t from, void *memory, s
 /* Bytes of so many elements, 0 for what has no size. */
 size_t hw_type_bytes(MPI_Count count, MPI_Datatype type);
 
+/* A type of MPI's own, whose elements have no gaps; such a type is never freed. */
+struct hw_basic {
+	MPI_Datatype type;
+	size_t bytes;
+};
+
+#define HW_BASICS 8
+/* Those that this thread has used lately. */
+extern __thread struct hw_basic hw_basics[HW_BASICS] __attribute__((tls_model("initial-exec")));
+size_t hw_basic_look(MPI_Datatype type);
+
+/* Bytes of an element, 0 of another type. */
+static inline size_t hw_basic_bytes(MPI_Datatype type)
+{
+	const struct hw_basic *one = &hw_basics[((uintptr_t)type ^ (uintptr_t)type >> 9) % HW_BASICS];
+	return one->type == type && one->bytes > 0 ? one->bytes : hw_basic_look(type);
+}
+
 #endif

@@ -4,6 +4,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,29 @@ static bool is_left_to_others(void)
 	return hw_real.MPI_Init == NULL || getenv("ASAN_OPTIONS") != NULL;
 }
 
+static int note_gpu(struct dl_phdr_info *info, size_t bytes, void *found)
+{
+	static const char *const drivers[] = {"libcuda.so", "libamdhip64.so", "libze_loader.so"};
+	const char *slash = strrchr(info->dlpi_name, '/'), *name = slash ? slash + 1 : info->dlpi_name;
+	(void)bytes;
+	for (size_t i = 0; i < sizeof(drivers) / sizeof(*drivers); i++) {
+		if (strncmp(name, drivers[i], strlen(drivers[i])) == 0)
+			*(const char **)found = drivers[i];
+	}
+	return *(const char **)found != NULL;
+}
+
+/*
+ * The driver of GPUs in this process, or NULL. An MPI that sends from their memory has loaded it when it is up, and such
+ * memory can't be looked at.
+ */
+static const char *gpu_driver(void)
+{
+	const char *found = NULL;
+	dl_iterate_phdr(note_gpu, &found);
+	return found;
+}
+
 /* What all ranks must have in common. */
 struct agreement {
 	int32_t version, mode;
@@ -124,7 +148,10 @@ static bool begin(enum hw_mode mode)
 		hw_bytes_min = (size_t)atol(least);
 	/* Where this rank can't take part, none does. */
 	hw_file_start();
-	if (!agree(hw_fault_start() ? mode : HW_OFF))
+	const char *driver = gpu_driver();
+	if (driver && hw_rank == 0)
+		hw_report_reason("%s is loaded: MPI may be given a GPU's memory, so the job's I/O is left as it is", driver);
+	if (!agree(hw_fault_start() && !driver ? mode : HW_OFF))
 		return false;
 	if (hw_rank == 0 && getrandom(hw_cookie, sizeof(hw_cookie), 0) != sizeof(hw_cookie))
 		hw_say("there is no randomness; the job's I/O is left as it is");

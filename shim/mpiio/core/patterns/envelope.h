@@ -48,6 +48,16 @@ struct hw_offer {
 
 _Static_assert(sizeof(struct hw_offer) % HW_ELEMENTS_BYTES == 0, "an offer holds whole elements");
 
+/*
+ * Whether a message is too short to be one of ours or to be replaced by one, and nothing else is to be seen to: then MPI
+ * does all.
+ */
+static inline bool hw_is_short(int count, MPI_Datatype type)
+{
+	size_t room = offsetof(struct hw_hint, path);
+	return !hw_is_busy && (size_t)count < room && (size_t)count * hw_basic_bytes(type) - 1 < room - 1;
+}
+
 /* Only messages that are longer are replaced. */
 #define HW_REPLACED_BYTES_MIN (2 * sizeof(struct hw_offer))
 

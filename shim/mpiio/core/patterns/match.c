@@ -44,9 +44,10 @@ int hw_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, in
 		    MPI_Comm comm, MPI_Status *status)
 {
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
-	if (hw_depth > 0 || hw_mode == HW_OFF)
-		return hw_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
-					    receive_type, source, receive_tag, comm, status);
+	bool is_short = hw_is_short(send_count, send_type) && hw_is_short(receive_count, receive_type);
+	if (is_short || hw_depth > 0 || hw_mode == HW_OFF)
+		return HW_INSIDE(hw_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
+						      receive_type, source, receive_tag, comm, status));
 	hw_before_send(send, send_count, send_type);
 	hw_outstanding_settle();
 	hw_before_receive(receive, receive_count, receive_type);
@@ -98,6 +99,12 @@ static void forget(struct taken *one)
 	*link = one->next;
 	free(one->content);
 	free(one);
+	hw_count_busy();
+}
+
+bool hw_match_any(void)
+{
+	return taken_list != NULL;
 }
 
 /* Takes the message that a probe has shown, if it may be one of ours; its status then tells of the data. */
@@ -129,6 +136,7 @@ static void take(MPI_Comm comm, MPI_Status *status)
 	while (*link)
 		link = &(*link)->next;
 	*link = one;
+	hw_count_busy();
 	*status = one->status;
 }
 

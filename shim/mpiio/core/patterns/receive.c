@@ -130,10 +130,7 @@ static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, const MP
 	    room < (size_t)arrived)
 		return false;
 	/* Only long messages are replaced; a short buffer is looked at where that costs nothing. */
-	int integers, addresses, types, combiner = MPI_COMBINER_NAMED;
-	if (room < hw_bytes_min)
-		hw_real.MPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-	if (combiner != MPI_COMBINER_NAMED || (room < hw_bytes_min && memcmp(buffer, hw_cookie, HW_COOKIE_BYTES) != 0))
+	if (room < hw_bytes_min && (hw_basic_bytes(type) == 0 || memcmp(buffer, hw_cookie, HW_COOKIE_BYTES) != 0))
 		return false;
 	if (!hw_layout_make(layout, buffer, count, type))
 		return false;
@@ -145,6 +142,14 @@ static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, const MP
 	}
 	hw_layout_free(layout);
 	return false;
+}
+
+/* The look that most messages need. Pages of a buffer may be protected only while something is put off. */
+static bool is_plainly_not_ours(const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	size_t element_bytes = hw_is_busy || count <= 0 || buffer == MPI_BOTTOM ? 0 : hw_basic_bytes(type);
+	return element_bytes > 0 && (element_bytes * (size_t)count < offsetof(struct hw_hint, path) ||
+				     memcmp(buffer, hw_cookie, HW_COOKIE_BYTES) != 0);
 }
 
 static void set_status(MPI_Status *status, uint64_t bytes)
@@ -182,7 +187,7 @@ int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
 {
 	struct hw_layout layout;
 	union arrived arrived;
-	if (hw_mode == HW_OFF)
+	if (hw_mode == HW_OFF || is_plainly_not_ours(buffer, count, type))
 		return MPI_SUCCESS;
 	hw_depth++;
 	/* Other buffers' protected pages may have parts of this one between their own. */
@@ -286,6 +291,8 @@ int hw_MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag,
 {
 	MPI_Status own;
 	MPI_Status *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	if (hw_is_short(count, type))
+		return HW_INSIDE(hw_real.MPI_Recv(buffer, count, type, source, tag, comm, status));
 	if (hw_depth > 0 || hw_mode == HW_OFF)
 		return hw_real.MPI_Recv(buffer, count, type, source, tag, comm, status);
 	if (hw_is_busy)

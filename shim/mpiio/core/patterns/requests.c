@@ -9,6 +9,7 @@
 
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
+#include "envelope.h"
 #include "incoming.h"
 #include "match.h"
 #include "../exchange/held.h"
@@ -27,6 +28,7 @@ struct tracked {
 	void *buffer;
 	MPI_Count count;
 	MPI_Datatype type;
+	bool is_own_type;
 	MPI_Comm comm;
 	bool is_active;
 	/* Its data has been seen to, by MPI_Request_get_status; so many bytes there are. */
@@ -70,11 +72,9 @@ static void track(const struct tracked *what)
 	*one = *what;
 	/* A type may be freed while the request is on its way. */
 	if (one->kind != OWNED && one->kind != OFFERED) {
-		int integers, addresses, types, combiner;
 		hw_depth++;
-		if (hw_real.MPI_Type_get_envelope(what->type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
-		    combiner != MPI_COMBINER_NAMED)
-			hw_real.MPI_Type_dup(what->type, &one->type);
+		one->is_own_type = hw_basic_bytes(what->type) == 0 &&
+				   hw_real.MPI_Type_dup(what->type, &one->type) == MPI_SUCCESS;
 		hw_depth--;
 	}
 	struct tracked **link = place_of(what->request);
@@ -87,16 +87,13 @@ static void track(const struct tracked *what)
 
 static void free_tracked(struct tracked *one)
 {
-	int integers, addresses, types, combiner;
 	if (one->kind == OFFERED) {
 		hw_offer_free(one->offered);
 	} else if (one->kind == OWNED) {
 		free(one->buffer);
-	} else {
+	} else if (one->is_own_type) {
 		hw_depth++;
-		if (hw_real.MPI_Type_get_envelope(one->type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
-		    combiner != MPI_COMBINER_NAMED)
-			hw_real.MPI_Type_free(&one->type);
+		hw_real.MPI_Type_free(&one->type);
 		hw_depth--;
 	}
 	free(one);
@@ -223,6 +220,8 @@ static int receive(int (*call)(void *, int, MPI_Datatype, int, int, MPI_Comm, MP
 
 int hw_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
+	if (hw_is_short(count, type))
+		return HW_INSIDE(hw_real.MPI_Irecv(buffer, count, type, source, tag, comm, request));
 	return receive(hw_real.MPI_Irecv, buffer, count, type, source, tag, comm, request, RECEIVE);
 }
 
@@ -304,7 +303,8 @@ int hw_MPI_Startall(int count, MPI_Request requests[])
 /* Whether a call that waits has anything of ours to look after. */
 static bool is_plain(void)
 {
-	return hw_depth > 0 || hw_mode == HW_OFF || (tracked_count == 0 && !hw_outstanding_any() && !hw_held_any());
+	return (tracked_count == 0 && !hw_is_busy) || hw_depth > 0 || hw_mode == HW_OFF ||
+	       (tracked_count == 0 && !hw_outstanding_any() && !hw_held_any());
 }
 
 /* Between two looks at what the program waits for. */

@@ -173,11 +173,15 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 
 int hw_MPI_Send(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm)
 {
+	if (hw_is_short(count, type))
+		return HW_INSIDE(hw_real.MPI_Send(buffer, count, type, destination, tag, comm));
 	return send_or_not(hw_real.MPI_Send, buffer, count, type, destination, tag, comm);
 }
 
 int hw_MPI_Ssend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm)
 {
+	if (hw_is_short(count, type))
+		return HW_INSIDE(hw_real.MPI_Ssend(buffer, count, type, destination, tag, comm));
 	return send_or_not(hw_real.MPI_Ssend, buffer, count, type, destination, tag, comm);
 }
 
@@ -234,6 +238,8 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 int hw_MPI_Isend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
 		 MPI_Request *request)
 {
+	if (hw_is_short(count, type))
+		return HW_INSIDE(hw_real.MPI_Isend(buffer, count, type, destination, tag, comm, request));
 	return start_send(hw_real.MPI_Isend, buffer, count, type, destination, tag, comm, request);
 }
 

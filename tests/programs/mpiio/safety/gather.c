@@ -140,12 +140,12 @@ STEP(written_to_a_pipe)
 		pid_t child = fork();
 
 		if (child == 0) {
-			char *all = memory(work->bytes);
+			char *all = memory(work->bytes + 1);
 			size_t at = 0;
 			ssize_t got = 1;
 
 			close(pair[1]);
-			while ((got = read(pair[0], all + at, work->bytes - at)) > 0)
+			while ((got = read(pair[0], all + at, work->bytes + 1 - at)) > 0)
 				at += (size_t)got;
 			note_sum("through the pipe", all, at);
 			_exit(0);

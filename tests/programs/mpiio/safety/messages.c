@@ -21,6 +21,20 @@ static void note_status(const MPI_Status *status, MPI_Datatype type)
 		cancelled);
 }
 
+/* Made with large counts, where there are such: MPI's plain functions can't tell how it was made. */
+static MPI_Datatype large_type(void)
+{
+	MPI_Datatype type;
+
+#if MPI_VERSION >= 4
+	MPI_Type_contiguous_c((MPI_Count)PART, MPI_BYTE, &type);
+#else
+	MPI_Type_contiguous(PART, MPI_BYTE, &type);
+#endif
+	MPI_Type_commit(&type);
+	return type;
+}
+
 typedef void receive(char *mine);
 
 /* Rank 0 reads a part for each rank and sends it by this call; each receives by `receives`. */
@@ -86,6 +100,15 @@ static inline __attribute__((always_inline)) int buffered(char *data, int to)
 }
 
 /* What one element with gaps takes, or a part of it. */
+static inline __attribute__((always_inline)) int largely(char *data, int to)
+{
+	MPI_Datatype type = large_type();
+	int result = MPI_Send(data, 1, type, to, TAG, MPI_COMM_WORLD);
+
+	MPI_Type_free(&type);
+	return result;
+}
+
 static inline __attribute__((always_inline)) int partly(char *data, int to)
 {
 	return MPI_Send(data, odd() ? PART / 7 * 4 : PART / 2, MPI_BYTE, to, TAG, MPI_COMM_WORLD);
@@ -305,6 +328,18 @@ static void by_types(char *mine)
 	MPI_Type_free(&gaps);
 }
 
+static void by_large_type(char *mine)
+{
+	MPI_Datatype type = large_type();
+	MPI_Request request;
+	MPI_Status status;
+
+	MPI_Irecv(mine, 1, type, 0, TAG, MPI_COMM_WORLD, &request);
+	MPI_Wait(&request, &status);
+	note_status(&status, type);
+	MPI_Type_free(&type);
+}
+
 #define MESSAGES(X) \
 	X(recv, plainly, by_recv) X(ssend, until_received, by_recv) X(isend, at_once, by_recv) \
 	X(send_init, persistently, by_persistent) X(bsend, buffered, by_recv) X(two_messages, twice, by_two) \
@@ -312,7 +347,8 @@ static void by_types(char *mine)
 	X(iprobe, plainly, by_iprobe) X(mprobe, until_received, by_mprobe) X(improbe, plainly, by_improbe) \
 	X(tested, plainly, by_test) X(status_of_request, plainly, by_status_of_request) X(waitany, plainly, by_waitany) \
 	X(waitsome, at_once, by_waitsome) X(testany, plainly, by_testany) X(testsome, plainly, by_testsome) \
-	X(sendrecv, plainly, by_sendrecv) X(too_little_room, plainly, by_too_little) X(with_gaps, partly, by_types)
+	X(sendrecv, plainly, by_sendrecv) X(too_little_room, plainly, by_too_little) X(with_gaps, partly, by_types) \
+	X(with_large_types, largely, by_large_type)
 
 #define CASE(name, send, receives) \
 	static void name(void) \

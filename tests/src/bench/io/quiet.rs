@@ -16,10 +16,12 @@ use crate::harness::has_program;
 const SOURCE: &str = "bench/mpiio_quiet.c";
 const RANKS: usize = 2;
 /// What is run, with how often it does it.
-const MODES: [(&str, &str); 2] = [("messages", "20000"), ("compute", "2000")];
+const MODES: [(&str, &str); 2] = [("messages", "500000"), ("compute", "2000")];
 /// Fewer, where each system call is traced.
 const TRACED: &str = "200";
 const PAIRS_MIN: usize = 11;
+/// The same within one run, of which there are as many pairs as thousands.
+const CALLS: [&str; 2] = ["calls", "500000"];
 /// Calls by which a process waits, as often as the others' pace has it.
 const WAITING: [&str; 11] = [
     "poll",
@@ -45,7 +47,9 @@ impl Bench<'_> {
         report.line(format!(
             "{RANKS} ranks on one node. Ratios are of a plain run to one with the library, in interleaved pairs; the \
              bound is the one that their median is above with 95 % certainty, by order statistics. System calls are \
-             those of all ranks between the program's start and end, without those that wait.\n"
+             those of all ranks between the program's start and end, without those that wait. *calls*: the messages \
+             of one run with the library, in pairs of blocks by the names `PMPI_…`, which it does not stand before, and \
+             by the usual ones.\n"
         ));
         let head = ["MPI", "program", "pairs", "plain, ms", "median ratio", "bound", "calls, plain", "calls, library"];
         let mut table = Table::new(head);
@@ -57,10 +61,11 @@ impl Bench<'_> {
                     continue;
                 }
             };
-            for mode in MODES {
-                match self.quiet_case(mpi, &binary, mode) {
+            let modes = MODES.iter().map(|mode| self.quiet_case(mpi, &binary, *mode));
+            for cells in modes.chain([calls_case(mpi, &binary)]) {
+                match cells {
                     Ok(cells) => table.row(cells),
-                    Err(reason) => report.line(format!("({}, {}: {reason})\n", mpi.name, mode.0)),
+                    Err(reason) => report.line(format!("({}: {reason})\n", mpi.name)),
                 }
             }
         }
@@ -75,13 +80,12 @@ impl Bench<'_> {
             order.rotate_left(round % 2);
             let mut seconds = [0.0; 2];
             for with in order.into_iter().filter(|with| !with || library(mpi).is_some()) {
-                seconds[usize::from(with)] = run(mpi, &[], binary, [mode, count], with)?;
+                seconds[usize::from(with)] = seconds_of(&run(mpi, &[], binary, [mode, count], with)?)?;
             }
             plain.push(seconds[0] * 1e3);
             ratios.extend((seconds[1] > 0.0).then(|| seconds[0] / seconds[1]));
         }
         let ratio = (!ratios.is_empty()).then(|| Sample::new(ratios));
-        let number = |value: Option<f64>| value.map_or_else(|| "-".into(), |value| format!("{value:.3}"));
         let calls = |with: bool| -> Result<String, String> {
             if with && library(mpi).is_none() || !has_program("strace") {
                 return Ok("-".into());
@@ -104,8 +108,32 @@ impl Bench<'_> {
     }
 }
 
-/// Runs it behind these words; the seconds that it says.
-fn run(mpi: &Mpi, before: &[String], binary: &Path, words: [&str; 2], with: bool) -> Result<f64, String> {
+/// What the library costs each call.
+fn calls_case(mpi: &Mpi, binary: &Path) -> Result<Vec<String>, String> {
+    println!("  {}, {}", mpi.name, CALLS[0]);
+    let said = if library(mpi).is_some() { run(mpi, &[], binary, CALLS, true)? } else { String::new() };
+    let ratios: Vec<f64> =
+        said.split_whitespace().filter_map(|word| word.strip_prefix("ratio=")?.parse().ok()).collect();
+    let (pairs, ratio) = (ratios.len(), (!ratios.is_empty()).then(|| Sample::new(ratios)));
+    let none = || "-".to_owned();
+    Ok(vec![
+        mpi.name.into(),
+        CALLS[0].into(),
+        pairs.to_string(),
+        none(),
+        number(ratio.as_ref().map(|ratio| ratio.median())),
+        number(ratio.as_ref().and_then(|ratio| ratio.median_bound())),
+        none(),
+        none(),
+    ])
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".into(), |value| format!("{value:.3}"))
+}
+
+/// Runs it behind these words; what it says on standard error.
+fn run(mpi: &Mpi, before: &[String], binary: &Path, words: [&str; 2], with: bool) -> Result<String, String> {
     let launcher = mpi.words(RANKS, None);
     let all: Vec<&String> = before.iter().chain(&launcher).collect();
     let mut command = Command::new(all[0]);
@@ -115,9 +143,13 @@ fn run(mpi: &Mpi, before: &[String], binary: &Path, words: [&str; 2], with: bool
         command.arg("env").arg(format!("LD_PRELOAD={}", library.display())).args(["HEADWATER_IO=auto"]);
     }
     let output = command.arg(binary).args(words).output().map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.success() { Ok(said) } else { Err(format!("{}: {said}", output.status)) }
+}
+
+fn seconds_of(said: &str) -> Result<f64, String> {
     let seconds = said.split_whitespace().find_map(|word| word.strip_prefix("seconds=")?.parse().ok());
-    seconds.filter(|_| output.status.success()).ok_or_else(|| format!("{}: {said}", output.status))
+    seconds.ok_or_else(|| format!("it does not say how long it took: {said}"))
 }
 
 /// How often each system call that does not wait was begun by each rank, its threads and children, between the rank's

@@ -61,6 +61,11 @@ extern const void *hw_front_address;
 void hw_context_prepare(void);
 /* The calling place's context, NULL if there are too many. */
 struct hw_context *hw_context_here(enum hw_operation_kind kind);
+/*
+ * The same where `caller` is what the program's call returns to, or NULL. Mostly who calls from there again, at the same
+ * height of the stack, comes the same way: what is off is found without a look at the stack, but for every 16th time.
+ */
+struct hw_context *hw_context_of(enum hw_operation_kind kind, const void *caller);
 /* Whether operations of it are to be left alone. */
 static inline bool hw_context_is_off(const struct hw_context *context)
 {

@@ -23,12 +23,12 @@
 #include "real.h"
 #include "transfer.h"
 
-/* How much the read would get, or 0 if it is to be left alone. */
-static size_t would_get(int descriptor, size_t bytes, off_t *offset, struct stat *status)
+/* How much the read of a file with this status would get, or 0 if it is to be left alone. */
+static size_t would_get(int descriptor, size_t bytes, off_t *offset, const struct stat *status)
 {
 	int flags = fcntl(descriptor, F_GETFL);
-	if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || (flags & (O_DIRECT | O_PATH)) || fstat(descriptor, status) != 0 ||
-	    !S_ISREG(status->st_mode) || hw_file_is_banned(status))
+	if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || (flags & (O_DIRECT | O_PATH)) || !S_ISREG(status->st_mode) ||
+	    hw_file_is_banned(status))
 		return 0;
 	if (*offset == HW_OWN_POSITION)
 		*offset = lseek(descriptor, 0, SEEK_CUR);
@@ -55,23 +55,30 @@ static bool put_off(int descriptor, void *memory, size_t bytes, off_t offset, co
 	return is_deferred;
 }
 
-bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, ssize_t *result)
+/* A file that isn't worth it as a whole isn't in parts. */
+static bool is_worth_it(int descriptor, struct stat *status)
+{
+	return fstat(descriptor, status) == 0 && S_ISREG(status->st_mode) &&
+	       hw_model_scatter_gain((size_t)status->st_size, hw_ranks) > 0;
+}
+
+bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, const void *caller, ssize_t *result)
 {
 	struct stat status;
 	if (!hw_looks_at(bytes) || hw_mode == HW_OBSERVE || hw_fortran_is_buffer(memory, bytes))
 		return false;
 	int saved = errno;
-	struct hw_context *context = hw_context_here(HW_OP_READ);
-	if (hw_context_is_off(context) || hw_fortran_is_other(context))
+	struct hw_context *context = is_worth_it(descriptor, &status) ? hw_context_of(HW_OP_READ, caller) : NULL;
+	if (hw_context_is_off(context) || hw_fortran_is_other(context)) {
+		errno = saved;
 		return false;
+	}
 	bool is_own = offset == HW_OWN_POSITION;
 	hw_depth++;
 	size_t would = would_get(descriptor, bytes, &offset, &status);
 	hw_depth--;
 	bool is_deferred = false;
-	/* A file that isn't worth it as a whole isn't in parts. */
-	bool is_worth_it = would >= hw_bytes_min && hw_model_scatter_gain((size_t)status.st_size, hw_ranks) > 0;
-	if (is_worth_it) {
+	if (would >= hw_bytes_min) {
 		hw_context_begins(context);
 		is_deferred = put_off(descriptor, memory, would, offset, &status, context);
 	}
@@ -148,17 +155,25 @@ static void before_read(int descriptor, void *memory, size_t bytes, off_t offset
 		return;
 	int saved = errno;
 	hw_depth++;
-	size_t would = would_get(descriptor, bytes, &offset, &status);
+	size_t would = fstat(descriptor, &status) == 0 ? would_get(descriptor, bytes, &offset, &status) : 0;
 	hw_depth--;
 	hw_use_in((char *)memory + would, bytes - would);
 	hw_use_out(memory, would);
 	errno = saved;
 }
 
+/* Nothing is to be seen to. */
+static inline bool is_plain(size_t bytes)
+{
+	return bytes < hw_bytes_min && !hw_is_busy;
+}
+
 ssize_t hw_read(int descriptor, void *memory, size_t bytes)
 {
 	ssize_t result;
-	if (hw_read_instead(descriptor, memory, bytes, HW_OWN_POSITION, &result))
+	if (is_plain(bytes))
+		return hw_libc.read(descriptor, memory, bytes);
+	if (hw_read_instead(descriptor, memory, bytes, HW_OWN_POSITION, __builtin_return_address(0), &result))
 		return result;
 	before_read(descriptor, memory, bytes, HW_OWN_POSITION);
 	result = hw_libc.read(descriptor, memory, bytes);
@@ -169,7 +184,9 @@ ssize_t hw_read(int descriptor, void *memory, size_t bytes)
 ssize_t hw_pread(int descriptor, void *memory, size_t bytes, off_t offset)
 {
 	ssize_t result;
-	if (offset >= 0 && hw_read_instead(descriptor, memory, bytes, offset, &result))
+	if (is_plain(bytes))
+		return hw_libc.pread(descriptor, memory, bytes, offset);
+	if (offset >= 0 && hw_read_instead(descriptor, memory, bytes, offset, __builtin_return_address(0), &result))
 		return result;
 	before_read(descriptor, memory, bytes, offset);
 	result = hw_libc.pread(descriptor, memory, bytes, offset);
@@ -218,7 +235,7 @@ static bool vector_instead(int descriptor, const struct iovec *pieces, int count
 	for (int i = 0; i < count; i++) {
 		off_t at = is_own ? offset : offset + *result;
 		ssize_t got;
-		if (!hw_read_instead(descriptor, pieces[i].iov_base, pieces[i].iov_len, at, &got)) {
+		if (!hw_read_instead(descriptor, pieces[i].iov_base, pieces[i].iov_len, at, NULL, &got)) {
 			if (pieces[i].iov_len == 0)
 				continue;
 			before_read(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);

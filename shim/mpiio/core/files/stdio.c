@@ -40,7 +40,7 @@ static size_t read_past(char *memory, size_t bytes, FILE *stream)
 	if (position < 0)
 		return 0;
 	off_t from = position + (off_t)buffered;
-	if (!hw_read_instead(fileno(stream), memory + buffered, bytes - buffered, from, &got))
+	if (!hw_read_instead(fileno(stream), memory + buffered, bytes - buffered, from, NULL, &got))
 		return 0;
 	hw_depth++;
 	if (buffered > 0 && hw_libc.fread(memory, 1, buffered, stream) == buffered)

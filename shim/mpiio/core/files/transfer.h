@@ -7,8 +7,11 @@
 /* For the descriptor's own position. */
 #define HW_OWN_POSITION (-1)
 
-/* Puts a read off. False: nothing was done, the original is to be called. */
-bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, ssize_t *result);
+/*
+ * Puts a read off. `caller` is what the program's call returns to, NULL if that isn't known. False: nothing was done, the
+ * original is to be called.
+ */
+bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, const void *caller, ssize_t *result);
 /* Has the owners of the data write it. False: the original is to be called; the memory is filled. */
 bool hw_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result);
 /* Notes that this memory was filled from there, as a stream does from its buffer beside a read that was put off. */

@@ -177,7 +177,7 @@ static bool read_instead(MPI_File file, MPI_Offset offset, void *buffer, int cou
 	if (!one || !one->is_plain || one->descriptor < 0)
 		return false;
 	void *memory = contiguous(buffer, count, type, &bytes);
-	if (!memory || !hw_read_instead(one->descriptor, memory, bytes, offset, &got) || (size_t)got != bytes)
+	if (!memory || !hw_read_instead(one->descriptor, memory, bytes, offset, NULL, &got) || (size_t)got != bytes)
 		return false;
 	hw_status_set(status, (size_t)got);
 	return true;

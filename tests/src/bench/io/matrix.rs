@@ -1,66 +1,84 @@
-//! Never slower: all sizes, patterns and MPIs on one node, in pairs of a plain run and one with the library.
+//! Never slower: all sizes, patterns and MPIs on one node, each operation in pairs with the library and past it.
 
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use super::Bench;
 use super::mpi::Mpi;
-use super::rounds::{Rounds, median, size};
-use super::run::{Job, Program, Way, fill, library};
+use super::rounds::size;
+use super::run::{fill, library, transformed};
+use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
 
+const SOURCE: &str = "bench/mpiio_pairs.c";
+const PATTERNS: [&str; 4] = ["read+scatter", "gather+write", "read+send", "receive+write"];
 const RANKS: usize = 4;
 /// From 1 KB on, each four times the last.
 const SIZES: usize = 11;
-/// A run repeats its operation for about so many bytes, so that its time can be measured.
-const BYTES_PER_RUN: u64 = 32 << 20;
-const STEPS_MAX: u64 = 200;
 /// A case has at least so many pairs, which bound a median; and no more once this time is over.
-const PAIRS_MIN: usize = 11;
-const CASE_TIME_MAX: Duration = Duration::from_secs(40);
+const PAIRS_MIN: usize = 21;
+const PAIRS_MAX: usize = 801;
+const CASE_TIME_MAX: Duration = Duration::from_secs(4);
 /// What a case should not fall below.
 const BOUND: f64 = 0.95;
+/// Where files lie in memory, so that no disk's pace counts.
+const PLACE: &str = "/dev/shm";
+
+/// What a case came to.
+struct Pairs {
+    past_ms: Sample,
+    /// Past the library to with it.
+    ratio: Sample,
+    transformed: u64,
+}
 
 impl Bench<'_> {
     pub(super) fn matrix(&self, report: &mut Report) {
         report.heading("Never slower");
         report.line(format!(
-            "{RANKS} ranks on one node, files in the page cache. Ratios are of a plain run to one with the library, in \
-             interleaved pairs; the bound is the one that their median is above with 95 % certainty, by order \
-             statistics (the sign test). Target: {BOUND}.\n"
+            "{RANKS} ranks on one node, files in {PLACE}. Each operation is done by the program's calls, which the \
+             library stands before, and by MPI's profiling names and system calls, past it; in pairs within one run, \
+             and in turn. Ratios are of the time past the library to that with it; the bound is the one that their \
+             median is above with 95 % certainty, by order statistics (the sign test). Target: {BOUND}.\n"
         ));
         let mut table =
-            Table::new(["MPI", "bytes", "pattern", "pairs", "plain, ms", "median ratio", "bound", "together"]);
+            Table::new(["MPI", "bytes", "pattern", "pairs", "past it, ms", "median ratio", "bound", "together"]);
         let mut below = Vec::new();
         for mpi in self.mpis.iter().filter(|mpi| library(mpi).is_some()) {
-            for program in Program::ALL {
-                let Some(binary) = self.compiled(mpi, program, report) else { continue };
-                let sizes = (0..SIZES).map(|step| 1024_u64 << (2 * step));
-                for bytes in sizes.filter(|bytes| *bytes <= self.options.bytes_max) {
-                    let rounds = match self.pairs(mpi, program, &binary, bytes) {
-                        Ok(rounds) => rounds,
+            let binary = match mpi.compile(SOURCE, self.place) {
+                Ok(binary) => binary,
+                Err(reason) => {
+                    report.line(format!("({}: {reason})\n", mpi.name));
+                    continue;
+                }
+            };
+            let sizes = (0..SIZES).map(|step| 1024_u64 << (2 * step));
+            for bytes in sizes.filter(|bytes| *bytes <= self.options.bytes_max) {
+                for pattern in PATTERNS {
+                    println!("  {}, {}, {pattern}", mpi.name, size(bytes));
+                    let pairs = match self.pairs(mpi, &binary, pattern, bytes) {
+                        Ok(pairs) => pairs,
                         Err(reason) => {
                             report.line(format!("({reason})\n"));
                             continue;
                         }
                     };
-                    for (pattern, name) in program.patterns().into_iter().enumerate() {
-                        let ratio = rounds.speedup(Way::Library, pattern);
-                        let bound = ratio.as_ref().and_then(|ratio| ratio.median_bound());
-                        if bound.is_none_or(|bound| bound < BOUND) {
-                            below.push(format!("{}, {}, {name}", mpi.name, size(bytes)));
-                        }
-                        table.row([
-                            mpi.name.to_owned(),
-                            size(bytes),
-                            name.to_owned(),
-                            rounds.count().to_string(),
-                            median(rounds.milliseconds(Way::Plain, pattern), 2),
-                            median(ratio, 3),
-                            bound.map_or_else(|| "-".into(), |bound| format!("{bound:.3}")),
-                            if pattern == 0 { rounds.transformed().to_string() } else { String::new() },
-                        ]);
+                    let bound = pairs.ratio.median_bound();
+                    if bound.is_none_or(|bound| bound < BOUND) {
+                        below.push(format!("{}, {}, {pattern}", mpi.name, size(bytes)));
                     }
+                    table.row([
+                        mpi.name.to_owned(),
+                        size(bytes),
+                        pattern.to_owned(),
+                        pairs.ratio.count().to_string(),
+                        format!("{:.3}", pairs.past_ms.median()),
+                        format!("{:.3}", pairs.ratio.median()),
+                        bound.map_or_else(|| "-".into(), |bound| format!("{bound:.3}")),
+                        pairs.transformed.to_string(),
+                    ]);
                 }
             }
         }
@@ -71,31 +89,48 @@ impl Bench<'_> {
         }
     }
 
-    fn pairs(&self, mpi: &Mpi, program: Program, binary: &std::path::Path, bytes: u64) -> Result<Rounds, String> {
-        println!("  {}, {program:?}, {}", mpi.name, size(bytes));
-        let steps = (BYTES_PER_RUN / bytes).clamp(1, STEPS_MAX);
-        let report = self.place.join("report");
-        let job = Job {
-            mpi,
-            program,
-            binary,
-            bytes,
-            steps,
-            ranks: RANKS,
-            hosts: None,
-            directory: self.place,
-            report: &report,
-        };
-        fill(&self.place.join("in"), program.file_bytes(bytes, steps))?;
-        let (mut rounds, started) = (Rounds::default(), Instant::now());
-        let pairs = self.options.rounds.max(PAIRS_MIN);
-        while rounds.count() < PAIRS_MIN || (rounds.count() < pairs && started.elapsed() < CASE_TIME_MAX) {
-            let before = || {
-                let _ = std::fs::remove_file(self.place.join("out"));
-                Ok(())
-            };
-            rounds.once(&job, &[Way::Plain, Way::Library], &|name| Command::new(name), &before)?;
+    fn pairs(&self, mpi: &Mpi, binary: &Path, pattern: &str, bytes: u64) -> Result<Pairs, String> {
+        let scratch = tempfile::Builder::new().prefix("headwater-bench-").tempdir_in(PLACE);
+        let scratch = scratch.map_err(|error| format!("{PLACE}: {error}"))?;
+        fill(&scratch.path().join("in"), bytes)?;
+        let done = scratch.path().join("report");
+        let mut command = Command::new("timeout");
+        Mpi::prepare(&mut command);
+        command.args(["-k", "5", "600"]).args(mpi.words(RANKS, None)).stdin(Stdio::null()).arg("env");
+        command.args(library(mpi).map(|library| format!("LD_PRELOAD={}", library.display())));
+        command.arg("HEADWATER_IO=auto").arg(format!("HEADWATER_IO_REPORT={}", done.display()));
+        let pairs_min = self.options.rounds.max(PAIRS_MIN);
+        command.arg(binary).arg(pattern).arg(bytes.to_string()).arg(pairs_min.to_string());
+        command.arg(PAIRS_MAX.to_string()).arg(CASE_TIME_MAX.as_secs().to_string()).arg(scratch.path());
+        let output = command.output().map_err(|error| error.to_string())?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let pairs: Vec<(f64, f64)> = said.split_whitespace().filter_map(pair).collect();
+        if !output.status.success() || pairs.is_empty() {
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{}, {pattern}, {}: {}\n{complaint}", mpi.name, size(bytes), output.status));
         }
-        Ok(rounds)
+        Ok(Pairs {
+            past_ms: Sample::new(pairs.iter().map(|(past, _)| past * 1e3).collect()),
+            ratio: Sample::new(pairs.iter().map(|(past, with)| past / with).collect()),
+            transformed: transformed(&fs::read_to_string(&done).unwrap_or_default()),
+        })
+    }
+}
+
+/// The seconds of a pair: past the library, and with it.
+fn pair(word: &str) -> Option<(f64, f64)> {
+    let (past, with) = word.strip_prefix("pair=")?.split_once(',')?;
+    Some((past.parse().ok()?, with.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_of_what_is_printed() {
+        assert_eq!(pair("pair=0.5,0.25"), Some((0.5, 0.25)));
+        assert_eq!(pair("pair=0.5"), None);
+        assert_eq!(pair("headwater:"), None);
     }
 }

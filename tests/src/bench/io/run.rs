@@ -156,7 +156,7 @@ fn parse(said: &str) -> Option<Times> {
     })
 }
 
-fn transformed(report: &str) -> u64 {
+pub(super) fn transformed(report: &str) -> u64 {
     let lines = report.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter_map(|line| line["transformed"].as_u64()).sum()
 }

@@ -1,0 +1,240 @@
+/*
+ * What the library makes of one operation, measured in pairs within one run: as the program asks for it, by calls that
+ * the library stands before, and past the library, by MPI's profiling names and by system calls. Processes stay where
+ * they are meanwhile, and so does what the machine does besides.
+ *
+ * Usage: mpiio_pairs PATTERN BYTES PAIRS_MIN PAIRS_MAX SECONDS_MAX DIR. There is a file DIR/in of so many bytes; there
+ * are as many pairs as the time allows. For each of them rank 0 prints `pair=PAST,WITH`, both in seconds. Short operations
+ * are done several times in each turn.
+ */
+#include <fcntl.h>
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* As read and write, but all of it. */
+struct calls {
+	void (*read_at)(int, char *, size_t, off_t);
+	void (*write_at)(int, const char *, size_t, off_t);
+	int (*scatter)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm);
+	int (*gather)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm);
+	int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
+	int (*receive)(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
+	/* Where it writes, and memory: all of it at rank 0, and this rank's. */
+	int out;
+	char *all, *mine;
+};
+
+/* An operation is repeated for about so many bytes. */
+#define TURN_BYTES (256UL << 10)
+#define REPEATED_MAX 64UL
+
+static int rank, size;
+static size_t bytes, part;
+/* Of blocks: a matrix of `rows` rows, of which each rank has a block of `block_rows` by `block_row` bytes. */
+static size_t row, block_rows, block_row;
+static int blocks_across;
+
+static void must(int holds, const char *what)
+{
+	if (!holds) {
+		perror(what);
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+}
+
+#define MOVES(name, type, one_call)                                                                                    \
+	static void name(int fd, type *memory, size_t left, off_t at)                                                  \
+	{                                                                                                              \
+		while (left > 0) {                                                                                     \
+			ssize_t moved = one_call;                                                                      \
+			must(moved > 0, #name);                                                                        \
+			memory += moved;                                                                               \
+			at += moved;                                                                                   \
+			left -= (size_t)moved;                                                                         \
+		}                                                                                                      \
+	}
+
+MOVES(read_with, char, pread(fd, memory, left, at))
+MOVES(read_past, char, syscall(SYS_pread64, fd, memory, left, at))
+MOVES(write_with, const char, pwrite(fd, memory, left, at))
+MOVES(write_past, const char, syscall(SYS_pwrite64, fd, memory, left, at))
+
+static int input;
+
+static void read_scatter(const struct calls *c)
+{
+	if (rank == 0)
+		c->read_at(input, c->all, bytes, 0);
+	c->scatter(c->all, (int)part, MPI_BYTE, c->mine, (int)part, MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+static void gather_write(const struct calls *c)
+{
+	c->gather(c->mine, (int)part, MPI_BYTE, c->all, (int)part, MPI_BYTE, 0, MPI_COMM_WORLD);
+	if (rank == 0)
+		c->write_at(c->out, c->all, bytes, 0);
+}
+
+static off_t block_at(int of, size_t in_block)
+{
+	size_t down = (size_t)(of / blocks_across) * block_rows + in_block, across = (size_t)(of % blocks_across);
+	return (off_t)(down * row + across * block_row);
+}
+
+static void read_send(const struct calls *c)
+{
+	for (int to = size - 1; to >= 0 && rank == 0; to--) {
+		for (size_t n = 0; n < block_rows; n++)
+			c->read_at(input, c->mine + n * block_row, block_row, block_at(to, n));
+		if (to > 0)
+			c->send(c->mine, (int)(block_rows * block_row), MPI_BYTE, to, 0, MPI_COMM_WORLD);
+	}
+	if (rank > 0)
+		c->receive(c->mine, (int)(block_rows * block_row), MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void receive_write(const struct calls *c)
+{
+	if (rank > 0)
+		c->send(c->mine, (int)(block_rows * block_row), MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+	for (int from = 0; from < size && rank == 0; from++) {
+		char *block = from ? c->all : c->mine;
+
+		if (from > 0)
+			c->receive(block, (int)(block_rows * block_row), MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		for (size_t n = 0; n < block_rows; n++)
+			c->write_at(c->out, block + n * block_row, block_row, block_at(from, n));
+	}
+}
+
+static const struct pattern {
+	const char *name;
+	void (*run)(const struct calls *);
+	int is_write;
+} patterns[] = {
+	{"read+scatter", read_scatter, 0},
+	{"gather+write", gather_write, 1},
+	{"read+send", read_send, 0},
+	{"receive+write", receive_write, 1},
+};
+
+static void fill(char *memory, unsigned int seed)
+{
+	for (size_t at = 0; at < part; at++)
+		memory[at] = (char)(seed = seed * 1664525u + 1013904223u, seed >> 24);
+}
+
+/* Looks at all of a part, as who computes with it would. */
+static uint64_t sum(const char *memory)
+{
+	uint64_t all = 0, word;
+
+	for (size_t at = 0; at + sizeof(word) <= part; at += sizeof(word)) {
+		memcpy(&word, memory + at, sizeof(word));
+		all = all * 31 + word;
+	}
+	return all;
+}
+
+static double seconds_of(const struct pattern *pattern, const struct calls *c, unsigned int turn, uint64_t *seen)
+{
+	if (pattern->is_write) {
+		fill(c->mine, turn * 64 + (unsigned int)rank);
+		must(rank > 0 || !syscall(SYS_ftruncate, c->out, 0), "ftruncate");
+	}
+	size_t wanted = TURN_BYTES / bytes, times = wanted < 1 ? 1 : wanted > REPEATED_MAX ? REPEATED_MAX : wanted;
+	PMPI_Barrier(MPI_COMM_WORLD);
+	double start = PMPI_Wtime();
+	for (size_t n = 0; n < times; n++) {
+		pattern->run(c);
+		*seen = pattern->is_write ? 0 : sum(c->mine);
+	}
+	PMPI_Barrier(MPI_COMM_WORLD);
+	return (PMPI_Wtime() - start) / (double)times;
+}
+
+static int is_same(int one, int other)
+{
+	char *a = malloc(bytes), *b = malloc(bytes);
+
+	must(a && b, "malloc");
+	read_past(one, a, bytes, 0);
+	read_past(other, b, bytes, 0);
+	int same = memcmp(a, b, bytes) == 0;
+	free(a);
+	free(b);
+	return same;
+}
+
+static int opened(const char *directory, const char *name, int flags)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	int fd = open(path, flags, 0600);
+	must(fd >= 0, path);
+	return fd;
+}
+
+int main(int argc, char **argv)
+{
+	struct calls past = { read_past, write_past, PMPI_Scatter, PMPI_Gather, PMPI_Send, PMPI_Recv, -1, NULL, NULL };
+	struct calls with = { read_with, write_with, MPI_Scatter, MPI_Gather, MPI_Send, MPI_Recv, -1, NULL, NULL };
+	struct calls *ways[] = { &past, &with };
+	const struct pattern *pattern = patterns;
+
+	if (argc < 7)
+		return 2;
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	while (pattern < patterns + 3 && strcmp(pattern->name, argv[1]))
+		pattern++;
+	part = strtoul(argv[2], NULL, 10) / (size_t)size;
+	long pairs_min = atol(argv[3]), pairs_max = atol(argv[4]);
+	double seconds_max = atof(argv[5]);
+	/* As square as powers of two allow, if there are 4 ranks. */
+	blocks_across = size % 2 ? 1 : 2;
+	for (block_row = 1; block_row * block_row * 4 <= part;)
+		block_row *= 2;
+	block_rows = part / block_row;
+	part = block_row * block_rows;
+	row = block_row * (size_t)blocks_across;
+	bytes = part * (size_t)size;
+	for (int way = 0; way < 2; way++) {
+		ways[way]->mine = malloc(part);
+		ways[way]->all = rank ? NULL : malloc(bytes);
+		must(ways[way]->mine && (rank || ways[way]->all), "malloc");
+		/* Now, not in the first turn. */
+		memset(ways[way]->mine, 1, part);
+		if (rank == 0)
+			memset(ways[way]->all, 1, bytes);
+		if (rank == 0 && pattern->is_write)
+			ways[way]->out = opened(argv[6], way ? "with" : "past", O_RDWR | O_CREAT | O_TRUNC);
+	}
+	if (rank == 0 && !pattern->is_write)
+		input = opened(argv[6], "in", O_RDONLY);
+	double end = PMPI_Wtime() + seconds_max;
+	for (long n = 0, goes_on = 1; goes_on; n++) {
+		double seconds[2];
+		uint64_t seen[2];
+
+		for (int turn = 0; turn < 2; turn++) {
+			int way = (int)((n + turn) % 2);
+			seconds[way] = seconds_of(pattern, ways[way], (unsigned int)n, &seen[way]);
+		}
+		must(seen[0] == seen[1], "what was read is the same");
+		if (rank == 0)
+			printf("pair=%.9f,%.9f\n", seconds[0], seconds[1]);
+		goes_on = n + 1 < pairs_min || (n + 1 < pairs_max && PMPI_Wtime() < end);
+		PMPI_Bcast(&goes_on, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+	}
+	must(rank > 0 || !pattern->is_write || is_same(past.out, with.out), "what was written is the same");
+	MPI_Finalize();
+	return 0;
+}

@@ -26,7 +26,8 @@ static struct hw_context *order[CONTEXTS_MAX];
 static size_t count;
 
 #define PLACES 8
-#define LOOK_EVERY 16
+/* No divisor of how many ways a program may take in turn. */
+#define LOOK_EVERY 17
 
 /* Where a thread has come from by a way that is off, and whether it comes there by others, too. */
 static __thread struct place {

@@ -63,7 +63,7 @@ void hw_context_prepare(void);
 struct hw_context *hw_context_here(enum hw_operation_kind kind);
 /*
  * The same where `caller` is what the program's call returns to, or NULL. Mostly who calls from there again, at the same
- * height of the stack, comes the same way: what is off is found without a look at the stack, but for every 16th time.
+ * height of the stack, comes the same way: what is off is found without a look at the stack, but for every 17th time.
  */
 struct hw_context *hw_context_of(enum hw_operation_kind kind, const void *caller);
 /* Whether operations of it are to be left alone. */

@@ -163,10 +163,36 @@ fn gpu(mpi: &Mpi) {
     assert_eq!(differences(&without.files, &with.files), Vec::<String>::new());
 }
 
+/// A call that is reached in two ways, of which one is of no use: the other is transformed nevertheless.
+fn two_ways(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let program = mpi.build("c/places.c").unwrap();
+    let job = Job { mpi, ranks: 2, program: &program, arguments: vec!["{dir}".into()], variables: vec![] };
+    let lines = |done: &Done| {
+        assert_eq!(done.output.status, 0, "{}", done.output.stderr);
+        let mut lines: Vec<String> = done.output.stdout.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let served = job.run(Some(&library));
+    assert_eq!(lines(&served), lines(&job.run(None)));
+    let contexts = report(&served.report);
+    let (off, other): (Vec<_>, Vec<_>) = contexts.iter().partition(|context| context.decision == "off");
+    assert!(!off.is_empty() && off.iter().all(|context| context.transformed == 0), "{contexts:?}");
+    // Of 60: until the first way is off, and until it is noticed that there is another, some are left alone.
+    assert!(other.iter().any(|context| context.transformed >= 45), "{contexts:?}");
+}
+
 crate::for_each_mpi!(programs);
 
 #[test]
 fn beside_a_gpu() {
     crate::with_mpi("openmpi4", gpu);
     crate::with_mpi("mpich4", gpu);
+}
+
+#[test]
+fn two_ways_to_one_call() {
+    crate::with_mpi("openmpi4", two_ways);
+    crate::with_mpi("mpich4", two_ways);
 }

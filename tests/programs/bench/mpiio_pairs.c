@@ -123,10 +123,12 @@ static const struct pattern {
 	{"receive+write", receive_write, 1},
 };
 
-static void fill(char *memory, unsigned int seed)
+static void fill(char *memory, uint64_t seed)
 {
-	for (size_t at = 0; at < part; at++)
-		memory[at] = (char)(seed = seed * 1664525u + 1013904223u, seed >> 24);
+	for (size_t at = 0; at + sizeof(seed) <= part; at += sizeof(seed)) {
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		memcpy(memory + at, &seed, sizeof(seed));
+	}
 }
 
 /* Looks at all of a part, as who computes with it would. */
@@ -145,7 +147,7 @@ static double seconds_of(const struct pattern *pattern, const struct calls *c, u
 {
 	/* Files are overwritten: how fast new pages come is the machine's affair. */
 	if (pattern->is_write)
-		fill(c->mine, turn * 64 + (unsigned int)rank);
+		fill(c->mine, (uint64_t)turn * 64 + (uint64_t)rank);
 	size_t wanted = TURN_BYTES / bytes, times = wanted < 1 ? 1 : wanted > REPEATED_MAX ? REPEATED_MAX : wanted;
 	PMPI_Barrier(MPI_COMM_WORLD);
 	double start = PMPI_Wtime();

@@ -14,7 +14,7 @@ use crate::bench::{Report, Table};
 
 const SOURCE: &str = "bench/mpiio_pairs.c";
 const PATTERNS: [&str; 4] = ["read+scatter", "gather+write", "read+send", "receive+write"];
-const RANKS: usize = 4;
+const RANKS_MAX: usize = 4;
 /// From 1 KB on, each four times the last.
 const SIZES: usize = 11;
 /// A case has at least so many pairs, which bound a median; and no more once this time is over.
@@ -38,7 +38,8 @@ impl Bench<'_> {
     pub(super) fn matrix(&self, report: &mut Report) {
         report.heading("Never slower");
         report.line(format!(
-            "{RANKS} ranks on one node, files in {PLACE}. Each operation is done by the program's calls, which the \
+            "{RANKS_MAX} ranks on one node, of MPICH, whose ranks wait without yielding, no more than processors; files in \
+             {PLACE}. Each operation is done by the program's calls, which the \
              library stands before, and by MPI's profiling names and system calls, past it; in pairs within one run, \
              and in turn. Ratios are of the time past the library to that with it; the bound is the one that their \
              median is above with 95 % certainty, by order statistics (the sign test). Target: {BOUND}.\n"
@@ -96,7 +97,7 @@ impl Bench<'_> {
         let done = scratch.path().join("report");
         let mut command = Command::new("timeout");
         Mpi::prepare(&mut command);
-        command.args(["-k", "5", "600"]).args(mpi.words(RANKS, None)).stdin(Stdio::null()).arg("env");
+        command.args(["-k", "5", "600"]).args(mpi.words(ranks(mpi), None)).stdin(Stdio::null()).arg("env");
         command.args(library(mpi).map(|library| format!("LD_PRELOAD={}", library.display())));
         command.arg("HEADWATER_IO=auto").arg(format!("HEADWATER_IO_REPORT={}", done.display()));
         let pairs_min = self.options.rounds.max(PAIRS_MIN);
@@ -115,6 +116,11 @@ impl Bench<'_> {
             transformed: transformed(&fs::read_to_string(&done).unwrap_or_default()),
         })
     }
+}
+
+fn ranks(mpi: &Mpi) -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if mpi.name.starts_with("openmpi") { RANKS_MAX } else { processors.clamp(2, RANKS_MAX) }
 }
 
 /// The seconds of a pair: past the library, and with it.

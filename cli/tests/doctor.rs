@@ -114,14 +114,14 @@ fn stale_mounts_are_found_and_removed() {
         return;
     }
     fs::create_dir(site.path("view")).unwrap();
-    // In a namespace of its own, where nobody else looks for stale mounts.
+    // In a namespace of its own, where nobody else looks for stale mounts. Who lives a moment longer would unmount.
     let script = "\"$1\" mount --root \"$2/shared\" --store \"$2/store\" \"$2/view\" >&2 || exit 1; \
                   living() { \
                     for pid in $(grep -lz \"$1/store\" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3); do \
                       tr '\\0' ' ' 2>/dev/null < /proc/$pid/cmdline | grep -q -e '^headwater supervise' -e '^headwater daemon' && echo $pid; \
                     done; \
                   }; \
-                  for n in $(seq 200); do pids=$(living \"$2\"); test -n \"$pids\" || break; kill -9 $pids; sleep 0.05; done; \
+                  for n in $(seq 200); do pids=$(living \"$2\"); test -n \"$pids\" || break; kill -STOP $pids; kill -9 $pids; sleep 0.05; done; \
                   for n in $(seq 200); do stat \"$2/view\" >/dev/null 2>&1 || break; sleep 0.05; done; \
                   \"$1\" doctor --json; \"$1\" doctor --json --fix; stat -f -c %T \"$2/view\"";
     let mut command = Command::new("unshare");

@@ -1,7 +1,8 @@
 /*
  * What the library makes of one operation, measured in pairs within one run: as the program asks for it, by calls that
  * the library stands before, and past the library, by MPI's profiling names and by system calls. Processes stay where
- * they are meanwhile, and so does what the machine does besides.
+ * they are meanwhile, and so does what the machine does besides. Both ways are measured in each of two sets of memory
+ * and files: which pages of the machine a set lies in makes it up to a third slower or faster than the other.
  *
  * Usage: mpiio_pairs PATTERN BYTES PAIRS_MIN PAIRS_MAX SECONDS_MAX DIR. There is a file DIR/in of so many bytes; there
  * are as many pairs as the time allows. For each of them rank 0 prints `pair=PAST,WITH`, both in seconds. Short operations
@@ -24,7 +25,10 @@ struct calls {
 	int (*gather)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, int, MPI_Comm);
 	int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
 	int (*receive)(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
-	/* Where it writes, and memory: all of it at rank 0, and this rank's. */
+};
+
+/* Where it writes, and memory: all of it at rank 0, and this rank's. */
+struct set {
 	int out;
 	char *all, *mine;
 };
@@ -66,18 +70,18 @@ MOVES(write_past, const char, syscall(SYS_pwrite64, fd, memory, left, at))
 
 static int input;
 
-static void read_scatter(const struct calls *c)
+static void read_scatter(const struct calls *c, const struct set *s)
 {
 	if (rank == 0)
-		c->read_at(input, c->all, bytes, 0);
-	c->scatter(c->all, (int)part, MPI_BYTE, c->mine, (int)part, MPI_BYTE, 0, MPI_COMM_WORLD);
+		c->read_at(input, s->all, bytes, 0);
+	c->scatter(s->all, (int)part, MPI_BYTE, s->mine, (int)part, MPI_BYTE, 0, MPI_COMM_WORLD);
 }
 
-static void gather_write(const struct calls *c)
+static void gather_write(const struct calls *c, const struct set *s)
 {
-	c->gather(c->mine, (int)part, MPI_BYTE, c->all, (int)part, MPI_BYTE, 0, MPI_COMM_WORLD);
+	c->gather(s->mine, (int)part, MPI_BYTE, s->all, (int)part, MPI_BYTE, 0, MPI_COMM_WORLD);
 	if (rank == 0)
-		c->write_at(c->out, c->all, bytes, 0);
+		c->write_at(s->out, s->all, bytes, 0);
 }
 
 static off_t block_at(int of, size_t in_block)
@@ -86,35 +90,35 @@ static off_t block_at(int of, size_t in_block)
 	return (off_t)(down * row + across * block_row);
 }
 
-static void read_send(const struct calls *c)
+static void read_send(const struct calls *c, const struct set *s)
 {
 	for (int to = size - 1; to >= 0 && rank == 0; to--) {
 		for (size_t n = 0; n < block_rows; n++)
-			c->read_at(input, c->mine + n * block_row, block_row, block_at(to, n));
+			c->read_at(input, s->mine + n * block_row, block_row, block_at(to, n));
 		if (to > 0)
-			c->send(c->mine, (int)(block_rows * block_row), MPI_BYTE, to, 0, MPI_COMM_WORLD);
+			c->send(s->mine, (int)(block_rows * block_row), MPI_BYTE, to, 0, MPI_COMM_WORLD);
 	}
 	if (rank > 0)
-		c->receive(c->mine, (int)(block_rows * block_row), MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		c->receive(s->mine, (int)(block_rows * block_row), MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-static void receive_write(const struct calls *c)
+static void receive_write(const struct calls *c, const struct set *s)
 {
 	if (rank > 0)
-		c->send(c->mine, (int)(block_rows * block_row), MPI_BYTE, 0, 0, MPI_COMM_WORLD);
+		c->send(s->mine, (int)(block_rows * block_row), MPI_BYTE, 0, 0, MPI_COMM_WORLD);
 	for (int from = 0; from < size && rank == 0; from++) {
-		char *block = from ? c->all : c->mine;
+		char *block = from ? s->all : s->mine;
 
 		if (from > 0)
 			c->receive(block, (int)(block_rows * block_row), MPI_BYTE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 		for (size_t n = 0; n < block_rows; n++)
-			c->write_at(c->out, block + n * block_row, block_row, block_at(from, n));
+			c->write_at(s->out, block + n * block_row, block_row, block_at(from, n));
 	}
 }
 
 static const struct pattern {
 	const char *name;
-	void (*run)(const struct calls *);
+	void (*run)(const struct calls *, const struct set *);
 	int is_write;
 } patterns[] = {
 	{"read+scatter", read_scatter, 0},
@@ -143,23 +147,24 @@ static uint64_t sum(const char *memory)
 	return all;
 }
 
-static double seconds_of(const struct pattern *pattern, const struct calls *c, unsigned int turn, uint64_t *seen)
+static double seconds_of(const struct pattern *pattern, const struct calls *c, const struct set *s, unsigned int turn,
+			 uint64_t *seen)
 {
 	/* Files are overwritten: how fast new pages come is the machine's affair. */
 	if (pattern->is_write)
-		fill(c->mine, (uint64_t)turn * 64 + (uint64_t)rank);
+		fill(s->mine, (uint64_t)turn * 64 + (uint64_t)rank);
 	size_t wanted = TURN_BYTES / bytes, times = wanted < 1 ? 1 : wanted > REPEATED_MAX ? REPEATED_MAX : wanted;
 	PMPI_Barrier(MPI_COMM_WORLD);
 	double start = PMPI_Wtime();
 	for (size_t n = 0; n < times; n++) {
-		pattern->run(c);
-		*seen = pattern->is_write ? 0 : sum(c->mine);
+		pattern->run(c, s);
+		*seen = pattern->is_write ? 0 : sum(s->mine);
 	}
 	PMPI_Barrier(MPI_COMM_WORLD);
 	return (PMPI_Wtime() - start) / (double)times;
 }
 
-/* Memory that lies in its pages and in caches as the other way's does. */
+/* Memory that lies in its pages as the other set's does. */
 static char *alike(size_t count)
 {
 	void *memory = NULL;
@@ -193,9 +198,10 @@ static int opened(const char *directory, const char *name, int flags)
 
 int main(int argc, char **argv)
 {
-	struct calls past = { read_past, write_past, PMPI_Scatter, PMPI_Gather, PMPI_Send, PMPI_Recv, -1, NULL, NULL };
-	struct calls with = { read_with, write_with, MPI_Scatter, MPI_Gather, MPI_Send, MPI_Recv, -1, NULL, NULL };
+	struct calls past = { read_past, write_past, PMPI_Scatter, PMPI_Gather, PMPI_Send, PMPI_Recv };
+	struct calls with = { read_with, write_with, MPI_Scatter, MPI_Gather, MPI_Send, MPI_Recv };
 	struct calls *ways[] = { &past, &with };
+	struct set sets[2];
 	const struct pattern *pattern = patterns;
 
 	if (argc < 7)
@@ -216,34 +222,36 @@ int main(int argc, char **argv)
 	part = block_row * block_rows;
 	row = block_row * (size_t)blocks_across;
 	bytes = part * (size_t)size;
-	for (int way = 0; way < 2; way++) {
-		ways[way]->mine = alike(part);
-		ways[way]->all = rank ? NULL : alike(bytes);
+	for (int n = 0; n < 2; n++) {
+		sets[n] = (struct set){ -1, rank ? NULL : alike(bytes), alike(part) };
 		/* Now, not in the first turn. */
-		memset(ways[way]->mine, 1, part);
+		memset(sets[n].mine, 1, part);
 		if (rank == 0)
-			memset(ways[way]->all, 1, bytes);
+			memset(sets[n].all, 1, bytes);
 		if (rank == 0 && pattern->is_write)
-			ways[way]->out = opened(argv[6], way ? "with" : "past", O_RDWR | O_CREAT | O_TRUNC);
+			sets[n].out = opened(argv[6], n ? "other" : "one", O_RDWR | O_CREAT | O_TRUNC);
 	}
 	if (rank == 0 && !pattern->is_write)
 		input = opened(argv[6], "in", O_RDONLY);
 	double end = PMPI_Wtime() + seconds_max;
 	for (long n = 0, goes_on = 1; goes_on; n++) {
-		double seconds[2];
-		uint64_t seen[2];
+		double seconds[2] = { 0, 0 };
 
 		for (int turn = 0; turn < 2; turn++) {
-			int way = (int)((n + turn) % 2);
-			seconds[way] = seconds_of(pattern, ways[way], (unsigned int)n, &seen[way]);
+			uint64_t seen[2];
+
+			for (int step = 0; step < 2; step++) {
+				int way = (int)((n + turn + step) % 2);
+				seconds[way] += seconds_of(pattern, ways[way], &sets[step], (unsigned int)n, &seen[way]);
+			}
+			must(seen[0] == seen[1], "what was read is the same");
 		}
-		must(seen[0] == seen[1], "what was read is the same");
 		if (rank == 0)
-			printf("pair=%.9f,%.9f\n", seconds[0], seconds[1]);
+			printf("pair=%.9f,%.9f\n", seconds[0] / 2, seconds[1] / 2);
 		goes_on = n + 1 < pairs_min || (n + 1 < pairs_max && PMPI_Wtime() < end);
 		PMPI_Bcast(&goes_on, 1, MPI_LONG, 0, MPI_COMM_WORLD);
 	}
-	must(rank > 0 || !pattern->is_write || is_same(past.out, with.out), "what was written is the same");
+	must(rank > 0 || !pattern->is_write || is_same(sets[0].out, sets[1].out), "what was written is the same");
 	MPI_Finalize();
 	return 0;
 }

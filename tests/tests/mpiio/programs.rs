@@ -8,7 +8,7 @@ use headwater_tests::harness::{Output, skipped};
 
 use crate::all;
 use crate::job::{Done, Job, differences};
-use crate::report::{report, transformed};
+use crate::report::{Line, report, transformed};
 
 /// A program, its options, and those of its twin. What it reads has two million bytes, its rows and blocks divide by
 /// nothing.
@@ -163,10 +163,9 @@ fn gpu(mpi: &Mpi) {
     assert_eq!(differences(&without.files, &with.files), Vec::<String>::new());
 }
 
-/// A call that is reached in two ways, of which one is of no use: the other is transformed nevertheless.
-fn two_ways(mpi: &Mpi) {
-    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
-    let program = mpi.build("c/places.c").unwrap();
+/// Runs a program without and with the library: it prints the same. What the report says of the second run.
+fn contexts_of(mpi: &Mpi, library: &Library, source: &str) -> Vec<Line> {
+    let program = mpi.build(source).unwrap();
     let job = Job { mpi, ranks: 2, program: &program, arguments: vec!["{dir}".into()], variables: vec![] };
     let lines = |done: &Done| {
         assert_eq!(done.output.status, 0, "{}", done.output.stderr);
@@ -174,13 +173,26 @@ fn two_ways(mpi: &Mpi) {
         lines.sort();
         lines
     };
-    let served = job.run(Some(&library));
+    let served = job.run(Some(library));
     assert_eq!(lines(&served), lines(&job.run(None)));
-    let contexts = report(&served.report);
+    report(&served.report)
+}
+
+/// A call that is reached in two ways, of which one is of no use: the other is transformed nevertheless.
+fn two_ways(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let contexts = contexts_of(mpi, &library, "c/places.c");
     let (off, other): (Vec<_>, Vec<_>) = contexts.iter().partition(|context| context.decision == "off");
     assert!(!off.is_empty() && off.iter().all(|context| context.transformed == 0), "{contexts:?}");
     // Of 60: until the first way is off, and until it is noticed that there is another, some are left alone.
     assert!(other.iter().any(|context| context.transformed >= 45), "{contexts:?}");
+}
+
+/// A number that was a pipe's is a file's: its reads are put off, however often the pipe's were left alone.
+fn numbers(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let contexts = contexts_of(mpi, &library, "c/numbers.c");
+    assert_eq!(contexts.iter().map(|context| context.transformed).sum::<u64>(), 12, "{contexts:?}");
 }
 
 crate::for_each_mpi!(programs);
@@ -195,4 +207,10 @@ fn beside_a_gpu() {
 fn two_ways_to_one_call() {
     crate::with_mpi("openmpi4", two_ways);
     crate::with_mpi("mpich4", two_ways);
+}
+
+#[test]
+fn a_number_of_two_files() {
+    crate::with_mpi("openmpi4", numbers);
+    crate::with_mpi("mpich4", numbers);
 }

@@ -12,6 +12,9 @@
 #include "../patterns/incoming.h"
 #include "change.h"
 #include "real.h"
+#include "transfer.h"
+
+unsigned int hw_descriptor_changes;
 
 /* Waits for what other ranks write of this file. False, with errno set: something of it has failed. */
 static bool is_written(int descriptor)
@@ -28,6 +31,7 @@ static bool is_written(int descriptor)
 
 int hw_close(int descriptor)
 {
+	hw_descriptor_changed();
 	if (!hw_is_busy || hw_depth > 0)
 		return hw_libc.close(descriptor);
 	if (hw_file_owns(descriptor)) {
@@ -43,6 +47,7 @@ int hw_close(int descriptor)
 
 int hw_close_range(unsigned int first, unsigned int last, int flags)
 {
+	hw_descriptor_changed();
 	/* The engine's descriptors may be among them. */
 	hw_settle_everything();
 	return hw_libc.close_range(first, last, flags);
@@ -50,12 +55,14 @@ int hw_close_range(unsigned int first, unsigned int last, int flags)
 
 void hw_closefrom(int first)
 {
+	hw_descriptor_changed();
 	hw_settle_everything();
 	hw_libc.closefrom(first);
 }
 
 int hw_fclose(FILE *stream)
 {
+	hw_descriptor_changed();
 	int descriptor = hw_is_busy && hw_depth == 0 ? fileno(stream) : -1;
 	bool is_good = descriptor < 0 || (fflush(stream) == 0 && is_written(descriptor));
 	int error = errno, result = hw_libc.fclose(stream);
@@ -86,12 +93,14 @@ FILE *hw_fopen64(const char *path, const char *mode)
 
 FILE *hw_freopen(const char *path, const char *mode, FILE *stream)
 {
+	hw_descriptor_changed();
 	before_fopen(path, mode);
 	return hw_libc.freopen(path, mode, stream);
 }
 
 FILE *hw_freopen64(const char *path, const char *mode, FILE *stream)
 {
+	hw_descriptor_changed();
 	before_fopen(path, mode);
 	return hw_libc.freopen64(path, mode, stream);
 }
@@ -104,6 +113,7 @@ int hw_dup(int descriptor)
 /* A number that the program has chosen may be one of the engine's. */
 static void make_way(int descriptor)
 {
+	hw_descriptor_changed();
 	if (hw_is_busy && hw_depth == 0 && hw_file_owns(descriptor)) {
 		hw_settle_everything();
 		hw_file_move(descriptor);

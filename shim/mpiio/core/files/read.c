@@ -55,11 +55,29 @@ static bool put_off(int descriptor, void *memory, size_t bytes, off_t offset, co
 	return is_deferred;
 }
 
+/* A small file may grow, or be closed without a call that is seen: after so many reads it is looked at again. */
+#define LOOK_EVERY 17
+
 /* A file that isn't worth it as a whole isn't in parts. */
 static bool is_worth_it(int descriptor, struct stat *status)
 {
-	return fstat(descriptor, status) == 0 && S_ISREG(status->st_mode) &&
-	       hw_model_scatter_gain((size_t)status->st_size, hw_ranks) > 0;
+	static __thread struct {
+		int descriptor;
+		unsigned int changes, passed;
+	} left_alone = {.descriptor = -1};
+	unsigned int changes = __atomic_load_n(&hw_descriptor_changes, __ATOMIC_RELAXED);
+	if (left_alone.descriptor == descriptor && left_alone.changes == changes && ++left_alone.passed % LOOK_EVERY != 0)
+		return false;
+	bool is_worth = fstat(descriptor, status) == 0 && S_ISREG(status->st_mode) &&
+			hw_model_scatter_gain((size_t)status->st_size, hw_ranks) > 0;
+	if (is_worth) {
+		left_alone.descriptor = -1;
+	} else if (left_alone.descriptor != descriptor || left_alone.changes != changes) {
+		left_alone.descriptor = descriptor;
+		left_alone.changes = changes;
+		left_alone.passed = 0;
+	}
+	return is_worth;
 }
 
 bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, const void *caller, ssize_t *result)

@@ -7,6 +7,14 @@
 /* For the descriptor's own position. */
 #define HW_OWN_POSITION (-1)
 
+/* Counts what may give a descriptor's number to another file. */
+extern unsigned int hw_descriptor_changes;
+
+static inline void hw_descriptor_changed(void)
+{
+	__atomic_fetch_add(&hw_descriptor_changes, 1, __ATOMIC_RELAXED);
+}
+
 /*
  * Puts a read off. `caller` is what the program's call returns to, NULL if that isn't known. False: nothing was done, the
  * original is to be called.

@@ -53,4 +53,10 @@ static inline size_t hw_basic_bytes(MPI_Datatype type)
 	return one->type == type && one->bytes > 0 ? one->bytes : hw_basic_look(type);
 }
 
+/* Whether it is some elements of a basic type and of fewer bytes; another type is never said to be. */
+static inline bool hw_is_basic_below(int count, MPI_Datatype type, size_t bytes)
+{
+	return (size_t)count < bytes && (size_t)count * hw_basic_bytes(type) - 1 < bytes - 1;
+}
+
 #endif

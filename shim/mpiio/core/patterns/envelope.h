@@ -54,8 +54,7 @@ _Static_assert(sizeof(struct hw_offer) % HW_ELEMENTS_BYTES == 0, "an offer holds
  */
 static inline bool hw_is_short(int count, MPI_Datatype type)
 {
-	size_t room = offsetof(struct hw_hint, path);
-	return !hw_is_busy && (size_t)count < room && (size_t)count * hw_basic_bytes(type) - 1 < room - 1;
+	return !hw_is_busy && hw_is_basic_below(count, type, offsetof(struct hw_hint, path));
 }
 
 /* Only messages that are longer are replaced. */

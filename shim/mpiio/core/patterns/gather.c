@@ -229,9 +229,16 @@ static bool is_small(const struct gather *g)
 	return (!g->has_counts && part < hw_bytes_min) || hw_model_gather_gain(all, g->known->size) <= 0;
 }
 
+/* As all ranks find without a look at the communicator, and nothing is to be seen to. */
+static bool is_plainly_small(const struct gather *g)
+{
+	return !hw_is_busy && !g->has_counts && g->root >= 0 && g->send != MPI_IN_PLACE &&
+	       hw_is_basic_below(g->send_count, g->send_type, hw_bytes_min);
+}
+
 static int enter(struct gather *g)
 {
-	if (hw_depth > 0 || hw_mode == HW_OFF)
+	if (hw_depth > 0 || hw_mode == HW_OFF || is_plainly_small(g))
 		return original(g);
 	g->known = hw_comm_of(g->comm);
 	bool is_plain = !g->known || g->root < 0 || g->root >= g->known->size;

@@ -324,12 +324,19 @@ static int scatter(struct scatter *s)
 	return result == MPI_SUCCESS ? result : hw_error(s->comm, result);
 }
 
+/* As all ranks find without a look at the communicator, and nothing is to be seen to. */
+static bool is_plainly_small(const struct scatter *s)
+{
+	return !hw_is_busy && s->root >= 0 && s->receive != MPI_IN_PLACE &&
+	       hw_is_basic_below(s->receive_count, s->receive_type, hw_bytes_min);
+}
+
 int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
 		   MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
 	struct scatter s = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
 			    .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
-	if (hw_depth > 0 || hw_mode == HW_OFF)
+	if (hw_depth > 0 || hw_mode == HW_OFF || is_plainly_small(&s))
 		return original(&s);
 	s.known = hw_comm_of(comm);
 	bool is_root = s.known && s.known->rank == root;

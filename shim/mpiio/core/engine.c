@@ -32,18 +32,23 @@ static __thread sigset_t mask_before __attribute__((tls_model("initial-exec")));
 
 void hw_enter(void)
 {
-	if (nesting++ > 0)
+	if (nesting > 0) {
+		nesting++;
 		return;
-	sigset_t all;
+	}
+	sigset_t all, before;
 	sigfillset(&all);
 	sigdelset(&all, SIGSEGV);
 	sigdelset(&all, SIGBUS);
-	hw_libc.pthread_sigmask(SIG_SETMASK, &all, &mask_before);
+	/* A handler that comes before this takes the lock for itself, and gives it back. */
+	hw_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
+	mask_before = before;
+	nesting = 1;
 	int state = 0;
 	if (atomic_compare_exchange_strong(&lock, &state, 1))
 		return;
 	while (atomic_exchange(&lock, 2) != 0)
-		syscall(SYS_futex, &lock, FUTEX_WAIT_PRIVATE, 2, NULL);
+		hw_libc.syscall(SYS_futex, &lock, FUTEX_WAIT_PRIVATE, 2, NULL);
 }
 
 void hw_leave(void)
@@ -51,14 +56,17 @@ void hw_leave(void)
 	if (--nesting > 0)
 		return;
 	if (atomic_exchange(&lock, 0) == 2)
-		syscall(SYS_futex, &lock, FUTEX_WAKE_PRIVATE, 1);
+		hw_libc.syscall(SYS_futex, &lock, FUTEX_WAKE_PRIVATE, 1);
 	hw_libc.pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
 }
 
 void hw_count_busy(void)
 {
+	/* What another thread begins just now isn't lost. */
+	hw_enter();
 	hw_is_busy = hw_record_count() > 0 || hw_incoming_any() || hw_incoming_is_writing() || hw_outstanding_any() ||
 		     hw_offer_any() || hw_match_any();
+	hw_leave();
 }
 
 void hw_say(const char *format, ...)

@@ -195,6 +195,13 @@ fn numbers(mpi: &Mpi) {
     assert_eq!(contexts.iter().map(|context| context.transformed).sum::<u64>(), 12, "{contexts:?}");
 }
 
+/// Threads that scatter at once what each has read.
+fn threads(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let contexts = contexts_of(mpi, &library, "c/threads.c");
+    assert!(contexts.iter().map(|context| context.transformed).sum::<u64>() >= 30, "{contexts:?}");
+}
+
 crate::for_each_mpi!(programs);
 
 #[test]
@@ -213,4 +220,10 @@ fn two_ways_to_one_call() {
 fn a_number_of_two_files() {
     crate::with_mpi("openmpi4", numbers);
     crate::with_mpi("mpich4", numbers);
+}
+
+#[test]
+fn by_threads() {
+    crate::with_mpi("openmpi4", threads);
+    crate::with_mpi("mpich4", threads);
 }

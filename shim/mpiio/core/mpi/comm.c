@@ -1,4 +1,5 @@
 /* Communicators: which can be used, kept with each as an attribute that dies with it. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,25 @@ static bool find_members(MPI_Comm comm, struct hw_comm *known)
 	return is_good;
 }
 
+/* None of two threads that use it for the first time throws away what the other has found. */
+static struct hw_comm *make(MPI_Comm comm)
+{
+	static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+	struct hw_comm *known = NULL;
+	int is_found = 0;
+	pthread_mutex_lock(&making);
+	if (hw_real.MPI_Comm_get_attr(comm, key, &known, &is_found) == MPI_SUCCESS && !is_found &&
+	    (known = calloc(1, sizeof(*known)))) {
+		known->is_usable = find_members(comm, known);
+		if (hw_real.MPI_Comm_set_attr(comm, key, known) != MPI_SUCCESS) {
+			forget(comm, key, known, NULL);
+			known = NULL;
+		}
+	}
+	pthread_mutex_unlock(&making);
+	return known;
+}
+
 struct hw_comm *hw_comm_of(MPI_Comm comm)
 {
 	struct hw_comm *known = NULL;
@@ -75,16 +95,8 @@ struct hw_comm *hw_comm_of(MPI_Comm comm)
 	if (comm == MPI_COMM_NULL || key == MPI_KEYVAL_INVALID)
 		return NULL;
 	hw_depth++;
-	if (hw_real.MPI_Comm_get_attr(comm, key, &known, &is_found) == MPI_SUCCESS && !is_found) {
-		known = calloc(1, sizeof(*known));
-		if (known) {
-			known->is_usable = find_members(comm, known);
-			if (hw_real.MPI_Comm_set_attr(comm, key, known) != MPI_SUCCESS) {
-				forget(comm, key, known, NULL);
-				known = NULL;
-			}
-		}
-	}
+	if (hw_real.MPI_Comm_get_attr(comm, key, &known, &is_found) == MPI_SUCCESS && !is_found)
+		known = make(comm);
 	hw_depth--;
 	return known && known->is_usable ? known : NULL;
 }

@@ -122,7 +122,7 @@ struct agreement {
 
 static bool agree(enum hw_mode mode)
 {
-	struct agreement mine = {1, (int32_t)mode, -1, -(int32_t)mode, (int64_t)hw_bytes_min, -(int64_t)hw_bytes_min}, least;
+	struct agreement mine = {2, (int32_t)mode, -2, -(int32_t)mode, (int64_t)hw_bytes_min, -(int64_t)hw_bytes_min}, least;
 	int32_t small[4] = {mine.version, mine.mode, mine.not_version, mine.not_mode}, small_least[4];
 	int64_t large[2] = {mine.bytes_min, mine.not_bytes_min};
 	hw_real.MPI_Allreduce(small, small_least, 4, MPI_INT32_T, MPI_MIN, hw_control);

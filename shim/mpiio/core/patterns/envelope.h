@@ -60,6 +60,8 @@ static inline bool hw_is_short(int count, MPI_Datatype type)
 /* Only messages that are longer are replaced. */
 #define HW_REPLACED_BYTES_MIN (2 * sizeof(struct hw_offer))
 
+/* Another one each time, on this rank. */
+uint64_t hw_envelope_id(void);
 void hw_envelope_fill(struct hw_envelope *envelope, enum hw_envelope_kind kind, uint64_t bytes);
 static inline size_t hw_hint_bytes(const struct hw_hint *hint)
 {

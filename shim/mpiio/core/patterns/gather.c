@@ -200,11 +200,9 @@ static int gather(struct gather *g)
 		return original(g);
 	hw_depth++;
 	if (is_root) {
-		struct hw_envelope numbered;
 		order.is_tried = decide(g);
 		order.skip = hw_turn_skip(turn, order.is_tried);
-		hw_envelope_fill(&numbered, HW_OFFER, 0);
-		order.id = numbered.id | HW_ID_OF_GATHER;
+		order.id = hw_envelope_id() | HW_ID_OF_GATHER;
 	}
 	hw_real.MPI_Bcast(&order, sizeof(order), MPI_BYTE, g->root, g->comm);
 	turn->skip = order.skip;

@@ -1,6 +1,7 @@
 /* A list of what was sent as hints. Answers come in any order. */
 #include "outstanding.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,6 +38,8 @@ static struct outstanding *list;
 /* Copies whose receivers have read the file: they are taken off the network at the end. */
 static struct outstanding *unwanted;
 static size_t count;
+/* Held by the thread that answers or sends, so that no other frees what it is at. */
+static pthread_mutex_t talking = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 bool hw_outstanding_any(void)
 {
@@ -119,9 +122,11 @@ static bool is_own(const struct outstanding *one)
 
 static void note_beginning(uint64_t id, int world_rank)
 {
+	hw_enter();
 	for (struct outstanding *one = list; one; one = one->next)
 		if (one->id == id && one->world_rank == world_rank)
 			one->is_begun = true;
+	hw_leave();
 }
 
 static struct outstanding *take(uint64_t id, int world_rank)
@@ -202,11 +207,8 @@ static void release(struct outstanding *one)
 	}
 }
 
-void hw_outstanding_fill(uint64_t id, const struct hw_layout *layout)
+static void fill(struct outstanding *one, const struct hw_layout *layout)
 {
-	struct outstanding *one = take(id, hw_rank);
-	if (!one)
-		return;
 	/* No lease is given up meanwhile. */
 	hw_enter();
 	bool is_good = one->held || hw_runs_transfer(one->file->descriptor, &one->runs, layout, false);
@@ -216,6 +218,15 @@ void hw_outstanding_fill(uint64_t id, const struct hw_layout *layout)
 	if (!is_good)
 		give_up(one);
 	release(one);
+}
+
+void hw_outstanding_fill(uint64_t id, const struct hw_layout *layout)
+{
+	pthread_mutex_lock(&talking);
+	struct outstanding *one = take(id, hw_rank);
+	if (one)
+		fill(one, layout);
+	pthread_mutex_unlock(&talking);
 }
 
 static void answer(const struct hw_ack *ack, int world_rank)
@@ -239,6 +250,8 @@ static void answer(const struct hw_ack *ack, int world_rank)
 
 void hw_outstanding_poll(void)
 {
+	if (count == 0 || pthread_mutex_trylock(&talking) != 0)
+		return;
 	hw_depth++;
 	while (count > 0) {
 		int has_come = 0;
@@ -253,6 +266,7 @@ void hw_outstanding_poll(void)
 		answer(&ack, status.MPI_SOURCE);
 	}
 	hw_depth--;
+	pthread_mutex_unlock(&talking);
 }
 
 static bool is_of(const struct outstanding *one, const struct hw_file *file)
@@ -263,10 +277,12 @@ static bool is_of(const struct outstanding *one, const struct hw_file *file)
 
 static bool waits_for(const struct hw_file *file)
 {
-	for (const struct outstanding *one = list; one; one = one->next)
-		if (!one->copy && !is_own(one) && is_of(one, file))
-			return true;
-	return false;
+	bool waits = false;
+	hw_enter();
+	for (const struct outstanding *one = list; one && !waits; one = one->next)
+		waits = !one->copy && !is_own(one) && is_of(one, file);
+	hw_leave();
+	return waits;
 }
 
 static void hold_own(const struct hw_file *file)
@@ -278,6 +294,19 @@ static void hold_own(const struct hw_file *file)
 	hw_leave();
 }
 
+/* Sends the data to those who have not begun. Says whether there were any. */
+static bool push_to_all(const struct hw_file *file)
+{
+	bool is_any = false;
+	if (pthread_mutex_trylock(&talking) != 0)
+		return false;
+	for (struct outstanding *one = list; one; one = one->next)
+		if (!one->copy && !one->is_begun && !is_own(one) && is_of(one, file))
+			is_any |= push(one);
+	pthread_mutex_unlock(&talking);
+	return is_any;
+}
+
 /* Until nobody depends on the file; who has not begun within `patience_s` is sent the data. Says whether any was. */
 static bool settle(const struct hw_file *file, double patience_s)
 {
@@ -286,9 +315,8 @@ static bool settle(const struct hw_file *file, double patience_s)
 	hw_depth++;
 	for (;;) {
 		hw_outstanding_poll();
-		for (struct outstanding *one = list; one && hw_seconds() >= end; one = one->next)
-			if (!one->copy && !one->is_begun && !is_own(one) && is_of(one, file))
-				is_any |= push(one);
+		if (hw_seconds() >= end)
+			is_any |= push_to_all(file);
 		if (!waits_for(file))
 			break;
 		hw_pause();

@@ -11,10 +11,10 @@
 #include "../context.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
-#include "../memory/private.h"
 #include "../model.h"
 #include "../report.h"
 #include "../mpi/control.h"
+#include "envelope.h"
 #include "incoming.h"
 #include "../mpi/mounts.h"
 #include "outstanding.h"
@@ -30,6 +30,8 @@ struct order {
 	uint32_t action, skip;
 	uint32_t is_verified;
 	uint32_t path_bytes;
+	/* Of this scatter, among those of other threads. */
+	uint64_t id;
 	struct hw_identity identity;
 	char path[HW_PATH_BYTES_MAX];
 };
@@ -92,6 +94,7 @@ static void fill_source(const struct scatter *s)
 	}
 }
 
+/* MPI is asked before the lock is taken: another thread may be in MPI and want it. */
 static bool find_part(struct scatter *s, int rank, size_t *by_file)
 {
 	struct hw_layout layout;
@@ -102,11 +105,16 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 	if (!hw_layout_make(&layout, block, count, s->send_type))
 		return false;
 	part->bytes = layout.bytes;
+	hw_enter();
 	bool is_copy = layout.bytes >= hw_bytes_min && hw_may_be_recorded(layout.low, layout.high) &&
 		       hw_runs_of(&layout, &part->runs, &file, &s->context, false) && (!s->file || s->file == file);
+	if (is_copy && !s->file) {
+		s->file = file;
+		hw_file_keep(file);
+	}
+	hw_leave();
 	hw_layout_free(&layout);
 	if (is_copy) {
-		s->file = file;
 		*by_file += rank == s->root ? 0 : part->bytes;
 	} else {
 		part->runs.count = 0;
@@ -114,34 +122,43 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 	return true;
 }
 
+static void release(struct scatter *s)
+{
+	hw_enter();
+	if (s->file)
+		hw_file_release(s->file);
+	s->file = NULL;
+	hw_leave();
+}
+
+static bool is_worth_it(const struct scatter *s, size_t by_file)
+{
+	if (by_file == 0 || !s->file->path[0] || !hw_mounts_share(&s->file->identity) || !hw_file_is_unchanged(s->file))
+		return false;
+	if (hw_model_scatter_gain(by_file, s->known->size) > 0)
+		return true;
+	hw_context_seen(s->context, HW_READ_SCATTER, by_file, "messages are not slower");
+	hw_context_switch_off(s->context, "messages are not slower");
+	return false;
+}
+
 /* Whether, and by which file, the root can do it. */
 static bool decide(struct scatter *s, struct order *order)
 {
 	size_t by_file = 0;
 	bool is_known = true;
-	if (hw_mode == HW_OBSERVE || !hw_records_any(HW_DEFERRED) || hw_private_is_threaded())
+	if (hw_mode == HW_OBSERVE || !hw_records_any(HW_DEFERRED))
 		return false;
 	s->parts = calloc((size_t)s->known->size, sizeof(*s->parts));
 	if (!s->parts)
 		return false;
-	hw_enter();
 	for (int rank = 0; rank < s->known->size && is_known; rank++)
 		is_known = find_part(s, rank, &by_file);
-	if (!is_known || by_file == 0 || !s->file->path[0] || !hw_mounts_share(&s->file->identity) ||
-	    !hw_file_is_unchanged(s->file)) {
-		hw_leave();
+	if (!is_known || !is_worth_it(s, by_file)) {
+		release(s);
 		return false;
 	}
-	hw_file_keep(s->file);
-	hw_leave();
-	if (hw_model_scatter_gain(by_file, s->known->size) <= 0) {
-		hw_context_seen(s->context, HW_READ_SCATTER, by_file, "messages are not slower");
-		hw_context_switch_off(s->context, "messages are not slower");
-		hw_enter();
-		hw_file_release(s->file);
-		hw_leave();
-		return false;
-	}
+	order->id = hw_envelope_id();
 	order->identity = s->file->identity;
 	order->path_bytes = (uint32_t)strlen(s->file->path) + 1;
 	memcpy(order->path, s->file->path, order->path_bytes);
@@ -189,7 +206,7 @@ static int take_own(const struct scatter *s)
 }
 
 /* The root serves those who couldn't read, in turn. */
-static int serve(const struct scatter *s, const int *has_read)
+static int serve(const struct scatter *s, const int *has_read, uint64_t id)
 {
 	int result = MPI_SUCCESS;
 	for (int rank = 0; rank < s->known->size && result == MPI_SUCCESS; rank++) {
@@ -198,12 +215,13 @@ static int serve(const struct scatter *s, const int *has_read)
 		if (rank == s->root || has_read[rank])
 			continue;
 		hw_in(block, count, s->send_type);
-		result = hw_real.MPI_Send(block, count, s->send_type, s->known->world_ranks[rank], HW_TAG_DATA, hw_control);
+		result = hw_real.MPI_Send(block, count, s->send_type, s->known->world_ranks[rank],
+					  HW_TAG_OF(HW_TAG_DATA, id), hw_control);
 	}
 	return result;
 }
 
-static int root_side(struct scatter *s)
+static int root_side(struct scatter *s, const struct order *order)
 {
 	int is_done = 1, result;
 	int *has_read = calloc((size_t)s->known->size, sizeof(*has_read));
@@ -219,15 +237,13 @@ static int root_side(struct scatter *s)
 		refused += !has_read[rank] && s->parts[rank].runs.count > 0;
 		bytes += s->parts[rank].bytes;
 	}
-	int served = serve(s, has_read);
+	int served = serve(s, has_read, order->id);
 	if (refused > 0)
 		hw_context_switch_off(s->context, "another rank can't read the file");
 	hw_context_transformed(s->context, HW_READ_SCATTER, bytes,
 			       hw_model_scatter_saved(bytes, s->known->size, hw_seconds() - begin));
 	free(has_read);
-	hw_enter();
-	hw_file_release(s->file);
-	hw_leave();
+	release(s);
 	return result == MPI_SUCCESS ? served : result;
 }
 
@@ -244,8 +260,8 @@ static int other_side(struct scatter *s, const struct order *order)
 	hw_real.MPI_Gather(&has_read, 1, MPI_INT, NULL, 0, MPI_INT, s->root, s->comm);
 	if (has_read)
 		return MPI_SUCCESS;
-	return hw_real.MPI_Recv(s->receive, s->receive_count, s->receive_type, s->known->world_ranks[s->root], HW_TAG_DATA,
-				hw_control, MPI_STATUS_IGNORE);
+	return hw_real.MPI_Recv(s->receive, s->receive_count, s->receive_type, s->known->world_ranks[s->root],
+				HW_TAG_OF(HW_TAG_DATA, order->id), hw_control, MPI_STATUS_IGNORE);
 }
 
 /* Both ways, one after the other; what the program gets is what it would have got. */
@@ -308,7 +324,7 @@ static int scatter(struct scatter *s)
 	if (order.action == BY_FILE) {
 		if (!is_root)
 			hw_out(s->receive, s->receive_count, s->receive_type);
-		result = is_root ? root_side(s) : other_side(s, &order);
+		result = is_root ? root_side(s, &order) : other_side(s, &order);
 	}
 	hw_depth--;
 	if (order.action != BY_FILE) {

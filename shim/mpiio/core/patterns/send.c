@@ -18,15 +18,20 @@
 #include "real.h"
 #include "requests.h"
 
-void hw_envelope_fill(struct hw_envelope *envelope, enum hw_envelope_kind kind, uint64_t bytes)
+uint64_t hw_envelope_id(void)
 {
 	static uint64_t last;
+	return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+}
+
+void hw_envelope_fill(struct hw_envelope *envelope, enum hw_envelope_kind kind, uint64_t bytes)
+{
 	memset(envelope, 0, sizeof(*envelope));
 	memcpy(envelope->cookie, hw_cookie, HW_COOKIE_BYTES);
 	envelope->kind = kind;
 	envelope->sender = hw_rank;
 	envelope->bytes = bytes;
-	envelope->id = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+	envelope->id = hw_envelope_id();
 }
 
 /* What a hint needs: the program's arguments, and what was found out about them. */
@@ -53,8 +58,9 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	if (destination == sending->comm->rank && hw_mode == HW_VERIFY)
 		return false;
 	hw_depth++;
-	hw_enter();
+	/* MPI is asked before the lock is taken: another thread may be in MPI and want it. */
 	bool is_copy = hw_layout_make(&sending->layout, buffer, count, type);
+	hw_enter();
 	if (is_copy && !(hw_may_be_recorded(sending->layout.low, sending->layout.high) &&
 			 hw_runs_of(&sending->layout, &sending->runs, &sending->file, &sending->context, false) &&
 			 sending->file->path[0] && hw_file_is_unchanged(sending->file))) {

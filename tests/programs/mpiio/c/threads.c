@@ -1,0 +1,124 @@
+/*
+ * Threads that read and scatter at once, or read and send, each a file of its own over a communicator of its own; in every
+ * second round rank 0 also looks at what it has read. Where MPI lets only one thread call it, the others are only there.
+ * Usage: threads DIR
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define THREADS 3
+#define PART (1 << 16)
+#define ROUNDS 20
+
+static int rank, size, level;
+static const char *directory;
+
+struct one {
+	pthread_t thread;
+	int number;
+	MPI_Comm comm;
+	uint64_t sum;
+};
+
+static void must(int holds, const char *what)
+{
+	if (!holds) {
+		perror(what);
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+}
+
+static uint64_t sum_of(const unsigned char *memory, size_t bytes, uint64_t sum)
+{
+	for (size_t at = 0; at < bytes; at++)
+		sum = sum * 31 + memory[at];
+	return sum;
+}
+
+static int made(int number)
+{
+	char path[4096];
+	size_t bytes = (size_t)(size * PART);
+	unsigned char *all = malloc(bytes);
+
+	must(all != NULL, "malloc");
+	for (size_t at = 0; at < bytes; at++)
+		all[at] = (unsigned char)(at * 7 + at / 4096 + (size_t)number * 131);
+	snprintf(path, sizeof(path), "%s/in.%d", directory, number);
+	int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	must(file >= 0 && write(file, all, bytes) == (ssize_t)bytes && close(file) == 0, path);
+	free(all);
+	file = open(path, O_RDONLY);
+	must(file >= 0, path);
+	return file;
+}
+
+static void *scatters(void *argument)
+{
+	struct one *one = argument;
+	size_t bytes = (size_t)(size * PART);
+	int input = rank ? -1 : made(one->number);
+	unsigned char *mine = malloc(PART), *all = rank ? NULL : malloc(bytes);
+
+	for (int round = 0; round < ROUNDS; round++) {
+		must(rank || pread(input, all, bytes, 0) == (ssize_t)bytes, "pread");
+		if (round % 3 < 2) {
+			MPI_Scatter(all, PART, MPI_BYTE, mine, PART, MPI_BYTE, 0, one->comm);
+		} else if (rank == 0) {
+			for (int to = 1; to < size; to++)
+				MPI_Send(all + (size_t)to * PART, PART, MPI_BYTE, to, round, one->comm);
+		} else {
+			MPI_Recv(mine, PART, MPI_BYTE, 0, round, one->comm, MPI_STATUS_IGNORE);
+		}
+		one->sum = sum_of(mine, PART, one->sum);
+		if (rank == 0 && round % 2)
+			one->sum = sum_of(all, bytes, one->sum);
+	}
+	free(mine);
+	free(all);
+	return NULL;
+}
+
+static void *waits(void *lock)
+{
+	pthread_mutex_lock(lock);
+	pthread_mutex_unlock(lock);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	struct one all[THREADS];
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	directory = argc > 1 ? argv[1] : ".";
+	pthread_mutex_lock(&lock);
+	for (int n = 0; n < THREADS; n++) {
+		all[n] = (struct one){ .number = n };
+		MPI_Comm_dup(MPI_COMM_WORLD, &all[n].comm);
+	}
+	for (int n = 0; n < THREADS; n++)
+		must(!pthread_create(&all[n].thread, NULL, level < MPI_THREAD_MULTIPLE ? waits : scatters,
+				     level < MPI_THREAD_MULTIPLE ? (void *)&lock : (void *)&all[n]),
+		     "pthread_create");
+	for (int n = 0; n < THREADS && level < MPI_THREAD_MULTIPLE; n++)
+		scatters(&all[n]);
+	pthread_mutex_unlock(&lock);
+	for (int n = 0; n < THREADS; n++)
+		pthread_join(all[n].thread, NULL);
+	for (int n = 0; n < THREADS; n++) {
+		printf("rank %d, thread %d: %llu\n", rank, n, (unsigned long long)all[n].sum);
+		MPI_Comm_free(&all[n].comm);
+	}
+	MPI_Finalize();
+	return 0;
+}

@@ -2,6 +2,7 @@
  * Receives that are matched in other ways: with a send, by a probe. A probe must show the size of the data, not of what
  * travels in its place, so a message that may be ours is taken when it is probed, and kept until it is received.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,12 +32,72 @@ static bool matches(const struct taken *one, int source, int tag, MPI_Comm comm)
 	       (tag == MPI_ANY_TAG || tag == one->status.MPI_TAG);
 }
 
-static struct taken *find(int source, int tag, MPI_Comm comm)
+static void copy_status(const struct taken *one, MPI_Status *status)
 {
+	if (status == MPI_STATUS_IGNORE)
+		return;
+	int error = status->MPI_ERROR;
+	*status = one->status;
+	status->MPI_ERROR = error;
+}
+
+/* Whether there is one, which stays in the list for whoever receives it. */
+static bool is_taken(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+	if (!taken_list)
+		return false;
+	hw_enter();
 	struct taken *one = taken_list;
 	while (one && !matches(one, source, tag, comm))
 		one = one->next;
+	if (one)
+		copy_status(one, status);
+	hw_leave();
+	return one != NULL;
+}
+
+/* The first of them, which is the caller's then. */
+static struct taken *claim(int source, int tag, MPI_Comm comm)
+{
+	if (!taken_list)
+		return NULL;
+	hw_enter();
+	struct taken **link = &taken_list;
+	while (*link && !matches(*link, source, tag, comm))
+		link = &(*link)->next;
+	struct taken *one = *link;
+	if (one)
+		*link = one->next;
+	hw_count_busy();
+	hw_leave();
 	return one;
+}
+
+static void free_taken(struct taken *one)
+{
+	if (one)
+		free(one->content);
+	free(one);
+}
+
+/* Receives a message that was claimed, as the program's receive would have. */
+static int deliver(struct taken *one, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status)
+{
+	hw_before_receive(buffer, count, type);
+	hw_depth++;
+	int result = hw_real.MPI_Sendrecv(one->content, one->bytes, MPI_BYTE, 0, 0, buffer, (int)count, type, 0, 0,
+					  MPI_COMM_SELF, MPI_STATUS_IGNORE);
+	hw_depth--;
+	if (result == MPI_SUCCESS) {
+		MPI_Status arrived = one->status;
+		hw_real.MPI_Status_set_elements_x(&arrived, MPI_BYTE, one->bytes);
+		result = hw_received(buffer, count, type, comm, &arrived, true);
+	} else {
+		hw_error(comm, result);
+	}
+	copy_status(one, status);
+	free_taken(one);
+	return result;
 }
 
 int hw_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, int destination, int send_tag,
@@ -51,13 +112,14 @@ int hw_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, in
 	hw_before_send(send, send_count, send_type);
 	hw_outstanding_settle();
 	hw_before_receive(receive, receive_count, receive_type);
-	if (taken_list && find(source, receive_tag, comm)) {
+	struct taken *one = claim(source, receive_tag, comm);
+	if (one) {
 		MPI_Request sending;
 		int received, sent;
 		hw_depth++;
 		sent = hw_real.MPI_Isend(send, send_count, send_type, destination, send_tag, comm, &sending);
 		hw_depth--;
-		hw_match_taken(receive, receive_count, receive_type, source, receive_tag, comm, status, &received);
+		received = deliver(one, receive, receive_count, receive_type, comm, status);
 		hw_depth++;
 		if (sent == MPI_SUCCESS)
 			sent = hw_real.MPI_Wait(&sending, MPI_STATUS_IGNORE);
@@ -91,17 +153,6 @@ int hw_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int dest
 	return result;
 }
 
-static void forget(struct taken *one)
-{
-	struct taken **link = &taken_list;
-	while (*link != one)
-		link = &(*link)->next;
-	*link = one->next;
-	free(one->content);
-	free(one);
-	hw_count_busy();
-}
-
 bool hw_match_any(void)
 {
 	return taken_list != NULL;
@@ -132,59 +183,43 @@ static void take(MPI_Comm comm, MPI_Status *status)
 	memcpy(&envelope, content, sizeof(envelope));
 	if (hw_is_ours(content, (size_t)bytes))
 		hw_real.MPI_Status_set_elements_x(&one->status, MPI_BYTE, (MPI_Count)envelope.bytes);
+	*status = one->status;
+	hw_enter();
 	struct taken **link = &taken_list;
 	while (*link)
 		link = &(*link)->next;
 	*link = one;
 	hw_count_busy();
-	*status = one->status;
-}
-
-static void copy_status(const struct taken *one, MPI_Status *status)
-{
-	if (status == MPI_STATUS_IGNORE)
-		return;
-	int error = status->MPI_ERROR;
-	*status = one->status;
-	status->MPI_ERROR = error;
+	hw_leave();
 }
 
 bool hw_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 		    MPI_Status *status, int *result)
 {
-	struct taken *one = taken_list ? find(source, tag, comm) : NULL;
-	if (!one)
-		return false;
-	hw_before_receive(buffer, count, type);
-	hw_depth++;
-	*result = hw_real.MPI_Sendrecv(one->content, one->bytes, MPI_BYTE, 0, 0, buffer, (int)count, type, 0, 0,
-				       MPI_COMM_SELF, MPI_STATUS_IGNORE);
-	hw_depth--;
-	if (*result == MPI_SUCCESS) {
-		MPI_Status arrived = one->status;
-		hw_real.MPI_Status_set_elements_x(&arrived, MPI_BYTE, one->bytes);
-		*result = hw_received(buffer, count, type, comm, &arrived, true);
-	} else {
-		hw_error(comm, *result);
-	}
-	copy_status(one, status);
-	forget(one);
-	return true;
+	struct taken *one = claim(source, tag, comm);
+	if (one)
+		*result = deliver(one, buffer, count, type, comm, status);
+	return one != NULL;
 }
+
+/* Held from the sending of a message to this rank itself until it is matched: no other thread gets it. */
+static pthread_mutex_t to_itself = PTHREAD_MUTEX_INITIALIZER;
 
 /* The message comes again, from this rank to itself, so that there is a request to wait for. */
 bool hw_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 		      MPI_Request *request)
 {
-	struct taken *one = taken_list ? find(source, tag, comm) : NULL;
+	struct taken *one = claim(source, tag, comm);
 	if (!one)
 		return false;
 	struct hw_matched matched = {.status = one->status, .bytes = one->bytes, .content = one->content};
 	one->content = NULL;
-	forget(one);
+	free_taken(one);
 	hw_depth++;
+	pthread_mutex_lock(&to_itself);
 	hw_real.MPI_Isend(matched.content, matched.bytes, MPI_BYTE, hw_rank, HW_TAG_MATCHED, hw_control, &matched.sending);
 	hw_real.MPI_Irecv(buffer, (int)count, type, hw_rank, HW_TAG_MATCHED, hw_control, request);
+	pthread_mutex_unlock(&to_itself);
 	hw_depth--;
 	hw_requests_matched(*request, buffer, count, type, &matched);
 	return true;
@@ -197,10 +232,8 @@ int hw_MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *sta
 		return hw_real.MPI_Iprobe(source, tag, comm, flag, status);
 	if (hw_is_busy)
 		hw_communicates();
-	struct taken *one = taken_list ? find(source, tag, comm) : NULL;
-	if (one) {
+	if (is_taken(source, tag, comm, status)) {
 		*flag = 1;
-		copy_status(one, status);
 		return MPI_SUCCESS;
 	}
 	hw_depth++;
@@ -218,11 +251,8 @@ int hw_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 		return hw_real.MPI_Probe(source, tag, comm, status);
 	if (hw_is_busy)
 		hw_communicates();
-	struct taken *one = taken_list ? find(source, tag, comm) : NULL;
-	if (one) {
-		copy_status(one, status);
+	if (is_taken(source, tag, comm, status))
 		return MPI_SUCCESS;
-	}
 	hw_depth++;
 	int result = hw_real.MPI_Probe(source, tag, comm, kept);
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
@@ -248,19 +278,25 @@ static struct matched *matched_list;
 
 static bool hand_over(MPI_Comm comm, int source, int tag, MPI_Message *message, MPI_Status *status)
 {
-	struct taken *one = taken_list ? find(source, tag, comm) : NULL;
-	struct matched *copy = one ? calloc(1, sizeof(*copy)) : NULL;
-	if (!copy)
+	struct matched *copy = taken_list ? calloc(1, sizeof(*copy)) : NULL;
+	struct taken *one = copy ? claim(source, tag, comm) : NULL;
+	if (!one) {
+		free(copy);
 		return false;
+	}
 	copy->status = one->status;
 	copy->bytes = one->bytes;
 	copy->content = one->content;
 	one->content = NULL;
-	forget(one);
+	free_taken(one);
+	pthread_mutex_lock(&to_itself);
 	hw_real.MPI_Isend(copy->content, copy->bytes, MPI_BYTE, hw_rank, HW_TAG_MATCHED, hw_control, &copy->sending);
 	hw_real.MPI_Mprobe(hw_rank, HW_TAG_MATCHED, hw_control, &copy->message, MPI_STATUS_IGNORE);
+	pthread_mutex_unlock(&to_itself);
+	hw_enter();
 	copy->next = matched_list;
 	matched_list = copy;
+	hw_leave();
 	*message = copy->message;
 	if (status != MPI_STATUS_IGNORE)
 		*status = copy->status;
@@ -298,12 +334,16 @@ int hw_MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_
 
 static struct matched *take_matched(MPI_Message message)
 {
+	if (!matched_list)
+		return NULL;
+	hw_enter();
 	struct matched **link = &matched_list;
 	while (*link && (*link)->message != message)
 		link = &(*link)->next;
 	struct matched *one = *link;
 	if (one)
 		*link = one->next;
+	hw_leave();
 	return one;
 }
 

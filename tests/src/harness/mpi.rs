@@ -72,6 +72,11 @@ impl Mpi {
         self.name.starts_with("openmpi")
     }
 
+    /// Where its `mpicc` is.
+    pub fn compiler(&self) -> PathBuf {
+        self.command("mpicc")
+    }
+
     /// Where its `mpirun` is.
     pub fn mpirun(&self) -> PathBuf {
         self.command("mpirun")

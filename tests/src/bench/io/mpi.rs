@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::has_program;
+use crate::harness::mpi as harness;
 
 /// What lets root, and more ranks than processors, run.
 const VARIABLES: [(&str, &str); 7] = [
@@ -15,9 +15,6 @@ const VARIABLES: [(&str, &str); 7] = [
     ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
 ];
-
-/// The MPIs, by the names of the library's parts, and how Debian's commands for them end.
-const KNOWN: [(&str, &str); 4] = [("openmpi4", ".openmpi"), ("openmpi5", ""), ("mpich4", ".mpich"), ("mpich5", "")];
 
 /// An MPI.
 #[derive(Clone, Debug)]
@@ -37,18 +34,8 @@ pub(super) struct Hosts {
 impl Mpi {
     /// Those that are installed, of Debian or in `target/mpi`.
     pub(super) fn installed() -> Vec<Mpi> {
-        let found = KNOWN.into_iter().filter_map(|(name, suffix)| {
-            let own = crate::workspace().join("target/mpi").join(name).join("local/bin");
-            let (compiler, launcher) = (format!("mpicc{suffix}"), format!("mpirun{suffix}"));
-            if own.join("mpicc").is_file() {
-                Some(Mpi { name, compiler: own.join("mpicc"), launcher: own.join("mpirun") })
-            } else if !suffix.is_empty() && has_program(&compiler) && has_program(&launcher) {
-                Some(Mpi { name, compiler: compiler.into(), launcher: launcher.into() })
-            } else {
-                None
-            }
-        });
-        found.collect()
+        let found = harness::Mpi::NAMES.into_iter().filter_map(|name| harness::Mpi::find(name).ok());
+        found.map(|mpi| Mpi { name: mpi.name, compiler: mpi.compiler(), launcher: mpi.mpirun() }).collect()
     }
 
     /// The program of this source below `tests/programs`, compiled into `directory`.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use headwater_cluster::{Cluster, Options};
+use headwater_cluster::{Cluster, Options, Rate};
 use headwater_tests::harness::mpi::{Library, Mpi};
 use headwater_tests::harness::nodes::project;
 use headwater_tests::harness::services::gluster::{Gluster, VOLUME};
@@ -44,6 +44,11 @@ struct Nodes {
 impl Nodes {
     /// `None`, with the reason on standard output, where there can't be any.
     fn up(count: usize, mpi: &Mpi) -> Option<Nodes> {
+        Nodes::up_at(None, count, mpi)
+    }
+
+    /// The same with links of this rate.
+    fn up_at(rate: Option<Rate>, count: usize, mpi: &Mpi) -> Option<Nodes> {
         if let Err(reason) = headwater_cluster::check() {
             skipped(reason);
             return None;
@@ -53,7 +58,7 @@ impl Nodes {
         // What lies in a directory that the nodes' RAM disks hide.
         let hidden = library.into_iter().filter(|path| path.starts_with("/tmp"));
         let shares = [project().to_path_buf(), fixture.outside("")].into_iter().chain(hidden).collect();
-        let cluster = Cluster::up(count, &Options { shares, ..Options::default() }).unwrap();
+        let cluster = Cluster::up(count, &Options { rate, shares, ..Options::default() }).unwrap();
         Some(Nodes { cluster, fixture })
     }
 
@@ -151,6 +156,36 @@ fn a_volume(mpi: &Mpi) {
     let volume = Path::new(VOLUME).join("files");
     nodes.check(mpi, &ssh, &volume.join("in"), &volume);
     gluster.unmount().unwrap();
+}
+
+/// One of the two senders of a row is late. The other one's data isn't sent meanwhile: with all four in one exchange,
+/// rank 0 receives an eighth of the file. Each rank may come late by itself, so one of a few runs must do it.
+fn a_late_sender(mpi: &Mpi) {
+    const RUNS: usize = 3;
+    const BYTES: u64 = 2203 * 2011 * 8;
+    let Ok(library) = Library::find(mpi).map_err(skipped) else { return };
+    let Some(nodes) = Nodes::up_at(Some("100mbit".parse().unwrap()), NODES, mpi) else { return };
+    let Ok(ssh) = Ssh::start(&nodes.cluster, &nodes.fixture.dir("ssh")).map_err(skipped) else { return };
+    let library = library.with("HEADWATER_IO_MODEL", "always");
+    let (input, report) = (nodes.fixture.outside("in"), nodes.fixture.outside("report"));
+    make_input(&input, INPUT_BYTES);
+    let out = nodes.fixture.shared().join("out");
+    let options = "--rows 2203 --columns 2011 --late-ms 100 --in".split(' ').map(str::to_owned);
+    let mut words = vec![mpi.build("c/blocks.c").unwrap().display().to_string()];
+    words.extend(options.chain([input.display().to_string(), "--out".into(), out.display().to_string()]));
+    // The kernel's own count of bytes that came by a link; of `/sys` each node has the machine's.
+    let counted = "awk '$1 == \"eth0:\" { print $2 }' /proc/net/dev";
+    let received = || says(nodes.cluster.on(1), counted).trim().parse::<u64>().unwrap();
+    let received_by_run = (0..RUNS).map(|_| {
+        let before = received();
+        let served = nodes.run(mpi, &ssh, &words, Some((&library, &report)));
+        assert_eq!(served.status, 0, "{words:?}: {}", served.stderr);
+        received() - before
+    });
+    let mut seen = Vec::new();
+    let is_once =
+        received_by_run.inspect(|bytes| seen.push(*bytes)).any(|bytes| (BYTES / 8..BYTES / 6).contains(&bytes));
+    assert!(is_once, "{seen:?} of {BYTES} bytes came to rank 0");
 }
 
 /// Generated sequences, whose ranks are on four nodes: what they see is the same with the library.
@@ -255,6 +290,16 @@ fn mpich_on_gluster() {
     if crate::all() {
         crate::with_mpi("mpich5", a_volume);
     }
+}
+
+#[test]
+fn a_late_sender_open_mpi() {
+    crate::with_mpi("openmpi4", a_late_sender);
+}
+
+#[test]
+fn a_late_sender_mpich() {
+    crate::with_mpi("mpich5", a_late_sender);
 }
 
 #[test]

@@ -12,13 +12,15 @@
 #include "../model.h"
 #include "../patterns/incoming.h"
 #include "../patterns/pending.h"
+#include "../patterns/requests.h"
 #include "real.h"
 
 /* This rank's own parts, of which no more are held than this, or than a part of what memory is left. */
 #define OWN_BYTES_MAX (512UL << 20)
 #define ROOM_PART 4
-/* A receive that takes longer leaves time for the exchange. */
-#define IDLE_SECONDS_MAX 0.020
+/* A receive that takes longer, or longer than a part of the exchange, leaves time for the exchange. */
+#define IDLE_SECONDS_MIN 0.020
+#define IDLE_PART 0.05
 /* Of the time that senders wait until they send copies. */
 #define PATIENCE_PART 0.75
 
@@ -266,9 +268,17 @@ int hw_held_flush(uint64_t *device, uint64_t *inode)
 	return error;
 }
 
+/* Whoever has made an offer since then would lose patience during the exchange: it is for the next write. */
+static bool is_idle(double now)
+{
+	double part = IDLE_PART * hw_model_patience_s(held.plan.high - held.plan.low);
+	return now > held.touched + (part > IDLE_SECONDS_MIN ? part : IDLE_SECONDS_MIN) && !hw_incoming_any() &&
+	       !hw_requests_any_arrived();
+}
+
 void hw_held_poll(void)
 {
 	double now = hw_seconds();
-	if (hw_held_any() && (now > held.touched + IDLE_SECONDS_MAX || now > held.end))
+	if (hw_held_any() && (is_idle(now) || now > held.end))
 		hw_incoming_wait();
 }

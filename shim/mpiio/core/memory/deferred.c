@@ -163,6 +163,28 @@ static void fill_within(uintptr_t low, uintptr_t high)
 	}
 }
 
+/* Memory in which pages may have deferred bytes beside others. */
+#define LOOSE_MAX 16
+
+static struct range {
+	uintptr_t low, high;
+} loose[LOOSE_MAX];
+static size_t loose_count;
+
+static bool loosen(uintptr_t low, uintptr_t high)
+{
+	for (size_t i = 0; i < loose_count; i++)
+		if (loose[i].low <= high && loose[i].high >= low) {
+			loose[i].low = least(loose[i].low, low);
+			loose[i].high = most(loose[i].high, high);
+			return true;
+		}
+	if (loose_count == LOOSE_MAX)
+		return false;
+	loose[loose_count++] = (struct range){low, high};
+	return true;
+}
+
 void hw_memory_in(const void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
@@ -170,6 +192,17 @@ void hw_memory_in(const void *memory, size_t bytes)
 		return;
 	hw_enter();
 	fill_within(hw_page_down(low), hw_page_up(high));
+	hw_leave();
+}
+
+void hw_memory_in_loosely(const void *memory, size_t bytes)
+{
+	uintptr_t low = (uintptr_t)memory, high = low + bytes;
+	if (!hw_may_be_recorded(hw_page_down(low), hw_page_up(high)) || bytes == 0)
+		return;
+	hw_enter();
+	bool is_loose = loosen(hw_page_down(low), hw_page_up(high));
+	fill_within(is_loose ? low : hw_page_down(low), is_loose ? high : hw_page_up(high));
 	hw_leave();
 }
 
@@ -200,28 +233,6 @@ void hw_memory_out(void *memory, size_t bytes)
 	hw_record_cut(low, high);
 	hw_count_busy();
 	hw_leave();
-}
-
-/* Memory in which pages may have deferred bytes beside others. */
-#define LOOSE_MAX 16
-
-static struct range {
-	uintptr_t low, high;
-} loose[LOOSE_MAX];
-static size_t loose_count;
-
-static bool loosen(uintptr_t low, uintptr_t high)
-{
-	for (size_t i = 0; i < loose_count; i++)
-		if (loose[i].low <= high && loose[i].high >= low) {
-			loose[i].low = least(loose[i].low, low);
-			loose[i].high = most(loose[i].high, high);
-			return true;
-		}
-	if (loose_count == LOOSE_MAX)
-		return false;
-	loose[loose_count++] = (struct range){low, high};
-	return true;
 }
 
 void hw_memory_loosen(uintptr_t low, uintptr_t high)

@@ -19,6 +19,8 @@ void hw_memory_out(void *memory, size_t bytes);
  * somebody looks. Until then they are protected, so MPI must be let in by hw_deferred_open.
  */
 void hw_memory_out_loosely(void *memory, size_t bytes);
+/* As hw_memory_in, without what its first and last page have besides: who reads the range is let in the same way. */
+void hw_memory_in_loosely(const void *memory, size_t bytes);
 /* Announces that it will be called for many parts of this range. */
 void hw_memory_loosen(uintptr_t low, uintptr_t high);
 /* Lets MPI at the pages of all such parts, or protects them again. */

@@ -57,6 +57,13 @@ static inline bool hw_is_short(int count, MPI_Datatype type)
 	return !hw_is_busy && hw_is_basic_below(count, type, offsetof(struct hw_hint, path));
 }
 
+/* Whether a message of so many bytes is to be looked at. */
+static inline bool hw_may_be_ours(int bytes)
+{
+	return bytes >= (int)offsetof(struct hw_hint, path) && bytes <= (int)sizeof(struct hw_offer) &&
+	       bytes % HW_ELEMENTS_BYTES == 0;
+}
+
 /* Only messages that are longer are replaced. */
 #define HW_REPLACED_BYTES_MIN (2 * sizeof(struct hw_offer))
 

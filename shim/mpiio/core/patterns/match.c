@@ -2,11 +2,13 @@
  * Receives that are matched in other ways: with a send, by a probe. A probe must show the size of the data, not of what
  * travels in its place, so a message that may be ours is taken when it is probed, and kept until it is received.
  */
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../generated-calls.h"
+#include "../memory/private.h"
 #include "envelope.h"
 #include "match.h"
 #include "outstanding.h"
@@ -25,6 +27,26 @@ struct taken {
 };
 
 static struct taken *taken_list;
+/* Held while a probe looks and takes, and from a receive's look at what was taken until MPI has it. */
+static pthread_mutex_t matching = PTHREAD_MUTEX_INITIALIZER;
+
+bool hw_match_is_shared(void)
+{
+	int level = MPI_THREAD_SINGLE;
+	return hw_private_is_threaded() && hw_real.MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
+}
+
+void hw_match_lock(bool is_shared)
+{
+	if (is_shared)
+		pthread_mutex_lock(&matching);
+}
+
+void hw_match_unlock(bool is_shared)
+{
+	if (is_shared)
+		pthread_mutex_unlock(&matching);
+}
 
 static bool matches(const struct taken *one, int source, int tag, MPI_Comm comm)
 {
@@ -100,6 +122,47 @@ static int deliver(struct taken *one, void *buffer, MPI_Count count, MPI_Datatyp
 	return result;
 }
 
+/* What a call sends and receives at once. */
+struct both {
+	const void *send;
+	int send_count;
+	MPI_Datatype send_type;
+	int destination, send_tag;
+	void *receive;
+	int receive_count;
+	MPI_Datatype receive_type;
+	int source, receive_tag;
+	MPI_Comm comm;
+};
+
+/* In two calls, of which the receive is first: from then on no other thread's probe gets its message. */
+static int in_two(const struct both *b, bool is_shared, MPI_Status *status)
+{
+	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Request sending, receiving;
+	int received = MPI_SUCCESS, sent;
+	hw_match_lock(is_shared);
+	struct taken *one = claim(b->source, b->receive_tag, b->comm);
+	hw_depth++;
+	if (!one)
+		received = hw_real.MPI_Irecv(b->receive, b->receive_count, b->receive_type, b->source, b->receive_tag, b->comm,
+					     &receiving);
+	hw_match_unlock(is_shared);
+	sent = hw_real.MPI_Isend(b->send, b->send_count, b->send_type, b->destination, b->send_tag, b->comm, &sending);
+	hw_depth--;
+	if (one)
+		received = deliver(one, b->receive, b->receive_count, b->receive_type, b->comm, status);
+	hw_depth++;
+	if (!one && received == MPI_SUCCESS)
+		received = hw_real.MPI_Wait(&receiving, kept);
+	if (sent == MPI_SUCCESS)
+		sent = hw_real.MPI_Wait(&sending, MPI_STATUS_IGNORE);
+	hw_depth--;
+	if (!one && received == MPI_SUCCESS && b->source != MPI_PROC_NULL)
+		received = hw_received(b->receive, b->receive_count, b->receive_type, b->comm, kept, false);
+	return sent == MPI_SUCCESS ? received : sent;
+}
+
 int hw_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, int destination, int send_tag,
 		    void *receive, int receive_count, MPI_Datatype receive_type, int source, int receive_tag,
 		    MPI_Comm comm, MPI_Status *status)
@@ -112,19 +175,11 @@ int hw_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, in
 	hw_before_send(send, send_count, send_type);
 	hw_outstanding_settle();
 	hw_before_receive(receive, receive_count, receive_type);
-	struct taken *one = claim(source, receive_tag, comm);
-	if (one) {
-		MPI_Request sending;
-		int received, sent;
-		hw_depth++;
-		sent = hw_real.MPI_Isend(send, send_count, send_type, destination, send_tag, comm, &sending);
-		hw_depth--;
-		received = deliver(one, receive, receive_count, receive_type, comm, status);
-		hw_depth++;
-		if (sent == MPI_SUCCESS)
-			sent = hw_real.MPI_Wait(&sending, MPI_STATUS_IGNORE);
-		hw_depth--;
-		return sent == MPI_SUCCESS ? received : sent;
+	bool is_shared = hw_match_is_shared();
+	if (is_shared || is_taken(source, receive_tag, comm, MPI_STATUS_IGNORE)) {
+		struct both both = {send, send_count, send_type, destination, send_tag, receive,
+				    receive_count, receive_type, source, receive_tag, comm};
+		return in_two(&both, is_shared, status);
 	}
 	hw_depth++;
 	int result = hw_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
@@ -133,6 +188,22 @@ int hw_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, in
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
 		result = hw_received(receive, receive_count, receive_type, comm, kept, false);
 	return result;
+}
+
+/* A copy of what is sent, as the bytes that travel; NULL if there can't be one. */
+static char *copy_of(const void *buffer, int count, MPI_Datatype type, size_t *bytes)
+{
+	struct hw_layout layout;
+	hw_depth++;
+	bool is_known = hw_layout_make(&layout, buffer, count, type);
+	*bytes = is_known ? layout.bytes : 0;
+	char *copy = is_known && *bytes <= INT_MAX ? malloc(*bytes + 1) : NULL;
+	if (copy)
+		hw_layout_copy(&layout, 0, copy, *bytes, false);
+	if (is_known)
+		hw_layout_free(&layout);
+	hw_depth--;
+	return copy;
 }
 
 int hw_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int destination, int send_tag, int source,
@@ -144,6 +215,17 @@ int hw_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int dest
 						    status);
 	hw_before_send(buffer, count, type);
 	hw_outstanding_settle();
+	bool is_shared = hw_match_is_shared();
+	bool is_apart = is_shared || is_taken(source, receive_tag, comm, MPI_STATUS_IGNORE);
+	size_t bytes = 0;
+	char *copy = is_apart ? copy_of(buffer, count, type, &bytes) : NULL;
+	if (copy) {
+		struct both both = {copy, (int)bytes, MPI_BYTE, destination, send_tag, buffer,
+				    count, type, source, receive_tag, comm};
+		int result = in_two(&both, is_shared, status);
+		free(copy);
+		return result;
+	}
 	hw_depth++;
 	int result = hw_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag, comm,
 						  kept);
@@ -164,8 +246,7 @@ static void take(MPI_Comm comm, MPI_Status *status)
 	int bytes = 0, is_there = 0;
 	MPI_Message message;
 	struct hw_envelope envelope;
-	if (hw_real.MPI_Get_count(status, MPI_BYTE, &bytes) != MPI_SUCCESS || bytes < (int)offsetof(struct hw_hint, path) ||
-	    bytes > (int)sizeof(struct hw_offer) || !hw_comm_of(comm))
+	if (hw_real.MPI_Get_count(status, MPI_BYTE, &bytes) != MPI_SUCCESS || !hw_may_be_ours(bytes) || !hw_comm_of(comm))
 		return;
 	struct taken *one = calloc(1, sizeof(*one));
 	char *content = malloc((size_t)bytes);
@@ -194,11 +275,13 @@ static void take(MPI_Comm comm, MPI_Status *status)
 }
 
 bool hw_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-		    MPI_Status *status, int *result)
+		    MPI_Status *status, bool is_shared, int *result)
 {
 	struct taken *one = claim(source, tag, comm);
-	if (one)
+	if (one) {
+		hw_match_unlock(is_shared);
 		*result = deliver(one, buffer, count, type, comm, status);
+	}
 	return one != NULL;
 }
 
@@ -207,11 +290,12 @@ static pthread_mutex_t to_itself = PTHREAD_MUTEX_INITIALIZER;
 
 /* The message comes again, from this rank to itself, so that there is a request to wait for. */
 bool hw_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-		      MPI_Request *request)
+		      bool is_shared, MPI_Request *request)
 {
 	struct taken *one = claim(source, tag, comm);
 	if (!one)
 		return false;
+	hw_match_unlock(is_shared);
 	struct hw_matched matched = {.status = one->status, .bytes = one->bytes, .content = one->content};
 	one->content = NULL;
 	free_taken(one);
@@ -225,22 +309,31 @@ bool hw_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int sour
 	return true;
 }
 
+/* Looks, and takes what may be ours. */
+static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+	*flag = is_taken(source, tag, comm, status);
+	if (*flag)
+		return MPI_SUCCESS;
+	hw_depth++;
+	int result = hw_real.MPI_Iprobe(source, tag, comm, flag, status);
+	if (result == MPI_SUCCESS && *flag && source != MPI_PROC_NULL)
+		take(comm, status);
+	hw_depth--;
+	return result;
+}
+
 int hw_MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
-	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	MPI_Status own;
 	if (hw_depth > 0 || hw_mode == HW_OFF)
 		return hw_real.MPI_Iprobe(source, tag, comm, flag, status);
 	if (hw_is_busy)
 		hw_communicates();
-	if (is_taken(source, tag, comm, status)) {
-		*flag = 1;
-		return MPI_SUCCESS;
-	}
-	hw_depth++;
-	int result = hw_real.MPI_Iprobe(source, tag, comm, flag, kept);
-	if (result == MPI_SUCCESS && *flag && source != MPI_PROC_NULL)
-		take(comm, kept);
-	hw_depth--;
+	bool is_shared = hw_match_is_shared();
+	hw_match_lock(is_shared);
+	int result = look(source, tag, comm, flag, status == MPI_STATUS_IGNORE ? &own : status);
+	hw_match_unlock(is_shared);
 	return result;
 }
 
@@ -251,10 +344,17 @@ int hw_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 		return hw_real.MPI_Probe(source, tag, comm, status);
 	if (hw_is_busy)
 		hw_communicates();
-	if (is_taken(source, tag, comm, status))
-		return MPI_SUCCESS;
+	int flag = 0, result = MPI_SUCCESS;
+	/* What another thread's probe takes is seen in the list only. */
+	while (hw_match_is_shared() && !flag && result == MPI_SUCCESS) {
+		result = hw_MPI_Iprobe(source, tag, comm, &flag, kept);
+		if (!flag)
+			hw_pause();
+	}
+	if (flag || result != MPI_SUCCESS || is_taken(source, tag, comm, kept))
+		return result;
 	hw_depth++;
-	int result = hw_real.MPI_Probe(source, tag, comm, kept);
+	result = hw_real.MPI_Probe(source, tag, comm, kept);
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
 		take(comm, kept);
 	hw_depth--;
@@ -305,30 +405,38 @@ static bool hand_over(MPI_Comm comm, int source, int tag, MPI_Message *message, 
 
 int hw_MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status)
 {
-	int is_shown = 0;
+	MPI_Status shown;
+	int result = MPI_SUCCESS;
 	if (hw_depth > 0 || hw_mode == HW_OFF)
 		return hw_real.MPI_Improbe(source, tag, comm, flag, message, status);
-	int result = hw_MPI_Iprobe(source, tag, comm, &is_shown, MPI_STATUS_IGNORE);
-	if (result == MPI_SUCCESS && is_shown && hand_over(comm, source, tag, message, status)) {
-		*flag = 1;
-		return result;
+	if (hw_is_busy)
+		hw_communicates();
+	bool is_shared = hw_match_is_shared();
+	hw_match_lock(is_shared);
+	result = look(source, tag, comm, flag, &shown);
+	if (result == MPI_SUCCESS && *flag && !hand_over(comm, source, tag, message, status)) {
+		/* Just what was shown: another one, that has come since, may be ours. */
+		hw_depth++;
+		result = hw_real.MPI_Improbe(shown.MPI_SOURCE, shown.MPI_TAG, comm, flag, message, status);
+		hw_depth--;
 	}
-	hw_depth++;
-	result = hw_real.MPI_Improbe(source, tag, comm, flag, message, status);
-	hw_depth--;
+	hw_match_unlock(is_shared);
 	return result;
 }
 
 int hw_MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
+	int flag = 0, result = MPI_SUCCESS;
 	if (hw_depth > 0 || hw_mode == HW_OFF)
 		return hw_real.MPI_Mprobe(source, tag, comm, message, status);
-	int result = hw_MPI_Probe(source, tag, comm, MPI_STATUS_IGNORE);
-	if (result == MPI_SUCCESS && hand_over(comm, source, tag, message, status))
-		return result;
-	hw_depth++;
-	result = hw_real.MPI_Mprobe(source, tag, comm, message, status);
-	hw_depth--;
+	while (!flag && result == MPI_SUCCESS) {
+		if (!hw_match_is_shared())
+			result = hw_MPI_Probe(source, tag, comm, MPI_STATUS_IGNORE);
+		if (result == MPI_SUCCESS)
+			result = hw_MPI_Improbe(source, tag, comm, &flag, message, status);
+		if (!flag && result == MPI_SUCCESS)
+			hw_pause();
+	}
 	return result;
 }
 

@@ -6,12 +6,20 @@
 
 bool hw_match_any(void);
 
-/* Receives such a message if one matches. False: MPI has to. */
+/*
+ * Whether other threads may probe. Then from the look for such a message until MPI has the receive, no probe may take
+ * one: the two others do nothing otherwise.
+ */
+bool hw_match_is_shared(void);
+void hw_match_lock(bool is_shared);
+void hw_match_unlock(bool is_shared);
+
+/* Receives such a message if one matches, and unlocks. False: MPI has to. */
 bool hw_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-		    MPI_Status *status, int *result);
+		    MPI_Status *status, bool is_shared, int *result);
 
 /* The same for a receive that doesn't wait. */
 bool hw_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-		      MPI_Request *request);
+		      bool is_shared, MPI_Request *request);
 
 #endif

@@ -115,18 +115,13 @@ static void take_hint(const struct hw_hint *hint, const struct hw_layout *layout
 				  HW_TAG_OF(HW_TAG_DATA, hint->envelope.id));
 }
 
-static bool may_be_ours(int arrived)
-{
-	return arrived >= (int)offsetof(struct hw_hint, path) && arrived <= (int)sizeof(struct hw_offer);
-}
-
 /* Whether the buffer, of at least the bytes that arrived, begins with the job's cookie; if so all of it is copied. */
 static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, const MPI_Status *status,
 		      struct hw_layout *layout, struct hw_offer *envelope)
 {
 	int arrived = 0;
 	size_t room = hw_type_bytes(count, type);
-	if (hw_real.MPI_Get_count((MPI_Status *)status, MPI_BYTE, &arrived) != MPI_SUCCESS || !may_be_ours(arrived) ||
+	if (hw_real.MPI_Get_count((MPI_Status *)status, MPI_BYTE, &arrived) != MPI_SUCCESS || !hw_may_be_ours(arrived) ||
 	    room < (size_t)arrived)
 		return false;
 	/* Only long messages are replaced; a short buffer is looked at where that costs nothing. */
@@ -217,13 +212,17 @@ static bool is_concerned(const void *buffer, MPI_Count count, MPI_Datatype type)
 	return extent < 0 || (hw_may_be_recorded(low, high) && hw_deferred_in(low, high)) || hw_incoming_overlaps(low, high);
 }
 
-/* Waits for a message; a write that is held isn't for long. */
+/*
+ * Waits for a message; a write that is held isn't for long. Nothing is posted meanwhile that an offer could match: its
+ * sender would lose patience while this rank is in an exchange.
+ */
 static int match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
 	int is_there = 0, result = MPI_SUCCESS;
-	while (hw_held_any() && !is_there && result == MPI_SUCCESS) {
+	while ((hw_held_any() || hw_outstanding_any()) && !is_there && result == MPI_SUCCESS) {
 		result = hw_real.MPI_Improbe(source, tag, comm, &is_there, message, status);
 		if (!is_there && result == MPI_SUCCESS) {
+			hw_outstanding_poll();
 			hw_held_poll();
 			hw_pause();
 		}
@@ -254,7 +253,7 @@ static int receive_beside(void *buffer, int count, MPI_Datatype type, int source
 		return hw_real.MPI_Mrecv(buffer, count, type, &message, status);
 	}
 	struct hw_layout part;
-	if (may_be_ours(bytes)) {
+	if (hw_may_be_ours(bytes)) {
 		result = hw_real.MPI_Mrecv(&arrived, bytes, MPI_BYTE, &message, status);
 		bool is_ours = result == MPI_SUCCESS && hw_is_ours(&arrived, (size_t)bytes);
 		uint64_t all = is_ours ? arrived.envelope.bytes : (uint64_t)bytes;
@@ -287,6 +286,40 @@ void hw_before_receive(void *buffer, MPI_Count count, MPI_Datatype type)
 	}
 }
 
+/* Those who wait for an answer of this rank get it meanwhile; other threads' probes don't get what this is for. */
+static int receive_posted(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+			  bool is_shared, MPI_Status *status)
+{
+	MPI_Request request;
+	int is_done = 0, result = hw_real.MPI_Irecv(buffer, count, type, source, tag, comm, &request);
+	hw_match_unlock(is_shared);
+	while (result == MPI_SUCCESS && !is_done && hw_outstanding_any()) {
+		result = hw_real.MPI_Test(&request, &is_done, status);
+		if (!is_done && result == MPI_SUCCESS) {
+			hw_outstanding_poll();
+			hw_pause();
+		}
+	}
+	return is_done || result != MPI_SUCCESS ? result : hw_real.MPI_Wait(&request, status);
+}
+
+/* By probing, so that nothing is posted while a write is held. */
+static int receive_probed(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+			  MPI_Status *status)
+{
+	MPI_Message message;
+	int result = match(source, tag, comm, &message, status);
+	return result == MPI_SUCCESS ? hw_real.MPI_Mrecv(buffer, count, type, &message, status) : result;
+}
+
+/* What other threads may match: nothing is put off in the memory, and no write is held. */
+static void make_plain(void *buffer, int count, MPI_Datatype type)
+{
+	hw_before_receive(buffer, count, type);
+	if (hw_held_any())
+		hw_incoming_wait();
+}
+
 int hw_MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
 	MPI_Status own;
@@ -300,30 +333,24 @@ int hw_MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag,
 	if (hw_offer_any())
 		hw_offer_release();
 	int result;
-	if (hw_match_taken(buffer, count, type, source, tag, comm, status, &result))
+	bool is_shared = hw_match_is_shared();
+	if (is_shared)
+		make_plain(buffer, count, type);
+	hw_match_lock(is_shared);
+	if (hw_match_taken(buffer, count, type, source, tag, comm, status, is_shared, &result))
 		return result;
 	hw_depth++;
-	if (source != MPI_PROC_NULL && is_concerned(buffer, count, type)) {
+	if (!is_shared && source != MPI_PROC_NULL && is_concerned(buffer, count, type)) {
 		result = receive_beside(buffer, count, type, source, tag, comm, kept);
 		hw_depth--;
 		return result;
 	}
-	if (hw_outstanding_any() || hw_held_any()) {
-		/* Those who wait for an answer of this rank get it meanwhile. */
-		MPI_Request request;
-		int is_done = 0;
-		result = hw_real.MPI_Irecv(buffer, count, type, source, tag, comm, &request);
-		while (result == MPI_SUCCESS && !is_done) {
-			result = hw_real.MPI_Test(&request, &is_done, kept);
-			if (!is_done && result == MPI_SUCCESS) {
-				hw_outstanding_poll();
-				hw_held_poll();
-				hw_pause();
-			}
-		}
-	} else {
+	if (is_shared || (hw_outstanding_any() && !hw_held_any()))
+		result = receive_posted(buffer, count, type, source, tag, comm, is_shared, kept);
+	else if (hw_held_any())
+		result = receive_probed(buffer, count, type, source, tag, comm, kept);
+	else
 		result = hw_real.MPI_Recv(buffer, count, type, source, tag, comm, kept);
-	}
 	hw_depth--;
 	if (hw_is_exposed)
 		hw_cover();

@@ -141,6 +141,18 @@ bool hw_requests_receiving(void)
 	return receiving_count > 0;
 }
 
+bool hw_requests_any_arrived(void)
+{
+	int has_arrived = 0;
+	hw_depth++;
+	for (size_t i = 0; i < BUCKETS && receiving_count > 0 && !has_arrived; i++)
+		for (struct tracked *one = buckets[i]; one && !has_arrived; one = one->next)
+			if (one->kind == RECEIVE)
+				hw_real.MPI_Request_get_status(one->request, &has_arrived, MPI_STATUS_IGNORE);
+	hw_depth--;
+	return has_arrived;
+}
+
 static int complete_matched(struct tracked *one, MPI_Status *status)
 {
 	struct hw_matched *matched = &one->matched;
@@ -201,14 +213,18 @@ static int completed(MPI_Request before, MPI_Status *status)
 static int receive(int (*call)(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *), void *buffer, int count,
 		   MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request, enum kind kind)
 {
+	bool is_shared = false;
 	if (hw_depth == 0 && hw_mode != HW_OFF) {
 		hw_before_receive(buffer, count, type);
-		if (kind == RECEIVE && hw_match_request(buffer, count, type, source, tag, comm, request))
+		is_shared = hw_match_is_shared();
+		hw_match_lock(is_shared);
+		if (kind == RECEIVE && hw_match_request(buffer, count, type, source, tag, comm, is_shared, request))
 			return MPI_SUCCESS;
 	}
 	hw_depth++;
 	int result = call(buffer, count, type, source, tag, comm, request);
 	hw_depth--;
+	hw_match_unlock(is_shared);
 	if (result != MPI_SUCCESS || hw_mode == HW_OFF || hw_depth > 0 || source == MPI_PROC_NULL ||
 	    hw_type_bytes(count, type) < hw_bytes_min)
 		return result;
@@ -281,9 +297,12 @@ int hw_MPI_Start(MPI_Request *request)
 		hw_communicates();
 		before_start(*request);
 	}
+	bool is_shared = hw_depth == 0 && hw_match_is_shared();
+	hw_match_lock(is_shared);
 	hw_depth++;
 	int result = hw_real.MPI_Start(request);
 	hw_depth--;
+	hw_match_unlock(is_shared);
 	return result;
 }
 
@@ -294,9 +313,12 @@ int hw_MPI_Startall(int count, MPI_Request requests[])
 		for (int i = 0; i < count; i++)
 			before_start(requests[i]);
 	}
+	bool is_shared = hw_depth == 0 && hw_match_is_shared();
+	hw_match_lock(is_shared);
 	hw_depth++;
 	int result = hw_real.MPI_Startall(count, requests);
 	hw_depth--;
+	hw_match_unlock(is_shared);
 	return result;
 }
 

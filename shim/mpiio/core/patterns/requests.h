@@ -24,5 +24,7 @@ struct hw_offered;
 void hw_requests_offered(MPI_Request request, struct hw_offered *offered);
 /* Whether any tracked receive is on its way. */
 bool hw_requests_receiving(void);
+/* Whether one of them has completed, which the program hasn't seen yet. */
+bool hw_requests_any_arrived(void);
 
 #endif

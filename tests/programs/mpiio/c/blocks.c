@@ -4,9 +4,9 @@
  * block; rank 0 receives the blocks of a row of ranks into such a buffer and writes it.
  *
  *   blocks --in FILE --out FILE [--rows N] [--columns N] [--steps N] [--read WAY] [--write WAY]
- *          [--type vector|subarray] [--send send|ssend|isend] [--receive recv|irecv] [--twin]
+ *          [--type vector|subarray] [--send send|ssend|isend] [--receive recv|irecv] [--late-ms N] [--twin]
  *
- * The steps read the same file again and write the same file anew.
+ * The last rank sends its block back N milliseconds late. The steps read the same file again and write the same file anew.
  */
 #define _GNU_SOURCE
 #include "ways.h"
@@ -15,7 +15,7 @@ enum { TAG_IN = 7, TAG_OUT = 8 };
 
 static struct {
 	const char *in, *out, *send, *receive;
-	long rows, columns, steps;
+	long rows, columns, steps, late_ms;
 	enum way read, write;
 	int subarray, twin;
 } options;
@@ -33,6 +33,7 @@ static void options_read(int argc, char **argv)
 	options.rows = number(argc, argv, "rows", 512);
 	options.columns = number(argc, argv, "columns", 512);
 	options.steps = number(argc, argv, "steps", 1);
+	options.late_ms = number(argc, argv, "late-ms", 0);
 	options.read = way_of(option(argc, argv, "read", "plain"));
 	options.write = way_of(option(argc, argv, "write", "plain"));
 	options.subarray = !strcmp(option(argc, argv, "type", "vector"), "subarray");
@@ -146,6 +147,8 @@ static void naive_write(double *rows)
 	MPI_Request request;
 	struct file out;
 
+	if (rank == size - 1)
+		usleep((useconds_t)options.late_ms * 1000);
 	MPI_Isend(block, own, MPI_DOUBLE, 0, TAG_OUT, grid, &request);
 	if (rank == 0) {
 		out = file_open(options.out, options.write, 1);

@@ -1,22 +1,25 @@
 /*
  * Threads that read and scatter at once, or read and send, each a file of its own over a communicator of its own; in every
- * second round rank 0 also looks at what it has read. Where MPI lets only one thread call it, the others are only there.
+ * second round rank 0 also looks at what it has read. One more thread just probes for all of it, as one does that keeps MPI
+ * going. Where MPI lets only one thread call it, the others are only there.
  * Usage: threads DIR
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define THREADS 3
+#define THREADS 4
 #define PART (1 << 16)
 #define ROUNDS 20
 
 static int rank, size, level;
+static atomic_int is_over;
 static const char *directory;
 
 struct one {
@@ -59,7 +62,7 @@ static int made(int number)
 	return file;
 }
 
-/* One thread just receives, others probe before it. */
+/* Each thread in a way of its own. */
 static void receive(const struct one *one, void *memory, int tag)
 {
 	MPI_Message message;
@@ -67,6 +70,11 @@ static void receive(const struct one *one, void *memory, int tag)
 	if (one->number == 2) {
 		MPI_Mprobe(MPI_ANY_SOURCE, tag, one->comm, &message, MPI_STATUS_IGNORE);
 		MPI_Mrecv(memory, PART, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+		return;
+	}
+	if (one->number == 3) {
+		MPI_Sendrecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, tag, memory, PART, MPI_BYTE, 0, tag, one->comm,
+			     MPI_STATUS_IGNORE);
 		return;
 	}
 	if (one->number == 1)
@@ -100,6 +108,21 @@ static void *scatters(void *argument)
 	return NULL;
 }
 
+static void *watches(void *argument)
+{
+	const struct one *all = argument;
+	int is_there, bytes;
+	MPI_Status status;
+
+	for (int n = 0; !is_over; n = (n + 1) % THREADS) {
+		MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, all[n].comm, &is_there, &status);
+		if (is_there && !MPI_Get_count(&status, MPI_BYTE, &bytes))
+			must(bytes == PART, "a message of another size");
+		usleep(10);
+	}
+	return NULL;
+}
+
 static void *waits(void *lock)
 {
 	pthread_mutex_lock(lock);
@@ -110,6 +133,7 @@ static void *waits(void *lock)
 int main(int argc, char **argv)
 {
 	struct one all[THREADS];
+	pthread_t watcher;
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
@@ -125,11 +149,16 @@ int main(int argc, char **argv)
 		must(!pthread_create(&all[n].thread, NULL, level < MPI_THREAD_MULTIPLE ? waits : scatters,
 				     level < MPI_THREAD_MULTIPLE ? (void *)&lock : (void *)&all[n]),
 		     "pthread_create");
+	must(!pthread_create(&watcher, NULL, level < MPI_THREAD_MULTIPLE ? waits : watches,
+			     level < MPI_THREAD_MULTIPLE ? (void *)&lock : (void *)all),
+	     "pthread_create");
 	for (int n = 0; n < THREADS && level < MPI_THREAD_MULTIPLE; n++)
 		scatters(&all[n]);
 	pthread_mutex_unlock(&lock);
 	for (int n = 0; n < THREADS; n++)
 		pthread_join(all[n].thread, NULL);
+	is_over = 1;
+	pthread_join(watcher, NULL);
 	for (int n = 0; n < THREADS; n++) {
 		printf("rank %d, thread %d: %llu\n", rank, n, (unsigned long long)all[n].sum);
 		MPI_Comm_free(&all[n].comm);

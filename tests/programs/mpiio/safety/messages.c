@@ -294,6 +294,32 @@ static void by_sendrecv(char *mine)
 	note_status(&status, MPI_BYTE);
 }
 
+static void by_probe_and_sendrecv(char *mine)
+{
+	MPI_Status status;
+
+	MPI_Probe(0, TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+	MPI_Sendrecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 3, mine, PART, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+}
+
+static void by_probe_and_replace(char *mine)
+{
+	char *sent = memory(PART);
+	MPI_Request request;
+	MPI_Status status;
+
+	MPI_Irecv(sent, PART, MPI_BYTE, rank, 4, MPI_COMM_WORLD, &request);
+	MPI_Probe(MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+	MPI_Sendrecv_replace(mine, PART, MPI_BYTE, rank, 4, 0, TAG, MPI_COMM_WORLD, &status);
+	note_status(&status, MPI_BYTE);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	note_sum("sent", sent, PART);
+	free(sent);
+}
+
 static void by_two(char *mine)
 {
 	MPI_Status status;
@@ -347,7 +373,8 @@ static void by_large_type(char *mine)
 	X(iprobe, plainly, by_iprobe) X(mprobe, until_received, by_mprobe) X(improbe, plainly, by_improbe) \
 	X(tested, plainly, by_test) X(status_of_request, plainly, by_status_of_request) X(waitany, plainly, by_waitany) \
 	X(waitsome, at_once, by_waitsome) X(testany, plainly, by_testany) X(testsome, plainly, by_testsome) \
-	X(sendrecv, plainly, by_sendrecv) X(too_little_room, plainly, by_too_little) X(with_gaps, partly, by_types) \
+	X(sendrecv, plainly, by_sendrecv) X(probe_sendrecv, plainly, by_probe_and_sendrecv) \
+	X(probe_replace, at_once, by_probe_and_replace) X(too_little_room, plainly, by_too_little) X(with_gaps, partly, by_types) \
 	X(with_large_types, largely, by_large_type)
 
 #define CASE(name, send, receives) \

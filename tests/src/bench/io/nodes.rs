@@ -11,7 +11,7 @@ use headwater_model::io::{Form, Parameters, Pattern, Work};
 
 use super::Bench;
 use super::mpi::{Hosts, Mpi};
-use super::rounds::{Rounds, median, size};
+use super::rounds::{Rounds, size, spread};
 use super::run::{Job, Program, Way, fill};
 use crate::bench::{Report, Table};
 use crate::harness::headwater_binary;
@@ -191,8 +191,8 @@ fn rows(table: &mut Table, program: Program, (bytes, parameters): (u64, &Paramet
             seconds(Way::Plain),
             seconds(Way::Library),
             seconds(Way::Twin),
-            median(rounds.speedup(Way::Library, index), 2),
-            median(rounds.speedup(Way::Twin, index), 2),
+            spread(rounds.speedup(Way::Library, index)),
+            spread(rounds.speedup(Way::Twin, index)),
             part(of(&by_hand), of(&library)),
             format!("{predicted:.2}"),
             part(measured, Some(predicted)),

@@ -46,7 +46,7 @@ fn build_mpiio(build: &cc::Build) {
     let mut engine = core.clone();
     engine.define("hw_seconds", "hw_engine_seconds").file(format!("{MPIIO}/engine.c"));
     engine.compile("headwater-mpiio-engine");
-    for directory in ["", "/exchange", "/files", "/memory", "/mpi", "/patterns"] {
+    for directory in ["", "/exchange", "/files", "/memory", "/mpi", "/patterns", "/requests"] {
         for entry in std::fs::read_dir(format!("{MPIIO}{directory}")).expect("the core is there") {
             let path = entry.expect("a folder can be read").path();
             let is_apart = ["engine.c", "context.c", "mounts.c", "scatter.c"].iter().any(|name| path.ends_with(name));

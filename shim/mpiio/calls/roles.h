@@ -28,6 +28,17 @@ void hw_freed(void *memory);
 int hw_is_root(int root, MPI_Comm comm);
 int hw_is_under_root(int root, MPI_Comm comm);
 
+/*
+ * A count that may be larger than an int, and its type: of a larger one, `type` becomes another one, which is so many.
+ * `hw_large_free` frees that.
+ */
+struct hw_large {
+	int count;
+	int is_made;
+};
+struct hw_large hw_large(MPI_Count count, MPI_Datatype *type);
+void hw_large_free(struct hw_large *large, MPI_Datatype *type);
+
 void hw_in(const void *buffer, MPI_Count count, MPI_Datatype type);
 void hw_out(void *buffer, MPI_Count count, MPI_Datatype type);
 void hw_inout(void *buffer, MPI_Count count, MPI_Datatype type);

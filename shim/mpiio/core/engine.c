@@ -15,7 +15,7 @@
 #include "files/file.h"
 #include "memory/records.h"
 #include "patterns/incoming.h"
-#include "patterns/match.h"
+#include "requests/match.h"
 #include "patterns/offer.h"
 #include "patterns/outstanding.h"
 #include "real.h"

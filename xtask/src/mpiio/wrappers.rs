@@ -118,6 +118,9 @@ impl<'a> Variant<'a> {
         text.push_str("};\nextern struct hw_libc hw_libc;\n\n");
         text.push_str("/* Fills both; false: this MPI library lacks functions that its headers have. */\n");
         text.push_str("bool hw_bind_real(void *libmpi, void *(*next)(const char *name));\n\n");
+        for function in self.mpi.iter().filter(|function| function.is_new && self.is_by_core(function)) {
+            let _ = writeln!(text, "#define HW_HAS_{} 1", function.name);
+        }
         for function in self.mpi.iter().chain(self.libc) {
             let by = if self.is_by_core(function) { " /* by hand */" } else { "" };
             let _ = writeln!(text, "{};{by}", function.prototype("hw_"));
@@ -190,23 +193,43 @@ impl<'a> Variant<'a> {
 
     /// A twin whose plain function the core has leads there if its numbers are small enough: both may be used in one
     /// conversation. Not with arrays of counts; those belong to collectives, which all processes call by one name.
+    /// What a receive gets is the core's to look at, however much room there is: larger numbers are one of a larger type.
     fn narrowed(&self, function: &Function) -> String {
         let plain = function.name.strip_suffix("_c").and_then(|name| self.mpi.iter().find(|plain| plain.name == name));
         let Some(plain) = plain.filter(|plain| self.is_by_core(plain)) else { return String::new() };
-        let (mut conditions, mut arguments) = (Vec::new(), Vec::new());
+        let is_receive = ["source", "message"].iter().any(|name| function.parameter(name).is_some());
+        let mut conditions = Vec::new();
+        let (mut small, mut large, mut begin, mut end) = (Vec::new(), Vec::new(), String::new(), String::new());
         for (wide, narrow) in function.parameters.iter().zip(&plain.parameters) {
             let name = &wide.name;
             if narrow.kind == "int" && narrow.suffix.is_empty() && wide.kind != "int" {
-                conditions.push(format!("{name} >= 0 && {name} <= INT_MAX"));
-                arguments.push(format!("(int){name}"));
+                conditions.push(if is_receive {
+                    format!("{name} >= 0")
+                } else {
+                    format!("{name} >= 0 && {name} <= INT_MAX")
+                });
+                small.push(format!("(int){name}"));
+                large.push(format!("large_{name}.count"));
+                let kind = name.replace("count", "type");
+                let kind = if kind == "type" { "datatype".into() } else { kind };
+                let _ = writeln!(begin, "\t\tstruct hw_large large_{name} = hw_large({name}, &{kind});");
+                let _ = writeln!(end, "\t\thw_large_free(&large_{name}, &{kind});");
             } else if wide.kind.contains("MPI_Count") {
                 return String::new();
             } else {
-                arguments.push(name.clone());
+                small.push(name.clone());
+                large.push(name.clone());
             }
         }
-        let (conditions, arguments) = (conditions.join(" && "), arguments.join(", "));
-        format!("\tif ({conditions})\n\t\treturn hw_{}({arguments});\n", plain.name)
+        let (conditions, small, large) = (conditions.join(" && "), small.join(", "), large.join(", "));
+        if !is_receive {
+            return format!("\tif ({conditions})\n\t\treturn hw_{}({small});\n", plain.name);
+        }
+        format!(
+            "\tif (hw_depth == 0 && {conditions}) {{\n{begin}\t\tint large_result = hw_{}({large});\n{end}\
+             \t\treturn large_result;\n\t}}\n",
+            plain.name
+        )
     }
 
     fn wrapper(&self, function: &Function) -> Result<String> {

@@ -12,7 +12,7 @@
 #include "../model.h"
 #include "../patterns/incoming.h"
 #include "../patterns/pending.h"
-#include "../patterns/requests.h"
+#include "../requests/requests.h"
 #include "real.h"
 
 /* This rank's own parts, of which no more are held than this, or than a part of what memory is left. */

@@ -16,7 +16,7 @@ extern int hw_rank, hw_ranks;
 extern unsigned char hw_cookie[HW_COOKIE_BYTES];
 
 /* Tags of hw_control; some have room for the lowest bits of an operation's number behind them. */
-enum hw_tag { HW_TAG_ACK = 1, HW_TAG_EDGES = 2, HW_TAG_MATCHED = 3, HW_TAG_EXCHANGE = 4, HW_TAG_DATA = 1 << 13, HW_TAG_VERDICT = 2 << 13, HW_TAG_REPLY = 3 << 13 };
+enum hw_tag { HW_TAG_ACK = 1, HW_TAG_EDGES = 2, HW_TAG_SELF = 3, HW_TAG_EXCHANGE = 4, HW_TAG_DATA = 1 << 13, HW_TAG_VERDICT = 2 << 13, HW_TAG_REPLY = 3 << 13 };
 /* A gather's number is its root's: it is apart from those of the sender's own. */
 #define HW_ID_OF_GATHER (1ULL << 63)
 #define HW_TAG_OF(tag, id) ((int)((tag) + (int)((id) & 0xfff) + ((id) & HW_ID_OF_GATHER ? 0x1000 : 0)))

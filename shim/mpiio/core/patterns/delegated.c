@@ -24,9 +24,9 @@
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../model.h"
+#include "../mpi/mounts.h"
 #include "../report.h"
 #include "incoming.h"
-#include "../mpi/mounts.h"
 #include "outstanding.h"
 #include "real.h"
 

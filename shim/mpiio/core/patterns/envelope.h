@@ -76,17 +76,22 @@ static inline size_t hw_hint_bytes(const struct hw_hint *hint)
 	return bytes - bytes % HW_ELEMENTS_BYTES;
 }
 
+/* How long a message is that begins like one of ours; 0: none of ours is. */
+static inline size_t hw_message_bytes(const void *message)
+{
+	const struct hw_hint *hint = message;
+	if (hint->envelope.kind == HW_OFFER)
+		return sizeof(struct hw_offer);
+	return hint->envelope.kind == HW_HINT && hint->path_bytes <= HW_PATH_BYTES_MAX ? hw_hint_bytes(hint) : 0;
+}
+
 /* Whether a message is one of ours as it was sent; otherwise it is the program's own data, whatever it begins with. */
 static inline bool hw_is_ours(const void *message, size_t bytes)
 {
 	const struct hw_envelope *envelope = message;
-	const struct hw_hint *hint = message;
-	if (bytes < offsetof(struct hw_hint, path) || memcmp(envelope->cookie, hw_cookie, HW_COOKIE_BYTES) != 0 ||
-	    envelope->sender < 0 || envelope->sender >= hw_ranks || envelope->bytes > INT64_MAX)
-		return false;
-	if (envelope->kind == HW_OFFER)
-		return bytes == sizeof(struct hw_offer);
-	return envelope->kind == HW_HINT && hint->path_bytes <= HW_PATH_BYTES_MAX && bytes == hw_hint_bytes(hint);
+	return bytes >= offsetof(struct hw_hint, path) && memcmp(envelope->cookie, hw_cookie, HW_COOKIE_BYTES) == 0 &&
+	       envelope->sender >= 0 && envelope->sender < hw_ranks && envelope->bytes <= INT64_MAX &&
+	       bytes == hw_message_bytes(message);
 }
 
 /* Whether a hint leads to its data; who got another one asks for the data. */

@@ -10,13 +10,13 @@
 #include "../generated-calls.h"
 #include "../memory/private.h"
 #include "../model.h"
-#include "../report.h"
 #include "../mpi/control.h"
+#include "../mpi/turn.h"
+#include "../report.h"
 #include "envelope.h"
 #include "incoming.h"
 #include "offer.h"
 #include "real.h"
-#include "../mpi/turn.h"
 
 /* Shorter parts are sent. */
 #define PART_BYTES_MIN (4 * HW_PAGE_BYTES)

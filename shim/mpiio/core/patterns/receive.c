@@ -9,13 +9,14 @@
 #include "../exchange/held.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
+#include "../mpi/typed.h"
+#include "../requests/match.h"
+#include "../requests/requests.h"
 #include "envelope.h"
 #include "incoming.h"
-#include "match.h"
 #include "offer.h"
 #include "outstanding.h"
 #include "real.h"
-#include "requests.h"
 
 /* Attributes that a node has kept may be a little older than the file. */
 #define PATIENCE_SECONDS 3.0
@@ -115,26 +116,43 @@ static void take_hint(const struct hw_hint *hint, const struct hw_layout *layout
 				  HW_TAG_OF(HW_TAG_DATA, hint->envelope.id));
 }
 
-/* Whether the buffer, of at least the bytes that arrived, begins with the job's cookie; if so all of it is copied. */
-static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, const MPI_Status *status,
-		      struct hw_layout *layout, struct hw_offer *envelope)
+union arrived {
+	struct hw_offer offer;
+	struct hw_hint hint;
+	struct hw_envelope envelope;
+};
+
+/* How many bytes a receive got, if its status says so. */
+#define UNKNOWN (-1)
+
+/*
+ * Whether the buffer begins with a message of ours, of as many bytes as arrived; if so it is copied. The layout has no
+ * bytes if it isn't understood.
+ */
+static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, int bytes, struct hw_layout *layout,
+		      union arrived *message)
 {
-	int arrived = 0;
-	size_t room = hw_type_bytes(count, type);
-	if (hw_real.MPI_Get_count((MPI_Status *)status, MPI_BYTE, &arrived) != MPI_SUCCESS || !hw_may_be_ours(arrived) ||
-	    room < (size_t)arrived)
+	size_t room = hw_type_bytes(count, type), all = room < sizeof(*message) ? room : sizeof(*message);
+	if (bytes != UNKNOWN)
+		all = (size_t)bytes;
+	if (room < all || all < HW_COOKIE_BYTES || (bytes != UNKNOWN && !hw_may_be_ours(bytes)))
 		return false;
 	/* Only long messages are replaced; a short buffer is looked at where that costs nothing. */
 	if (room < hw_bytes_min && (hw_basic_bytes(type) == 0 || memcmp(buffer, hw_cookie, HW_COOKIE_BYTES) != 0))
 		return false;
-	if (!hw_layout_make(layout, buffer, count, type))
-		return false;
-	hw_layout_copy(layout, 0, envelope, HW_COOKIE_BYTES, false);
-	if (memcmp(envelope, hw_cookie, HW_COOKIE_BYTES) == 0) {
-		hw_layout_copy(layout, 0, envelope, (size_t)arrived, false);
-		if (hw_is_ours(envelope, (size_t)arrived))
-			return true;
+	memset(message, 0, sizeof(*message));
+	bool is_understood = hw_layout_make(layout, buffer, count, type);
+	if (!is_understood) {
+		*layout = (struct hw_layout){0};
+		if (hw_typed_read(buffer, count, type, message, all) != MPI_SUCCESS)
+			return false;
+	} else {
+		hw_layout_copy(layout, 0, message, HW_COOKIE_BYTES, false);
+		if (memcmp(message, hw_cookie, HW_COOKIE_BYTES) == 0)
+			hw_layout_copy(layout, 0, message, all, false);
 	}
+	if (hw_is_ours(message, bytes == UNKNOWN ? hw_message_bytes(message) : all))
+		return true;
 	hw_layout_free(layout);
 	return false;
 }
@@ -151,12 +169,6 @@ static void set_status(MPI_Status *status, uint64_t bytes)
 {
 	hw_real.MPI_Status_set_elements_x(status, MPI_BYTE, (MPI_Count)bytes);
 }
-
-union arrived {
-	struct hw_offer offer;
-	struct hw_hint hint;
-	struct hw_envelope envelope;
-};
 
 /* Makes the buffer what the message of ours says; frees the layout. */
 static int take(const union arrived *arrived, struct hw_layout *layout, MPI_Status *status, bool may_defer)
@@ -178,24 +190,55 @@ static int take(const union arrived *arrived, struct hw_layout *layout, MPI_Stat
 	return MPI_SUCCESS;
 }
 
-int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status, bool may_defer)
+/* The same for a buffer whose layout isn't understood: the data is had elsewhere, and MPI puts it there. */
+static int take_typed(const union arrived *arrived, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Status *status)
+{
+	size_t bytes = arrived->envelope.bytes;
+	struct hw_layout elsewhere;
+	char *data = bytes <= hw_type_bytes(count, type) ? malloc(bytes) : NULL;
+	hw_layout_make(&elsewhere, data, data ? (MPI_Count)bytes : 0, MPI_BYTE);
+	int result = take(arrived, &elsewhere, status, false);
+	if (result == MPI_SUCCESS)
+		result = hw_typed_write(buffer, count, type, data, bytes);
+	free(data);
+	return result;
+}
+
+static int see_to(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, int bytes, MPI_Status *status,
+		  bool may_defer)
 {
 	struct hw_layout layout;
 	union arrived arrived;
-	if (hw_mode == HW_OFF || is_plainly_not_ours(buffer, count, type))
-		return MPI_SUCCESS;
 	hw_depth++;
 	/* Other buffers' protected pages may have parts of this one between their own. */
 	bool is_any = hw_is_busy;
 	if (is_any)
 		hw_incoming_open(true);
 	int result = MPI_SUCCESS;
-	if (recognise(buffer, count, type, status, &layout, &arrived.offer))
-		result = take(&arrived, &layout, status, may_defer);
+	if (recognise(buffer, count, type, bytes, &layout, &arrived))
+		result = layout.bytes ? take(&arrived, &layout, status, may_defer)
+				      : take_typed(&arrived, buffer, count, type, status);
 	if (is_any)
 		hw_cover();
 	hw_depth--;
 	return result == MPI_SUCCESS || comm == MPI_COMM_NULL ? result : hw_error(comm, result);
+}
+
+int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status, bool may_defer)
+{
+	int bytes = 0;
+	if (hw_mode == HW_OFF || is_plainly_not_ours(buffer, count, type))
+		return MPI_SUCCESS;
+	hw_depth++;
+	bool is_known = hw_real.MPI_Get_count(status, MPI_BYTE, &bytes) == MPI_SUCCESS && hw_may_be_ours(bytes);
+	hw_depth--;
+	return is_known ? see_to(buffer, count, type, comm, bytes, status, may_defer) : MPI_SUCCESS;
+}
+
+int hw_received_unsized(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status)
+{
+	bool is_plain = hw_mode == HW_OFF || is_plainly_not_ours(buffer, count, type);
+	return is_plain ? MPI_SUCCESS : see_to(buffer, count, type, comm, UNKNOWN, status, false);
 }
 
 /* Whether the buffer lies where anything is put off. */
@@ -250,7 +293,8 @@ static int receive_beside(void *buffer, int count, MPI_Datatype type, int source
 	if (!is_known) {
 		hw_inout(buffer, count, type);
 		hw_incoming_fetch_all();
-		return hw_real.MPI_Mrecv(buffer, count, type, &message, status);
+		result = hw_real.MPI_Mrecv(buffer, count, type, &message, status);
+		return result == MPI_SUCCESS ? hw_received(buffer, count, type, comm, status, false) : result;
 	}
 	struct hw_layout part;
 	if (hw_may_be_ours(bytes)) {

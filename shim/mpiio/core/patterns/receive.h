@@ -9,6 +9,8 @@
  * the program's call returns. `may_defer`: the program receives nothing else meanwhile.
  */
 int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status, bool may_defer);
+/* The same for a receive of which the status doesn't say how much it got, or whether it did. */
+int hw_received_unsized(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, MPI_Status *status);
 /* Tells of a receive's memory before it is posted. */
 void hw_before_receive(void *buffer, MPI_Count count, MPI_Datatype type);
 

@@ -12,16 +12,16 @@
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../model.h"
-#include "../report.h"
 #include "../mpi/control.h"
+#include "../mpi/mounts.h"
+#include "../mpi/runs.h"
+#include "../mpi/turn.h"
+#include "../report.h"
 #include "envelope.h"
 #include "incoming.h"
-#include "../mpi/mounts.h"
 #include "outstanding.h"
 #include "real.h"
 #include "receive.h"
-#include "../mpi/runs.h"
-#include "../mpi/turn.h"
 
 enum action { AS_ALWAYS, BY_FILE };
 

@@ -12,11 +12,11 @@
 #include "../memory/deferred.h"
 #include "../model.h"
 #include "../report.h"
+#include "../requests/requests.h"
 #include "envelope.h"
 #include "offer.h"
 #include "outstanding.h"
 #include "real.h"
-#include "requests.h"
 
 uint64_t hw_envelope_id(void)
 {

@@ -162,6 +162,10 @@ int MPI_Testany(int count, MPI_Request array_of_requests[], int *indx, int *flag
 int MPI_Testsome(int incount, MPI_Request array_of_requests[], int *outcount, int array_of_indices[],
 	MPI_Status array_of_statuses[]);
 int MPI_Topo_test(MPI_Comm comm, int *status);
+int MPI_Type_commit(MPI_Datatype *datatype);
+int MPI_Type_contiguous(int count, MPI_Datatype oldtype, MPI_Datatype *newtype);
+int MPI_Type_create_struct(int count, const int array_of_blocklengths[], const MPI_Aint array_of_displacements[],
+	const MPI_Datatype array_of_types[], MPI_Datatype *newtype);
 int MPI_Type_dup(MPI_Datatype oldtype, MPI_Datatype *newtype);
 int MPI_Type_free(MPI_Datatype *datatype);
 int MPI_Type_get_contents(MPI_Datatype datatype, int max_integers, int max_addresses, int max_datatypes,

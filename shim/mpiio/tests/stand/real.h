@@ -41,6 +41,7 @@
 	X(MPI_Scatterv) X(MPI_Send) X(MPI_Send_init) X(MPI_Sendrecv) X(MPI_Sendrecv_replace) X(MPI_Ssend) \
 	X(MPI_Ssend_init) X(MPI_Start) X(MPI_Startall) X(MPI_Status_set_elements_x) X(MPI_Test) \
 	X(MPI_Test_cancelled) X(MPI_Testall) X(MPI_Testany) X(MPI_Testsome) X(MPI_Topo_test) \
+	X(MPI_Type_commit) X(MPI_Type_contiguous) X(MPI_Type_create_struct) \
 	X(MPI_Type_dup) X(MPI_Type_free) X(MPI_Type_get_contents) X(MPI_Type_get_envelope) \
 	X(MPI_Type_get_extent) X(MPI_Type_get_true_extent) X(MPI_Type_size_x) X(MPI_Wait) X(MPI_Waitall) \
 	X(MPI_Waitany) X(MPI_Waitsome)

@@ -1,80 +1,10 @@
-/*
- * What is read is sent, and received in every way that MPI has: the data, and what the status says.
- *
- * Rank 0 reads one part after the other into a buffer that it uses again, and sends it; the others receive.
- */
+/* What is read is sent in every way that MPI has, and received as programs mostly do. */
 #define _GNU_SOURCE
-#include "safety.h"
+#include "messages.h"
 
 #include <pthread.h>
 
-enum { TAG = 40 };
-
-static void note_status(const MPI_Status *status, MPI_Datatype type)
-{
-	int count = -7, elements = -7, cancelled = -7;
-
-	MPI_Get_count(status, type, &count);
-	MPI_Get_elements(status, type, &elements);
-	MPI_Test_cancelled(status, &cancelled);
-	note("from %d, tag %d, count %d, elements %d, cancelled %d", status->MPI_SOURCE, status->MPI_TAG, count, elements,
-		cancelled);
-}
-
-/* Made with large counts, where there are such: MPI's plain functions can't tell how it was made. */
-static MPI_Datatype large_type(void)
-{
-	MPI_Datatype type;
-
-#if MPI_VERSION >= 4
-	MPI_Type_contiguous_c((MPI_Count)PART, MPI_BYTE, &type);
-#else
-	MPI_Type_contiguous(PART, MPI_BYTE, &type);
-#endif
-	MPI_Type_commit(&type);
-	return type;
-}
-
-typedef void receive(char *mine);
-
-/* Rank 0 reads a part for each rank and sends it by this call; each receives by `receives`. */
-static inline __attribute__((always_inline)) void read_and(int (*send)(char *, int), receive *receives)
-{
-	char *name = path("in"), *mine = memory(PART + 5000);
-
-	memset(mine, 'm', PART + 5000);
-	if (rank == 0) {
-		make(name, all_bytes(), 1);
-		int fd = open(name, O_RDONLY);
-
-		for (int to = 1; to < size; to++) {
-			note_result("read", read(fd, mine, PART));
-			note("send %d", send(mine, to));
-		}
-		close(fd);
-	} else {
-		receives(mine);
-	}
-	note_sum("mine", mine, PART + 5000);
-	free(mine);
-}
-
-#define SENDS(name, call) \
-	static inline __attribute__((always_inline)) int name(char *data, int to) \
-	{ \
-		return call(data, PART, MPI_BYTE, to, TAG, MPI_COMM_WORLD); \
-	}
-
-SENDS(plainly, MPI_Send)
 SENDS(until_received, MPI_Ssend)
-
-static inline __attribute__((always_inline)) int at_once(char *data, int to)
-{
-	MPI_Request request;
-
-	MPI_Isend(data, PART, MPI_BYTE, to, TAG, MPI_COMM_WORLD, &request);
-	return MPI_Wait(&request, MPI_STATUS_IGNORE);
-}
 
 static inline __attribute__((always_inline)) int persistently(char *data, int to)
 {
@@ -99,7 +29,6 @@ static inline __attribute__((always_inline)) int buffered(char *data, int to)
 	return code;
 }
 
-/* What one element with gaps takes, or a part of it. */
 static inline __attribute__((always_inline)) int largely(char *data, int to)
 {
 	MPI_Datatype type = large_type();
@@ -107,18 +36,6 @@ static inline __attribute__((always_inline)) int largely(char *data, int to)
 
 	MPI_Type_free(&type);
 	return result;
-}
-
-static inline __attribute__((always_inline)) int partly(char *data, int to)
-{
-	return MPI_Send(data, odd() ? PART / 7 * 4 : PART / 2, MPI_BYTE, to, TAG, MPI_COMM_WORLD);
-}
-
-/* In two messages, of which the second is a part of the first again. */
-static inline __attribute__((always_inline)) int twice(char *data, int to)
-{
-	MPI_Send(data, PART / 2, MPI_BYTE, to, TAG, MPI_COMM_WORLD);
-	return MPI_Send(data + PART / 3, PART / 2, MPI_BYTE, to, TAG, MPI_COMM_WORLD);
 }
 
 static void by_recv(char *mine)
@@ -145,7 +62,7 @@ static void by_recv_without_status(char *mine)
 
 static void by_probe(char *mine)
 {
-	MPI_Status status;
+	MPI_Status status = {0};
 	int bytes;
 
 	MPI_Probe(odd() ? MPI_ANY_SOURCE : 0, odd() ? MPI_ANY_TAG : TAG, MPI_COMM_WORLD, &status);
@@ -157,7 +74,7 @@ static void by_probe(char *mine)
 
 static void by_iprobe(char *mine)
 {
-	MPI_Status status;
+	MPI_Status status = {0};
 	int there = 0;
 
 	while (!there)
@@ -169,7 +86,7 @@ static void by_iprobe(char *mine)
 static void by_mprobe(char *mine)
 {
 	MPI_Message message;
-	MPI_Status status;
+	MPI_Status status = {0};
 
 	MPI_Mprobe(MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &message, &status);
 	note_status(&status, MPI_BYTE);
@@ -181,7 +98,7 @@ static void by_improbe(char *mine)
 {
 	MPI_Message message;
 	MPI_Request request;
-	MPI_Status status;
+	MPI_Status status = {0};
 	int there = 0;
 
 	while (!there)
@@ -296,7 +213,7 @@ static void by_sendrecv(char *mine)
 
 static void by_probe_and_sendrecv(char *mine)
 {
-	MPI_Status status;
+	MPI_Status status = {0};
 
 	MPI_Probe(0, TAG, MPI_COMM_WORLD, &status);
 	note_status(&status, MPI_BYTE);
@@ -308,7 +225,7 @@ static void by_probe_and_replace(char *mine)
 {
 	char *sent = memory(PART);
 	MPI_Request request;
-	MPI_Status status;
+	MPI_Status status = {0};
 
 	MPI_Irecv(sent, PART, MPI_BYTE, rank, 4, MPI_COMM_WORLD, &request);
 	MPI_Probe(MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &status);
@@ -377,11 +294,6 @@ static void by_large_type(char *mine)
 	X(probe_replace, at_once, by_probe_and_replace) X(too_little_room, plainly, by_too_little) X(with_gaps, partly, by_types) \
 	X(with_large_types, largely, by_large_type)
 
-#define CASE(name, send, receives) \
-	static void name(void) \
-	{ \
-		read_and(send, receives); \
-	}
 MESSAGES(CASE)
 
 /* Isend of the whole table, part by part, all pending at once; the buffer is looked at meanwhile. */

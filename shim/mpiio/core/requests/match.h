@@ -18,8 +18,14 @@ void hw_match_unlock(bool is_shared);
 bool hw_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 		    MPI_Status *status, bool is_shared, int *result);
 
-/* The same for a receive that doesn't wait. */
+/* The same for a receive that doesn't wait: its request has completed. */
 bool hw_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 		      bool is_shared, MPI_Request *request);
+
+/* In two: whoever claims a message, receives it. NULL: none of them matches. */
+struct hw_taken;
+bool hw_match_is_taken(int source, int tag, MPI_Comm comm, MPI_Status *status);
+struct hw_taken *hw_match_claim(int source, int tag, MPI_Comm comm);
+int hw_match_deliver(struct hw_taken *one, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Status *status);
 
 #endif

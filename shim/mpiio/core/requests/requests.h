@@ -6,19 +6,11 @@
 
 /* The memory is freed when the request has completed. */
 void hw_requests_own(MPI_Request request, void *memory);
-/*
- * The request receives what was probed and taken: this is the status that the program gets, and so many bytes arrive.
- * `content` is what was sent for it, by `sending`.
- */
-struct hw_matched {
-	MPI_Status status;
-	int bytes;
-	char *content;
-	MPI_Request sending;
-};
-
-void hw_requests_matched(MPI_Request request, void *buffer, MPI_Count count, MPI_Datatype type,
-			 const struct hw_matched *matched);
+/* The program is to be told this when the request completes: what it receives is there already. The memory is freed. */
+void hw_requests_delivered(MPI_Request request, void *memory, const MPI_Status *status, int result);
+/* The request receives what may be ours, and may send, too. */
+void hw_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI_Count count, MPI_Datatype type, int source,
+			 MPI_Comm comm);
 struct hw_offered;
 /* The request ends when the offer has. */
 void hw_requests_offered(MPI_Request request, struct hw_offered *offered);

@@ -1,0 +1,124 @@
+#include "typed.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../generated-calls.h"
+#include "real.h"
+
+#define CHUNK_BYTES (1 << 20)
+
+/* Held from the sending of a message to this rank itself until it is matched: no other thread gets it. */
+static pthread_mutex_t to_itself = PTHREAD_MUTEX_INITIALIZER;
+
+/* So many bytes as one element. */
+static int make_bytes(size_t bytes, MPI_Datatype *type)
+{
+	MPI_Datatype chunk;
+	int result = hw_real.MPI_Type_contiguous(CHUNK_BYTES, MPI_BYTE, &chunk);
+	if (result != MPI_SUCCESS)
+		return result;
+	size_t rest = bytes % CHUNK_BYTES;
+	int counts[2] = {(int)(bytes / CHUNK_BYTES), (int)rest};
+	MPI_Aint places[2] = {0, (MPI_Aint)(bytes - rest)};
+	MPI_Datatype types[2] = {chunk, MPI_BYTE};
+	result = hw_real.MPI_Type_create_struct(2, counts, places, types, type);
+	hw_real.MPI_Type_free(&chunk);
+	return result == MPI_SUCCESS ? hw_real.MPI_Type_commit(type) : result;
+}
+
+/* One of the two types is bytes. */
+static int copy(const void *from, int from_count, MPI_Datatype from_type, void *to, int to_count, MPI_Datatype to_type)
+{
+	pthread_mutex_lock(&to_itself);
+	int result = hw_real.MPI_Sendrecv(from, from_count, from_type, hw_rank, HW_TAG_SELF, to, to_count, to_type, hw_rank,
+					  HW_TAG_SELF, hw_control, MPI_STATUS_IGNORE);
+	pthread_mutex_unlock(&to_itself);
+	return result;
+}
+
+int hw_typed_read(const void *buffer, MPI_Count count, MPI_Datatype type, void *to, size_t bytes)
+{
+	MPI_Datatype plain;
+	size_t element_bytes = hw_type_bytes(1, type);
+	/* No more of them than have these bytes, and room for all of the last one. */
+	MPI_Count used = element_bytes ? (MPI_Count)((bytes + element_bytes - 1) / element_bytes) : 0;
+	used = used < count ? used : count;
+	size_t length = element_bytes * (size_t)used;
+	char *all = length > bytes ? malloc(length) : to;
+	hw_depth++;
+	int result = all && used <= INT_MAX ? make_bytes(length, &plain) : MPI_ERR_OTHER;
+	if (result == MPI_SUCCESS) {
+		result = copy(buffer, (int)used, type, all, 1, plain);
+		hw_real.MPI_Type_free(&plain);
+	}
+	hw_depth--;
+	if (result == MPI_SUCCESS && all != to)
+		memcpy(to, all, bytes);
+	if (all != to)
+		free(all);
+	return result;
+}
+
+int hw_typed_write(void *buffer, MPI_Count count, MPI_Datatype type, const void *from, size_t bytes)
+{
+	MPI_Datatype plain;
+	hw_depth++;
+	int result = make_bytes(bytes, &plain);
+	if (result == MPI_SUCCESS) {
+		result = copy(from, 1, plain, buffer, (int)count, type);
+		hw_real.MPI_Type_free(&plain);
+	}
+	hw_depth--;
+	return result;
+}
+
+void hw_typed_done(MPI_Request *request)
+{
+	MPI_Request sending;
+	hw_depth++;
+	pthread_mutex_lock(&to_itself);
+	hw_real.MPI_Isend(NULL, 0, MPI_BYTE, hw_rank, HW_TAG_SELF, hw_control, &sending);
+	hw_real.MPI_Irecv(NULL, 0, MPI_BYTE, hw_rank, HW_TAG_SELF, hw_control, request);
+	pthread_mutex_unlock(&to_itself);
+	hw_real.MPI_Wait(&sending, MPI_STATUS_IGNORE);
+	hw_depth--;
+}
+
+void hw_typed_message(MPI_Message *message)
+{
+	MPI_Request sending;
+	hw_depth++;
+	pthread_mutex_lock(&to_itself);
+	hw_real.MPI_Isend(NULL, 0, MPI_BYTE, hw_rank, HW_TAG_SELF, hw_control, &sending);
+	hw_real.MPI_Mprobe(hw_rank, HW_TAG_SELF, hw_control, message, MPI_STATUS_IGNORE);
+	pthread_mutex_unlock(&to_itself);
+	hw_real.MPI_Request_free(&sending);
+	hw_depth--;
+}
+
+#if MPI_VERSION >= 4
+struct hw_large hw_large(MPI_Count count, MPI_Datatype *type)
+{
+	struct hw_large large = {.count = (int)count};
+	MPI_Datatype made;
+	hw_depth++;
+	if (count > INT_MAX && hw_real.MPI_Type_contiguous_c(count, *type, &made) == MPI_SUCCESS &&
+	    hw_real.MPI_Type_commit(&made) == MPI_SUCCESS) {
+		*type = made;
+		large = (struct hw_large){1, true};
+	}
+	hw_depth--;
+	return large;
+}
+
+void hw_large_free(struct hw_large *large, MPI_Datatype *type)
+{
+	hw_depth++;
+	if (large->is_made)
+		hw_real.MPI_Type_free(type);
+	hw_depth--;
+}
+#endif

@@ -1,0 +1,468 @@
+/*
+ * Receives that may get a hint are tracked from their start to the call that completes them. Other requests cost a look
+ * at an empty table.
+ */
+#include "requests.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../exchange/held.h"
+#include "../generated-calls.h"
+#include "../patterns/envelope.h"
+#include "../patterns/incoming.h"
+#include "../patterns/offer.h"
+#include "../patterns/outstanding.h"
+#include "../patterns/receive.h"
+#include "match.h"
+#include "real.h"
+#include "tracked.h"
+
+/* How many receives have completed together, and are seen to one after the other. */
+static size_t batch_count;
+
+void hw_requests_own(MPI_Request request, void *memory)
+{
+	struct hw_tracked one = {.request = request, .kind = HW_OWNED, .buffer = memory};
+	if (request == MPI_REQUEST_NULL)
+		free(memory);
+	else
+		hw_tracked_add(&one);
+}
+
+void hw_requests_delivered(MPI_Request request, void *memory, const MPI_Status *status, int result)
+{
+	struct hw_tracked one = {.request = request, .kind = HW_OWNED, .buffer = memory, .is_delivered = true,
+				 .status = *status, .result = result};
+	hw_tracked_add(&one);
+}
+
+void hw_requests_offered(MPI_Request request, struct hw_offered *offered)
+{
+	struct hw_tracked one = {.request = request, .kind = HW_OFFERED, .offered = offered};
+	hw_tracked_add(&one);
+}
+
+void hw_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI_Count count, MPI_Datatype type, int source,
+			 MPI_Comm comm)
+{
+	struct hw_tracked one = {.request = request, .kind = has_send ? HW_SEND_RECEIVE : HW_RECEIVE, .buffer = buffer,
+				 .count = count, .type = type, .comm = comm, .is_active = true};
+	if (source != MPI_PROC_NULL && hw_type_bytes(count, type) >= hw_bytes_min)
+		hw_tracked_add(&one);
+}
+
+/* What the program is told of a message that was delivered before. */
+static void copy_status(const struct hw_tracked *one, MPI_Status *status)
+{
+	int error = status->MPI_ERROR;
+	*status = one->status;
+	status->MPI_ERROR = error;
+}
+
+/*
+ * What a receive got that has completed. In MPICH the status of a send and receive isn't the receive's; what is there
+ * decides then, and where the status says that nothing came.
+ */
+static int arrived(const struct hw_tracked *one, MPI_Status *status, bool may_defer)
+{
+	int is_cancelled = 1;
+	hw_real.MPI_Test_cancelled(status, &is_cancelled);
+	if (one->kind == HW_SEND_RECEIVE || is_cancelled || status->MPI_SOURCE < 0)
+		return hw_received_unsized(one->buffer, one->count, one->type, one->comm, status);
+	return hw_received(one->buffer, one->count, one->type, one->comm, status, may_defer);
+}
+
+/* A request that was `before` has completed. */
+static int completed(MPI_Request before, MPI_Status *status)
+{
+	struct hw_tracked *one = hw_tracked_find(before);
+	int result = MPI_SUCCESS;
+	if (hw_is_exposed)
+		hw_cover();
+	if (!one)
+		return result;
+	struct hw_tracked copy = *one;
+	if (copy.kind == HW_OFFERED) {
+		hw_offer_progress(one->offered, true);
+	} else if (copy.is_delivered) {
+		copy_status(one, status);
+		result = copy.result;
+	} else if (copy.is_seen) {
+		hw_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
+	} else if (copy.is_active) {
+		hw_tracked_activate(one, false);
+		result = arrived(&copy, status, hw_tracked_receiving() <= batch_count);
+	}
+	one->is_delivered = one->is_seen = false;
+	if (copy.kind == HW_PERSISTENT_RECEIVE || copy.kind == HW_PERSISTENT_SEND)
+		hw_tracked_activate(one, false);
+	else
+		hw_tracked_forget(before);
+	return result;
+}
+
+int hw_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
+{
+	if (hw_is_short(count, type) || hw_depth > 0 || hw_mode == HW_OFF)
+		return HW_INSIDE(hw_real.MPI_Irecv(buffer, count, type, source, tag, comm, request));
+	hw_before_receive(buffer, count, type);
+	bool is_shared = hw_match_is_shared();
+	hw_match_lock(is_shared);
+	if (hw_match_request(buffer, count, type, source, tag, comm, is_shared, request))
+		return MPI_SUCCESS;
+	hw_depth++;
+	int result = hw_real.MPI_Irecv(buffer, count, type, source, tag, comm, request);
+	hw_depth--;
+	hw_match_unlock(is_shared);
+	if (result == MPI_SUCCESS)
+		hw_requests_receive(*request, false, buffer, count, type, source, comm);
+	return result;
+}
+
+/* Whether a call that waits has anything of ours to look after. */
+static bool is_plain(void)
+{
+	return (!hw_tracked_any() && !hw_is_busy) || hw_depth > 0 || hw_mode == HW_OFF ||
+	       (!hw_tracked_any() && !hw_outstanding_any() && !hw_held_any());
+}
+
+/* Between two looks at what the program waits for. */
+static void meanwhile(void)
+{
+	hw_outstanding_poll();
+	hw_held_poll();
+	hw_pause();
+}
+
+/*
+ * Whether a request's offer, if it is one, has ended. Those who wait for other requests too don't keep a receiver
+ * waiting.
+ */
+static bool is_offer_over(MPI_Request request, bool is_alone)
+{
+	struct hw_tracked *one = hw_tracked_find(request);
+	if (!one || one->kind != HW_OFFERED)
+		return true;
+	if (is_alone)
+		hw_offer_progress_all();
+	else
+		hw_offer_release();
+	return hw_offer_progress(one->offered, false);
+}
+
+static bool are_offers_over(int count, const MPI_Request requests[])
+{
+	bool are_all = true, are_over = true;
+	for (int i = 0; i < count && hw_offer_any(); i++) {
+		struct hw_tracked *one = hw_tracked_find(requests[i]);
+		are_all = are_all && (requests[i] == MPI_REQUEST_NULL || (one && one->kind == HW_OFFERED));
+	}
+	for (int i = 0; i < count && hw_offer_any(); i++)
+		are_over = is_offer_over(requests[i], are_all) && are_over;
+	return are_over;
+}
+
+int hw_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+	if (is_plain())
+		return hw_real.MPI_Test(request, flag, status);
+	MPI_Request before = *request;
+	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	if (!is_offer_over(before, true)) {
+		*flag = 0;
+		return MPI_SUCCESS;
+	}
+	hw_depth++;
+	int result = hw_real.MPI_Test(request, flag, kept);
+	hw_depth--;
+	hw_outstanding_poll();
+	return result == MPI_SUCCESS && *flag ? completed(before, kept) : result;
+}
+
+int hw_MPI_Wait(MPI_Request *request, MPI_Status *status)
+{
+	int flag = 0, result = MPI_SUCCESS;
+	if (is_plain())
+		return hw_real.MPI_Wait(request, status);
+	if (hw_outstanding_any() || hw_offer_any() || hw_held_any()) {
+		while (result == MPI_SUCCESS && !flag) {
+			result = hw_MPI_Test(request, &flag, status);
+			if (!flag && result == MPI_SUCCESS)
+				meanwhile();
+		}
+		return result;
+	}
+	MPI_Request before = *request;
+	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	hw_depth++;
+	result = hw_real.MPI_Wait(request, kept);
+	hw_depth--;
+	return result == MPI_SUCCESS ? completed(before, kept) : result;
+}
+
+/* Handles and statuses of a call on several requests: small numbers of them need no allocation. */
+struct several {
+	MPI_Request *before;
+	MPI_Status *statuses;
+	MPI_Request few[32];
+	MPI_Status own[32];
+	void *allocated;
+};
+
+static bool prepare(struct several *several, int count, const MPI_Request requests[], MPI_Status statuses[])
+{
+	several->allocated = NULL;
+	several->before = several->few;
+	several->statuses = statuses == MPI_STATUSES_IGNORE ? several->own : statuses;
+	if (count > 32) {
+		several->allocated = malloc((size_t)count * (sizeof(MPI_Request) + sizeof(MPI_Status)));
+		if (!several->allocated)
+			return false;
+		if (statuses == MPI_STATUSES_IGNORE)
+			several->statuses = several->allocated;
+		several->before = (MPI_Request *)((MPI_Status *)several->allocated + count);
+	}
+	if (count > 0)
+		memcpy(several->before, requests, (size_t)count * sizeof(*requests));
+	return true;
+}
+
+/* Those of a call on all of them that has succeeded. */
+static int complete_all(struct several *several, int count)
+{
+	int result = MPI_SUCCESS;
+	for (int i = 0; i < count; i++) {
+		const struct hw_tracked *one = hw_tracked_find(several->before[i]);
+		batch_count += one && one->is_active;
+	}
+	for (int i = 0; i < count; i++) {
+		const struct hw_tracked *tracked = hw_tracked_find(several->before[i]);
+		batch_count -= tracked && tracked->is_active;
+		int one = completed(several->before[i], &several->statuses[i]);
+		result = one == MPI_SUCCESS ? result : one;
+	}
+	return result;
+}
+
+int hw_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
+{
+	struct several several;
+	if (is_plain() || !prepare(&several, count, requests, statuses))
+		return hw_real.MPI_Testall(count, requests, flag, statuses);
+	if (!are_offers_over(count, requests)) {
+		*flag = 0;
+		free(several.allocated);
+		return MPI_SUCCESS;
+	}
+	hw_depth++;
+	int result = hw_real.MPI_Testall(count, requests, flag, several.statuses);
+	hw_depth--;
+	hw_outstanding_poll();
+	if (result == MPI_SUCCESS && *flag)
+		result = complete_all(&several, count);
+	free(several.allocated);
+	return result;
+}
+
+int hw_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
+{
+	struct several several;
+	int result = MPI_SUCCESS, flag = 0;
+	if (is_plain())
+		return hw_real.MPI_Waitall(count, requests, statuses);
+	if (hw_outstanding_any() || hw_offer_any() || hw_held_any()) {
+		while (result == MPI_SUCCESS && !flag) {
+			result = hw_MPI_Testall(count, requests, &flag, statuses);
+			if (!flag && result == MPI_SUCCESS)
+				meanwhile();
+		}
+		return result;
+	}
+	if (!prepare(&several, count, requests, statuses))
+		return hw_real.MPI_Waitall(count, requests, statuses);
+	hw_depth++;
+	result = hw_real.MPI_Waitall(count, requests, several.statuses);
+	hw_depth--;
+	if (result == MPI_SUCCESS)
+		result = complete_all(&several, count);
+	free(several.allocated);
+	return result;
+}
+
+/* The first of them whose message was delivered before it started, or -1: to MPI it is none that could complete. */
+static int delivered_of(int count, const MPI_Request requests[])
+{
+	for (int i = 0; i < count; i++) {
+		const struct hw_tracked *one = hw_tracked_find(requests[i]);
+		if (one && one->is_delivered && one->kind == HW_PERSISTENT_RECEIVE)
+			return i;
+	}
+	return -1;
+}
+
+int hw_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+{
+	struct several several;
+	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	if (is_plain() || !prepare(&several, count, requests, MPI_STATUSES_IGNORE))
+		return hw_real.MPI_Testany(count, requests, index, flag, status);
+	are_offers_over(count, requests);
+	int delivered = delivered_of(count, requests);
+	if (delivered >= 0) {
+		*flag = 1;
+		*index = delivered;
+		free(several.allocated);
+		return completed(requests[delivered], kept);
+	}
+	hw_depth++;
+	int result = hw_real.MPI_Testany(count, requests, index, flag, kept);
+	hw_depth--;
+	hw_outstanding_poll();
+	if (result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED)
+		result = completed(several.before[*index], kept);
+	free(several.allocated);
+	return result;
+}
+
+int hw_MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
+{
+	int result = MPI_SUCCESS, flag = 0;
+	if (is_plain())
+		return hw_real.MPI_Waitany(count, requests, index, status);
+	while (result == MPI_SUCCESS && !flag) {
+		result = hw_MPI_Testany(count, requests, index, &flag, status);
+		if (!flag && result == MPI_SUCCESS)
+			meanwhile();
+	}
+	return result;
+}
+
+int hw_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
+{
+	struct several several;
+	if (is_plain() || !prepare(&several, count, requests, statuses))
+		return hw_real.MPI_Testsome(count, requests, done, indices, statuses);
+	are_offers_over(count, requests);
+	int delivered = delivered_of(count, requests);
+	if (delivered >= 0) {
+		*done = 1;
+		*indices = delivered;
+		int one = completed(requests[delivered], &several.statuses[0]);
+		free(several.allocated);
+		return one;
+	}
+	hw_depth++;
+	int result = hw_real.MPI_Testsome(count, requests, done, indices, several.statuses);
+	hw_depth--;
+	hw_outstanding_poll();
+	for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; i++)
+		result = completed(several.before[indices[i]], &several.statuses[i]);
+	free(several.allocated);
+	return result;
+}
+
+int hw_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
+{
+	int result = MPI_SUCCESS;
+	if (is_plain())
+		return hw_real.MPI_Waitsome(count, requests, done, indices, statuses);
+	do {
+		result = hw_MPI_Testsome(count, requests, done, indices, statuses);
+		if (*done == 0 && result == MPI_SUCCESS)
+			meanwhile();
+	} while (result == MPI_SUCCESS && *done == 0);
+	return result;
+}
+
+int hw_MPI_Request_free(MPI_Request *request)
+{
+	MPI_Request before = *request;
+	struct hw_tracked *one = hw_tracked_find(before);
+	/* Nobody will wait for it: whoever wants its data gets it. */
+	if (one && one->kind == HW_OFFERED)
+		hw_offer_release();
+	hw_depth++;
+	int result = hw_real.MPI_Request_free(request);
+	hw_depth--;
+	/* A hint that is on its way keeps its memory; what a receive gets then is never looked at. */
+	one = result == MPI_SUCCESS ? one : NULL;
+	if (one && one->kind == HW_OWNED)
+		one->buffer = NULL;
+	if (one)
+		hw_tracked_forget(before);
+	return result;
+}
+
+/* A request that goes on being one has completed, and the program may look at its data. */
+static int seen(MPI_Request request, MPI_Status *status)
+{
+	struct hw_tracked *one = hw_tracked_find(request);
+	int bytes = 0, result = MPI_SUCCESS;
+	if (!one)
+		return result;
+	if (one->is_delivered) {
+		copy_status(one, status);
+	} else if (one->is_seen) {
+		hw_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
+	} else if (one->is_active) {
+		result = arrived(one, status, false);
+		hw_real.MPI_Get_count(status, MPI_BYTE, &bytes);
+		one->is_seen = true;
+		one->bytes = bytes;
+	}
+	return result;
+}
+
+int hw_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+{
+	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	if (is_plain())
+		return hw_real.MPI_Request_get_status(request, flag, status);
+	hw_depth++;
+	int result = hw_real.MPI_Request_get_status(request, flag, kept);
+	hw_depth--;
+	return result == MPI_SUCCESS && *flag ? seen(request, kept) : result;
+}
+
+#ifdef HW_HAS_MPI_Request_get_status_all
+int hw_MPI_Request_get_status_all(int count, const MPI_Request requests[], int *flag, MPI_Status statuses[])
+{
+	if (is_plain())
+		return hw_real.MPI_Request_get_status_all(count, requests, flag, statuses);
+	int result = MPI_SUCCESS;
+	*flag = 1;
+	for (int i = 0; i < count && *flag && result == MPI_SUCCESS; i++)
+		result = hw_MPI_Request_get_status(requests[i], flag, statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
+	return result;
+}
+#endif
+
+#ifdef HW_HAS_MPI_Request_get_status_some
+int hw_MPI_Request_get_status_some(int count, const MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
+{
+	struct several several;
+	if (is_plain() || !prepare(&several, count, requests, statuses))
+		return hw_real.MPI_Request_get_status_some(count, requests, done, indices, statuses);
+	hw_depth++;
+	int result = hw_real.MPI_Request_get_status_some(count, requests, done, indices, several.statuses);
+	hw_depth--;
+	for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; i++)
+		result = seen(requests[indices[i]], &several.statuses[i]);
+	free(several.allocated);
+	return result;
+}
+#endif
+
+#ifdef HW_HAS_MPI_Request_get_status_any
+int hw_MPI_Request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag, MPI_Status *status)
+{
+	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
+	if (is_plain())
+		return hw_real.MPI_Request_get_status_any(count, requests, index, flag, status);
+	hw_depth++;
+	int result = hw_real.MPI_Request_get_status_any(count, requests, index, flag, kept);
+	hw_depth--;
+	return result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? seen(requests[*index], kept) : result;
+}
+#endif

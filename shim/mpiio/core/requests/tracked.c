@@ -1,0 +1,117 @@
+/* A hash table. Requests that aren't in it cost a look at an empty one. */
+#include "tracked.h"
+
+#include <stdlib.h>
+
+#include "../patterns/offer.h"
+#include "real.h"
+#include "requests.h"
+
+#define BUCKETS 1024
+
+static struct hw_tracked *buckets[BUCKETS];
+static size_t tracked_count, receiving_count;
+
+bool hw_tracked_any(void)
+{
+	return tracked_count > 0;
+}
+
+size_t hw_tracked_receiving(void)
+{
+	return receiving_count;
+}
+
+bool hw_requests_receiving(void)
+{
+	return receiving_count > 0;
+}
+
+static struct hw_tracked **place_of(MPI_Request request)
+{
+	uintptr_t hash = (uintptr_t)request;
+	struct hw_tracked **link = &buckets[(hash ^ hash >> 6 ^ hash >> 14) % BUCKETS];
+	while (*link && (*link)->request != request)
+		link = &(*link)->next;
+	return link;
+}
+
+struct hw_tracked *hw_tracked_find(MPI_Request request)
+{
+	if (tracked_count == 0 || request == MPI_REQUEST_NULL)
+		return NULL;
+	hw_enter();
+	struct hw_tracked *found = *place_of(request);
+	hw_leave();
+	return found;
+}
+
+void hw_tracked_add(const struct hw_tracked *what)
+{
+	struct hw_tracked *one = malloc(sizeof(*one));
+	if (!one)
+		abort();
+	hw_enter();
+	*one = *what;
+	/* A type may be freed while the request is on its way. */
+	if (one->kind != HW_OWNED && one->kind != HW_OFFERED) {
+		hw_depth++;
+		one->is_own_type = hw_basic_bytes(what->type) == 0 &&
+				   hw_real.MPI_Type_dup(what->type, &one->type) == MPI_SUCCESS;
+		hw_depth--;
+	}
+	struct hw_tracked **link = place_of(what->request);
+	one->next = *link;
+	*link = one;
+	tracked_count++;
+	receiving_count += one->is_active;
+	hw_leave();
+}
+
+static void free_tracked(struct hw_tracked *one)
+{
+	if (one->kind == HW_OFFERED) {
+		hw_offer_free(one->offered);
+	} else if (one->kind == HW_OWNED) {
+		free(one->buffer);
+	} else if (one->is_own_type) {
+		hw_depth++;
+		hw_real.MPI_Type_free(&one->type);
+		hw_depth--;
+	}
+	free(one);
+}
+
+void hw_tracked_forget(MPI_Request request)
+{
+	hw_enter();
+	struct hw_tracked **link = place_of(request), *one = *link;
+	if (one) {
+		*link = one->next;
+		tracked_count--;
+		receiving_count -= one->is_active;
+	}
+	hw_leave();
+	if (one)
+		free_tracked(one);
+}
+
+void hw_tracked_activate(struct hw_tracked *one, bool is_active)
+{
+	hw_enter();
+	receiving_count = receiving_count + is_active - one->is_active;
+	one->is_active = is_active;
+	hw_leave();
+}
+
+bool hw_requests_any_arrived(void)
+{
+	int has_arrived = 0;
+	hw_depth++;
+	for (size_t i = 0; i < BUCKETS && receiving_count > 0 && !has_arrived; i++)
+		for (struct hw_tracked *one = buckets[i]; one && !has_arrived; one = one->next)
+			if (one->is_active)
+				hw_real.MPI_Request_get_status(one->request, &has_arrived, MPI_STATUS_IGNORE);
+	hw_depth--;
+	return has_arrived;
+}

@@ -12,6 +12,7 @@
 #include "../model.h"
 #include "../mpi/control.h"
 #include "../mpi/turn.h"
+#include "../mpi/typed.h"
 #include "../report.h"
 #include "envelope.h"
 #include "incoming.h"
@@ -162,11 +163,9 @@ static int other_side(struct gather *g, const struct order *order)
 	/* Only types that the root understands are tried, and both sides' types agree in bytes, not in layout. */
 	void *packed = NULL;
 	if (is_long && !hw_layout_make(&layout, g->send, g->send_count, g->send_type)) {
-		int position = 0;
 		packed = malloc(bytes);
-		if (!packed)
+		if (!packed || hw_typed_read(g->send, g->send_count, g->send_type, packed, bytes) != MPI_SUCCESS)
 			abort();
-		hw_real.MPI_Pack(g->send, g->send_count, g->send_type, packed, (int)bytes, &position, g->comm);
 		hw_layout_make(&layout, packed, (MPI_Count)bytes, MPI_BYTE);
 	}
 	if (is_long) {

@@ -36,7 +36,7 @@
 	X(MPI_Finalize) X(MPI_Gather) X(MPI_Gatherv) X(MPI_Get_count) X(MPI_Graph_neighbors_count) \
 	X(MPI_Group_free) X(MPI_Group_translate_ranks) X(MPI_Ibarrier) X(MPI_Improbe) X(MPI_Imrecv) \
 	X(MPI_Init) X(MPI_Init_thread) X(MPI_Iprobe) X(MPI_Irecv) X(MPI_Isend) X(MPI_Issend) X(MPI_Mprobe) \
-	X(MPI_Mrecv) X(MPI_Pack) X(MPI_Probe) X(MPI_Query_thread) X(MPI_Recv) X(MPI_Recv_init) \
+	X(MPI_Mrecv) X(MPI_Probe) X(MPI_Query_thread) X(MPI_Recv) X(MPI_Recv_init) \
 	X(MPI_Reduce) X(MPI_Request_free) X(MPI_Request_get_status) X(MPI_Rsend_init) X(MPI_Scatter) \
 	X(MPI_Scatterv) X(MPI_Send) X(MPI_Send_init) X(MPI_Sendrecv) X(MPI_Sendrecv_replace) X(MPI_Ssend) \
 	X(MPI_Ssend_init) X(MPI_Start) X(MPI_Startall) X(MPI_Status_set_elements_x) X(MPI_Test) \

@@ -399,6 +399,31 @@ static void gather_by_counts(void)
 	free(mine);
 }
 
+/* What is sent, and in the end what is received, are types that aren't understood. */
+static void gather_opaque_types(void)
+{
+	char *all = memory(all_bytes()), *mine = memory(PART), *name = path("out");
+	MPI_Datatype type = opaque_type();
+	int fd = rank == 0 ? open(name, O_WRONLY | O_CREAT, 0644) : -1;
+
+	for (int turn = 0; turn < 4; turn++) {
+		fill(mine, PART, (unsigned)(rank + 10 * turn));
+		if (turn < 3)
+			MPI_Gather(mine, 1, type, all, PART, MPI_BYTE, 0, MPI_COMM_WORLD);
+		else
+			MPI_Gather(mine, PART, MPI_BYTE, all, 1, type, 0, MPI_COMM_WORLD);
+		if (rank == 0)
+			note_result("write", write(fd, all, all_bytes()));
+	}
+	if (rank == 0) {
+		close(fd);
+		note_file(name);
+	}
+	MPI_Type_free(&type);
+	free(all);
+	free(mine);
+}
+
 /* The table is made by two gatherings of which the second overlaps the first; both are written at once. */
 static void gathered_twice(void)
 {
@@ -439,6 +464,7 @@ const struct test gather_tests[] = {
 	{"freed_at_once", freed_at_once, 0},
 	{"gather_in_place", gather_in_place, 0},
 	{"gather_by_counts", gather_by_counts, 0},
+	{"gather_opaque_types", gather_opaque_types, 0},
 	{"gathered_twice", gathered_twice, 0},
 	{"gather_to_others", gather_to_others, 0},
 	{NULL, NULL, 0},

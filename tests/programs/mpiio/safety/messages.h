@@ -21,20 +21,6 @@ static inline void note_status(const MPI_Status *status, MPI_Datatype type)
 		cancelled);
 }
 
-/* Made with large counts, where there are such: MPI's plain functions can't tell how it was made. */
-static inline MPI_Datatype large_type(void)
-{
-	MPI_Datatype type;
-
-#if MPI_VERSION >= 4
-	MPI_Type_contiguous_c((MPI_Count)PART, MPI_BYTE, &type);
-#else
-	MPI_Type_contiguous(PART, MPI_BYTE, &type);
-#endif
-	MPI_Type_commit(&type);
-	return type;
-}
-
 typedef void receive(char *mine);
 
 /* Rank 0 reads a part for each rank and sends it by this call; each receives by `receives`. */

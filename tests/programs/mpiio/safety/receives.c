@@ -2,27 +2,6 @@
 #define _GNU_SOURCE
 #include "messages.h"
 
-/* Types that are much too many blocks, or made in ways of which there is no simpler description. */
-static MPI_Datatype opaque_type(void)
-{
-	int part = PART, distribution = MPI_DISTRIBUTE_CYCLIC, argument = 7, processes = 1;
-	int *backwards = memory(PART * sizeof *backwards);
-	MPI_Datatype type;
-
-	for (int i = 0; i < PART; i++)
-		backwards[i] = PART - 1 - i;
-	if (round_now == 0)
-		type = large_type();
-	else if (odd())
-		MPI_Type_create_indexed_block(PART, 1, backwards, MPI_BYTE, &type);
-	else
-		MPI_Type_create_darray(1, 0, 1, &part, &distribution, &argument, &processes, MPI_ORDER_C, MPI_BYTE, &type);
-	if (round_now)
-		MPI_Type_commit(&type);
-	free(backwards);
-	return type;
-}
-
 static void by_opaque_type(char *mine)
 {
 	MPI_Datatype type = opaque_type();

@@ -81,6 +81,11 @@ void *pages(size_t bytes);
 /* Memory that malloc gave, not aligned to pages. */
 void *memory(size_t bytes);
 
+/* Made with large counts, where there are such: MPI's plain functions can't tell how it was made. */
+MPI_Datatype large_type(void);
+/* Much too many blocks, or made in a way of which there is no simpler description: another one each round. */
+MPI_Datatype opaque_type(void);
+
 /* What a rank-0 program does between its calls. `data` and `fd` are rank 0's. */
 struct work {
 	char *path;

@@ -83,6 +83,22 @@ static void by_types(void)
 	free(mine);
 }
 
+/* Types that aren't understood, at those who receive and then at the root, too. */
+static void by_opaque_types(void)
+{
+	char *all = table(all_bytes()), *mine = memory(PART);
+	MPI_Datatype type = opaque_type();
+
+	memset(mine, 'o', PART);
+	MPI_Scatter(all, PART, MPI_BYTE, mine, 1, type, 0, MPI_COMM_WORLD);
+	note_sum("mine", mine, PART);
+	MPI_Scatter(all, 1, type, mine, PART, MPI_BYTE, 0, MPI_COMM_WORLD);
+	note_sum("mine", mine, PART);
+	MPI_Type_free(&type);
+	free(all);
+	free(mine);
+}
+
 static void of_nothing(void)
 {
 	char *all = table(all_bytes()), *mine = memory(PART);
@@ -280,6 +296,7 @@ const struct test scatter_tests[] = {
 	{"from_the_last_rank", from_the_last_rank, 0},
 	{"by_counts", by_counts, 0},
 	{"by_types", by_types, 0},
+	{"by_opaque_types", by_opaque_types, 0},
 	{"of_nothing", of_nothing, 0},
 	{"beside_what_was_read", beside_what_was_read, 0},
 	{"from_several_files", from_several_files, 0},

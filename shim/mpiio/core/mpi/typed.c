@@ -13,10 +13,19 @@
 /* Held from the sending of a message to this rank itself until it is matched: no other thread gets it. */
 static pthread_mutex_t to_itself = PTHREAD_MUTEX_INITIALIZER;
 
-/* So many bytes as one element. */
-static int make_bytes(size_t bytes, MPI_Datatype *type)
+/* So many bytes, as MPI can count them. */
+struct plain {
+	int count;
+	MPI_Datatype type;
+	bool is_made;
+};
+
+static int make_plain(size_t bytes, struct plain *plain)
 {
+	*plain = (struct plain){(int)bytes, MPI_BYTE, false};
 	MPI_Datatype chunk;
+	if (bytes <= INT_MAX)
+		return MPI_SUCCESS;
 	int result = hw_real.MPI_Type_contiguous(CHUNK_BYTES, MPI_BYTE, &chunk);
 	if (result != MPI_SUCCESS)
 		return result;
@@ -24,9 +33,16 @@ static int make_bytes(size_t bytes, MPI_Datatype *type)
 	int counts[2] = {(int)(bytes / CHUNK_BYTES), (int)rest};
 	MPI_Aint places[2] = {0, (MPI_Aint)(bytes - rest)};
 	MPI_Datatype types[2] = {chunk, MPI_BYTE};
-	result = hw_real.MPI_Type_create_struct(2, counts, places, types, type);
+	*plain = (struct plain){.count = 1, .is_made = true};
+	result = hw_real.MPI_Type_create_struct(2, counts, places, types, &plain->type);
 	hw_real.MPI_Type_free(&chunk);
-	return result == MPI_SUCCESS ? hw_real.MPI_Type_commit(type) : result;
+	return result == MPI_SUCCESS ? hw_real.MPI_Type_commit(&plain->type) : result;
+}
+
+static void free_plain(struct plain *plain)
+{
+	if (plain->is_made)
+		hw_real.MPI_Type_free(&plain->type);
 }
 
 /* One of the two types is bytes. */
@@ -41,7 +57,7 @@ static int copy(const void *from, int from_count, MPI_Datatype from_type, void *
 
 int hw_typed_read(const void *buffer, MPI_Count count, MPI_Datatype type, void *to, size_t bytes)
 {
-	MPI_Datatype plain;
+	struct plain plain;
 	size_t element_bytes = hw_type_bytes(1, type);
 	/* No more of them than have these bytes, and room for all of the last one. */
 	MPI_Count used = element_bytes ? (MPI_Count)((bytes + element_bytes - 1) / element_bytes) : 0;
@@ -49,10 +65,10 @@ int hw_typed_read(const void *buffer, MPI_Count count, MPI_Datatype type, void *
 	size_t length = element_bytes * (size_t)used;
 	char *all = length > bytes ? malloc(length) : to;
 	hw_depth++;
-	int result = all && used <= INT_MAX ? make_bytes(length, &plain) : MPI_ERR_OTHER;
+	int result = all && used <= INT_MAX ? make_plain(length, &plain) : MPI_ERR_OTHER;
 	if (result == MPI_SUCCESS) {
-		result = copy(buffer, (int)used, type, all, 1, plain);
-		hw_real.MPI_Type_free(&plain);
+		result = copy(buffer, (int)used, type, all, plain.count, plain.type);
+		free_plain(&plain);
 	}
 	hw_depth--;
 	if (result == MPI_SUCCESS && all != to)
@@ -64,12 +80,12 @@ int hw_typed_read(const void *buffer, MPI_Count count, MPI_Datatype type, void *
 
 int hw_typed_write(void *buffer, MPI_Count count, MPI_Datatype type, const void *from, size_t bytes)
 {
-	MPI_Datatype plain;
+	struct plain plain;
 	hw_depth++;
-	int result = make_bytes(bytes, &plain);
+	int result = make_plain(bytes, &plain);
 	if (result == MPI_SUCCESS) {
-		result = copy(from, 1, plain, buffer, (int)count, type);
-		hw_real.MPI_Type_free(&plain);
+		result = copy(from, plain.count, plain.type, buffer, (int)count, type);
+		free_plain(&plain);
 	}
 	hw_depth--;
 	return result;

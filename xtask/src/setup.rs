@@ -62,6 +62,7 @@ const PACKAGES: &[Package] = &[
     Package::optional("gfortran", "tests of the I/O library with programs in Fortran"),
     Package::optional("python3-pip", "the I/O library's variants for Open MPI 5 and MPICH 5, from PyPI"),
     Package::new("parallel", "a launcher whose processes tests relay"),
+    Package::optional("bindfs", "tests of the I/O library on a file system that others may share"),
     Package::optional("glusterfs-server", "the storm benchmark's file system, which counts"),
     Package::optional("glusterfs-client", "the same on nodes"),
     Package::optional("libslurm-dev", "the headers of the Slurm plugin"),

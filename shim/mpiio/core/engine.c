@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "files/file.h"
+#include "memory/kernel.h"
 #include "memory/records.h"
+#include "memory/signals.h"
 #include "patterns/incoming.h"
 #include "requests/match.h"
 #include "patterns/offer.h"
@@ -37,9 +39,7 @@ void hw_enter(void)
 		return;
 	}
 	sigset_t all, before;
-	sigfillset(&all);
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
+	hw_signals_block(&all);
 	/* A handler that comes before this takes the lock for itself, and gives it back. */
 	hw_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
 	mask_before = before;
@@ -49,6 +49,11 @@ void hw_enter(void)
 		return;
 	while (atomic_exchange(&lock, 2) != 0)
 		hw_libc.syscall(SYS_futex, &lock, FUTEX_WAIT_PRIVATE, 2, NULL);
+}
+
+bool hw_is_inside(void)
+{
+	return nesting > 0;
 }
 
 void hw_leave(void)
@@ -66,6 +71,7 @@ void hw_count_busy(void)
 	hw_enter();
 	hw_is_busy = hw_record_count() > 0 || hw_incoming_any() || hw_incoming_is_writing() || hw_outstanding_any() ||
 		     hw_offer_any() || hw_match_any();
+	hw_kernel_watch(hw_is_busy);
 	hw_leave();
 }
 

@@ -54,6 +54,8 @@ static inline uintptr_t hw_page_down(uintptr_t address)
 /* Nests. */
 void hw_enter(void);
 void hw_leave(void);
+/* Whether this thread is inside. */
+bool hw_is_inside(void);
 /* Computes hw_is_busy anew. */
 void hw_count_busy(void);
 

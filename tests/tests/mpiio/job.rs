@@ -37,7 +37,7 @@ impl Job<'_> {
         self.run_behind(&[], library)
     }
 
-    /// The same with these words before the launcher.
+    /// The same with these words before the launcher, in which `{dir}` is the directory, too.
     pub fn run_behind(&self, prefix: &[&str], library: Option<&Library>) -> Done {
         let scratch = headwater_tests::scratch("mpiio");
         let (dir, report) = (scratch.path().join("job"), scratch.path().join("report"));
@@ -47,7 +47,9 @@ impl Job<'_> {
         let variables = self.variables.iter().map(|(name, value)| format!("{name}={value}"));
         let program = self.mpi.launcher(self.ranks).in_dir(&dir).arg("env").args(variables).args(words);
         let arguments = self.arguments.iter().map(|word| word.replace("{dir}", &shown));
-        let output = program.arg(self.program).args(arguments).behind(prefix).start().finish_within(TIME_MAX);
+        let prefix: Vec<String> = prefix.iter().map(|word| word.replace("{dir}", &shown)).collect();
+        let prefix: Vec<&str> = prefix.iter().map(String::as_str).collect();
+        let output = program.arg(self.program).args(arguments).behind(&prefix).start().finish_within(TIME_MAX);
         Done { output, files: files_below(&dir), report: fs::read_to_string(&report).unwrap_or_default() }
     }
 

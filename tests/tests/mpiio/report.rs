@@ -23,6 +23,11 @@ pub fn transformed(text: &str) -> u64 {
     report(text).iter().map(|line| line.transformed).sum()
 }
 
+/// At how many places operations were transformed.
+pub fn transformed_places(text: &str) -> usize {
+    report(text).iter().filter(|line| line.transformed > 0).count()
+}
+
 #[test]
 fn lines_of_a_report() {
     let text = "{\"context\": \"a.c:3\", \"pattern\": \"read+scatter\", \"operations\": 3, \"transformed\": 2, \
@@ -31,5 +36,5 @@ fn lines_of_a_report() {
     let first = &lines[0];
     assert_eq!((first.pattern.as_str(), first.decision.as_str()), ("read+scatter", "transform"));
     assert_eq!((lines.len(), first.operations, first.bytes), (2, 3, 12345));
-    assert_eq!(transformed(text), 2);
+    assert_eq!((transformed(text), transformed_places(text)), (2, 1));
 }

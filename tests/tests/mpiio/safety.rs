@@ -9,7 +9,7 @@ use headwater_tests::harness::skipped;
 
 use crate::all;
 use crate::job::{Done, Job, differences};
-use crate::report::transformed;
+use crate::report::transformed_places;
 
 /// The names of the cases; those that end the job apart.
 fn names(program: &Path) -> (Vec<String>, Vec<String>) {
@@ -100,9 +100,14 @@ fn cases(mpi: &Mpi) {
         let plain = whole.run(None);
         assert_eq!((plain.output.status, plain.output.stdout.as_str()), (0, "done\n"), "{}", plain.output.stderr);
         let Ok(library) = &library else { continue };
-        let served = whole.run(Some(library));
-        check_same(&whole, &plain, &served, library);
-        assert!(transformed(&served.report) > 0, "nothing was transformed");
+        let threaded = job(mpi, ranks, &program, &["all".to_owned(), "--threaded".to_owned()]);
+        // Each case has a place of its own, and most are transformed there; less of what is gathered beside threads.
+        for (job, places_min) in [(&whole, 180), (&threaded, 60)] {
+            let served = job.run(Some(library));
+            check_same(job, &plain, &served, library);
+            let places = transformed_places(&served.report);
+            assert!(places >= places_min, "only {places} places were transformed: {}", served.report);
+        }
     }
     let some = if all() { ending.len() } else { 4 };
     for case in ending.iter().take(some) {
@@ -110,6 +115,34 @@ fn cases(mpi: &Mpi) {
     }
     if let Err(reason) = library {
         skipped(reason);
+    }
+}
+
+/// A directory that is a file system of its own, which other nodes may share for all that can be seen.
+const ON_FUSE: &str = "bindfs -f \"$0\" \"$0\" & until mountpoint -q \"$0\"; do sleep 0.05; done; \
+                       \"$@\"; status=$?; umount -l \"$0\"; wait; exit $status";
+
+/// Inputs that are open for writing, too: on a network file system they are put off nevertheless.
+fn on_fuse(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    if let Err(reason) = headwater_cluster::check() {
+        return skipped(reason);
+    }
+    if !Path::new("/usr/bin/bindfs").exists() {
+        return skipped("needs bindfs");
+    }
+    let program = mpi.build("safety").unwrap();
+    // Other ranks' changes of such files are what docs/io.md excepts.
+    let mut cases = names(&program).0;
+    cases.retain(|case| !case.contains("by_another_rank"));
+    for way in [vec!["all".to_owned()], [vec!["--read-write".to_owned()], cases].concat()] {
+        let job = job(mpi, 2, &program, &way);
+        let run = |library| job.run_behind(&["unshare", "-m", "sh", "-c", ON_FUSE, "{dir}"], library);
+        let (plain, served) = (run(None), run(Some(&library)));
+        assert_eq!((plain.output.status, plain.output.stdout.as_str()), (0, "done\n"), "{}", plain.output.stderr);
+        check_same(&job, &plain, &served, &library);
+        let places = transformed_places(&served.report);
+        assert!(places >= 180, "only {places} places were transformed: {}", served.report);
     }
 }
 
@@ -138,6 +171,13 @@ fn full_disk(mpi: &Mpi) {
 }
 
 crate::for_each_mpi!(cases);
+
+#[test]
+fn on_a_network_file_system() {
+    for name in ["openmpi4", "mpich4"] {
+        crate::with_mpi(name, on_fuse);
+    }
+}
 
 #[test]
 fn disk_full() {

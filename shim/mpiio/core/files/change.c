@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../patterns/delegated.h"
 #include "../patterns/incoming.h"
@@ -32,6 +33,12 @@ static void change(const struct stat *status, off_t low, off_t high)
 	}
 }
 
+void hw_before_access(const struct stat *status, off_t low, off_t high)
+{
+	if (S_ISREG(status->st_mode) && status->st_size == 0 && low > 0)
+		hw_use_in((void *)(uintptr_t)low, (size_t)(high - low));
+}
+
 void hw_before_change(int descriptor, off_t low, off_t high)
 {
 	struct stat status;
@@ -43,6 +50,7 @@ void hw_before_change(int descriptor, off_t low, off_t high)
 	    (hw_delegated_elsewhere(status.st_dev, status.st_ino) ||
 	     hw_delegated_overlaps(status.st_dev, status.st_ino, (uint64_t)low, (uint64_t)high)))
 		hw_incoming_wait();
+	hw_before_access(&status, low, high);
 	if (S_ISREG(status.st_mode))
 		change(&status, low, high);
 	errno = saved;

@@ -2,11 +2,15 @@
 #ifndef HW_CHANGE_H
 #define HW_CHANGE_H
 
+#include <sys/stat.h>
+
 #include "file.h"
 
 /* The descriptor's file is about to change between these offsets; reads that were put off are done first. */
 void hw_before_change(int descriptor, off_t low, off_t high);
 void hw_before_change_of(const char *path, int directory);
+/* A file without a size may be a process's memory, as /proc/self/mem is: what is put off at these positions is done. */
+void hw_before_access(const struct stat *status, off_t low, off_t high);
 /* A file is opened for reading: what others write is written first. */
 void hw_before_reading(void);
 /* The engine's own view of the file follows. */

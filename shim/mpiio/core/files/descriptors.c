@@ -151,6 +151,18 @@ int hw_fcntl64(int descriptor, int command, void *argument)
 	return hw_libc.fcntl64(descriptor, command, argument);
 }
 
+int hw_lockf(int descriptor, int command, off_t bytes)
+{
+	note_locks(F_SETLK);
+	return hw_libc.lockf(descriptor, command, bytes);
+}
+
+int hw_lockf64(int descriptor, int command, off64_t bytes)
+{
+	note_locks(F_SETLK);
+	return hw_libc.lockf64(descriptor, command, bytes);
+}
+
 int hw_fsync(int descriptor)
 {
 	return is_written(descriptor) ? hw_libc.fsync(descriptor) : -1;

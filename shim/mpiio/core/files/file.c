@@ -151,15 +151,12 @@ struct hw_file *hw_file_of(int descriptor, const struct stat *status)
 			return file;
 		}
 	}
-	if (!hw_identity_of(descriptor, status, &identity))
+	if (keeps_descriptors || !hw_identity_of(descriptor, status, &identity))
 		return NULL;
-	int own = -1;
-	if (!is_shared(identity.file_system)) {
-		/* An open file of our own, which can have a lease. */
-		char link[32];
-		snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
-		own = hw_libc.open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-	}
+	/* An open file of our own, which can have a lease. */
+	char link[32];
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
+	int own = hw_libc.open(link, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	int high = own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 512) : fcntl(descriptor, F_DUPFD_CLOEXEC, 512);
 	if (high < 0)
 		high = own >= 0 ? own : fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
@@ -187,7 +184,7 @@ struct hw_file *hw_file_open(const char *path, int flags, const struct hw_identi
 			return file;
 		}
 	}
-	int descriptor = hw_libc.open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	int descriptor = keeps_descriptors ? -1 : hw_libc.open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (descriptor < 0)
 		return NULL;
 	int high = fcntl(descriptor, F_DUPFD_CLOEXEC, 512);
@@ -249,15 +246,18 @@ bool hw_file_is_unchanged(const struct hw_file *file)
 
 bool hw_file_lease(struct hw_file *file)
 {
-	if (file->is_leased || is_shared(file->identity.file_system))
+	if (file->is_leased)
 		return true;
 	struct sigaction action;
 	if (hw_libc.sigaction(HW_LEASE_SIGNAL, NULL, &action) != 0 || !hw_is_lease_handler(&action))
 		return true;
 	file->is_leased = fcntl(file->descriptor, F_SETSIG, HW_LEASE_SIGNAL) == 0 &&
 			  fcntl(file->descriptor, F_SETLEASE, F_RDLCK) == 0;
-	/* Somebody, maybe the program itself, has it open for writing: another process could change it at any time. */
-	return file->is_leased || errno != EAGAIN;
+	/*
+	 * Somebody, maybe the program itself, has it open for writing: another process could change it at any time. Where
+	 * others do so from other nodes, of which no lease tells, that is no difference.
+	 */
+	return file->is_leased || errno != EAGAIN || is_shared(file->identity.file_system);
 }
 
 void hw_file_unlease(struct hw_file *file)

@@ -19,6 +19,7 @@
 #include "../patterns/delegated.h"
 #include "../patterns/incoming.h"
 #include "../mpi/mounts.h"
+#include "change.h"
 #include "fortran.h"
 #include "real.h"
 #include "transfer.h"
@@ -173,8 +174,11 @@ static void before_read(int descriptor, void *memory, size_t bytes, off_t offset
 		return;
 	int saved = errno;
 	hw_depth++;
-	size_t would = fstat(descriptor, &status) == 0 ? would_get(descriptor, bytes, &offset, &status) : 0;
+	bool is_known = fstat(descriptor, &status) == 0;
+	size_t would = is_known ? would_get(descriptor, bytes, &offset, &status) : 0;
 	hw_depth--;
+	if (is_known)
+		hw_before_access(&status, offset, offset + (off_t)bytes);
 	hw_use_in((char *)memory + would, bytes - would);
 	hw_use_out(memory, would);
 	errno = saved;

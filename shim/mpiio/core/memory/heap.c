@@ -13,61 +13,6 @@
 #include "real.h"
 #include "records.h"
 
-/* Of the calls that a program makes by number, those that may change a file or begin a process. */
-static bool changes_files(long number)
-{
-	static const long changing[] = {
-		SYS_write,     SYS_pwrite64, SYS_writev,   SYS_pwritev,	      SYS_pwritev2,  SYS_ftruncate, SYS_truncate,
-		SYS_fallocate, SYS_openat,   SYS_sendfile, SYS_copy_file_range, SYS_splice, SYS_clone,	    SYS_execve,
-		SYS_execveat,  SYS_clone3,   SYS_exit_group, SYS_io_uring_enter, SYS_io_submit,
-#ifdef SYS_open
-		SYS_open,      SYS_creat,    SYS_fork,	   SYS_vfork,
-#endif
-	};
-	for (size_t i = 0; i < sizeof(changing) / sizeof(*changing); i++)
-		if (number == changing[i])
-			return true;
-	return false;
-}
-
-static bool is_put_off(uintptr_t low, uintptr_t high)
-{
-	hw_enter();
-	const struct hw_record *record = hw_record_at(hw_record_find(low));
-	bool is_any = low < high && ((record && record->low < high) || hw_incoming_overlaps(low, high));
-	hw_leave();
-	return is_any;
-}
-
-/*
- * Whether a call by number takes or changes memory of which something is put off. MPI libraries that watch the memory
- * make the calls of malloc itself so, which holds its lock, and whose memory has nothing put off any more.
- */
-static bool takes_put_off(long number, const long arguments[])
-{
-	uintptr_t low = (uintptr_t)arguments[0], bytes = (uintptr_t)arguments[1];
-	switch (number) {
-	case SYS_munmap:
-	case SYS_madvise:
-	case SYS_mprotect:
-		return is_put_off(low, low + bytes);
-	case SYS_mremap:
-		return is_put_off(low, low + bytes) ||
-		       (arguments[3] & MREMAP_FIXED &&
-			is_put_off((uintptr_t)arguments[4], (uintptr_t)arguments[4] + (uintptr_t)arguments[2]));
-	case SYS_mmap:
-		return !(arguments[3] & MAP_ANONYMOUS) || (arguments[3] & MAP_FIXED && is_put_off(low, low + bytes));
-	default:
-		return is_put_off(low, (uintptr_t)hw_libc.syscall(SYS_brk, 0, 0, 0, 0, 0, 0));
-	}
-}
-
-static bool is_of_memory(long number)
-{
-	return number == SYS_brk || number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||
-	       number == SYS_madvise || number == SYS_mprotect;
-}
-
 static bool may_concern(const void *memory)
 {
 	return hw_is_busy && hw_depth == 0 && memory &&
@@ -108,7 +53,7 @@ void *hw_reallocarray(void *memory, size_t count, size_t size)
 	return hw_libc.reallocarray(memory, count, size);
 }
 
-static void before_mapping(void *address, size_t bytes, int protection, int flags, int descriptor)
+void hw_before_mapping(void *address, size_t bytes, int protection, int flags, int descriptor)
 {
 	struct stat status;
 	if (hw_mode == HW_OFF || hw_depth > 0)
@@ -129,13 +74,13 @@ static void before_mapping(void *address, size_t bytes, int protection, int flag
 
 void *hw_mmap(void *address, size_t bytes, int protection, int flags, int descriptor, off_t offset)
 {
-	before_mapping(address, bytes, protection, flags, descriptor);
+	hw_before_mapping(address, bytes, protection, flags, descriptor);
 	return hw_libc.mmap(address, bytes, protection, flags, descriptor, offset);
 }
 
 void *hw_mmap64(void *address, size_t bytes, int protection, int flags, int descriptor, off64_t offset)
 {
-	before_mapping(address, bytes, protection, flags, descriptor);
+	hw_before_mapping(address, bytes, protection, flags, descriptor);
 	return hw_libc.mmap64(address, bytes, protection, flags, descriptor, offset);
 }
 
@@ -152,6 +97,8 @@ static void give_pages(void *address, size_t bytes)
 int hw_munmap(void *address, size_t bytes)
 {
 	give_pages(address, bytes);
+	if (hw_depth == 0)
+		hw_private_gone(hw_page_down((uintptr_t)address), hw_page_up((uintptr_t)address + bytes));
 	return hw_libc.munmap(address, bytes);
 }
 
@@ -229,30 +176,4 @@ int hw_mlockall(int flags)
 	if (hw_mode != HW_OFF && hw_depth == 0)
 		hw_private_exclude(NULL, UINTPTR_MAX);
 	return hw_libc.mlockall(flags);
-}
-
-/* Of other calls it isn't looked at what they do: an argument may point at anything near. */
-static bool points_near(const long arguments[], size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		uintptr_t low = (uintptr_t)arguments[i];
-		if (hw_may_be_recorded(hw_page_down(low), hw_page_up(low + 1)))
-			return true;
-	}
-	return false;
-}
-
-long hw_syscall(long number, long a, long b, long c, long d, long e, long f)
-{
-	if (is_of_memory(number))
-		hw_private_forget();
-	if (hw_is_busy && hw_depth == 0) {
-		int saved = errno;
-		const long arguments[] = {a, b, c, d, e, f};
-		if (is_of_memory(number) ? takes_put_off(number, arguments)
-					 : changes_files(number) || points_near(arguments, 6))
-			hw_settle_everything();
-		errno = saved;
-	}
-	return hw_libc.syscall(number, a, b, c, d, e, f);
 }

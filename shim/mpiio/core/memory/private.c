@@ -36,11 +36,40 @@ void hw_private_exclude(const void *memory, size_t bytes)
 	if (bytes == 0)
 		return;
 	hw_enter();
+	struct range one = {(uintptr_t)memory, (uintptr_t)memory + bytes};
+	/* Those that it touches become one with it. */
+	for (size_t i = excluded_count; i-- > 0;) {
+		if (excluded[i].low > one.high || excluded[i].high < one.low)
+			continue;
+		one.low = excluded[i].low < one.low ? excluded[i].low : one.low;
+		one.high = excluded[i].high > one.high ? excluded[i].high : one.high;
+		excluded[i] = excluded[--excluded_count];
+	}
 	/* With no place left for it, nothing is deferred any more. */
 	if (excluded_count == EXCLUDED_MAX)
 		excluded[0] = (struct range){0, UINTPTR_MAX};
 	else
-		excluded[excluded_count++] = (struct range){(uintptr_t)memory, (uintptr_t)memory + bytes};
+		excluded[excluded_count++] = one;
+	hw_leave();
+}
+
+void hw_private_gone(uintptr_t low, uintptr_t high)
+{
+	if (excluded_count == 0)
+		return;
+	hw_enter();
+	for (size_t i = excluded_count; i-- > 0;) {
+		struct range *one = &excluded[i];
+		if (one->high == UINTPTR_MAX || one->low >= high || one->high <= low)
+			continue;
+		/* Of one that goes on at both sides, all stays. */
+		if (low <= one->low && one->high <= high)
+			*one = excluded[--excluded_count];
+		else if (low <= one->low)
+			one->low = high;
+		else if (one->high <= high)
+			one->high = low;
+	}
 	hw_leave();
 }
 

@@ -53,7 +53,8 @@
 	X(copy_file_range) X(creat) X(creat64) X(daemon) X(dup) X(dup2) X(dup3) X(execv) X(execve) X(execvp) \
 	X(execvpe) X(fallocate) X(fallocate64) X(fclose) X(fcntl) X(fcntl64) X(fdatasync) X(fexecve) X(fopen) \
 	X(fopen64) X(fork) X(fread) X(fread_unlocked) X(free) X(freopen) X(freopen64) X(fsync) X(ftruncate) \
-	X(ftruncate64) X(fwrite) X(fwrite_unlocked) X(lio_listio) X(lio_listio64) X(madvise) X(mlock) X(mlock2) \
+	X(ftruncate64) X(fwrite) X(fwrite_unlocked) X(lio_listio) X(lio_listio64) X(lockf) \
+	X(lockf64) X(madvise) X(mlock) X(mlock2) \
 	X(mlockall) X(mmap) X(mmap64) X(mprotect) X(mremap) X(munmap) X(open) X(open64) X(openat) X(openat64) \
 	X(popen) X(posix_fallocate) X(posix_fallocate64) X(posix_spawn) X(posix_spawnp) X(pread) X(pread64) \
 	X(preadv) X(preadv2) X(preadv64) X(preadv64v2) X(process_vm_readv) X(process_vm_writev) \

@@ -33,7 +33,7 @@ STEP(overwrite)
 STEP(overwrite_same_fd)
 {
 	if (rank == 0) {
-		note_result("seek", lseek(work->fd, -70000, SEEK_CUR));
+		note_result("seek", lseek(writable(work), -70000, SEEK_CUR));
 		note_result("write", write(work->fd, TEXT, strlen(TEXT)));
 	}
 }
@@ -52,7 +52,7 @@ STEP(overwrite_stream)
 STEP(shift_within)
 {
 	if (rank == 0)
-		note_result("pwrite", pwrite(work->fd, work->data, work->bytes - 5000, 5000));
+		note_result("pwrite", pwrite(writable(work), work->data, work->bytes - 5000, 5000));
 }
 
 STEP(truncate_name)
@@ -64,7 +64,7 @@ STEP(truncate_name)
 STEP(truncate_fd)
 {
 	if (rank == 0)
-		note_result("truncate", ftruncate(work->fd, 70000));
+		note_result("truncate", ftruncate(writable(work), 70000));
 }
 
 STEP(open_truncating)
@@ -116,7 +116,7 @@ STEP(hole_punched)
 {
 	if (rank == 0)
 		note_result("fallocate",
-			fallocate(work->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 65536));
+			fallocate(writable(work), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 65536));
 }
 
 STEP(copied_over)
@@ -124,7 +124,7 @@ STEP(copied_over)
 	if (rank == 0) {
 		loff_t from = 0, to = 60000;
 
-		note_result("copy_file_range", copy_file_range(work->fd, &from, work->fd, &to, 30000, 0));
+		note_result("copy_file_range", copy_file_range(writable(work), &from, work->fd, &to, 30000, 0));
 	}
 }
 
@@ -145,7 +145,7 @@ STEP(sent_over)
 STEP(mapped_and_changed)
 {
 	if (rank == 0) {
-		char *map = mmap(NULL, work->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, work->fd, 0);
+		char *map = mmap(NULL, work->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, writable(work), 0);
 
 		must(map != MAP_FAILED, "mmap");
 		memset(map + 30000, 'm', 70000);

@@ -103,14 +103,14 @@ static void left_open(void)
 	free(mine);
 }
 
-#define ROWS(name) {#name "_after_read", name##_after_read, 1},
+#define ROWS(name) {#name "_after_read", name##_after_read, ENDS},
 
 const struct test ends_tests[] = {
 	AFTER_READ(ROWS)
-	{"all_are_killed_after_write", all_are_killed_after_write, 1},
-	{"root_aborts_after_gather", root_aborts_after_gather, 1},
-	{"root_is_killed_after_gather", root_is_killed_after_gather, 1},
-	{"killed_after_write", killed_after_write, 1},
+	{"all_are_killed_after_write", all_are_killed_after_write, ENDS},
+	{"root_aborts_after_gather", root_aborts_after_gather, ENDS},
+	{"root_is_killed_after_gather", root_is_killed_after_gather, ENDS},
+	{"killed_after_write", killed_after_write, ENDS},
 	{"left_open", left_open, 0},
 	{NULL, NULL, 0},
 };

@@ -271,14 +271,17 @@ STEP(dying_child)
 #define FAULTS(X) \
 	X(handler_with_address) X(handler_by_signal) X(handler_that_mends) X(guard_in_the_buffer) X(read_only) \
 	X(signal_blocked) X(signal_ignored) X(signal_sent) X(handler_on_a_stack_of_its_own) X(touched_in_a_handler) \
-	X(touched_by_a_thread_without_signals) X(dying_child)
+	X(dying_child)
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)
 FAULTS(BOTH)
+BOTH(touched_by_a_thread_without_signals)
 
 #define ROWS(name) {#name "_before", name##_before, 0}, {#name "_after", name##_after, 0},
 
 const struct test faults_tests[] = {
 	FAULTS(ROWS)
+	{"touched_by_a_thread_before", touched_by_a_thread_without_signals_before, LASTS},
+	{"touched_by_a_thread_after", touched_by_a_thread_without_signals_after, LASTS},
 	{NULL, NULL, 0},
 };

@@ -250,6 +250,44 @@ WITH(close_then_reuse, {
 	close(other);
 })
 
+/* Which lock another process would meet, and whether it is this one's. */
+static void note_lock(const char *name)
+{
+	struct flock met = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	pid_t own = getpid(), child = fork();
+	int status = 0;
+
+	if (child == 0) {
+		int fd = open(name, O_RDWR);
+
+		_exit(fd < 0 || fcntl(fd, F_GETLK, &met) ? 99 : met.l_type * 2 + (met.l_pid == own));
+	}
+	waitpid(child, &status, 0);
+	note("lock %d", WEXITSTATUS(status));
+}
+
+/* The process loses its locks of a file as soon as it closes any descriptor of it. */
+WITH(locked_by_fcntl, {
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+	make(name, all_bytes(), 1);
+	int fd = open(name, O_RDONLY);
+	note_result("lock", fcntl(fd, F_SETLK, &lock));
+	read_note(fd, all, all_bytes());
+	note_lock(name);
+	close(fd);
+	note_lock(name);
+})
+
+WITH(locked_by_lockf, {
+	make(name, all_bytes(), 1);
+	int fd = open(name, O_RDWR);
+	note_result("lock", lockf(fd, F_TLOCK, 0));
+	read_note(fd, all, all_bytes());
+	note_lock(name);
+	close(fd);
+	note_lock(name);
+})
+
 const struct test files_tests[] = {
 	{"short_read", short_read, 0},
 	{"read_behind_end", read_behind_end, 0},
@@ -269,5 +307,7 @@ const struct test files_tests[] = {
 	{"bad_memory", bad_memory, 0},
 	{"read_twice_overlapping", read_twice_overlapping, 0},
 	{"close_then_reuse", close_then_reuse, 0},
+	{"locked_by_fcntl", locked_by_fcntl, LASTS},
+	{"locked_by_lockf", locked_by_lockf, LASTS},
 	{NULL, NULL, 0},
 };

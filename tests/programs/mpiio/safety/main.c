@@ -2,6 +2,8 @@
  * Programs that a transformation of I/O could break, each a case with a name.
  *
  *   safety DIRECTORY CASE…     runs these cases; `all` are those that don't end the job
+ *     --read-write             opens inputs for writing, too
+ *     --threaded               makes a thread first
  *   safety --list              prints the names; of those that end the job with a `!` behind
  *
  * Rank R writes DIRECTORY/log.R, through memory: a call would be looked at. Each case's files are in DIRECTORY/CASE/.
@@ -9,6 +11,7 @@
 #define _GNU_SOURCE
 #include "safety.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -24,9 +27,23 @@ enum { LOG_BYTES = 16 << 20 };
 static char *log_text;
 static atomic_size_t *log_end;
 
-static const struct test *const tables[] = {patterns_tests, files_tests, changes_tests, uses_tests, faults_tests,
+static const struct test *const tables[] = {patterns_tests, files_tests, changes_tests, uses_tests, kernel_tests, faults_tests,
 	memory_tests, scatter_tests, message_tests, receive_tests, gather_tests, ends_tests};
 enum { TABLES = sizeof tables / sizeof *tables };
+
+int input_flags = O_RDONLY;
+
+int writable(struct work *work)
+{
+	if (input_flags == O_RDONLY && (fcntl(work->fd, F_GETFL) & O_ACCMODE) == O_RDONLY) {
+		off_t at = lseek(work->fd, 0, SEEK_CUR);
+
+		close(work->fd);
+		work->fd = open(work->path, O_RDWR);
+		must(work->fd >= 0 && lseek(work->fd, at, SEEK_SET) == at, work->path);
+	}
+	return work->fd;
+}
 
 char *path(const char *name)
 {
@@ -173,7 +190,7 @@ static void list(void)
 {
 	for (int table = 0; table < TABLES; table++)
 		for (const struct test *test = tables[table]; test->name; test++)
-			printf("%s%s\n", test->name, test->ends ? "!" : "");
+			printf("%s%s\n", test->name, test->effect == ENDS ? "!" : "");
 }
 
 static void *shared(int fd, size_t bytes)
@@ -204,6 +221,32 @@ static void end_log(void)
 	must(!truncate(name, (off_t)*log_end), name);
 }
 
+static void run_named(int effect, char **names)
+{
+	for (int table = 0; table < TABLES; table++)
+		for (const struct test *test = tables[table]; test->name; test++) {
+			int is_named = 0;
+
+			for (char **name = names; *name; name++)
+				is_named |= !strcmp(*name, test->name) || (!strcmp(*name, "all") && effect != ENDS);
+			if (is_named && (int)test->effect == effect)
+				run(test);
+		}
+}
+
+static void *nothing(void *of)
+{
+	return of;
+}
+
+/* The program counts as one with threads from then on. */
+static void make_a_thread(void)
+{
+	pthread_t thread;
+
+	must(!pthread_create(&thread, NULL, nothing, NULL) && !pthread_join(thread, NULL), "thread");
+}
+
 int main(int argc, char **argv)
 {
 
@@ -219,15 +262,15 @@ int main(int argc, char **argv)
 	directory = argv[1];
 	case_now = "start";
 	begin_log();
-	for (int table = 0; table < TABLES; table++)
-		for (const struct test *test = tables[table]; test->name; test++) {
-			int named = !strcmp(argv[2], "all") && !test->ends;
-
-			for (int at = 2; at < argc; at++)
-				named |= !strcmp(argv[at], test->name);
-			if (named)
-				run(test);
-		}
+	for (int at = 2; at < argc; at++) {
+		if (!strcmp(argv[at], "--read-write"))
+			input_flags = O_RDWR;
+		if (!strcmp(argv[at], "--threaded"))
+			make_a_thread();
+	}
+	run_named(NO_EFFECT, argv + 2);
+	run_named(LASTS, argv + 2);
+	run_named(ENDS, argv + 2);
 	end_log();
 	MPI_Finalize();
 	if (rank == 0)

@@ -105,10 +105,11 @@ STEP(locked)
 
 #define CHANGES(X) \
 	X(one_byte_changed) X(part_changed) X(all_changed) X(moved_within) X(pages_dropped) X(pages_replaced) \
-	X(file_mapped_there) X(remapped) X(partly_unmapped) X(scattered_once_more) X(read_again) X(locked)
+	X(file_mapped_there) X(remapped) X(partly_unmapped) X(scattered_once_more) X(read_again)
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)
 CHANGES(BOTH)
+BOTH(locked)
 
 /* Rank 0 reads into this memory, and all scatter. */
 static inline __attribute__((always_inline)) void read_into(char *all)
@@ -286,6 +287,8 @@ static void reallocated(void)
 
 const struct test memory_tests[] = {
 	CHANGES(ROWS)
+	{"locked_before", locked_before, LASTS},
+	{"locked_after", locked_after, LASTS},
 	{"on_the_stack", on_the_stack, 0},
 	{"in_a_static_array", in_a_static_array, 0},
 	{"unaligned", unaligned, 0},
@@ -293,7 +296,7 @@ const struct test memory_tests[] = {
 	{"of_huge_pages", of_huge_pages, 0},
 	{"in_shared_memory", in_shared_memory, 0},
 	{"under_two_addresses", under_two_addresses, 0},
-	{"in_a_shared_window", in_a_shared_window, 0},
+	{"in_a_shared_window", in_a_shared_window, LASTS},
 	{"freed_before", freed_before, 0},
 	{"reallocated", reallocated, 0},
 	{NULL, NULL, 0},

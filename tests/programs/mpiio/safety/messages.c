@@ -364,6 +364,6 @@ static void with_threads(void)
 const struct test message_tests[] = {
 	MESSAGES(ROWS)
 	{"many_pending", many_pending, 0},
-	{"with_threads", with_threads, 0},
+	{"with_threads", with_threads, LASTS},
 	{NULL, NULL, 0},
 };

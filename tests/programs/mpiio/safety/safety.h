@@ -29,15 +29,22 @@
 struct test {
 	const char *name;
 	void (*run)(void);
-	/* Ends the job: it is run alone, by its name. */
-	int ends;
+	enum {
+		NO_EFFECT,
+		/* Threads, windows, memory that the kernel uses by itself: the library may do less from then on, so it comes after all others. */
+		LASTS,
+		/* Ends the job: it is run alone, by its name. */
+		ENDS,
+	} effect;
 };
 
-extern const struct test files_tests[], changes_tests[], uses_tests[], faults_tests[], memory_tests[], scatter_tests[],
+extern const struct test files_tests[], changes_tests[], uses_tests[], kernel_tests[], faults_tests[], memory_tests[], scatter_tests[],
 	message_tests[], receive_tests[], gather_tests[], ends_tests[], patterns_tests[];
 
 extern int rank, size, round_now;
 extern int thread_level;
+/* How inputs are opened: for reading alone, or for writing, too. */
+extern int input_flags;
 
 /* The path of a file of this case and this round; good until eight more were asked for. */
 char *path(const char *name);
@@ -97,6 +104,9 @@ struct work {
 
 typedef void step(struct work *work);
 
+/* Rank 0's descriptor, after it has been opened anew at the same position if that is what it takes to write. */
+int writable(struct work *work);
+
 /*
  * Rank 0 reads and all scatter; `before` and `after` run on all ranks, in odd rounds. It is copied into each case, as
  * each case is to be a place of its own in the program.
@@ -108,7 +118,7 @@ static inline __attribute__((always_inline)) void read_scatter(step *before, ste
 	if (rank == 0) {
 		make(work.path, work.bytes + 1000, 1);
 		work.data = pages(work.bytes);
-		work.fd = open(work.path, O_RDWR);
+		work.fd = open(work.path, input_flags);
 		note_result("read", read(work.fd, work.data, work.bytes));
 	}
 	MPI_Barrier(MPI_COMM_WORLD);

@@ -139,10 +139,11 @@ STEP(read_by_proc)
 {
 	if (rank == 0) {
 		char *copy = memory(50000);
-		int fd = open("/proc/self/mem", O_RDONLY);
+		int fd = open("/proc/self/mem", O_RDWR);
 
 		note_result("pread", pread(fd, copy, 50000, (off_t)(uintptr_t)(work->data + 20000)));
 		note_sum("copy", copy, 50000);
+		note_result("pwrite", pwrite(fd, TEXT, sizeof TEXT, (off_t)(uintptr_t)(work->data + 80000)));
 		close(fd);
 		free(copy);
 	}
@@ -202,7 +203,7 @@ STEP(in_a_late_child)
 			_exit(write(back[1], &got, sizeof got) != sizeof got);
 		}
 		memset(work->data + 50000, 'y', 5000);
-		note_result("truncate", ftruncate(work->fd, 0));
+		note_result("truncate", ftruncate(writable(work), 0));
 		note_result("write", write(go[1], "g", 1));
 		note_result("read", read(back[0], &got, sizeof got));
 		note("child's %016llx", (unsigned long long)got);
@@ -349,16 +350,20 @@ STEP(written_by_mpi)
 }
 
 #define USES(X) \
-	X(written) X(written_in_pieces) X(written_raw) X(written_by_a_stream) X(written_aside) X(sent) X(received_into) \
-	X(copied_by_the_kernel) X(read_by_proc) X(spliced) X(in_a_child) X(in_a_late_child) X(in_a_thread) \
-	X(in_many_threads) X(broadcast) X(sent_by_mpi) X(packed) X(reduced) X(in_a_window) X(written_by_mpi)
+	X(written) X(written_in_pieces) X(written_raw) X(written_by_a_stream) X(sent) X(received_into) \
+	X(copied_by_the_kernel) X(read_by_proc) X(spliced) X(in_a_child) X(in_a_late_child) X(broadcast) \
+	X(sent_by_mpi) X(packed) X(reduced) X(written_by_mpi)
+#define LASTING(X) X(written_aside) X(in_a_window) X(in_a_thread) X(in_many_threads)
 
 #define BOTH(name) READ_SCATTER(name##_before, name, NULL) READ_SCATTER(name##_after, NULL, name)
 USES(BOTH)
+LASTING(BOTH)
 
 #define ROWS(name) {#name "_before", name##_before, 0}, {#name "_after", name##_after, 0},
+#define LATER(name) {#name "_before", name##_before, LASTS}, {#name "_after", name##_after, LASTS},
 
 const struct test uses_tests[] = {
 	USES(ROWS)
+	LASTING(LATER)
 	{NULL, NULL, 0},
 };

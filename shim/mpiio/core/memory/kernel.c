@@ -1,0 +1,257 @@
+/*
+ * System calls by number. Those of syscall() come by its wrapper. Those that are made without the C library, by
+ * instructions of the program or of another library, raise SIGSYS while something is put off, by the kernel's Syscall
+ * User Dispatch (Linux 5.11 and later): without it, the kernel can't read what is put off, and says EFAULT.
+ */
+#include "kernel.h"
+
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <link.h>
+#include <linux/audit.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+
+#include "../files/change.h"
+#include "../patterns/incoming.h"
+#include "private.h"
+#include "real.h"
+#include "records.h"
+#include "signals.h"
+
+/* Those that may change a file or begin a process, and those whose arguments lead to memory by way of other memory. */
+static bool is_far_reaching(long number)
+{
+	static const long such[] = {
+		SYS_write,	SYS_pwrite64,	 SYS_writev,	    SYS_pwritev, SYS_pwritev2, SYS_ftruncate, SYS_truncate,
+		SYS_fallocate,	SYS_openat,	 SYS_openat2,	    SYS_sendfile, SYS_splice,  SYS_clone,     SYS_clone3,
+		SYS_execve,	SYS_execveat,	 SYS_exit_group,    SYS_readv,	 SYS_preadv,   SYS_preadv2,   SYS_vmsplice,
+		SYS_sendmsg,	SYS_sendmmsg,	 SYS_recvmsg,	    SYS_recvmmsg, SYS_io_submit, SYS_io_uring_enter,
+		SYS_copy_file_range, SYS_process_vm_readv, SYS_process_vm_writev,
+#ifdef SYS_open
+		SYS_open,	SYS_creat,	 SYS_fork,	    SYS_vfork,
+#endif
+	};
+	for (size_t i = 0; i < sizeof(such) / sizeof(*such); i++)
+		if (number == such[i])
+			return true;
+	return false;
+}
+
+static bool is_put_off(uintptr_t low, uintptr_t high)
+{
+	hw_enter();
+	const struct hw_record *record = hw_record_at(hw_record_find(low));
+	bool is_any = low < high && ((record && record->low < high) || hw_incoming_overlaps(low, high));
+	hw_leave();
+	return is_any;
+}
+
+/*
+ * Whether a call by number takes or changes memory of which something is put off. MPI libraries that watch the memory
+ * make the calls of malloc itself so, which holds its lock, and whose memory has nothing put off any more.
+ */
+static bool takes_put_off(long number, const long arguments[])
+{
+	uintptr_t low = (uintptr_t)arguments[0], bytes = (uintptr_t)arguments[1];
+	switch (number) {
+	case SYS_munmap:
+	case SYS_madvise:
+	case SYS_mprotect:
+		return is_put_off(low, low + bytes);
+	case SYS_mremap:
+		return is_put_off(low, low + bytes) ||
+		       (arguments[3] & MREMAP_FIXED &&
+			is_put_off((uintptr_t)arguments[4], (uintptr_t)arguments[4] + (uintptr_t)arguments[2]));
+	case SYS_mmap:
+		return !(arguments[3] & MAP_ANONYMOUS) || (arguments[3] & MAP_FIXED && is_put_off(low, low + bytes));
+	default:
+		return is_put_off(low, (uintptr_t)hw_libc.syscall(SYS_brk, 0, 0, 0, 0, 0, 0));
+	}
+}
+
+static bool is_of_memory(long number)
+{
+	return number == SYS_brk || number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||
+	       number == SYS_madvise || number == SYS_mprotect;
+}
+
+/* Of other calls it isn't looked at what they do: an argument may point at memory of which the next is the length. */
+static bool points_at_put_off(const long arguments[], size_t count)
+{
+	if (hw_records_high == 0 && !hw_incoming_any())
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		uintptr_t low = (uintptr_t)arguments[i], bytes = i + 1 < count ? (uintptr_t)arguments[i + 1] : 0;
+		if (low < HW_PAGE_BYTES || low >= UINTPTR_MAX / 2)
+			continue;
+		bytes = bytes > HW_CALL_BYTES_MAX ? HW_CALL_BYTES_MAX : bytes;
+		if (is_put_off(hw_page_down(low), hw_page_up(low + bytes + 1)))
+			return true;
+	}
+	return false;
+}
+
+long hw_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+	if (is_of_memory(number))
+		hw_private_forget();
+	if (number == SYS_mmap)
+		hw_before_mapping((void *)a, (size_t)b, (int)c, (int)d, (int)e);
+	if (hw_is_busy && hw_depth == 0) {
+		int saved = errno;
+		const long arguments[] = {a, b, c, d, e, f};
+		if (is_of_memory(number) ? takes_put_off(number, arguments)
+					 : is_far_reaching(number) || points_at_put_off(arguments, 6))
+			hw_settle_everything();
+		errno = saved;
+	}
+	return hw_libc.syscall(number, a, b, c, d, e, f);
+}
+
+#if defined(__x86_64__)
+#define MACHINE AUDIT_ARCH_X86_64
+#define INSTRUCTION_BYTES 2
+#define REGISTERS(context) ((context)->uc_mcontext.gregs)
+#define PLACE(context) REGISTERS(context)[REG_RIP]
+#define RESULT(context) REGISTERS(context)[REG_RAX]
+#define ARGUMENTS(context)                                                                                             \
+	{                                                                                                              \
+		REGISTERS(context)[REG_RDI], REGISTERS(context)[REG_RSI], REGISTERS(context)[REG_RDX],                 \
+			REGISTERS(context)[REG_R10], REGISTERS(context)[REG_R8], REGISTERS(context)[REG_R9],           \
+	}
+#elif defined(__aarch64__)
+#define MACHINE AUDIT_ARCH_AARCH64
+#define INSTRUCTION_BYTES 4
+#define REGISTERS(context) ((context)->uc_mcontext.regs)
+#define PLACE(context) ((context)->uc_mcontext.pc)
+#define RESULT(context) REGISTERS(context)[0]
+#define ARGUMENTS(context)                                                                                             \
+	{                                                                                                              \
+		(long)REGISTERS(context)[0], (long)REGISTERS(context)[1], (long)REGISTERS(context)[2],                 \
+			(long)REGISTERS(context)[3], (long)REGISTERS(context)[4], (long)REGISTERS(context)[5],         \
+	}
+#endif
+
+#ifdef MACHINE
+
+/* linux/prctl.h and asm-generic/siginfo.h, of which older ones lack these. */
+enum { SET_DISPATCH = 59, DISPATCH_OFF = 0, DISPATCH_ON = 1, PASS = 0, RAISE = 1, RAISED = 2 };
+
+/* The C library's instructions, from where calls are not looked at. */
+static struct {
+	uintptr_t start;
+	size_t bytes;
+} text;
+/* The kernel looks here at each other call of a thread that has asked for it. */
+static volatile char selector = PASS;
+static __thread bool is_watched __attribute__((tls_model("initial-exec")));
+
+/* What can't be done by a handler in its caller's place, since it's about the caller's stack, signals or registers. */
+static bool needs_its_place(long number)
+{
+	switch (number) {
+#ifdef SYS_fork
+	case SYS_fork:
+	case SYS_vfork:
+	case SYS_arch_prctl:
+#endif
+	case SYS_clone:
+	case SYS_clone3:
+	case SYS_execve:
+	case SYS_execveat:
+	case SYS_exit:
+	case SYS_exit_group:
+	case SYS_rt_sigreturn:
+	case SYS_rt_sigprocmask:
+	case SYS_sigaltstack:
+	case SYS_prctl:
+	case SYS_seccomp:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void on_call(int signal, siginfo_t *info, void *of)
+{
+	ucontext_t *context = of;
+	int saved = errno;
+
+	if (info->si_code != RAISED) {
+		hw_signal_give(signal, info, of);
+	} else if (info->si_arch != MACHINE || needs_its_place(info->si_syscall)) {
+		if (!hw_is_inside())
+			hw_settle_everything();
+		/* Until something is put off the next time. */
+		selector = PASS;
+		PLACE(context) -= INSTRUCTION_BYTES;
+	} else {
+		const long a[] = ARGUMENTS(context);
+		long (*call)(long, ...) = hw_is_inside() ? (long (*)(long, ...))hw_libc.syscall : (long (*)(long, ...))hw_syscall;
+		long result = call(info->si_syscall, a[0], a[1], a[2], a[3], a[4], a[5]);
+		RESULT(context) = result == -1 ? -errno : result;
+	}
+	errno = saved;
+}
+
+static int find_text(struct dl_phdr_info *info, size_t size, void *of)
+{
+	uintptr_t inside = (uintptr_t)of;
+
+	(void)size;
+	for (unsigned int at = 0; at < info->dlpi_phnum; at++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[at];
+		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+		if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || inside - start >= segment->p_memsz)
+			continue;
+		text.start = start;
+		text.bytes = segment->p_memsz;
+		return 1;
+	}
+	return 0;
+}
+
+/* Since glibc 2.34 all its system calls are in one object, but for the loader's. */
+static bool is_in_one_piece(void)
+{
+	const char *version = gnu_get_libc_version();
+	return version[0] > '2' || (version[0] == '2' && atoi(version + 2) >= 34);
+}
+
+void hw_kernel_start(void)
+{
+	struct sigaction action = {.sa_sigaction = on_call, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART};
+
+	if (!is_in_one_piece() || prctl(SET_DISPATCH, DISPATCH_OFF, 0, 0, 0) != 0)
+		return;
+	dl_iterate_phdr(find_text, (void *)(uintptr_t)gnu_get_libc_version);
+	if (text.bytes > 0 && !hw_signal_take(SIGSYS, &action))
+		text.bytes = 0;
+}
+
+void hw_kernel_watch(bool is_wanted)
+{
+	if (is_wanted && !is_watched && text.bytes > 0) {
+		is_watched = true;
+		prctl(SET_DISPATCH, DISPATCH_ON, text.start, text.bytes, &selector);
+	}
+	selector = is_wanted ? RAISE : PASS;
+}
+
+#else
+
+void hw_kernel_start(void)
+{
+}
+
+void hw_kernel_watch(bool is_wanted)
+{
+	(void)is_wanted;
+}
+
+#endif

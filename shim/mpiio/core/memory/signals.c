@@ -1,0 +1,177 @@
+#include "signals.h"
+
+#include <stddef.h>
+
+#include "../engine.h"
+#include "real.h"
+
+struct taken {
+	int signal;
+	bool is_taken;
+	/* What the program wants to be done about it. */
+	struct sigaction program;
+};
+
+static struct taken all[] = {{.signal = SIGSEGV}, {.signal = SIGSYS}};
+enum { ALL = sizeof(all) / sizeof(*all) };
+/* Which of them this thread believes that it has blocked, a bit each. */
+static __thread unsigned int believed __attribute__((tls_model("initial-exec")));
+
+static struct taken *taken(int signal)
+{
+	for (size_t at = 0; at < ALL; at++)
+		if (all[at].signal == signal && all[at].is_taken)
+			return &all[at];
+	return NULL;
+}
+
+/* Takes them out of a mask; gives which were in it. */
+static unsigned int spare(sigset_t *mask)
+{
+	unsigned int named = 0;
+	for (unsigned int at = 0; at < ALL; at++) {
+		if (!all[at].is_taken || sigismember(mask, all[at].signal) != 1)
+			continue;
+		sigdelset(mask, all[at].signal);
+		named |= 1U << at;
+	}
+	return named;
+}
+
+void hw_signals_block(sigset_t *mask)
+{
+	sigfillset(mask);
+	/* Whether taken or not: what comes of an instruction is the program's at once. */
+	sigdelset(mask, SIGSEGV);
+	sigdelset(mask, SIGBUS);
+	sigdelset(mask, SIGSYS);
+}
+
+bool hw_signal_take(int signal, const struct sigaction *action)
+{
+	sigset_t unblocked, before;
+	sigemptyset(&unblocked);
+	sigaddset(&unblocked, signal);
+	for (unsigned int at = 0; at < ALL; at++) {
+		if (all[at].signal != signal)
+			continue;
+		if (hw_libc.sigaction(signal, action, &all[at].program) != 0)
+			return false;
+		if (hw_libc.pthread_sigmask(SIG_UNBLOCK, &unblocked, &before) == 0 && sigismember(&before, signal))
+			believed |= 1U << at;
+		return all[at].is_taken = true;
+	}
+	return false;
+}
+
+void hw_signal_give(int signal, siginfo_t *info, void *context)
+{
+	struct taken *one = taken(signal);
+	struct sigaction action = one->program;
+	if (action.sa_handler == SIG_DFL || (action.sa_handler == SIG_IGN && info->si_code > 0)) {
+		/* An access is repeated, and ends the process as it would have. */
+		struct sigaction ending = {.sa_handler = SIG_DFL};
+		hw_libc.sigaction(signal, &ending, NULL);
+		if (info->si_code <= 0 || signal != SIGSEGV)
+			raise(signal);
+		return;
+	}
+	if (action.sa_handler == SIG_IGN)
+		return;
+	if (action.sa_flags & SA_RESETHAND)
+		one->program.sa_handler = SIG_DFL;
+	sigset_t before, during = action.sa_mask;
+	/* What was blocked when the signal came stays so in the program's handler. */
+	sigset_t blocked = ((ucontext_t *)context)->uc_sigmask;
+	sigorset(&during, &during, &blocked);
+	spare(&during);
+	hw_libc.pthread_sigmask(SIG_SETMASK, &during, &before);
+	if (action.sa_flags & SA_SIGINFO)
+		action.sa_sigaction(signal, info, context);
+	else
+		action.sa_handler(signal);
+	hw_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+int hw_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
+{
+	struct taken *one = taken(signal);
+	if (one == NULL) {
+		struct sigaction unblocking;
+		if (action) {
+			unblocking = *action;
+			if (spare(&unblocking.sa_mask))
+				action = &unblocking;
+		}
+		return hw_libc.sigaction(signal, action, old);
+	}
+	hw_enter();
+	struct sigaction before = one->program;
+	if (action)
+		one->program = *action;
+	if (old)
+		*old = before;
+	hw_leave();
+	return 0;
+}
+
+typedef void (*handler)(int);
+
+handler hw_signal(int signal, handler wanted)
+{
+	if (!taken(signal))
+		return hw_libc.signal(signal, wanted);
+	struct sigaction action = {.sa_handler = wanted, .sa_flags = SA_RESTART}, old;
+	return hw_sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+}
+
+handler hw_bsd_signal(int signal, handler wanted)
+{
+	return hw_signal(signal, wanted);
+}
+
+handler hw_sysv_signal(int signal, handler wanted)
+{
+	return hw___sysv_signal(signal, wanted);
+}
+
+handler hw___sysv_signal(int signal, handler wanted)
+{
+	if (!taken(signal))
+		return hw_libc.__sysv_signal(signal, wanted);
+	struct sigaction action = {.sa_handler = wanted, .sa_flags = (int)SA_RESETHAND | SA_NODEFER}, old;
+	return hw_sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
+}
+
+typedef int (*mask_call)(int, const sigset_t *, sigset_t *);
+
+static int change_mask(mask_call call, int how, const sigset_t *set, sigset_t *old)
+{
+	sigset_t copy;
+	unsigned int before = believed;
+	if (set) {
+		copy = *set;
+		unsigned int named = spare(&copy);
+		if (how == SIG_SETMASK)
+			believed = named;
+		else
+			believed = how == SIG_BLOCK ? believed | named : believed & ~named;
+	}
+	int result = call(how, set ? &copy : NULL, old);
+	if (result != 0)
+		believed = before;
+	for (unsigned int at = 0; result == 0 && old && at < ALL; at++)
+		if (before & 1U << at)
+			sigaddset(old, all[at].signal);
+	return result;
+}
+
+int hw_sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	return change_mask(hw_libc.sigprocmask, how, set, old);
+}
+
+int hw_pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	return change_mask(hw_libc.pthread_sigmask, how, set, old);
+}

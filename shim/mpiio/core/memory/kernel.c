@@ -80,10 +80,13 @@ static bool is_of_memory(long number)
 	       number == SYS_madvise || number == SYS_mprotect;
 }
 
-/* Of other calls it isn't looked at what they do: an argument may point at memory of which the next is the length. */
-static bool points_at_put_off(const long arguments[], size_t count)
+/*
+ * Of other calls it isn't looked at what they do: an argument may point at memory of which the next is the length. Who
+ * waits at a futex may be what the engine's thread, which is inside, waits for.
+ */
+static bool points_at_put_off(long number, const long arguments[], size_t count)
 {
-	if (hw_records_high == 0 && !hw_incoming_any())
+	if (number == SYS_futex || (hw_records_high == 0 && !hw_incoming_any()))
 		return false;
 	for (size_t i = 0; i < count; i++) {
 		uintptr_t low = (uintptr_t)arguments[i], bytes = i + 1 < count ? (uintptr_t)arguments[i + 1] : 0;
@@ -106,7 +109,7 @@ long hw_syscall(long number, long a, long b, long c, long d, long e, long f)
 		int saved = errno;
 		const long arguments[] = {a, b, c, d, e, f};
 		if (is_of_memory(number) ? takes_put_off(number, arguments)
-					 : is_far_reaching(number) || points_at_put_off(arguments, 6))
+					 : is_far_reaching(number) || points_at_put_off(number, arguments, 6))
 			hw_settle_everything();
 		errno = saved;
 	}
@@ -150,6 +153,7 @@ static struct {
 /* The kernel looks here at each other call of a thread that has asked for it. */
 static volatile char selector = PASS;
 static __thread bool is_watched __attribute__((tls_model("initial-exec")));
+static __thread bool is_answering __attribute__((tls_model("initial-exec")));
 
 /* What can't be done by a handler in its caller's place, since it's about the caller's stack, signals or registers. */
 static bool needs_its_place(long number)
@@ -184,17 +188,20 @@ static void on_call(int signal, siginfo_t *info, void *of)
 
 	if (info->si_code != RAISED) {
 		hw_signal_give(signal, info, of);
-	} else if (info->si_arch != MACHINE || needs_its_place(info->si_syscall)) {
+	} else if (is_answering || info->si_arch != MACHINE || needs_its_place(info->si_syscall)) {
+		/* Calls of calls come where somebody has put other instructions in the place of libc's, as some file systems do. */
 		if (!hw_is_inside())
 			hw_settle_everything();
 		/* Until something is put off the next time. */
 		selector = PASS;
 		PLACE(context) -= INSTRUCTION_BYTES;
 	} else {
+		is_answering = true;
 		const long a[] = ARGUMENTS(context);
 		long (*call)(long, ...) = hw_is_inside() ? (long (*)(long, ...))hw_libc.syscall : (long (*)(long, ...))hw_syscall;
 		long result = call(info->si_syscall, a[0], a[1], a[2], a[3], a[4], a[5]);
 		RESULT(context) = result == -1 ? -errno : result;
+		is_answering = false;
 	}
 	errno = saved;
 }

@@ -119,7 +119,7 @@ fn cases(mpi: &Mpi) {
 }
 
 /// A directory that is a file system of its own, which other nodes may share for all that can be seen.
-const ON_FUSE: &str = "bindfs -f \"$0\" \"$0\" & until mountpoint -q \"$0\"; do sleep 0.05; done; \
+const ON_FUSE: &str = "bindfs -f \"$0\" \"$0\" & until mountpoint -q \"$0\"; do kill -0 $! || exit 99; sleep 0.05; done; \
                        \"$@\"; status=$?; umount -l \"$0\"; wait; exit $status";
 
 /// Inputs that are open for writing, too: on a network file system they are put off nevertheless.
@@ -128,8 +128,8 @@ fn on_fuse(mpi: &Mpi) {
     if let Err(reason) = headwater_cluster::check() {
         return skipped(reason);
     }
-    if !Path::new("/usr/bin/bindfs").exists() {
-        return skipped("needs bindfs");
+    if let Some(missing) = ["/usr/bin/bindfs", "/dev/fuse"].into_iter().find(|path| !Path::new(path).exists()) {
+        return skipped(format!("{missing} is missing"));
     }
     let program = mpi.build("safety").unwrap();
     // Other ranks' changes of such files are what docs/io.md excepts.

@@ -17,6 +17,8 @@ void hw_use_in(const void *memory, size_t bytes);
 void hw_use_out(void *memory, size_t bytes);
 /* What is known of it is forgotten; it was filled before. */
 void hw_use_gone_records(void *memory, size_t bytes);
+/* Before mmap: a file that is changed by stores is left alone from then on. */
+void hw_before_mapping(void *address, size_t bytes, int protection, int flags, int descriptor);
 /* The memory is given back. */
 void hw_use_gone(void *memory, size_t bytes);
 

@@ -184,7 +184,11 @@ struct hw_file *hw_file_open(const char *path, int flags, const struct hw_identi
 			return file;
 		}
 	}
-	int descriptor = keeps_descriptors ? -1 : hw_libc.open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (keeps_descriptors) {
+		errno = ENOLCK;
+		return NULL;
+	}
+	int descriptor = hw_libc.open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	if (descriptor < 0)
 		return NULL;
 	int high = fcntl(descriptor, F_DUPFD_CLOEXEC, 512);

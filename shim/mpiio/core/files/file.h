@@ -66,7 +66,10 @@ bool hw_file_is_banned(const struct stat *status);
 bool hw_file_system_is_shared(int descriptor);
 /* Whether the descriptor is the engine's own. */
 bool hw_file_owns(int descriptor);
-/* Descriptors are no longer closed: that would release the program's own record locks. */
+/*
+ * Descriptors are no longer closed, and so none is opened: closing one would release the program's own record locks. What
+ * opens files fails with ENOLCK from then on.
+ */
 void hw_file_locks_are_used(void);
 bool hw_identity_of(int descriptor, const struct stat *status, struct hw_identity *identity);
 /* Whether both are the same file in the same state; `is_written`: only which file it is. */

@@ -97,8 +97,9 @@ static void give_pages(void *address, size_t bytes)
 int hw_munmap(void *address, size_t bytes)
 {
 	give_pages(address, bytes);
-	if (hw_depth == 0)
-		hw_private_gone(hw_page_down((uintptr_t)address), hw_page_up((uintptr_t)address + bytes));
+	/* Of an address within a page nothing is unmapped. */
+	if (hw_depth == 0 && (uintptr_t)address % HW_PAGE_BYTES == 0)
+		hw_private_gone((uintptr_t)address, hw_page_up((uintptr_t)address + bytes));
 	return hw_libc.munmap(address, bytes);
 }
 

@@ -17,6 +17,7 @@
 #include <ucontext.h>
 
 #include "../files/change.h"
+#include "../generated-calls.h"
 #include "../patterns/incoming.h"
 #include "private.h"
 #include "real.h"

@@ -10,8 +10,6 @@ bool hw_private_is(const void *memory, size_t bytes);
 void hw_private_forget(void);
 /* The range is seen by others, as windows of one-sided communication are: it is left alone for good. */
 void hw_private_exclude(const void *memory, size_t bytes);
-/* Before mmap: files that change by stores are left alone from then on. */
-void hw_before_mapping(void *address, size_t bytes, int protection, int flags, int descriptor);
 /* There is no memory any more: what comes there is other memory. */
 void hw_private_gone(uintptr_t low, uintptr_t high);
 /* The program has made a thread. */

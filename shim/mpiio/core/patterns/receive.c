@@ -1,6 +1,7 @@
 /* Hints are answered by reading the file, offers by taking note of them. */
 #include "receive.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static struct held *hold(const struct hw_hint *hint)
 			return &held[i];
 	double end = hw_seconds() + PATIENCE_SECONDS;
 	struct hw_file *file;
-	while (!(file = hw_file_open(hint->path, O_RDONLY, &hint->identity)) && hw_seconds() < end)
+	while (!(file = hw_file_open(hint->path, O_RDONLY, &hint->identity)) && errno != ENOLCK && hw_seconds() < end)
 		hw_pause();
 	if (!file)
 		return NULL;

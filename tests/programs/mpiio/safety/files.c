@@ -288,6 +288,27 @@ WITH(locked_by_lockf, {
 	note_lock(name);
 })
 
+/* The ranks that would read and write parts of the files have locks themselves. */
+static void locked_by_others(void)
+{
+	struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+	char name[32];
+	int fd = -1;
+
+	snprintf(name, sizeof name, "own.%d", rank);
+	if (rank > 0) {
+		make(path(name), 5000, 3);
+		fd = open(path(name), O_RDONLY);
+		note_result("lock", fcntl(fd, F_SETLK, &lock));
+	}
+	read_scatter(NULL, NULL);
+	gather_write(NULL, NULL);
+	if (rank > 0) {
+		note_lock(path(name));
+		close(fd);
+	}
+}
+
 const struct test files_tests[] = {
 	{"short_read", short_read, 0},
 	{"read_behind_end", read_behind_end, 0},
@@ -309,5 +330,6 @@ const struct test files_tests[] = {
 	{"close_then_reuse", close_then_reuse, 0},
 	{"locked_by_fcntl", locked_by_fcntl, LASTS},
 	{"locked_by_lockf", locked_by_lockf, LASTS},
+	{"locked_by_others", locked_by_others, LASTS},
 	{NULL, NULL, 0},
 };

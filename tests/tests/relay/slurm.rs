@@ -4,17 +4,17 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use headwater_cluster::{Cluster, Options};
+use headwater_cluster::{Cluster, Node, Options};
 use headwater_tests::harness::nodes::project;
 use headwater_tests::harness::services::{SLURM_CONF, Slurm, says};
-use headwater_tests::harness::{Output, Program, skipped, user};
+use headwater_tests::harness::{Output, Program, skipped, user, wait_until};
 
 use crate::{Site, library, lines};
 
 /// How long a step may take.
 const STEP_MAX: Duration = Duration::from_secs(60);
-/// All that runs on a node, in the order of numbers, without what looks.
-const PROCESSES: &str = "ps -eo args | grep -v -e '^ps ' -e '^grep ' -e '^sh -c ps' | sort";
+/// What lists all that runs on a node, one process, which is left out.
+const LIST: &str = "ps -eo args --no-headers";
 /// What a daemon has loaded.
 const RELAYED: &str = "grep -l headwater-relay.so /proc/[0-9]*/maps | wc -l";
 
@@ -46,6 +46,25 @@ fn steps(cluster: &Cluster, origin: &str) -> Vec<Outcome> {
     all
 }
 
+/// All that runs on a node.
+fn processes(node: &Node) -> Vec<String> {
+    let listed = says(node, &format!("exec {LIST}"));
+    let mut all: Vec<String> = listed.lines().filter(|line| *line != LIST).map(str::to_owned).collect();
+    all.sort();
+    all
+}
+
+/// All that runs on a node that is done with starting.
+fn processes_at_rest(node: &Node) -> Vec<String> {
+    let mut seen = processes(node);
+    let is_at_rest = || {
+        let before = std::mem::replace(&mut seen, processes(node));
+        before == seen
+    };
+    assert!(wait_until(STEP_MAX, is_at_rest), "the node doesn't come to rest");
+    seen
+}
+
 /// The outcome of all steps, and what runs on the nodes before and after them.
 fn trial(library: Option<&Path>, origin: &Path) -> Result<Vec<Outcome>, String> {
     let directory = origin.parent().expect("it has a folder").to_path_buf();
@@ -56,15 +75,11 @@ fn trial(library: Option<&Path>, origin: &Path) -> Result<Vec<Outcome>, String> 
     for node in cluster.nodes() {
         assert_eq!(says(node, RELAYED).trim() != "0", library.is_some(), "slurmd has it");
     }
-    let before: Vec<String> = cluster.nodes().iter().map(|node| says(node, PROCESSES)).collect();
+    let before: Vec<Vec<String>> = cluster.nodes().iter().map(processes_at_rest).collect();
     let outcome = steps(&cluster, &origin.display().to_string());
     for (node, before) in cluster.nodes().iter().zip(before) {
-        let is_as_before = || says(node, PROCESSES) == before;
-        assert!(
-            headwater_tests::harness::wait_until(STEP_MAX, is_as_before),
-            "{before}\nthen\n{}",
-            says(node, PROCESSES)
-        );
+        let is_as_before = || processes(node) == before;
+        assert!(wait_until(STEP_MAX, is_as_before), "{before:#?}\nthen\n{:#?}", processes(node));
     }
     Ok(outcome)
 }

@@ -15,6 +15,8 @@
 /* Generated: MPI_X and PMPI_X by turns, then the functions of libc. A slot is NULL until it is first used. */
 extern const unsigned int hw_slots_of_mpi, hw_slots_all;
 extern void *hw_slots[];
+/* The exported function that jumps through a slot. */
+extern void *const hw_stubs[];
 extern const char *const hw_names[];
 
 /* Functions of MPI that not every MPI has, as PMPI_X: they are not exported, see hw_replace. */
@@ -47,6 +49,9 @@ unsigned int hw_objects_with(const char *const names[], unsigned int count, stru
 /* The function of this name of the object at `base`, or of the first that has it if `base` is 0. */
 void *hw_object_function(uintptr_t base, const char *name);
 
+/* The function of this name of the first library, but the front, that has it: not that of the program itself. */
+void *hw_library_function(const char *name);
+
 /* The base of the object in which the front itself lies. */
 uintptr_t hw_front_base(void);
 
@@ -55,6 +60,9 @@ uintptr_t hw_front_base(void);
  * *is_final if that can't change any more. NULL: there is no such function in the process.
  */
 void *hw_pick(unsigned int slot, bool *is_final);
+
+/* What the slot's function is for who has found this one by that name: itself, if it isn't the MPI library's. */
+void *hw_pick_for(unsigned int slot, void *found);
 
 /*
  * Leads calls of functions of the object at `base` elsewhere, in all objects but those at `base` and `except`: those that

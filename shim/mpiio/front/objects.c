@@ -157,3 +157,17 @@ void *hw_object_function(uintptr_t base, const char *name)
 	dl_iterate_phdr(is_wanted, &request);
 	return request.function;
 }
+
+static int is_wanted_library(struct dl_phdr_info *info, size_t size, void *of)
+{
+	/* The program's name is empty. */
+	return info->dlpi_name[0] != '\0' ? is_wanted(info, size, of) : 0;
+}
+
+void *hw_library_function(const char *name)
+{
+	struct request request = { 0, name, NULL };
+
+	dl_iterate_phdr(is_wanted_library, &request);
+	return request.function;
+}

@@ -268,9 +268,9 @@ static void *picked(const char *name, bool is_profiling)
 	return entry != NULL ? entry : function;
 }
 
-void *hw_pick(unsigned int slot, bool *is_final)
+/* Picks, unless somebody else does just now. */
+static enum state settled(void)
 {
-	const char *name = hw_names[slot];
 	enum state now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
 
 	if (now == UNKNOWN && !__atomic_exchange_n(&is_taken, true, __ATOMIC_ACQUIRE)) {
@@ -281,8 +281,28 @@ void *hw_pick(unsigned int slot, bool *is_final)
 		}
 		__atomic_store_n(&is_taken, false, __ATOMIC_RELEASE);
 	}
+	return now;
+}
+
+void *hw_pick(unsigned int slot, bool *is_final)
+{
+	const char *name = hw_names[slot];
+	enum state now = settled();
+
 	*is_final = now != UNKNOWN;
 	return now == PICKED ? picked(name, name[0] == 'P') : original(name);
+}
+
+void *hw_pick_for(unsigned int slot, void *found)
+{
+	const char *name = hw_names[slot];
+	void *entry;
+	Dl_info where;
+
+	if (settled() != PICKED || dladdr(found, &where) == 0 || (uintptr_t)where.dli_fbase != mpi.base)
+		return found;
+	entry = entry_of(name + (name[0] == 'P'));
+	return entry != NULL ? entry : found;
 }
 
 void *hw_front_vfork(void)

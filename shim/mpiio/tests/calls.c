@@ -106,6 +106,24 @@ static void later_functions(void)
 	}
 }
 
+/* Who takes functions from a handle, as some languages do, gets those of the variant. */
+static void lookups(void)
+{
+	int (*barrier)(MPI_Comm), before = traced("MPI_Barrier"), writes = traced("write");
+	ssize_t (*put)(int, const void *, size_t);
+	Dl_info where;
+
+	CHECK(dladdr(dlsym(RTLD_DEFAULT, "MPI_Get_library_version"), &where) != 0);
+	void *libmpi = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD), *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+	CHECK(libmpi != NULL && libc != NULL);
+	*(void **)&barrier = dlsym(libmpi, "MPI_Barrier");
+	CHECK(barrier(MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Barrier") == before + 1);
+	*(void **)&barrier = dlsym(libmpi, "PMPI_Barrier");
+	CHECK(barrier(MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Barrier") == before + 2);
+	*(void **)&put = dlsym(libc, "write");
+	CHECK(put(STDOUT_FILENO, "", 0) == 0 && traced("write") == writes + 1);
+}
+
 static void processes(void)
 {
 	int status, descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -129,6 +147,7 @@ int main(int count, char **words)
 	collectives();
 	memory();
 	later_functions();
+	lookups();
 	processes();
 	MPI_Finalize();
 	CHECK(traced("MPI_Finalize") == 1);

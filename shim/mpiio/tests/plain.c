@@ -1,5 +1,6 @@
 /* A program without MPI: every kind of call that no plain stub passes on. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -79,6 +80,31 @@ static void *free_much(void *argument)
 	return argument;
 }
 
+/* Whether a function lies in a file of this name. */
+static int is_in(void *function, const char *name)
+{
+	Dl_info where;
+
+	return dladdr(function, &where) != 0 && strstr(where.dli_fname, name) != NULL;
+}
+
+static void lookups(void)
+{
+	void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD), *all = dlopen(NULL, RTLD_NOW);
+
+	CHECK(libc != NULL && all != NULL);
+	CHECK(is_in(dlsym(libc, "write"), "libheadwater-mpiio.so") && is_in(dlsym(all, "write"), "libheadwater-mpiio.so"));
+	CHECK(is_in(dlsym(libc, "getpid"), "libc.so") && is_in(dlsym(all, "getpid"), "libc.so"));
+	/* The next one behind the program, not behind the library. */
+	CHECK(is_in(dlsym(RTLD_NEXT, "write"), "libheadwater-mpiio.so"));
+	CHECK(is_in(dlsym(RTLD_DEFAULT, "write"), "libheadwater-mpiio.so"));
+	CHECK(dlsym(libc, "main") == NULL && strstr(dlerror(), "main") != NULL);
+	errno = 5;
+	CHECK(dlsym(libc, "read") != NULL && errno == 5 && dlerror() == NULL);
+	dlclose(all);
+	dlclose(libc);
+}
+
 int main(int count, char **words)
 {
 	pthread_t threads[4];
@@ -93,5 +119,6 @@ int main(int count, char **words)
 	CHECK(signal(SIGUSR1, count_signal) == SIG_DFL && raise(SIGUSR1) == 0 && signals == 1);
 	programs();
 	variable_arguments(words[1]);
+	lookups();
 	return 0;
 }

@@ -163,6 +163,31 @@ fn gpu(mpi: &Mpi) {
     assert_eq!(differences(&without.files, &with.files), Vec::<String>::new());
 }
 
+/// Ranks without the library, or that don't want what it does, beside others: nothing is done, and nobody waits.
+fn mixed(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let scratch = headwater_tests::scratch("mpiio-mixed");
+    let input = scratch.path().join("in");
+    make_input(&input, 2_000_000);
+    let case = &CASES[0];
+    let program = mpi.build(case.source).unwrap();
+    for other in ["0", "2"] {
+        for without in ["unset LD_PRELOAD", "export HEADWATER_IO=off", "export ASAN_OPTIONS=detect_leaks=0"] {
+            let script = format!(
+                "case ${{PMIX_RANK:-$PMI_RANK}} in {other}) {without};; esac; exec {} \"$@\"",
+                program.display()
+            );
+            let mut arguments = vec!["-c".to_owned(), script, "sh".to_owned()];
+            arguments.extend(case.arguments(&input, false));
+            let job = Job { mpi, ranks: 3, program: Path::new("/bin/sh"), arguments, variables: vec![] };
+            let (plain, mixed) = (job.run(None), job.run(Some(&library)));
+            check_same(without, &mixed, &plain);
+            let said = mixed.output.stderr.matches("some ranks don't have this library").count();
+            assert_eq!((said, mixed.report.as_str()), (1, ""), "{without}: {}", mixed.output.stderr);
+        }
+    }
+}
+
 /// Runs a program without and with the library: it prints the same. What the report says of the second run.
 fn contexts_of(mpi: &Mpi, library: &Library, source: &str) -> Vec<Line> {
     let program = mpi.build(source).unwrap();
@@ -208,6 +233,14 @@ crate::for_each_mpi!(programs);
 fn beside_a_gpu() {
     crate::with_mpi("openmpi4", gpu);
     crate::with_mpi("mpich4", gpu);
+}
+
+#[test]
+fn beside_ranks_without_it() {
+    crate::with_mpi("openmpi4", mixed);
+    crate::with_mpi("openmpi5", mixed);
+    crate::with_mpi("mpich4", mixed);
+    crate::with_mpi("mpich5", mixed);
 }
 
 #[test]

@@ -336,10 +336,11 @@ fn traced_libc(function: &Function) -> String {
 /// `PMPI_X`, and then the C library's; and the names of MPI's other functions.
 pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
     let mut text = String::from("/* Generated from shim/mpiio/calls. */\n#include \"stub.h\"\n\n");
-    let (mut names, mut news, mut slots) = (String::new(), String::new(), 0);
+    let (mut names, mut stubs, mut news, mut slots) = (String::new(), String::new(), String::new(), 0);
     let mut stub = |name: &str, count: usize| {
         let _ = writeln!(text, "HW_STUB{count}({slots}, \"{name}\")");
         let _ = writeln!(names, "\t\"{name}\",");
+        let _ = writeln!(stubs, "\t(void *)hw_stub_{slots},");
         slots += 1;
         slots
     };
@@ -361,7 +362,8 @@ pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
     let _ = write!(
         text,
         "\nconst unsigned int hw_slots_of_mpi = {mpi_slots}, hw_slots_all = {slots};\nvoid *hw_slots[{slots}];\n\
-         const char *const hw_names[{slots}] = {{\n{names}}};\n\n\
+         const char *const hw_names[{slots}] = {{\n{names}}};\n\
+         void *const hw_stubs[{slots}] = {{\n{stubs}}};\n\n\
          const char *const hw_new_names[] = {{\n{news}}};\n\
          const unsigned int hw_new_count = sizeof(hw_new_names) / sizeof(hw_new_names[0]);\n"
     );

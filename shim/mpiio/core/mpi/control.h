@@ -42,8 +42,6 @@ struct hw_turn {
 struct hw_comm *hw_comm_of(MPI_Comm comm);
 struct hw_turn *hw_comm_turn(struct hw_comm *comm, int root, int kind);
 void hw_comm_start(void);
-/* Called when MPI is up. */
-void hw_start(void);
 void hw_finish(void);
 /* Waits without keeping a processor from those who are waited for. */
 void hw_pause(void);

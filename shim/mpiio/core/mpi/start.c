@@ -21,6 +21,7 @@
 #include "control.h"
 #include "../patterns/incoming.h"
 #include "mounts.h"
+#include "../muster.h"
 #include "../patterns/offer.h"
 #include "../patterns/outstanding.h"
 #include "real.h"
@@ -58,13 +59,19 @@ static bool is_one_node(void)
 	return number("SLURM_STEP_NUM_NODES") == 1;
 }
 
+/* Whether all ranks have this library, says who has looked. */
+static bool is_promised(void)
+{
+	const char *everywhere = getenv("HEADWATER_IO_EVERYWHERE");
+	return everywhere && strcmp(everywhere, "yes") == 0;
+}
+
 static enum hw_mode wanted_mode(void)
 {
-	const char *everywhere = getenv("HEADWATER_IO_EVERYWHERE"), *mode = getenv("HEADWATER_IO");
-	bool has_promise = everywhere && strcmp(everywhere, "yes") == 0;
+	const char *mode = getenv("HEADWATER_IO");
 	if (mode && strcmp(mode, "off") == 0)
 		return HW_OFF;
-	if (!has_promise && !is_one_node())
+	if (!is_promised() && !is_one_node())
 		return HW_OFF;
 	if (mode && strcmp(mode, "verify") == 0)
 		return HW_VERIFY;
@@ -141,7 +148,8 @@ static bool begin(enum hw_mode mode)
 	const char *least = getenv("HEADWATER_IO_BYTES_MIN"), *profile = getenv("HEADWATER_IO_PROFILE");
 	hw_real.MPI_Comm_rank(MPI_COMM_WORLD, &hw_rank);
 	hw_real.MPI_Comm_size(MPI_COMM_WORLD, &hw_ranks);
-	if (hw_ranks < 2 || hw_real.MPI_Comm_dup(MPI_COMM_WORLD, &hw_control) != MPI_SUCCESS)
+	bool is_everybody = is_promised() || hw_muster_end(hw_ranks);
+	if (!is_everybody || hw_ranks < 2 || hw_real.MPI_Comm_dup(MPI_COMM_WORLD, &hw_control) != MPI_SUCCESS)
 		return false;
 	hw_real.MPI_Comm_set_errhandler(hw_control, MPI_ERRORS_RETURN);
 	if (least && atol(least) >= (long)HW_PAGE_BYTES)
@@ -168,17 +176,30 @@ static bool begin(enum hw_mode mode)
 	return memcmp(hw_cookie, none, sizeof(none)) != 0;
 }
 
-void hw_start(void)
+/* What this rank wants, and asks the others for before MPI is up. */
+static enum hw_mode wanted = HW_OFF;
+
+static void ask(void)
 {
-	enum hw_mode mode = wanted_mode();
-	if (mode == HW_OFF || is_left_to_others())
-		return;
+	int saved = errno;
+	if (has_threads())
+		hw_private_threads_begin();
+	wanted = is_left_to_others() ? HW_OFF : wanted_mode();
+	if (wanted != HW_OFF && !is_promised())
+		hw_muster_begin();
+	errno = saved;
+}
+
+static void start(bool is_up)
+{
 	int saved = errno;
 	hw_depth++;
-	bool is_agreed = begin(mode);
+	bool is_agreed = is_up && wanted != HW_OFF && begin(wanted);
+	if (!is_up)
+		hw_muster_end(0);
 	hw_depth--;
 	if (is_agreed) {
-		hw_mode = mode;
+		hw_mode = wanted;
 		atexit(at_exit);
 	}
 	errno = saved;
@@ -205,25 +226,25 @@ void hw_finish(void)
 
 int hw_MPI_Init(int *count, char ***arguments)
 {
-	if (has_threads())
-		hw_private_threads_begin();
+	if (hw_depth == 0)
+		ask();
 	hw_depth++;
 	int result = hw_real.MPI_Init(count, arguments);
 	hw_depth--;
-	if (result == MPI_SUCCESS && hw_depth == 0)
-		hw_start();
+	if (hw_depth == 0)
+		start(result == MPI_SUCCESS);
 	return result;
 }
 
 int hw_MPI_Init_thread(int *count, char ***arguments, int required, int *provided)
 {
-	if (has_threads())
-		hw_private_threads_begin();
+	if (hw_depth == 0)
+		ask();
 	hw_depth++;
 	int result = hw_real.MPI_Init_thread(count, arguments, required, provided);
 	hw_depth--;
-	if (result == MPI_SUCCESS && hw_depth == 0)
-		hw_start();
+	if (hw_depth == 0)
+		start(result == MPI_SUCCESS);
 	return result;
 }
 

@@ -1,7 +1,11 @@
-/* The kernel is asked directly: by number, and by the program's own instructions, as some run times and libraries do. */
+/*
+ * The kernel is asked directly: by number, and by the program's own instructions, as some run times and libraries do; and
+ * by functions that were looked up in the C library alone.
+ */
 #define _GNU_SOURCE
 #include "safety.h"
 
+#include <dlfcn.h>
 #include <linux/io_uring.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -75,6 +79,32 @@ STEP(read_by_number)
 		note_result("readv", syscall(SYS_readv, fd, two, 2));
 		note_result("pread", syscall(SYS_pread64, fd, work->data + 65000, 9000, 100));
 		close(fd);
+	}
+}
+
+static void *of_libc(const char *name)
+{
+	void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+
+	must(libc != NULL, "libc.so.6");
+	void *function = dlsym(libc, name);
+	dlclose(libc);
+	return function;
+}
+
+STEP(found_in_libc)
+{
+	if (rank == 0) {
+		ssize_t (*put)(int, const void *, size_t), (*get)(int, void *, size_t, off_t);
+		int from = made("other", 90000), to = target();
+
+		*(void **)&put = of_libc("write");
+		*(void **)&get = of_libc("pread");
+		note_result("write", put(to, work->data + 4097, 90000));
+		note_result("pread", get(from, work->data + 50000, 20000, 7));
+		close(from);
+		close(to);
+		note_file(path("copy"));
 	}
 }
 
@@ -243,8 +273,8 @@ STEP(own_handler)
 }
 
 #define STEPS(X) \
-	X(read_by_number) X(direct_write) X(direct_writev) X(direct_read) X(direct_change) X(direct_child) X(direct_mask) \
-	X(written_by_a_ring) X(own_handler)
+	X(read_by_number) X(found_in_libc) X(direct_write) X(direct_writev) X(direct_read) X(direct_change) X(direct_child) \
+	X(direct_mask) X(written_by_a_ring) X(own_handler)
 
 #define ALL(name) \
 	READ_SCATTER(name##_read, name, NULL) READ_SCATTER(name##_scattered, NULL, name) \

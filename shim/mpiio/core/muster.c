@@ -1,0 +1,167 @@
+/*
+ * The first rank of the node that comes listens at a name that all ranks of the job know, and the others call before
+ * they enter MPI_Init, in which MPIs wait for all ranks. So when it returns all have called who ever will, and the first
+ * tells them whether that is everybody. An MPI that doesn't wait is left alone if ranks are late. The name is in Linux's
+ * abstract name space: nothing of it is left, however processes end.
+ */
+#include "muster.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine.h"
+#include "report.h"
+#include "real.h"
+
+/* How long the first waits for those that MPI_Init has not waited for. */
+#define PATIENCE_SECONDS 0.2
+/* How often a name is tried that somebody has who isn't listening yet, or no more; a millisecond between. */
+#define TRIES_MAX 1000
+
+/* What the first listens at, and what another rank has to the first. */
+static int listener = -1, to_first = -1;
+
+static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
+{
+	/* FNV-1a. */
+	for (size_t at = 0; at < bytes; at++)
+		hash = (hash ^ ((const unsigned char *)data)[at]) * 0x100000001b3;
+	return hash;
+}
+
+/* The launcher's name for this job, which its ranks on a node have in common and other jobs of theirs don't; 0 if none. */
+static uint64_t job_of(void)
+{
+	static const char *const names[] = {"PMIX_NAMESPACE", "PMI_JOBID",  "SLURM_JOB_ID",
+					    "SLURM_STEP_ID",  "PALS_APID", "PMI_PORT"};
+	uint64_t hash = 0xcbf29ce484222325;
+	bool is_any = false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		const char *value = getenv(names[i]);
+		if (value)
+			hash = hash_of(hash, value, strlen(value) + 1);
+		is_any = is_any || value;
+	}
+	/* Hydra has no name for a job: its proxy, which has made this rank's end of their connection, is the job's alone. */
+	const char *descriptor = getenv("PMI_FD");
+	struct ucred proxy;
+	socklen_t bytes = sizeof(proxy);
+	if (descriptor && getsockopt(atoi(descriptor), SOL_SOCKET, SO_PEERCRED, &proxy, &bytes) == 0) {
+		hash = hash_of(hash, &proxy.pid, sizeof(proxy.pid));
+		is_any = true;
+	}
+	return is_any ? hash : 0;
+}
+
+static bool is_of_same_user(int connection)
+{
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+	return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 && peer.uid == geteuid();
+}
+
+static void done_with(int *descriptor)
+{
+	if (*descriptor >= 0)
+		hw_libc.close(*descriptor);
+	*descriptor = -1;
+}
+
+void hw_muster_begin(void)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	uint64_t job = job_of();
+	int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "headwater-io-1/%u/%016llx",
+			      (unsigned int)geteuid(), (unsigned long long)job);
+	socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+	const struct sockaddr *name = (const struct sockaddr *)&address;
+
+	for (int tries = 0; job != 0 && listener < 0 && to_first < 0 && tries < TRIES_MAX; tries++) {
+		/* A call waits for nothing: where too many wait to be heard, this job is left alone. */
+		int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (descriptor < 0)
+			return;
+		if (bind(descriptor, name, bytes) == 0) {
+			listener = descriptor;
+			if (listen(listener, SOMAXCONN) != 0)
+				done_with(&listener);
+			return;
+		}
+		if (errno == EADDRINUSE && connect(descriptor, name, bytes) == 0) {
+			to_first = descriptor;
+			return;
+		}
+		bool is_between = errno == ECONNREFUSED;
+		hw_libc.close(descriptor);
+		if (!is_between)
+			return;
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+}
+
+static bool is_ready(int descriptor, double seconds)
+{
+	struct pollfd waited = {.fd = descriptor, .events = POLLIN};
+	double end = hw_seconds() + seconds;
+	int ready;
+	do {
+		double left = end - hw_seconds();
+		ready = poll(&waited, 1, seconds < 0 ? -1 : left > 0 ? (int)(left * 1e3) + 1 : 0);
+	} while (ready < 0 && errno == EINTR);
+	return ready > 0;
+}
+
+/* Hears those who have called, and tells them whether they are all. */
+static bool answer(int ranks)
+{
+	int *others = malloc(sizeof(*others) * (size_t)ranks);
+	int count = 0;
+	double end = hw_seconds() + PATIENCE_SECONDS;
+	while (others && count < ranks - 1) {
+		double left = end - hw_seconds();
+		if (!is_ready(listener, left > 0 ? left : 0))
+			break;
+		int other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		if (other < 0)
+			break;
+		if (is_of_same_user(other))
+			others[count++] = other;
+		else
+			hw_libc.close(other);
+	}
+	unsigned char is_all = others && count == ranks - 1;
+	for (int i = 0; i < count; i++) {
+		hw_libc.send(others[i], &is_all, 1, MSG_NOSIGNAL);
+		hw_libc.close(others[i]);
+	}
+	free(others);
+	if (!is_all && ranks > 1)
+		hw_report_reason("%s: the job's I/O is left as it is", "some ranks don't have this library, or don't want it");
+	return is_all;
+}
+
+static bool ask(void)
+{
+	unsigned char is_all = 0;
+	/* The first hears and answers in its MPI_Init; if it dies, this ends. */
+	return is_of_same_user(to_first) && is_ready(to_first, -1) && hw_libc.recv(to_first, &is_all, 1, 0) == 1 && is_all;
+}
+
+bool hw_muster_end(int ranks)
+{
+	bool is_all = false;
+	if (listener >= 0 && ranks > 0)
+		is_all = answer(ranks);
+	else if (to_first >= 0 && ranks > 0)
+		is_all = ask();
+	done_with(&listener);
+	done_with(&to_first);
+	return is_all;
+}

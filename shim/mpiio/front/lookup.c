@@ -1,0 +1,59 @@
+/*
+ * dlsym: who takes a function of the C library or of MPI from a handle, as Python's ctypes and Julia do, gets what stands
+ * before it. Whoever asks for the next function or the first, by RTLD_NEXT or RTLD_DEFAULT, gets what the loader finds.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <string.h>
+
+#include "front.h"
+
+typedef void *(*lookup)(void *handle, const char *name);
+
+/* The C library's, or that of another tool. dlsym can't be asked for itself. */
+static lookup next_lookup(void)
+{
+	static lookup next;
+	lookup function = __atomic_load_n(&next, __ATOMIC_RELAXED);
+
+	if (function == NULL) {
+		function = (lookup)hw_library_function("dlsym");
+		__atomic_store_n(&next, function, __ATOMIC_RELAXED);
+	}
+	return function;
+}
+
+static bool is_of_mpi(const char *name)
+{
+	return strncmp(name + (name[0] == 'P'), "MPI_", 4) == 0;
+}
+
+/* Not before a function of the name that is somebody else's. */
+static void *before(void *found, const char *name)
+{
+	for (unsigned int slot = is_of_mpi(name) ? 0 : hw_slots_of_mpi; slot < hw_slots_all; slot++) {
+		if (strcmp(hw_names[slot], name) != 0)
+			continue;
+		if (slot < hw_slots_of_mpi)
+			return hw_pick_for(slot, found);
+		return hw_next(name) == found ? hw_stubs[slot] : found;
+	}
+	return found;
+}
+
+HW_EXPORT void *hw_front_dlsym(void *handle, const char *name) __asm__("dlsym");
+void *hw_front_dlsym(void *handle, const char *name)
+{
+	lookup next = next_lookup();
+
+	/* A jump: what comes next depends on whose call returns here. */
+	if (handle == RTLD_NEXT || handle == RTLD_DEFAULT)
+		return next(handle, name);
+	void *found = next(handle, name);
+	if (found == NULL)
+		return NULL;
+	int error = errno;
+	found = before(found, name);
+	errno = error;
+	return found;
+}

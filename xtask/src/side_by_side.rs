@@ -4,6 +4,8 @@ use std::num::NonZero;
 use std::sync::Mutex;
 use std::thread;
 
+const NICENESS_MAX: i32 = 19;
+
 /// What `work` makes of each item, in the items' order; as many at a time as there are processors.
 pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let (queue, done) = (Mutex::new(items.iter().enumerate()), Mutex::new(Vec::new()));
@@ -23,6 +25,12 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
     let mut done = done.into_inner().expect("no worker panics with the lock");
     done.sort_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, result)| result).collect()
+}
+
+/// From now on this thread, and what it starts, has the processors when nobody else wants them.
+pub fn give_way() {
+    // For want of this it takes its turn as everybody does.
+    let _ = rustix::process::setpriority_process(None, NICENESS_MAX);
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 mod report;
 mod steps;
 
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use crate::setup;
 use crate::shell::Shell;
+use crate::{setup, side_by_side};
 pub use report::Tally;
 pub use steps::{SANITIZER_FLAGS, run_c};
 
@@ -60,6 +61,11 @@ impl Step {
         self.to_possible_value().expect("no step is hidden").get_name().to_owned()
     }
 
+    /// Minutes of computing that nobody waits for, and that nothing depends on.
+    fn is_behind(self) -> bool {
+        matches!(self, Step::Loom | Step::Sim | Step::Fuzz)
+    }
+
     fn run(self, shell: &Shell, options: &Options) -> Result<Tally> {
         match self {
             Step::Fmt => steps::fmt(shell),
@@ -76,22 +82,30 @@ impl Step {
     }
 }
 
-/// Runs the steps; true if nothing failed. A step's failure does not keep the others from running.
+/// Runs the steps; true if nothing failed. A step's failure does not keep the others from running. What only computes
+/// runs behind the others, whose tests wait for much.
 pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
     setup::run(shell)?;
-    let mut done = Vec::new();
-    for &step in Step::value_variants() {
+    let is_wanted = |step: &Step| {
         let slow = matches!(step, Step::Loom | Step::Fuzz);
-        let wanted = if options.only.is_empty() { !(options.quick && slow) } else { options.only.contains(&step) };
-        if wanted {
-            let (tally, took) = run_step(shell, options, step);
-            done.push((step.name(), tally, took));
-        }
-    }
+        if options.only.is_empty() { !(options.quick && slow) } else { options.only.contains(step) }
+    };
+    let wanted = Step::value_variants().iter().copied().filter(is_wanted);
+    let (behind, before): (Vec<Step>, Vec<Step>) = wanted.partition(|step| step.is_behind());
+    let run_all = |steps: &[Step]| -> Vec<_> { steps.iter().map(|&step| run_step(shell, options, step)).collect() };
+    let done = thread::scope(|scope| {
+        let behind = scope.spawn(|| {
+            side_by_side::give_way();
+            run_all(&behind)
+        });
+        let mut done = run_all(&before);
+        done.extend(behind.join().expect("a step's failure is no panic"));
+        done
+    });
     Ok(report::summary(&done))
 }
 
-fn run_step(shell: &Shell, options: &Options, step: Step) -> (Tally, Duration) {
+fn run_step(shell: &Shell, options: &Options, step: Step) -> (String, Tally, Duration) {
     let name = step.name();
     let start = shell.begin(&name);
     let tally = step.run(shell, options).unwrap_or_else(|error| Tally {
@@ -102,5 +116,5 @@ fn run_step(shell: &Shell, options: &Options, step: Step) -> (Tally, Duration) {
     if !tally.failed.is_empty() {
         println!("{}", tally.output.trim_end());
     }
-    (tally, start.elapsed())
+    (name, tally, start.elapsed())
 }

@@ -1,5 +1,6 @@
 //! What each step runs.
 
+use std::num::NonZero;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
@@ -16,6 +17,7 @@ const SKIPPED: i32 = 77;
 /// Where the C tests are built.
 const C_TESTS: &str = "target/c-tests";
 const CARGO_TEST_SECONDS_MAX: u64 = 2400;
+const TESTS_A_PROCESSOR: usize = 2;
 const C_TEST_SECONDS_MAX: u64 = 120;
 
 /// With these C code is tested.
@@ -136,7 +138,10 @@ pub fn run_c(shell: &Shell, name: &str, program: &mut Command) -> Result<Tally> 
 
 pub fn cargo(shell: &Shell) -> Result<Tally> {
     dist::run(shell)?;
-    let command = shell.cargo(&["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
+    let mut command = shell.cargo(&["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
+    // Most tests wait for much of their time.
+    let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    command.env("RUST_TEST_THREADS", (TESTS_A_PROCESSOR * processors).to_string());
     cargo_test(shell, command)
 }
 

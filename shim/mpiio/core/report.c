@@ -86,21 +86,26 @@ static char *collect(size_t *bytes)
 	return all;
 }
 
+static void tell_transformed(const struct hw_context *context)
+{
+	char saved[64] = "";
+	/* It is by the model, which a busy machine makes pessimistic. */
+	if (context->seconds_saved >= 0.001)
+		snprintf(saved, sizeof(saved), ", about %.3f s saved", context->seconds_saved);
+	hw_say("%s at %s: %.1f MB of %u operation%s went %s%s%s%s", hw_pattern_name(context->pattern), context->name,
+	       (double)context->bytes / 1e6, context->transformed, context->transformed == 1 ? "" : "s",
+	       context->pattern == HW_COLLECTIVE ? "through one rank" : "past the messages", saved,
+	       context->is_off ? "; then " : "", context->is_off ? why_of(context) : "");
+}
+
 /* For people: what was done, in a few lines. */
 static void tell(void)
 {
 	for (size_t i = 0; i < hw_context_count(); i++) {
 		const struct hw_context *context = hw_context_at(i);
-		if (!context->has_pattern)
-			continue;
-		if (context->transformed > 0)
-			hw_say("%s at %s: %.1f MB of %u operations went %s, about %.3f s saved%s%s",
-			       hw_pattern_name(context->pattern), context->name, (double)context->bytes / 1e6,
-			       context->transformed,
-			       context->pattern == HW_COLLECTIVE ? "through one rank" : "past the messages",
-			       context->seconds_saved, context->is_off ? "; then " : "",
-			       context->is_off ? why_of(context) : "");
-		else
+		if (context->has_pattern && context->transformed > 0)
+			tell_transformed(context);
+		else if (context->has_pattern)
 			hw_say("%s at %s: %.1f MB, %s", hw_pattern_name(context->pattern), context->name,
 			       (double)context->bytes / 1e6, why_of(context));
 	}

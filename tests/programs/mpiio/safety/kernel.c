@@ -92,19 +92,28 @@ static void *of_libc(const char *name)
 	return function;
 }
 
-STEP(found_in_libc)
+STEP(written_by_a_handle)
 {
 	if (rank == 0) {
-		ssize_t (*put)(int, const void *, size_t), (*get)(int, void *, size_t, off_t);
-		int from = made("other", 90000), to = target();
+		ssize_t (*put)(int, const void *, size_t);
+		int fd = target();
 
 		*(void **)&put = of_libc("write");
-		*(void **)&get = of_libc("pread");
-		note_result("write", put(to, work->data + 4097, 90000));
-		note_result("pread", get(from, work->data + 50000, 20000, 7));
-		close(from);
-		close(to);
+		note_result("write", put(fd, work->data + 4097, 90000));
+		close(fd);
 		note_file(path("copy"));
+	}
+}
+
+STEP(read_by_a_handle)
+{
+	if (rank == 0) {
+		ssize_t (*get)(int, void *, size_t, off_t);
+		int fd = open(path("copy"), O_RDONLY | O_CREAT, 0644);
+
+		*(void **)&get = of_libc("pread");
+		note_result("pread", get(fd, work->data + 50000, 20000, 7));
+		close(fd);
 	}
 }
 
@@ -273,8 +282,8 @@ STEP(own_handler)
 }
 
 #define STEPS(X) \
-	X(read_by_number) X(found_in_libc) X(direct_write) X(direct_writev) X(direct_read) X(direct_change) X(direct_child) \
-	X(direct_mask) X(written_by_a_ring) X(own_handler)
+	X(read_by_number) X(written_by_a_handle) X(read_by_a_handle) X(direct_write) X(direct_writev) X(direct_read) \
+	X(direct_change) X(direct_child) X(direct_mask) X(written_by_a_ring) X(own_handler)
 
 #define ALL(name) \
 	READ_SCATTER(name##_read, name, NULL) READ_SCATTER(name##_scattered, NULL, name) \

@@ -1,6 +1,6 @@
 /*
  * What the library makes of one operation, measured in pairs within one run: as the program asks for it, by calls that
- * the library stands before, and past the library, by MPI's profiling names and the C library's own functions. Processes
+ * the library stands before, and past the library, by the functions of MPI's and the C library themselves. Processes
  * stay where they are meanwhile, and so does what the machine does besides. Both ways are measured in each of two sets
  * of memory and files: which pages of the machine a set lies in makes it up to a third slower or faster than the other.
  *
@@ -9,7 +9,6 @@
  * are done several times in each turn.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <gnu/lib-names.h>
 #include <mpi.h>
@@ -18,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "past.h"
 
 /* As read and write, but all of it. */
 struct calls {
@@ -76,12 +77,8 @@ MOVES(write_past, const char, own_pwrite(fd, memory, left, at))
 
 static void find_own(void)
 {
-	void *library = dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
-
-	must(library != NULL, LIBC_SO);
-	*(void **)&own_pread = dlsym(library, "pread");
-	*(void **)&own_pwrite = dlsym(library, "pwrite");
-	must(own_pread && own_pwrite, "pread and pwrite");
+	*(void **)&own_pread = past(LIBC_SO, "pread");
+	*(void **)&own_pwrite = past(LIBC_SO, "pwrite");
 }
 
 static int input, zeros;
@@ -226,9 +223,10 @@ static int opened(const char *directory, const char *name, int flags)
 
 int main(int argc, char **argv)
 {
-	struct calls past = { read_past, write_past, PMPI_Scatter, PMPI_Gather, PMPI_Send, PMPI_Recv };
+	struct calls past_it = { read_past, write_past, past(NULL, "PMPI_Scatter"), past(NULL, "PMPI_Gather"),
+				 past(NULL, "PMPI_Send"), past(NULL, "PMPI_Recv") };
 	struct calls with = { read_with, write_with, MPI_Scatter, MPI_Gather, MPI_Send, MPI_Recv };
-	struct calls *ways[] = { &past, &with };
+	struct calls *ways[] = { &past_it, &with };
 	struct set sets[2];
 	const struct pattern *pattern = patterns;
 

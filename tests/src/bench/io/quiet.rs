@@ -19,7 +19,7 @@ const RANKS: usize = 2;
 const MODES: [(&str, &str); 2] = [("messages", "500000"), ("compute", "2000")];
 /// Fewer, where each system call is traced.
 const TRACED: &str = "200";
-const PAIRS_MIN: usize = 11;
+const PAIRS_MIN: usize = 41;
 /// The same within one run, of which there are as many pairs as thousands.
 const CALLS: [&str; 2] = ["calls", "500000"];
 /// Calls by which a process waits, as often as the others' pace has it.
@@ -47,9 +47,10 @@ impl Bench<'_> {
         report.line(format!(
             "{RANKS} ranks on one node. Ratios are of a plain run to one with the library, in interleaved pairs; the \
              bound is the one that their median is above with 95 % certainty, by order statistics. System calls are \
-             those of all ranks between the program's start and end, without those that wait. *calls*: the messages \
-             of one run with the library, in pairs of blocks by the names `PMPI_…`, which it does not stand before, and \
-             by the usual ones.\n"
+             those of all ranks between the program's start and end, without those that wait. *messages*: of each run \
+             the median of its blocks of 1,000, ranks bound to processors. *calls*: the messages of one run with the \
+             library, in pairs of blocks past it, by the functions of MPI's library themselves, and as programs call \
+             them.\n"
         ));
         let head = ["MPI", "program", "pairs", "plain, ms", "median ratio", "bound", "calls, plain", "calls, library"];
         let mut table = Table::new(head);

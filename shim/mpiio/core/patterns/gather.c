@@ -29,7 +29,9 @@ struct order {
 	uint64_t id;
 };
 
+/* What a rank has: programs may send less than the root expects, which the standard forbids and MPIs let pass. */
 struct edges {
+	uint64_t bytes;
 	char first[HW_PAGE_BYTES], last[HW_PAGE_BYTES];
 };
 
@@ -126,6 +128,29 @@ static int take_own(const struct gather *g)
 				    MPI_COMM_SELF, MPI_STATUS_IGNORE);
 }
 
+/* How a rank sends is decided by what it has, which it alone knows before. */
+static int take_part(struct gather *g, const struct order *order, int rank, const struct edges *edges)
+{
+	int count, peer = g->known->world_ranks[rank];
+	void *block = block_of(g, rank, &count);
+	struct hw_layout *layout = &g->layouts[rank];
+	if (edges->bytes == 0)
+		return MPI_SUCCESS;
+	if (edges->bytes < PART_BYTES_MIN)
+		return hw_real.MPI_Recv(block, count, g->receive_type, peer, HW_TAG_EDGES, hw_control, MPI_STATUS_IGNORE);
+	if (edges->bytes > layout->bytes) {
+		struct hw_envelope envelope = {.kind = HW_OFFER, .sender = peer, .id = order->id, .bytes = edges->bytes};
+		hw_incoming_refuse(&envelope);
+		return MPI_ERR_TRUNCATE;
+	}
+	if (edges->bytes < layout->bytes)
+		hw_incoming_take_now(order->id, peer, layout, edges->bytes);
+	else
+		hw_incoming_expect(order->id, peer, layout, edges->first, edges->last, g->context);
+	memset(layout, 0, sizeof(*layout));
+	return MPI_SUCCESS;
+}
+
 static int root_side(struct gather *g, const struct order *order)
 {
 	struct edges *edges = malloc((size_t)g->known->size * sizeof(*edges));
@@ -135,18 +160,7 @@ static int root_side(struct gather *g, const struct order *order)
 	hw_real.MPI_Gather(MPI_IN_PLACE, 0, MPI_BYTE, edges, sizeof(*edges), MPI_BYTE, g->root, g->comm);
 	int result = take_own(g);
 	for (int rank = 0; rank < g->known->size; rank++) {
-		int count, peer = g->known->world_ranks[rank];
-		void *block = block_of(g, rank, &count);
-		if (rank == g->root || g->layouts[rank].bytes == 0)
-			continue;
-		if (g->layouts[rank].bytes >= PART_BYTES_MIN) {
-			hw_incoming_expect(order->id, peer, &g->layouts[rank], edges[rank].first, edges[rank].last,
-					   g->context);
-			memset(&g->layouts[rank], 0, sizeof(g->layouts[rank]));
-			continue;
-		}
-		int one = hw_real.MPI_Recv(block, count, g->receive_type, peer, HW_TAG_EDGES, hw_control,
-					   MPI_STATUS_IGNORE);
+		int one = rank == g->root ? MPI_SUCCESS : take_part(g, order, rank, &edges[rank]);
 		result = result == MPI_SUCCESS ? one : result;
 	}
 	free(edges);
@@ -160,6 +174,7 @@ static int other_side(struct gather *g, const struct order *order)
 	int root = g->known->world_ranks[g->root];
 	size_t bytes = hw_type_bytes(g->send_count, g->send_type);
 	bool is_long = bytes >= PART_BYTES_MIN;
+	edges.bytes = bytes;
 	/* Only types that the root understands are tried, and both sides' types agree in bytes, not in layout. */
 	void *packed = NULL;
 	if (is_long && !hw_layout_make(&layout, g->send, g->send_count, g->send_type)) {

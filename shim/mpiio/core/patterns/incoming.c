@@ -191,19 +191,23 @@ static void begin(struct hw_pending *one, const char *first, const char *last)
 	hw_pending_protect(one, true);
 }
 
-void hw_incoming_take(const struct hw_offer *offer, struct hw_layout *layout, bool may_defer)
+void hw_incoming_take_now(uint64_t id, int world_rank, struct hw_layout *layout, size_t bytes)
 {
-	struct hw_pending *one = make(offer->envelope.id, offer->envelope.sender, layout, NULL);
-	one->layout.bytes = offer->envelope.bytes;
-	bool is_whole = layout->bytes == offer->envelope.bytes;
-	if (may_defer && is_whole && can_defer(&one->layout)) {
-		begin(one, offer->first, offer->last);
-		return;
-	}
+	struct hw_pending *one = make(id, world_rank, layout, NULL);
+	one->layout.bytes = bytes;
 	hw_pending_tell(one, HW_VERDICT_SEND);
 	hw_pending_reply(one);
 	hw_pending_receive(one);
 	hw_pending_free(one);
+}
+
+void hw_incoming_take(const struct hw_offer *offer, struct hw_layout *layout, bool may_defer)
+{
+	const struct hw_envelope *envelope = &offer->envelope;
+	if (may_defer && layout->bytes == envelope->bytes && can_defer(layout))
+		begin(make(envelope->id, envelope->sender, layout, NULL), offer->first, offer->last);
+	else
+		hw_incoming_take_now(envelope->id, envelope->sender, layout, envelope->bytes);
 }
 
 bool hw_incoming_expect(uint64_t id, int world_rank, struct hw_layout *layout, const char *first, const char *last,

@@ -20,6 +20,8 @@ void hw_incoming_take(const struct hw_offer *offer, struct hw_layout *layout, bo
 /* The same for a block of a gather; `context` is the gather's. */
 bool hw_incoming_expect(uint64_t id, int world_rank, struct hw_layout *layout, const char *first, const char *last,
 			struct hw_context *context);
+/* Fetches `bytes` at once, which may be less than the layout, which it takes, has room for. */
+void hw_incoming_take_now(uint64_t id, int world_rank, struct hw_layout *layout, size_t bytes);
 /* Releases the sender of what the program doesn't get. */
 void hw_incoming_refuse(const struct hw_envelope *envelope);
 bool hw_incoming_overlaps(uintptr_t low, uintptr_t high);

@@ -443,6 +443,37 @@ static void gathered_twice(void)
 	free(mine);
 }
 
+/* The others send less than rank 0 expects, as where rows don't divide by ranks: the standard forbids it, MPIs don't. */
+static void gather_less(void)
+{
+	const int less[] = {1, 1003, PART / 2, PART - 9001, PART - 300};
+	int counts[64], starts[64];
+	char *all = rank ? NULL : memory(all_bytes()), *mine = memory(PART), *name = path("out");
+	int fd = rank == 0 ? open(name, O_WRONLY | O_CREAT, 0644) : -1;
+
+	must(size <= 64, "so many ranks");
+	for (int from = 0; from < size; from++) {
+		counts[from] = PART;
+		starts[from] = from * PART;
+	}
+	for (size_t turn = 0; turn < sizeof less / sizeof *less; turn++) {
+		int count = rank ? PART - less[turn] : PART;
+
+		fill(mine, PART, (unsigned)(rank + 10 * (int)turn));
+		if (rank == 0)
+			memset(all, 'x', all_bytes());
+		note("%d", MPI_Gatherv(mine, count, MPI_BYTE, all, counts, starts, MPI_BYTE, 0, MPI_COMM_WORLD));
+		if (rank == 0)
+			note_result("write", write(fd, all, all_bytes()));
+	}
+	if (rank == 0) {
+		close(fd);
+		note_file(name);
+	}
+	free(all);
+	free(mine);
+}
+
 static void gather_to_others(void)
 {
 	char *all = memory(all_bytes()), *mine = memory(PART);
@@ -466,6 +497,7 @@ const struct test gather_tests[] = {
 	{"gather_by_counts", gather_by_counts, 0},
 	{"gather_opaque_types", gather_opaque_types, 0},
 	{"gathered_twice", gathered_twice, 0},
+	{"gather_less", gather_less, 0},
 	{"gather_to_others", gather_to_others, 0},
 	{NULL, NULL, 0},
 };

@@ -227,6 +227,16 @@ fn threads(mpi: &Mpi) {
     assert!(contexts.iter().map(|context| context.transformed).sum::<u64>() >= 30, "{contexts:?}");
 }
 
+/// Functions with large counts, which MPI has since version 4 and mpi4py calls where it has them.
+fn large_counts(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let contexts = contexts_of(mpi, &library, "c/large.c");
+    for pattern in ["read+scatter", "gather+write"] {
+        let of_it = contexts.iter().filter(|context| context.pattern == pattern);
+        assert_eq!(of_it.map(|context| context.transformed).sum::<u64>(), 6, "{pattern}: {contexts:?}");
+    }
+}
+
 crate::for_each_mpi!(programs);
 
 #[test]
@@ -259,4 +269,11 @@ fn a_number_of_two_files() {
 fn by_threads() {
     crate::with_mpi("openmpi4", threads);
     crate::with_mpi("mpich4", threads);
+}
+
+#[test]
+fn with_large_counts() {
+    for name in ["openmpi4", "mpich4", "openmpi5", "mpich5"] {
+        crate::with_mpi(name, large_counts);
+    }
 }

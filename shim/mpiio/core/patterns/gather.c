@@ -3,6 +3,7 @@
  * others wait in the call for what becomes of it. Source: Natvig, Elster and Meyer, §III.C. Whether it is tried at all
  * the root says beforehand, as for a scatter.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,11 +38,14 @@ struct edges {
 
 struct gather {
 	const void *send;
-	int send_count;
+	MPI_Count send_count;
 	MPI_Datatype send_type;
 	void *receive;
-	bool has_counts;
+	/* Of MPI_Gatherv, and of the one with large counts. */
+	bool has_counts, is_large;
 	const int *counts, *displacements;
+	const MPI_Count *large_counts;
+	const MPI_Aint *large_displacements;
 	int receive_count;
 	MPI_Datatype receive_type;
 	int root;
@@ -51,24 +55,37 @@ struct gather {
 	struct hw_layout *layouts;
 };
 
-static void *block_of(const struct gather *g, int rank, int *count)
+static void *block_of(const struct gather *g, int rank, MPI_Count *count)
 {
-	MPI_Aint lower, extent = 0;
+	MPI_Aint lower, extent = 0, elements = (MPI_Aint)rank * g->receive_count;
 	if (g->receive_type != MPI_DATATYPE_NULL)
 		hw_real.MPI_Type_get_extent(g->receive_type, &lower, &extent);
-	*count = g->has_counts ? g->counts[rank] : g->receive_count;
-	MPI_Aint elements = g->has_counts ? g->displacements[rank] : (MPI_Aint)rank * g->receive_count;
+	*count = g->receive_count;
+	if (g->has_counts) {
+		*count = g->is_large ? g->large_counts[rank] : g->counts[rank];
+		elements = g->is_large ? g->large_displacements[rank] : g->displacements[rank];
+	}
 	return (char *)g->receive + elements * extent;
+}
+
+static int call(const struct gather *g)
+{
+#if MPI_VERSION >= 4
+	if (g->is_large)
+		return hw_real.MPI_Gatherv_c(g->send, g->send_count, g->send_type, g->receive, g->large_counts,
+					     g->large_displacements, g->receive_type, g->root, g->comm);
+#endif
+	if (g->has_counts)
+		return hw_real.MPI_Gatherv(g->send, (int)g->send_count, g->send_type, g->receive, g->counts,
+					   g->displacements, g->receive_type, g->root, g->comm);
+	return hw_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, g->receive, g->receive_count,
+				  g->receive_type, g->root, g->comm);
 }
 
 static int original(const struct gather *g)
 {
 	hw_depth++;
-	int result = g->has_counts
-			     ? hw_real.MPI_Gatherv(g->send, g->send_count, g->send_type, g->receive, g->counts,
-						   g->displacements, g->receive_type, g->root, g->comm)
-			     : hw_real.MPI_Gather(g->send, g->send_count, g->send_type, g->receive, g->receive_count,
-						  g->receive_type, g->root, g->comm);
+	int result = call(g);
 	hw_depth--;
 	return result;
 }
@@ -76,7 +93,7 @@ static int original(const struct gather *g)
 static void clear_destination(const struct gather *g)
 {
 	for (int rank = 0; hw_is_busy && rank < g->known->size; rank++) {
-		int count;
+		MPI_Count count;
 		void *block = block_of(g, rank, &count);
 		if (!(rank == g->root && g->send == MPI_IN_PLACE))
 			hw_out(block, count, g->receive_type);
@@ -101,11 +118,11 @@ static bool decide(struct gather *g)
 	if (hw_context_is_off(g->context))
 		return false;
 	g->layouts = calloc((size_t)g->known->size, sizeof(*g->layouts));
-	bool is_fit = g->layouts != NULL;
+	bool is_fit = g->layouts != NULL && g->send_count <= INT_MAX;
 	for (int rank = 0; rank < g->known->size && is_fit; rank++) {
-		int count;
+		MPI_Count count;
 		void *block = block_of(g, rank, &count);
-		is_fit = hw_layout_make(&g->layouts[rank], block, count, g->receive_type);
+		is_fit = count <= INT_MAX && hw_layout_make(&g->layouts[rank], block, count, g->receive_type);
 		if (!is_fit || rank == g->root || g->layouts[rank].bytes < PART_BYTES_MIN)
 			continue;
 		is_fit = hw_incoming_can_defer(&g->layouts[rank]);
@@ -119,25 +136,27 @@ static bool decide(struct gather *g)
 
 static int take_own(const struct gather *g)
 {
-	int count;
+	MPI_Count count;
 	void *block = block_of(g, g->root, &count);
 	if (g->send == MPI_IN_PLACE)
 		return MPI_SUCCESS;
 	hw_in(g->send, g->send_count, g->send_type);
-	return hw_real.MPI_Sendrecv(g->send, g->send_count, g->send_type, 0, 0, block, count, g->receive_type, 0, 0,
-				    MPI_COMM_SELF, MPI_STATUS_IGNORE);
+	return hw_real.MPI_Sendrecv(g->send, (int)g->send_count, g->send_type, 0, 0, block, (int)count, g->receive_type,
+				    0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
 }
 
 /* How a rank sends is decided by what it has, which it alone knows before. */
 static int take_part(struct gather *g, const struct order *order, int rank, const struct edges *edges)
 {
-	int count, peer = g->known->world_ranks[rank];
+	int peer = g->known->world_ranks[rank];
+	MPI_Count count;
 	void *block = block_of(g, rank, &count);
 	struct hw_layout *layout = &g->layouts[rank];
 	if (edges->bytes == 0)
 		return MPI_SUCCESS;
 	if (edges->bytes < PART_BYTES_MIN)
-		return hw_real.MPI_Recv(block, count, g->receive_type, peer, HW_TAG_EDGES, hw_control, MPI_STATUS_IGNORE);
+		return hw_real.MPI_Recv(block, (int)count, g->receive_type, peer, HW_TAG_EDGES, hw_control,
+					MPI_STATUS_IGNORE);
 	if (edges->bytes > layout->bytes) {
 		struct hw_envelope envelope = {.kind = HW_OFFER, .sender = peer, .id = order->id, .bytes = edges->bytes};
 		hw_incoming_refuse(&envelope);
@@ -193,7 +212,7 @@ static int other_side(struct gather *g, const struct order *order)
 		hw_offer_settle(order->id, &layout, root, NULL);
 		hw_layout_free(&layout);
 	} else if (bytes > 0) {
-		result = hw_real.MPI_Send(g->send, g->send_count, g->send_type, root, HW_TAG_EDGES, hw_control);
+		result = hw_real.MPI_Send(g->send, (int)g->send_count, g->send_type, root, HW_TAG_EDGES, hw_control);
 	}
 	free(packed);
 	return result;
@@ -245,7 +264,7 @@ static bool is_small(const struct gather *g)
 static bool is_plainly_small(const struct gather *g)
 {
 	return !hw_is_busy && !g->has_counts && g->root >= 0 && g->send != MPI_IN_PLACE &&
-	       hw_is_basic_below(g->send_count, g->send_type, hw_bytes_min);
+	       hw_is_basic_below((int)g->send_count, g->send_type, hw_bytes_min);
 }
 
 static int enter(struct gather *g)
@@ -284,3 +303,15 @@ int hw_MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, voi
 			   .receive_type = receive_type, .root = root, .comm = comm};
 	return enter(&g);
 }
+
+#if MPI_VERSION >= 4
+int hw_MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,
+		     const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype receive_type, int root,
+		     MPI_Comm comm)
+{
+	struct gather g = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
+			   .has_counts = true, .is_large = true, .large_counts = counts,
+			   .large_displacements = displacements, .receive_type = receive_type, .root = root, .comm = comm};
+	return enter(&g);
+}
+#endif

@@ -5,6 +5,7 @@
  * Ranks can't know whether the root has something to say, so before each scatter that is large enough the root
  * broadcasts that it has, or how many scatters it will not say so again. All ranks of a communicator count alike.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,15 +43,20 @@ struct part {
 	struct hw_runs runs;
 };
 
-/* A scatter as the program called it; counts and displacements are those of Scatterv, or NULL. */
+/*
+ * A scatter as the program called it; counts and displacements are those of Scatterv, or NULL. Python's mpi4py calls the
+ * one with large counts, wherever MPI has it.
+ */
 struct scatter {
 	const void *send;
-	bool has_counts;
+	bool has_counts, is_large;
 	const int *counts, *displacements;
+	const MPI_Count *large_counts;
+	const MPI_Aint *large_displacements;
 	int send_count;
 	MPI_Datatype send_type;
 	void *receive;
-	int receive_count;
+	MPI_Count receive_count;
 	MPI_Datatype receive_type;
 	int root;
 	MPI_Comm comm;
@@ -61,24 +67,37 @@ struct scatter {
 	struct hw_file *file;
 };
 
-static const void *block_of(const struct scatter *s, int rank, int *count)
+static const void *block_of(const struct scatter *s, int rank, MPI_Count *count)
 {
-	MPI_Aint lower, extent = 0;
+	MPI_Aint lower, extent = 0, elements = (MPI_Aint)rank * s->send_count;
 	if (s->send_type != MPI_DATATYPE_NULL)
 		hw_real.MPI_Type_get_extent(s->send_type, &lower, &extent);
-	*count = s->has_counts ? s->counts[rank] : s->send_count;
-	MPI_Aint elements = s->has_counts ? s->displacements[rank] : (MPI_Aint)rank * s->send_count;
+	*count = s->send_count;
+	if (s->has_counts) {
+		*count = s->is_large ? s->large_counts[rank] : s->counts[rank];
+		elements = s->is_large ? s->large_displacements[rank] : s->displacements[rank];
+	}
 	return (const char *)s->send + elements * extent;
+}
+
+static int call(const struct scatter *s)
+{
+#if MPI_VERSION >= 4
+	if (s->is_large)
+		return hw_real.MPI_Scatterv_c(s->send, s->large_counts, s->large_displacements, s->send_type, s->receive,
+					      s->receive_count, s->receive_type, s->root, s->comm);
+#endif
+	if (s->has_counts)
+		return hw_real.MPI_Scatterv(s->send, s->counts, s->displacements, s->send_type, s->receive,
+					    (int)s->receive_count, s->receive_type, s->root, s->comm);
+	return hw_real.MPI_Scatter(s->send, s->send_count, s->send_type, s->receive, (int)s->receive_count,
+				   s->receive_type, s->root, s->comm);
 }
 
 static int original(const struct scatter *s)
 {
 	hw_depth++;
-	int result = s->has_counts
-			     ? hw_real.MPI_Scatterv(s->send, s->counts, s->displacements, s->send_type, s->receive,
-						    s->receive_count, s->receive_type, s->root, s->comm)
-			     : hw_real.MPI_Scatter(s->send, s->send_count, s->send_type, s->receive, s->receive_count,
-						   s->receive_type, s->root, s->comm);
+	int result = call(s);
 	hw_depth--;
 	return result;
 }
@@ -87,7 +106,7 @@ static int original(const struct scatter *s)
 static void fill_source(const struct scatter *s)
 {
 	for (int rank = 0; rank < s->known->size; rank++) {
-		int count;
+		MPI_Count count;
 		const void *block = block_of(s, rank, &count);
 		if (!(rank == s->root && s->receive == MPI_IN_PLACE))
 			hw_in(block, count, s->send_type);
@@ -99,10 +118,11 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 {
 	struct hw_layout layout;
 	struct hw_file *file = NULL;
-	int count;
+	MPI_Count count;
 	const void *block = block_of(s, rank, &count);
 	struct part *part = &s->parts[rank];
-	if (!hw_layout_make(&layout, block, count, s->send_type))
+	/* Whoever can't read gets it in one message. */
+	if (count > INT_MAX || !hw_layout_make(&layout, block, count, s->send_type))
 		return false;
 	part->bytes = layout.bytes;
 	hw_enter();
@@ -147,7 +167,7 @@ static bool decide(struct scatter *s, struct order *order)
 {
 	size_t by_file = 0;
 	bool is_known = true;
-	if (hw_mode == HW_OBSERVE || !hw_records_any(HW_DEFERRED))
+	if (hw_mode == HW_OBSERVE || !hw_records_any(HW_DEFERRED) || s->receive_count > INT_MAX)
 		return false;
 	s->parts = calloc((size_t)s->known->size, sizeof(*s->parts));
 	if (!s->parts)
@@ -186,7 +206,7 @@ static bool read_part(const struct part *part, const struct order *order, const 
 /* The root's own part goes from its one buffer into the other. */
 static int take_own(const struct scatter *s)
 {
-	int count;
+	MPI_Count count;
 	const void *block = block_of(s, s->root, &count);
 	const struct part *part = &s->parts[s->root];
 	struct hw_layout layout;
@@ -201,8 +221,8 @@ static int take_own(const struct scatter *s)
 			return MPI_SUCCESS;
 	}
 	hw_in(block, count, s->send_type);
-	return hw_real.MPI_Sendrecv(block, count, s->send_type, 0, 0, s->receive, s->receive_count, s->receive_type, 0, 0,
-				    MPI_COMM_SELF, MPI_STATUS_IGNORE);
+	return hw_real.MPI_Sendrecv(block, (int)count, s->send_type, 0, 0, s->receive, (int)s->receive_count,
+				    s->receive_type, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
 }
 
 /* The root serves those who couldn't read, in turn. */
@@ -210,12 +230,12 @@ static int serve(const struct scatter *s, const int *has_read, uint64_t id)
 {
 	int result = MPI_SUCCESS;
 	for (int rank = 0; rank < s->known->size && result == MPI_SUCCESS; rank++) {
-		int count;
+		MPI_Count count;
 		const void *block = block_of(s, rank, &count);
 		if (rank == s->root || has_read[rank])
 			continue;
 		hw_in(block, count, s->send_type);
-		result = hw_real.MPI_Send(block, count, s->send_type, s->known->world_ranks[rank],
+		result = hw_real.MPI_Send(block, (int)count, s->send_type, s->known->world_ranks[rank],
 					  HW_TAG_OF(HW_TAG_DATA, id), hw_control);
 	}
 	return result;
@@ -247,6 +267,22 @@ static int root_side(struct scatter *s, const struct order *order)
 	return result == MPI_SUCCESS ? served : result;
 }
 
+static int receive_part(const struct scatter *s, const struct order *order)
+{
+	MPI_Datatype type = s->receive_type;
+	int peer = s->known->world_ranks[s->root], count = (int)s->receive_count;
+#if MPI_VERSION >= 4
+	struct hw_large large = hw_large(s->receive_count, &type);
+	count = large.count;
+#endif
+	int result = hw_real.MPI_Recv(s->receive, count, type, peer, HW_TAG_OF(HW_TAG_DATA, order->id), hw_control,
+				      MPI_STATUS_IGNORE);
+#if MPI_VERSION >= 4
+	hw_large_free(&large, &type);
+#endif
+	return result;
+}
+
 static int other_side(struct scatter *s, const struct order *order)
 {
 	struct part part;
@@ -258,10 +294,7 @@ static int other_side(struct scatter *s, const struct order *order)
 		hw_layout_free(&layout);
 	}
 	hw_real.MPI_Gather(&has_read, 1, MPI_INT, NULL, 0, MPI_INT, s->root, s->comm);
-	if (has_read)
-		return MPI_SUCCESS;
-	return hw_real.MPI_Recv(s->receive, s->receive_count, s->receive_type, s->known->world_ranks[s->root],
-				HW_TAG_OF(HW_TAG_DATA, order->id), hw_control, MPI_STATUS_IGNORE);
+	return has_read ? MPI_SUCCESS : receive_part(s, order);
 }
 
 /* Both ways, one after the other; what the program gets is what it would have got. */
@@ -344,7 +377,7 @@ static int scatter(struct scatter *s)
 static bool is_plainly_small(const struct scatter *s)
 {
 	return !hw_is_busy && s->root >= 0 && s->receive != MPI_IN_PLACE &&
-	       hw_is_basic_below(s->receive_count, s->receive_type, hw_bytes_min);
+	       hw_is_basic_below((int)s->receive_count, s->receive_type, hw_bytes_min);
 }
 
 int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
@@ -376,25 +409,41 @@ int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, voi
 	return scatter(&s);
 }
 
+static int enter_by_counts(struct scatter *s)
+{
+	if (hw_depth > 0 || hw_mode == HW_OFF)
+		return original(s);
+	s->known = hw_comm_of(s->comm);
+	if (!s->known || s->root < 0 || s->root >= s->known->size) {
+		if (hw_is_busy) {
+			hw_communicates();
+			hw_in_all(s->send);
+			if (s->receive != MPI_IN_PLACE)
+				hw_out(s->receive, s->receive_count, s->receive_type);
+		}
+		return original(s);
+	}
+	if (s->receive != MPI_IN_PLACE && hw_is_busy)
+		hw_out(s->receive, s->receive_count, s->receive_type);
+	return scatter(s);
+}
+
 int hw_MPI_Scatterv(const void *send, const int counts[], const int displacements[], MPI_Datatype send_type,
 		    void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
 	struct scatter s = {.send = send, .has_counts = true, .counts = counts, .displacements = displacements,
 			    .send_type = send_type, .receive = receive, .receive_count = receive_count,
 			    .receive_type = receive_type, .root = root, .comm = comm};
-	if (hw_depth > 0 || hw_mode == HW_OFF)
-		return original(&s);
-	s.known = hw_comm_of(comm);
-	if (!s.known || root < 0 || root >= s.known->size) {
-		if (hw_is_busy) {
-			hw_communicates();
-			hw_in_all(send);
-			if (receive != MPI_IN_PLACE)
-				hw_out(receive, receive_count, receive_type);
-		}
-		return original(&s);
-	}
-	if (receive != MPI_IN_PLACE && hw_is_busy)
-		hw_out(receive, receive_count, receive_type);
-	return scatter(&s);
+	return enter_by_counts(&s);
 }
+
+#if MPI_VERSION >= 4
+int hw_MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype send_type,
+		      void *receive, MPI_Count receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+	struct scatter s = {.send = send, .has_counts = true, .is_large = true, .large_counts = counts,
+			    .large_displacements = displacements, .send_type = send_type, .receive = receive,
+			    .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
+	return enter_by_counts(&s);
+}
+#endif

@@ -227,6 +227,14 @@ fn threads(mpi: &Mpi) {
     assert!(contexts.iter().map(|context| context.transformed).sum::<u64>() >= 30, "{contexts:?}");
 }
 
+/// A receive that is too short for what was read and sent is an error, in each mode.
+fn too_short(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    for mode in ["auto", "verify", "observe"] {
+        contexts_of(mpi, &library.clone().with("HEADWATER_IO", mode), "c/short.c");
+    }
+}
+
 /// Functions with large counts, which MPI has since version 4 and mpi4py calls where it has them.
 fn large_counts(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
@@ -276,4 +284,10 @@ fn with_large_counts() {
     for name in ["openmpi4", "mpich4", "openmpi5", "mpich5"] {
         crate::with_mpi(name, large_counts);
     }
+}
+
+#[test]
+fn with_too_little_room() {
+    crate::with_mpi("openmpi4", too_short);
+    crate::with_mpi("mpich4", too_short);
 }

@@ -177,6 +177,9 @@ static int take(const union arrived *arrived, struct hw_layout *layout, MPI_Stat
 	uint64_t bytes = arrived->envelope.bytes;
 	if (bytes > layout->bytes) {
 		/* What the program gets of it is an error; whoever sent it is released. */
+		if (arrived->envelope.kind == HW_HINT && arrived->hint.is_verified)
+			hw_stream_receive(NULL, bytes, arrived->envelope.sender,
+					  HW_TAG_OF(HW_TAG_DATA, arrived->envelope.id));
 		hw_incoming_refuse(&arrived->envelope);
 		hw_layout_free(layout);
 		return MPI_ERR_TRUNCATE;

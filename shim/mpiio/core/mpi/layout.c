@@ -311,20 +311,21 @@ size_t hw_basic_look(MPI_Datatype type)
 		/* Fortran's. */
 		MPI_CHARACTER, MPI_LOGICAL, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_COMPLEX, MPI_DOUBLE_COMPLEX,
 	};
+	struct hw_basic *one = &hw_basics[((uintptr_t)type ^ (uintptr_t)type >> 9) % HW_BASICS];
 	MPI_Count size = 0;
 	size_t i = 0;
 	while (i < sizeof(all) / sizeof(*all) && all[i] != type)
 		i++;
-	if (i == sizeof(all) / sizeof(*all) || type == MPI_DATATYPE_NULL)
+	if (i == sizeof(all) / sizeof(*all) || type == MPI_DATATYPE_NULL) {
+		*one = (struct hw_basic){.type = type};
 		return 0;
+	}
 	hw_depth++;
 	bool is_known = hw_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
 	hw_depth--;
 	if (!is_known)
 		return 0;
-	struct hw_basic *one = &hw_basics[((uintptr_t)type ^ (uintptr_t)type >> 9) % HW_BASICS];
-	one->type = type;
-	one->bytes = (size_t)size;
+	*one = (struct hw_basic){type, (size_t)size};
 	return one->bytes;
 }
 

@@ -35,7 +35,10 @@ void hw_layout_copy(const struct hw_layout *layout, size_t from, void *memory, s
 /* Bytes of so many elements, 0 for what has no size. */
 size_t hw_type_bytes(MPI_Count count, MPI_Datatype type);
 
-/* A type of MPI's own, whose elements have no gaps; such a type is never freed. */
+/*
+ * A type of MPI's own, whose elements have no gaps; such a type is never freed. Or, with 0 bytes, one that isn't: what
+ * has its name later isn't either.
+ */
 struct hw_basic {
 	MPI_Datatype type;
 	size_t bytes;
@@ -50,7 +53,7 @@ size_t hw_basic_look(MPI_Datatype type);
 static inline size_t hw_basic_bytes(MPI_Datatype type)
 {
 	const struct hw_basic *one = &hw_basics[((uintptr_t)type ^ (uintptr_t)type >> 9) % HW_BASICS];
-	return one->type == type && one->bytes > 0 ? one->bytes : hw_basic_look(type);
+	return one->type == type ? one->bytes : hw_basic_look(type);
 }
 
 /* Whether it is some elements of a basic type and of fewer bytes; another type is never said to be. */

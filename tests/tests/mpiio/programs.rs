@@ -245,6 +245,13 @@ fn large_counts(mpi: &Mpi) {
     }
 }
 
+/// Threads whose requests have one handle after the other.
+fn requests(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    let contexts = contexts_of(mpi, &library, "c/requests.c");
+    assert!(contexts.iter().map(|context| context.transformed).sum::<u64>() >= 300, "{contexts:?}");
+}
+
 crate::for_each_mpi!(programs);
 
 #[test]
@@ -290,4 +297,10 @@ fn with_large_counts() {
 fn with_too_little_room() {
     crate::with_mpi("openmpi4", too_short);
     crate::with_mpi("mpich4", too_short);
+}
+
+#[test]
+fn requests_of_threads() {
+    crate::with_mpi("openmpi4", requests);
+    crate::with_mpi("mpich4", requests);
 }

@@ -18,8 +18,8 @@
 #include "real.h"
 #include "tracked.h"
 
-/* How many receives have completed together, and are seen to one after the other. */
-static size_t batch_count;
+/* How many receives have completed together in this thread, and are seen to one after the other. */
+static __thread size_t batch_count;
 
 void hw_requests_own(MPI_Request request, void *memory)
 {
@@ -73,10 +73,9 @@ static int arrived(const struct hw_tracked *one, MPI_Status *status, bool may_de
 	return hw_received(one->buffer, one->count, one->type, one->comm, status, may_defer);
 }
 
-/* A request that was `before` has completed. */
-static int completed(MPI_Request before, MPI_Status *status)
+/* A request has completed that was this one of ours, which was claimed, or none. */
+static int completed(struct hw_tracked *one, MPI_Status *status)
 {
-	struct hw_tracked *one = hw_tracked_find(before);
 	int result = MPI_SUCCESS;
 	if (hw_is_exposed)
 		hw_cover();
@@ -95,10 +94,12 @@ static int completed(MPI_Request before, MPI_Status *status)
 		result = arrived(&copy, status, hw_tracked_receiving() <= batch_count);
 	}
 	one->is_delivered = one->is_seen = false;
-	if (copy.kind == HW_PERSISTENT_RECEIVE || copy.kind == HW_PERSISTENT_SEND)
-		hw_tracked_activate(one, false);
-	else
-		hw_tracked_forget(before);
+	if (copy.kind != HW_PERSISTENT_RECEIVE && copy.kind != HW_PERSISTENT_SEND) {
+		hw_tracked_forget(one);
+		return result;
+	}
+	hw_tracked_activate(one, false);
+	hw_tracked_release(one);
 	return result;
 }
 
@@ -139,9 +140,8 @@ static void meanwhile(void)
  * Whether a request's offer, if it is one, has ended. Those who wait for other requests too don't keep a receiver
  * waiting.
  */
-static bool is_offer_over(MPI_Request request, bool is_alone)
+static bool is_offer_over(const struct hw_tracked *one, bool is_alone)
 {
-	struct hw_tracked *one = hw_tracked_find(request);
 	if (!one || one->kind != HW_OFFERED)
 		return true;
 	if (is_alone)
@@ -151,25 +151,14 @@ static bool is_offer_over(MPI_Request request, bool is_alone)
 	return hw_offer_progress(one->offered, false);
 }
 
-static bool are_offers_over(int count, const MPI_Request requests[])
-{
-	bool are_all = true, are_over = true;
-	for (int i = 0; i < count && hw_offer_any(); i++) {
-		struct hw_tracked *one = hw_tracked_find(requests[i]);
-		are_all = are_all && (requests[i] == MPI_REQUEST_NULL || (one && one->kind == HW_OFFERED));
-	}
-	for (int i = 0; i < count && hw_offer_any(); i++)
-		are_over = is_offer_over(requests[i], are_all) && are_over;
-	return are_over;
-}
-
 int hw_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
 	if (is_plain())
 		return hw_real.MPI_Test(request, flag, status);
-	MPI_Request before = *request;
+	struct hw_tracked *one = hw_tracked_claim(*request);
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
-	if (!is_offer_over(before, true)) {
+	if (!is_offer_over(one, true)) {
+		hw_tracked_release(one);
 		*flag = 0;
 		return MPI_SUCCESS;
 	}
@@ -177,7 +166,10 @@ int hw_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 	int result = hw_real.MPI_Test(request, flag, kept);
 	hw_depth--;
 	hw_outstanding_poll();
-	return result == MPI_SUCCESS && *flag ? completed(before, kept) : result;
+	if (result == MPI_SUCCESS && *flag)
+		return completed(one, kept);
+	hw_tracked_release(one);
+	return result;
 }
 
 int hw_MPI_Wait(MPI_Request *request, MPI_Status *status)
@@ -193,19 +185,22 @@ int hw_MPI_Wait(MPI_Request *request, MPI_Status *status)
 		}
 		return result;
 	}
-	MPI_Request before = *request;
+	struct hw_tracked *one = hw_tracked_claim(*request);
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	hw_depth++;
 	result = hw_real.MPI_Wait(request, kept);
 	hw_depth--;
-	return result == MPI_SUCCESS ? completed(before, kept) : result;
+	if (result == MPI_SUCCESS)
+		return completed(one, kept);
+	hw_tracked_release(one);
+	return result;
 }
 
-/* Handles and statuses of a call on several requests: small numbers of them need no allocation. */
+/* Those of ours among several requests, before MPI may complete them, and their statuses: few need no allocation. */
 struct several {
-	MPI_Request *before;
+	struct hw_tracked **ours;
 	MPI_Status *statuses;
-	MPI_Request few[32];
+	struct hw_tracked *few[32];
 	MPI_Status own[32];
 	void *allocated;
 };
@@ -213,33 +208,58 @@ struct several {
 static bool prepare(struct several *several, int count, const MPI_Request requests[], MPI_Status statuses[])
 {
 	several->allocated = NULL;
-	several->before = several->few;
+	several->ours = several->few;
 	several->statuses = statuses == MPI_STATUSES_IGNORE ? several->own : statuses;
 	if (count > 32) {
-		several->allocated = malloc((size_t)count * (sizeof(MPI_Request) + sizeof(MPI_Status)));
+		several->allocated = malloc((size_t)count * (sizeof(struct hw_tracked *) + sizeof(MPI_Status)));
 		if (!several->allocated)
 			return false;
 		if (statuses == MPI_STATUSES_IGNORE)
 			several->statuses = several->allocated;
-		several->before = (MPI_Request *)((MPI_Status *)several->allocated + count);
+		several->ours = (struct hw_tracked **)((MPI_Status *)several->allocated + count);
 	}
-	if (count > 0)
-		memcpy(several->before, requests, (size_t)count * sizeof(*requests));
+	for (int i = 0; i < count; i++)
+		several->ours[i] = hw_tracked_claim(requests[i]);
 	return true;
+}
+
+/* The end of the call: what it has not completed goes on. */
+static void give_back(struct several *several, int count)
+{
+	for (int i = 0; i < count; i++)
+		hw_tracked_release(several->ours[i]);
+	free(several->allocated);
+}
+
+/* One of them has completed. */
+static int complete(struct several *several, int index, MPI_Status *status)
+{
+	struct hw_tracked *one = several->ours[index];
+	several->ours[index] = NULL;
+	return completed(one, status);
+}
+
+static bool are_offers_over(const struct several *several, int count, const MPI_Request requests[])
+{
+	bool are_all = true, are_over = true;
+	for (int i = 0; i < count && hw_offer_any(); i++) {
+		const struct hw_tracked *one = several->ours[i];
+		are_all = are_all && (requests[i] == MPI_REQUEST_NULL || (one && one->kind == HW_OFFERED));
+	}
+	for (int i = 0; i < count && hw_offer_any(); i++)
+		are_over = is_offer_over(several->ours[i], are_all) && are_over;
+	return are_over;
 }
 
 /* Those of a call on all of them that has succeeded. */
 static int complete_all(struct several *several, int count)
 {
 	int result = MPI_SUCCESS;
+	for (int i = 0; i < count; i++)
+		batch_count += several->ours[i] && several->ours[i]->is_active;
 	for (int i = 0; i < count; i++) {
-		const struct hw_tracked *one = hw_tracked_find(several->before[i]);
-		batch_count += one && one->is_active;
-	}
-	for (int i = 0; i < count; i++) {
-		const struct hw_tracked *tracked = hw_tracked_find(several->before[i]);
-		batch_count -= tracked && tracked->is_active;
-		int one = completed(several->before[i], &several->statuses[i]);
+		batch_count -= several->ours[i] && several->ours[i]->is_active;
+		int one = complete(several, i, &several->statuses[i]);
 		result = one == MPI_SUCCESS ? result : one;
 	}
 	return result;
@@ -250,9 +270,9 @@ int hw_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
 	struct several several;
 	if (is_plain() || !prepare(&several, count, requests, statuses))
 		return hw_real.MPI_Testall(count, requests, flag, statuses);
-	if (!are_offers_over(count, requests)) {
+	if (!are_offers_over(&several, count, requests)) {
 		*flag = 0;
-		free(several.allocated);
+		give_back(&several, count);
 		return MPI_SUCCESS;
 	}
 	hw_depth++;
@@ -261,7 +281,7 @@ int hw_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
 	hw_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag)
 		result = complete_all(&several, count);
-	free(several.allocated);
+	give_back(&several, count);
 	return result;
 }
 
@@ -286,15 +306,15 @@ int hw_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 	hw_depth--;
 	if (result == MPI_SUCCESS)
 		result = complete_all(&several, count);
-	free(several.allocated);
+	give_back(&several, count);
 	return result;
 }
 
 /* The first of them whose message was delivered before it started, or -1: to MPI it is none that could complete. */
-static int delivered_of(int count, const MPI_Request requests[])
+static int delivered_of(const struct several *several, int count)
 {
 	for (int i = 0; i < count; i++) {
-		const struct hw_tracked *one = hw_tracked_find(requests[i]);
+		const struct hw_tracked *one = several->ours[i];
 		if (one && one->is_delivered && one->kind == HW_PERSISTENT_RECEIVE)
 			return i;
 	}
@@ -307,21 +327,22 @@ int hw_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	if (is_plain() || !prepare(&several, count, requests, MPI_STATUSES_IGNORE))
 		return hw_real.MPI_Testany(count, requests, index, flag, status);
-	are_offers_over(count, requests);
-	int delivered = delivered_of(count, requests);
+	are_offers_over(&several, count, requests);
+	int delivered = delivered_of(&several, count);
 	if (delivered >= 0) {
 		*flag = 1;
 		*index = delivered;
-		free(several.allocated);
-		return completed(requests[delivered], kept);
+		int one = complete(&several, delivered, kept);
+		give_back(&several, count);
+		return one;
 	}
 	hw_depth++;
 	int result = hw_real.MPI_Testany(count, requests, index, flag, kept);
 	hw_depth--;
 	hw_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED)
-		result = completed(several.before[*index], kept);
-	free(several.allocated);
+		result = complete(&several, *index, kept);
+	give_back(&several, count);
 	return result;
 }
 
@@ -343,13 +364,13 @@ int hw_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[],
 	struct several several;
 	if (is_plain() || !prepare(&several, count, requests, statuses))
 		return hw_real.MPI_Testsome(count, requests, done, indices, statuses);
-	are_offers_over(count, requests);
-	int delivered = delivered_of(count, requests);
+	are_offers_over(&several, count, requests);
+	int delivered = delivered_of(&several, count);
 	if (delivered >= 0) {
 		*done = 1;
 		*indices = delivered;
-		int one = completed(requests[delivered], &several.statuses[0]);
-		free(several.allocated);
+		int one = complete(&several, delivered, &several.statuses[0]);
+		give_back(&several, count);
 		return one;
 	}
 	hw_depth++;
@@ -357,8 +378,8 @@ int hw_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[],
 	hw_depth--;
 	hw_outstanding_poll();
 	for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; i++)
-		result = completed(several.before[indices[i]], &several.statuses[i]);
-	free(several.allocated);
+		result = complete(&several, indices[i], &several.statuses[i]);
+	give_back(&several, count);
 	return result;
 }
 
@@ -377,8 +398,7 @@ int hw_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[],
 
 int hw_MPI_Request_free(MPI_Request *request)
 {
-	MPI_Request before = *request;
-	struct hw_tracked *one = hw_tracked_find(before);
+	struct hw_tracked *one = hw_tracked_claim(*request);
 	/* Nobody will wait for it: whoever wants its data gets it. */
 	if (one && one->kind == HW_OFFERED)
 		hw_offer_release();
@@ -386,11 +406,14 @@ int hw_MPI_Request_free(MPI_Request *request)
 	int result = hw_real.MPI_Request_free(request);
 	hw_depth--;
 	/* A hint that is on its way keeps its memory; what a receive gets then is never looked at. */
-	one = result == MPI_SUCCESS ? one : NULL;
+	if (result != MPI_SUCCESS) {
+		hw_tracked_release(one);
+		one = NULL;
+	}
 	if (one && one->kind == HW_OWNED)
 		one->buffer = NULL;
 	if (one)
-		hw_tracked_forget(before);
+		hw_tracked_forget(one);
 	return result;
 }
 
@@ -449,7 +472,7 @@ int hw_MPI_Request_get_status_some(int count, const MPI_Request requests[], int 
 	hw_depth--;
 	for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; i++)
 		result = seen(requests[indices[i]], &several.statuses[i]);
-	free(several.allocated);
+	give_back(&several, count);
 	return result;
 }
 #endif

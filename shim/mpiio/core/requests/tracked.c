@@ -27,13 +27,19 @@ bool hw_requests_receiving(void)
 	return receiving_count > 0;
 }
 
-static struct hw_tracked **place_of(MPI_Request request)
+static struct hw_tracked **bucket_of(MPI_Request request)
 {
 	uintptr_t hash = (uintptr_t)request;
-	struct hw_tracked **link = &buckets[(hash ^ hash >> 6 ^ hash >> 14) % BUCKETS];
-	while (*link && (*link)->request != request)
-		link = &(*link)->next;
-	return link;
+	return &buckets[(hash ^ hash >> 6 ^ hash >> 14) % BUCKETS];
+}
+
+static struct hw_tracked *find(MPI_Request request, bool may_be_claimed)
+{
+	/* Of one that has completed and one that has its handle now, the latter was added later, and comes first. */
+	struct hw_tracked *found = *bucket_of(request);
+	while (found && (found->request != request || (found->is_claimed && !may_be_claimed)))
+		found = found->next;
+	return found;
 }
 
 struct hw_tracked *hw_tracked_find(MPI_Request request)
@@ -41,9 +47,30 @@ struct hw_tracked *hw_tracked_find(MPI_Request request)
 	if (tracked_count == 0 || request == MPI_REQUEST_NULL)
 		return NULL;
 	hw_enter();
-	struct hw_tracked *found = *place_of(request);
+	struct hw_tracked *found = find(request, true);
 	hw_leave();
 	return found;
+}
+
+struct hw_tracked *hw_tracked_claim(MPI_Request request)
+{
+	if (tracked_count == 0 || request == MPI_REQUEST_NULL)
+		return NULL;
+	hw_enter();
+	struct hw_tracked *found = find(request, false);
+	if (found)
+		found->is_claimed = true;
+	hw_leave();
+	return found;
+}
+
+void hw_tracked_release(struct hw_tracked *one)
+{
+	if (!one)
+		return;
+	hw_enter();
+	one->is_claimed = false;
+	hw_leave();
 }
 
 void hw_tracked_add(const struct hw_tracked *what)
@@ -60,7 +87,7 @@ void hw_tracked_add(const struct hw_tracked *what)
 				   hw_real.MPI_Type_dup(what->type, &one->type) == MPI_SUCCESS;
 		hw_depth--;
 	}
-	struct hw_tracked **link = place_of(what->request);
+	struct hw_tracked **link = bucket_of(what->request);
 	one->next = *link;
 	*link = one;
 	tracked_count++;
@@ -82,18 +109,17 @@ static void free_tracked(struct hw_tracked *one)
 	free(one);
 }
 
-void hw_tracked_forget(MPI_Request request)
+void hw_tracked_forget(struct hw_tracked *one)
 {
 	hw_enter();
-	struct hw_tracked **link = place_of(request), *one = *link;
-	if (one) {
-		*link = one->next;
-		tracked_count--;
-		receiving_count -= one->is_active;
-	}
+	struct hw_tracked **link = bucket_of(one->request);
+	while (*link != one)
+		link = &(*link)->next;
+	*link = one->next;
+	tracked_count--;
+	receiving_count -= one->is_active;
 	hw_leave();
-	if (one)
-		free_tracked(one);
+	free_tracked(one);
 }
 
 void hw_tracked_activate(struct hw_tracked *one, bool is_active)

@@ -29,14 +29,24 @@ struct hw_tracked {
 	MPI_Status status;
 	int result;
 	struct hw_offered *offered;
+	/* A call that may complete it has it. */
+	bool is_claimed;
 	struct hw_tracked *next;
 };
 
 bool hw_tracked_any(void);
 /* NULL: it is none of them. */
 struct hw_tracked *hw_tracked_find(MPI_Request request);
+/*
+ * The same for a call that may complete the request, before MPI is asked: MPI gives the handle of one that has completed
+ * to the next, which another thread may have by then; and MPICH has one handle for all sends that are done at once, of
+ * which each is claimed once. It is forgotten, or released. NULL may be released, too.
+ */
+struct hw_tracked *hw_tracked_claim(MPI_Request request);
+void hw_tracked_release(struct hw_tracked *one);
 void hw_tracked_add(const struct hw_tracked *one);
-void hw_tracked_forget(MPI_Request request);
+/* It must be there. */
+void hw_tracked_forget(struct hw_tracked *one);
 /* A receive starts or has completed. */
 void hw_tracked_activate(struct hw_tracked *one, bool is_active);
 /* How many receives are on their way. */

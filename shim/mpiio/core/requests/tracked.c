@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../patterns/offer.h"
+#include "match.h"
 #include "real.h"
 #include "requests.h"
 
@@ -27,6 +28,24 @@ bool hw_requests_receiving(void)
 	return receiving_count > 0;
 }
 
+/*
+ * Where only one thread calls MPI, it needs no lock, which would take longer than a short message: no signal handler gets
+ * here, since none calls MPI.
+ */
+static bool enter(void)
+{
+	bool is_shared = hw_match_is_shared();
+	if (is_shared)
+		hw_enter();
+	return is_shared;
+}
+
+static void leave(bool is_shared)
+{
+	if (is_shared)
+		hw_leave();
+}
+
 static struct hw_tracked **bucket_of(MPI_Request request)
 {
 	uintptr_t hash = (uintptr_t)request;
@@ -46,9 +65,9 @@ struct hw_tracked *hw_tracked_find(MPI_Request request)
 {
 	if (tracked_count == 0 || request == MPI_REQUEST_NULL)
 		return NULL;
-	hw_enter();
+	bool is_shared = enter();
 	struct hw_tracked *found = find(request, true);
-	hw_leave();
+	leave(is_shared);
 	return found;
 }
 
@@ -56,11 +75,11 @@ struct hw_tracked *hw_tracked_claim(MPI_Request request)
 {
 	if (tracked_count == 0 || request == MPI_REQUEST_NULL)
 		return NULL;
-	hw_enter();
+	bool is_shared = enter();
 	struct hw_tracked *found = find(request, false);
 	if (found)
 		found->is_claimed = true;
-	hw_leave();
+	leave(is_shared);
 	return found;
 }
 
@@ -68,9 +87,9 @@ void hw_tracked_release(struct hw_tracked *one)
 {
 	if (!one)
 		return;
-	hw_enter();
+	bool is_shared = enter();
 	one->is_claimed = false;
-	hw_leave();
+	leave(is_shared);
 }
 
 void hw_tracked_add(const struct hw_tracked *what)
@@ -78,7 +97,7 @@ void hw_tracked_add(const struct hw_tracked *what)
 	struct hw_tracked *one = malloc(sizeof(*one));
 	if (!one)
 		abort();
-	hw_enter();
+	bool is_shared = enter();
 	*one = *what;
 	/* A type may be freed while the request is on its way. */
 	if (one->kind != HW_OWNED && one->kind != HW_OFFERED) {
@@ -92,7 +111,7 @@ void hw_tracked_add(const struct hw_tracked *what)
 	*link = one;
 	tracked_count++;
 	receiving_count += one->is_active;
-	hw_leave();
+	leave(is_shared);
 }
 
 static void free_tracked(struct hw_tracked *one)
@@ -111,23 +130,23 @@ static void free_tracked(struct hw_tracked *one)
 
 void hw_tracked_forget(struct hw_tracked *one)
 {
-	hw_enter();
+	bool is_shared = enter();
 	struct hw_tracked **link = bucket_of(one->request);
 	while (*link != one)
 		link = &(*link)->next;
 	*link = one->next;
 	tracked_count--;
 	receiving_count -= one->is_active;
-	hw_leave();
+	leave(is_shared);
 	free_tracked(one);
 }
 
 void hw_tracked_activate(struct hw_tracked *one, bool is_active)
 {
-	hw_enter();
+	bool is_shared = enter();
 	receiving_count = receiving_count + is_active - one->is_active;
 	one->is_active = is_active;
-	hw_leave();
+	leave(is_shared);
 }
 
 bool hw_requests_any_arrived(void)

@@ -252,6 +252,12 @@ fn requests(mpi: &Mpi) {
     assert!(contexts.iter().map(|context| context.transformed).sum::<u64>() >= 300, "{contexts:?}");
 }
 
+/// Ranks that name sizes of which some are large and others aren't don't wait for each other.
+fn uneven(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    contexts_of(mpi, &library, "c/uneven.c");
+}
+
 crate::for_each_mpi!(programs);
 
 #[test]
@@ -303,4 +309,10 @@ fn with_too_little_room() {
 fn requests_of_threads() {
     crate::with_mpi("openmpi4", requests);
     crate::with_mpi("mpich4", requests);
+}
+
+#[test]
+fn with_parts_of_two_sizes() {
+    crate::with_mpi("openmpi4", uneven);
+    crate::with_mpi("mpich4", uneven);
 }

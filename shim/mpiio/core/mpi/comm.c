@@ -114,6 +114,20 @@ struct hw_turn *hw_comm_turn(struct hw_comm *comm, int root, int kind)
 	return turn;
 }
 
+bool hw_comm_is_even(struct hw_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of), const void *of)
+{
+	struct hw_even *even = &comm->even[kind];
+	uint64_t number = ++even->operations;
+	if ((number & (number - 1)) != 0 || even->is_uneven)
+		return !even->is_uneven;
+	int64_t mine = (int64_t)bytes(of), ends[2] = {mine, -mine}, least[2] = {mine, -mine};
+	hw_depth++;
+	hw_real.MPI_Allreduce(ends, least, 2, MPI_INT64_T, MPI_MIN, handle);
+	hw_depth--;
+	even->is_uneven = least[0] != -least[1];
+	return !even->is_uneven;
+}
+
 int hw_error(MPI_Comm comm, int code)
 {
 	hw_real.MPI_Comm_call_errhandler(comm, code);

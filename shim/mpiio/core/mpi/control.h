@@ -29,6 +29,11 @@ struct hw_comm {
 	int *world_ranks;
 	/* How often scatters and gathers by a root were of no use, and how many are to pass unasked. */
 	struct hw_turn *turns;
+	/* MPI_Scatter and MPI_Gather, by enum hw_turn_kind. */
+	struct hw_even {
+		uint64_t operations;
+		bool is_uneven;
+	} even[2];
 };
 
 struct hw_turn {
@@ -42,6 +47,12 @@ struct hw_turn {
 struct hw_comm *hw_comm_of(MPI_Comm comm);
 struct hw_turn *hw_comm_turn(struct hw_comm *comm, int root, int kind);
 void hw_comm_start(void);
+/*
+ * Counts an operation in which all ranks name the size of one part, which is `bytes(of)` for this rank. False: the ranks
+ * have once named different ones, which the standard forbids and MPIs let pass, so that ranks would decide differently
+ * by their size. The 1st, 2nd, 4th and so on operation finds out.
+ */
+bool hw_comm_is_even(struct hw_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of), const void *of);
 void hw_finish(void);
 /* Waits without keeping a processor from those who are waited for. */
 void hw_pause(void);

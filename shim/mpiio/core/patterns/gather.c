@@ -251,29 +251,30 @@ static int gather(struct gather *g)
 	return order.is_tried && result != MPI_SUCCESS ? hw_error(g->comm, result) : result;
 }
 
-/* Whether it isn't worth a question, which all ranks find alike; the parts of MPI_Gatherv only the root knows. */
-static bool is_small(const struct gather *g)
+static size_t part_bytes(const void *of)
 {
+	const struct gather *g = of;
 	bool is_root = g->known->rank == g->root;
-	size_t part = is_root ? hw_type_bytes(g->receive_count, g->receive_type) : hw_type_bytes(g->send_count, g->send_type);
-	size_t all = g->has_counts ? SIZE_MAX / 2 : part * (size_t)g->known->size;
-	return (!g->has_counts && part < hw_bytes_min) || hw_model_gather_gain(all, g->known->size) <= 0;
+	return is_root ? hw_type_bytes(g->receive_count, g->receive_type) : hw_type_bytes(g->send_count, g->send_type);
 }
 
-/* As all ranks find without a look at the communicator, and nothing is to be seen to. */
-static bool is_plainly_small(const struct gather *g)
+/* Whether it is worth a question, which all ranks find alike; the parts of MPI_Gatherv only the root knows. */
+static bool may_gain(const struct gather *g)
 {
-	return !hw_is_busy && !g->has_counts && g->root >= 0 && g->send != MPI_IN_PLACE &&
-	       hw_is_basic_below((int)g->send_count, g->send_type, hw_bytes_min);
+	if (g->has_counts)
+		return hw_model_gather_gain(SIZE_MAX / 2, g->known->size) > 0;
+	size_t part = part_bytes(g);
+	return part >= hw_bytes_min && hw_model_gather_gain(part * (size_t)g->known->size, g->known->size) > 0;
 }
 
 static int enter(struct gather *g)
 {
-	if (hw_depth > 0 || hw_mode == HW_OFF || is_plainly_small(g))
+	if (hw_depth > 0 || hw_mode == HW_OFF)
 		return original(g);
 	g->known = hw_comm_of(g->comm);
 	bool is_plain = !g->known || g->root < 0 || g->root >= g->known->size;
-	if (!is_plain && !is_small(g))
+	bool is_even = !is_plain && (g->has_counts || hw_comm_is_even(g->known, g->comm, HW_TURN_GATHER, part_bytes, g));
+	if (is_even && may_gain(g))
 		return gather(g);
 	if (hw_is_busy) {
 		hw_communicates();

@@ -373,11 +373,18 @@ static int scatter(struct scatter *s)
 	return result == MPI_SUCCESS ? result : hw_error(s->comm, result);
 }
 
-/* As all ranks find without a look at the communicator, and nothing is to be seen to. */
-static bool is_plainly_small(const struct scatter *s)
+/* Both sides know the size of a part. */
+static size_t part_bytes(const void *of)
 {
-	return !hw_is_busy && s->root >= 0 && s->receive != MPI_IN_PLACE &&
-	       hw_is_basic_below((int)s->receive_count, s->receive_type, hw_bytes_min);
+	const struct scatter *s = of;
+	bool is_root = !s->known || s->known->rank == s->root;
+	return is_root ? hw_type_bytes(s->send_count, s->send_type) : hw_type_bytes(s->receive_count, s->receive_type);
+}
+
+static bool may_gain(const struct scatter *s)
+{
+	size_t bytes = part_bytes(s);
+	return bytes >= hw_bytes_min && hw_model_scatter_gain(bytes * (size_t)s->known->size, s->known->size) > 0;
 }
 
 int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
@@ -385,17 +392,15 @@ int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, voi
 {
 	struct scatter s = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
 			    .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
-	if (hw_depth > 0 || hw_mode == HW_OFF || is_plainly_small(&s))
+	if (hw_depth > 0 || hw_mode == HW_OFF)
 		return original(&s);
 	s.known = hw_comm_of(comm);
-	bool is_root = s.known && s.known->rank == root;
-	/* Both sides know the size of a part. */
-	size_t bytes = is_root || !s.known ? hw_type_bytes(send_count, send_type) : hw_type_bytes(receive_count, receive_type);
-	if (!s.known || root < 0 || root >= s.known->size || bytes < hw_bytes_min ||
-	    hw_model_scatter_gain(bytes * (size_t)s.known->size, s.known->size) <= 0) {
+	bool is_fit = s.known && root >= 0 && root < s.known->size &&
+		      hw_comm_is_even(s.known, comm, HW_TURN_SCATTER, part_bytes, &s);
+	if (!is_fit || !may_gain(&s)) {
 		if (hw_is_busy) {
 			hw_communicates();
-			if (is_root)
+			if (s.known && s.known->rank == root)
 				fill_source(&s);
 			else if (!s.known)
 				hw_in_all(send);

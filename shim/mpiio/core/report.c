@@ -42,10 +42,12 @@ static size_t write_line(const struct hw_context *context, char *line)
 		if (*c >= ' ' && *c != '"' && *c != '\\')
 			name[length++] = *c;
 	name[length] = 0;
+	/* Of writes only those are counted that became something else. */
+	uint32_t operations = context->operations > context->transformed ? context->operations : context->transformed;
 	int written = snprintf(line, LINE_BYTES_MAX,
 			       "{\"context\": \"%s\", \"pattern\": \"%s\", \"operations\": %u, \"transformed\": %u, "
 			       "\"bytes\": %llu, \"decision\": \"%s\", \"why\": \"%s\", \"seconds_saved\": %.6f}\n",
-			       name, context->has_pattern ? hw_pattern_name(context->pattern) : "none", context->operations,
+			       name, context->has_pattern ? hw_pattern_name(context->pattern) : "none", operations,
 			       context->transformed, (unsigned long long)context->bytes, decision_of(context),
 			       why_of(context), context->seconds_saved);
 	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;

@@ -17,7 +17,7 @@
 #include "outstanding.h"
 #include "real.h"
 
-/* A copy that was sent because no verdict came; the verdict is still to come. */
+/* A copy that is on its way. Where it was sent because no verdict came, the verdict is still to come. */
 struct late {
 	MPI_Request sending[HW_PIECES_MAX], verdict;
 	int pieces;
@@ -110,15 +110,13 @@ void hw_offer_finish(void)
 	hw_depth--;
 }
 
-/* Sends a copy; `verdict` is the request in which the verdict will arrive. False: there is no memory for one. */
-static bool give_up_waiting(struct late *one, uint64_t id, const struct hw_layout *layout, int world_rank)
+static bool send_copy(struct late *one, uint64_t id, const struct hw_layout *layout, int world_rank)
 {
 	size_t bytes = layout->bytes;
 	one->copy = bytes <= HW_PIECES_MAX * HW_PIECE_BYTES ? malloc(bytes) : NULL;
 	if (!one->copy)
 		return false;
 	hw_layout_copy(layout, 0, one->copy, bytes, false);
-	reply(id, world_rank, HW_REPLY_LATE, 0);
 	for (size_t done = 0; done < bytes; done += HW_PIECE_BYTES) {
 		size_t part = bytes - done < HW_PIECE_BYTES ? bytes - done : HW_PIECE_BYTES;
 		hw_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, world_rank, HW_TAG_OF(HW_TAG_DATA, id), hw_control,
@@ -126,6 +124,29 @@ static bool give_up_waiting(struct late *one, uint64_t id, const struct hw_layou
 	}
 	one->next = late_list;
 	late_list = one;
+	return true;
+}
+
+bool hw_offer_copy(uint64_t id, const struct hw_layout *layout, int world_rank)
+{
+	struct late *one = calloc(1, sizeof(*one));
+	hw_depth++;
+	reap(false);
+	bool is_sent = one && send_copy(one, id, layout, world_rank);
+	hw_depth--;
+	if (is_sent)
+		one->verdict = MPI_REQUEST_NULL;
+	else
+		free(one);
+	return is_sent;
+}
+
+/* Sends a copy; `verdict` is the request in which the verdict will arrive. False: there is no memory for one. */
+static bool give_up_waiting(struct late *one, uint64_t id, const struct hw_layout *layout, int world_rank)
+{
+	if (!send_copy(one, id, layout, world_rank))
+		return false;
+	reply(id, world_rank, HW_REPLY_LATE, 0);
 	return true;
 }
 

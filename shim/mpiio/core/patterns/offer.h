@@ -62,6 +62,8 @@ bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, 
 		      int tag, MPI_Comm comm, int *result);
 /* Waits for the verdict over an offer that was made, and carries it out. */
 void hw_offer_settle(uint64_t id, const struct hw_layout *layout, int world_rank, struct hw_context *context);
+/* Sends a stream without waiting for who receives it. False: there is no memory for a copy. */
+bool hw_offer_copy(uint64_t id, const struct hw_layout *layout, int world_rank);
 /* Copies that are still on their way. */
 void hw_offer_finish(void);
 

@@ -95,6 +95,19 @@ static void write_hint(const struct sending *sending, struct hw_hint *hint)
 
 typedef int (*send_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
 
+/* Whether the data goes besides a hint. The receiver may wait for other messages of this rank before it looks at this. */
+static bool is_verified(const struct sending *sending, uint64_t id, const void *buffer, int peer)
+{
+	struct hw_context *context = sending->context;
+	if (hw_mode != HW_VERIFY || !context || context->verified >= HW_VERIFIED_MAX)
+		return false;
+	hw_memory_in(buffer, sending->layout.high - sending->layout.low);
+	if (!hw_offer_copy(id, &sending->layout, peer))
+		return false;
+	context->verified++;
+	return true;
+}
+
 /* Sends a hint instead. False: the original has to be called. */
 static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,
 			 MPI_Comm comm, int *result)
@@ -112,18 +125,13 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 		return false;
 	}
 	write_hint(&sending, &hint);
-	hint.is_verified = hw_mode == HW_VERIFY && sending.context && sending.context->verified < HW_VERIFIED_MAX;
 	if (!hw_outstanding_hint(hint.envelope.id, peer, sending.file, &sending.runs, sending.context)) {
 		done(&sending);
 		return false;
 	}
+	hint.is_verified = is_verified(&sending, hint.envelope.id, buffer, peer);
 	hw_depth++;
 	*result = call(&hint, (int)hw_hint_bytes(&hint), MPI_BYTE, destination, tag, comm);
-	if (hint.is_verified) {
-		sending.context->verified++;
-		hw_memory_in(buffer, sending.layout.high - sending.layout.low);
-		hw_stream_send(&sending.layout, sending.layout.bytes, peer, HW_TAG_OF(HW_TAG_DATA, hint.envelope.id));
-	}
 	hw_depth--;
 	hw_context_transformed(sending.context, HW_READ_SEND, sending.layout.bytes, saved);
 	done(&sending);

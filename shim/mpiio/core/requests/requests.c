@@ -137,27 +137,62 @@ static void meanwhile(void)
 }
 
 /*
- * Whether a request's offer, if it is one, has ended. Those who wait for other requests too don't keep a receiver
- * waiting.
+ * Whether the offers among these requests have ended. All offers are seen to: whoever has got one may wait for this rank.
+ * Those who wait for other requests, too, don't keep a receiver waiting.
  */
-static bool is_offer_over(const struct hw_tracked *one, bool is_alone)
+static bool are_offers_over(struct hw_tracked *const ours[], const MPI_Request requests[], int count)
 {
-	if (!one || one->kind != HW_OFFERED)
-		return true;
-	if (is_alone)
-		hw_offer_progress_all();
-	else
+	int offers = 0, others = 0;
+	bool are_over = true;
+	for (int i = 0; i < count && hw_offer_any(); i++) {
+		bool is_offer = ours[i] && ours[i]->kind == HW_OFFERED;
+		offers += is_offer;
+		others += !is_offer && requests[i] != MPI_REQUEST_NULL;
+	}
+	if (offers > 0 && others > 0)
 		hw_offer_release();
-	return hw_offer_progress(one->offered, false);
+	else
+		hw_offer_progress_all();
+	for (int i = 0; i < count && offers > 0; i++)
+		if (ours[i] && ours[i]->kind == HW_OFFERED)
+			are_over = hw_offer_progress(ours[i]->offered, false) && are_over;
+	return are_over;
+}
+
+/* Where it's in doubt which of two sends the program will find complete, the memory of both is its own again. */
+static void end_doubt(struct hw_tracked *const ours[], int count)
+{
+	for (int i = 0; i < count && hw_offer_any(); i++) {
+		if (ours[i] && ours[i]->kind == HW_OFFERED && hw_tracked_has_twin(ours[i])) {
+			hw_offer_release();
+			return;
+		}
+	}
+}
+
+static struct hw_tracked *claim(MPI_Request request)
+{
+	struct hw_tracked *one = hw_tracked_claim(request);
+	end_doubt(&one, 1);
+	return one;
+}
+
+/* A receive that MPI has ended with an error is nobody's any more. */
+static void fail(struct hw_tracked *one, MPI_Request now)
+{
+	if (one && now == MPI_REQUEST_NULL && (one->kind == HW_RECEIVE || one->kind == HW_SEND_RECEIVE))
+		hw_tracked_forget(one);
+	else
+		hw_tracked_release(one);
 }
 
 int hw_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
 	if (is_plain())
 		return hw_real.MPI_Test(request, flag, status);
-	struct hw_tracked *one = hw_tracked_claim(*request);
+	struct hw_tracked *one = claim(*request);
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
-	if (!is_offer_over(one, true)) {
+	if (!are_offers_over(&one, request, 1)) {
 		hw_tracked_release(one);
 		*flag = 0;
 		return MPI_SUCCESS;
@@ -168,7 +203,7 @@ int hw_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 	hw_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag)
 		return completed(one, kept);
-	hw_tracked_release(one);
+	fail(one, *request);
 	return result;
 }
 
@@ -185,14 +220,14 @@ int hw_MPI_Wait(MPI_Request *request, MPI_Status *status)
 		}
 		return result;
 	}
-	struct hw_tracked *one = hw_tracked_claim(*request);
+	struct hw_tracked *one = claim(*request);
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	hw_depth++;
 	result = hw_real.MPI_Wait(request, kept);
 	hw_depth--;
 	if (result == MPI_SUCCESS)
 		return completed(one, kept);
-	hw_tracked_release(one);
+	fail(one, *request);
 	return result;
 }
 
@@ -220,6 +255,7 @@ static bool prepare(struct several *several, int count, const MPI_Request reques
 	}
 	for (int i = 0; i < count; i++)
 		several->ours[i] = hw_tracked_claim(requests[i]);
+	end_doubt(several->ours, count);
 	return true;
 }
 
@@ -239,30 +275,36 @@ static int complete(struct several *several, int index, MPI_Status *status)
 	return completed(one, status);
 }
 
-static bool are_offers_over(const struct several *several, int count, const MPI_Request requests[])
+/*
+ * What a call has done that gave `result`: to those with these indices (NULL: to all), or to each what its status says.
+ * What it gives to the program: where some turn out to be errors after all, their statuses say so.
+ */
+static int complete_those(struct several *several, const MPI_Request requests[], const int indices[], int count, int result)
 {
-	bool are_all = true, are_over = true;
-	for (int i = 0; i < count && hw_offer_any(); i++) {
-		const struct hw_tracked *one = several->ours[i];
-		are_all = are_all && (requests[i] == MPI_REQUEST_NULL || (one && one->kind == HW_OFFERED));
-	}
-	for (int i = 0; i < count && hw_offer_any(); i++)
-		are_over = is_offer_over(several->ours[i], are_all) && are_over;
-	return are_over;
-}
-
-/* Those of a call on all of them that has succeeded. */
-static int complete_all(struct several *several, int count)
-{
-	int result = MPI_SUCCESS;
-	for (int i = 0; i < count; i++)
+	int class = MPI_SUCCESS;
+	bool has_failed = false;
+	if (result != MPI_SUCCESS && hw_real.MPI_Error_class(result, &class) == MPI_SUCCESS && class != MPI_ERR_IN_STATUS)
+		return result;
+	for (int i = 0; i < count && !indices; i++)
 		batch_count += several->ours[i] && several->ours[i]->is_active;
 	for (int i = 0; i < count; i++) {
-		batch_count -= several->ours[i] && several->ours[i]->is_active;
-		int one = complete(several, i, &several->statuses[i]);
-		result = one == MPI_SUCCESS ? result : one;
+		int at = indices ? indices[i] : i;
+		MPI_Status *status = &several->statuses[i];
+		if (!indices)
+			batch_count -= several->ours[i] && several->ours[i]->is_active;
+		if (class != MPI_SUCCESS && status->MPI_ERROR != MPI_SUCCESS) {
+			fail(several->ours[at], requests[at]);
+			several->ours[at] = NULL;
+			continue;
+		}
+		int one = complete(several, at, status);
+		for (int k = 0; k < i && one != MPI_SUCCESS && class == MPI_SUCCESS && !has_failed; k++)
+			several->statuses[k].MPI_ERROR = MPI_SUCCESS;
+		has_failed |= one != MPI_SUCCESS;
+		if (has_failed || class != MPI_SUCCESS)
+			status->MPI_ERROR = one;
 	}
-	return result;
+	return has_failed ? MPI_ERR_IN_STATUS : result;
 }
 
 int hw_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
@@ -270,7 +312,7 @@ int hw_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
 	struct several several;
 	if (is_plain() || !prepare(&several, count, requests, statuses))
 		return hw_real.MPI_Testall(count, requests, flag, statuses);
-	if (!are_offers_over(&several, count, requests)) {
+	if (!are_offers_over(several.ours, requests, count)) {
 		*flag = 0;
 		give_back(&several, count);
 		return MPI_SUCCESS;
@@ -279,8 +321,8 @@ int hw_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
 	int result = hw_real.MPI_Testall(count, requests, flag, several.statuses);
 	hw_depth--;
 	hw_outstanding_poll();
-	if (result == MPI_SUCCESS && *flag)
-		result = complete_all(&several, count);
+	if (result != MPI_SUCCESS || *flag)
+		result = complete_those(&several, requests, NULL, count, result);
 	give_back(&several, count);
 	return result;
 }
@@ -304,8 +346,7 @@ int hw_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 	hw_depth++;
 	result = hw_real.MPI_Waitall(count, requests, several.statuses);
 	hw_depth--;
-	if (result == MPI_SUCCESS)
-		result = complete_all(&several, count);
+	result = complete_those(&several, requests, NULL, count, result);
 	give_back(&several, count);
 	return result;
 }
@@ -327,7 +368,7 @@ int hw_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	if (is_plain() || !prepare(&several, count, requests, MPI_STATUSES_IGNORE))
 		return hw_real.MPI_Testany(count, requests, index, flag, status);
-	are_offers_over(&several, count, requests);
+	are_offers_over(several.ours, requests, count);
 	int delivered = delivered_of(&several, count);
 	if (delivered >= 0) {
 		*flag = 1;
@@ -364,7 +405,7 @@ int hw_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[],
 	struct several several;
 	if (is_plain() || !prepare(&several, count, requests, statuses))
 		return hw_real.MPI_Testsome(count, requests, done, indices, statuses);
-	are_offers_over(&several, count, requests);
+	are_offers_over(several.ours, requests, count);
 	int delivered = delivered_of(&several, count);
 	if (delivered >= 0) {
 		*done = 1;
@@ -377,8 +418,8 @@ int hw_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[],
 	int result = hw_real.MPI_Testsome(count, requests, done, indices, several.statuses);
 	hw_depth--;
 	hw_outstanding_poll();
-	for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; i++)
-		result = complete(&several, indices[i], &several.statuses[i]);
+	if (*done != MPI_UNDEFINED)
+		result = complete_those(&several, requests, indices, *done, result);
 	give_back(&several, count);
 	return result;
 }

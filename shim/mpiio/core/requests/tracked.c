@@ -92,6 +92,16 @@ void hw_tracked_release(struct hw_tracked *one)
 	leave(is_shared);
 }
 
+bool hw_tracked_has_twin(const struct hw_tracked *one)
+{
+	bool is_shared = enter();
+	const struct hw_tracked *other = *bucket_of(one->request);
+	while (other && (other == one || other->request != one->request || other->kind != HW_OFFERED || other->is_claimed))
+		other = other->next;
+	leave(is_shared);
+	return other != NULL;
+}
+
 void hw_tracked_add(const struct hw_tracked *what)
 {
 	struct hw_tracked *one = malloc(sizeof(*one));

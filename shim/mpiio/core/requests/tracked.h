@@ -44,6 +44,8 @@ struct hw_tracked *hw_tracked_find(MPI_Request request);
  */
 struct hw_tracked *hw_tracked_claim(MPI_Request request);
 void hw_tracked_release(struct hw_tracked *one);
+/* Whether another offer, which nobody has claimed, has the handle of this one: the program may mean either. */
+bool hw_tracked_has_twin(const struct hw_tracked *one);
 void hw_tracked_add(const struct hw_tracked *one);
 /* It must be there. */
 void hw_tracked_forget(struct hw_tracked *one);

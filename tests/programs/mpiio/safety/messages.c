@@ -320,6 +320,39 @@ static void many_pending(void)
 	free(mine);
 }
 
+/* Long enough to be offered. */
+#define LONG 300003
+
+/* Two Isends are pending, which may have one handle: whoever has waited for the first has its memory back. */
+static void first_of_two(void)
+{
+	char *one = memory(LONG), *other = memory(LONG);
+	MPI_Request requests[2];
+
+	memset(one, 11 + rank, LONG);
+	memset(other, 22 + rank, LONG);
+	if (rank > 0) {
+		MPI_Isend(one, LONG, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[0]);
+		MPI_Isend(other, LONG, MPI_BYTE, 0, TAG + 1, MPI_COMM_WORLD, &requests[1]);
+		MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+		memset(one, 99, LONG);
+		MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+		memset(other, 99, LONG);
+	}
+	for (int from = 1; from < size && rank == 0; from++) {
+		int fd = open(path("copy"), O_RDWR | O_CREAT, 0644);
+
+		MPI_Recv(other, LONG, MPI_BYTE, from, TAG + 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		note_result("write", pwrite(fd, other, LONG, 0));
+		note_sum("second", other, LONG);
+		MPI_Recv(one, LONG, MPI_BYTE, from, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		note_sum("first", one, LONG);
+		close(fd);
+	}
+	free(one);
+	free(other);
+}
+
 static void *thread_receives(void *mine)
 {
 	MPI_Status status;
@@ -364,6 +397,7 @@ static void with_threads(void)
 const struct test message_tests[] = {
 	MESSAGES(ROWS)
 	{"many_pending", many_pending, 0},
+	{"first_of_two", first_of_two, 0},
 	{"with_threads", with_threads, LASTS},
 	{NULL, NULL, 0},
 };

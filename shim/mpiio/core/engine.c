@@ -14,6 +14,7 @@
 
 #include "files/file.h"
 #include "memory/kernel.h"
+#include "memory/private.h"
 #include "memory/records.h"
 #include "memory/signals.h"
 #include "patterns/incoming.h"
@@ -25,6 +26,7 @@
 enum hw_mode hw_mode = HW_OFF;
 size_t hw_bytes_min = 65536;
 volatile int hw_is_busy;
+struct hw_quick hw_quick;
 __thread int hw_depth;
 
 /* 0 free, 1 held, 2 held and waited for. Source: Drepper, "Futexes are tricky", mutex 2. */
@@ -71,6 +73,7 @@ void hw_count_busy(void)
 	hw_enter();
 	hw_is_busy = hw_record_count() > 0 || hw_incoming_any() || hw_incoming_is_writing() || hw_outstanding_any() ||
 		     hw_offer_any() || hw_match_any();
+	hw_quick.is_watchful = hw_is_busy || hw_private_is_threaded();
 	hw_kernel_watch(hw_is_busy);
 	hw_leave();
 }

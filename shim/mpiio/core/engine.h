@@ -24,6 +24,23 @@ extern enum hw_mode hw_mode;
 extern size_t hw_bytes_min;
 /* Whether anything is deferred, pending or outstanding: otherwise wrappers only call the original. */
 extern volatile int hw_is_busy;
+/*
+ * All that a short message is decided by, in one line of the processor's cache: what MPI does meanwhile leaves few others
+ * there. The functions are MPI's own; the types those that were last sent or received, basic ones, each with the highest
+ * number of elements that is short.
+ */
+struct hw_quick {
+	/*
+	 * Whether it matters who calls the C library: something is deferred, or another thread may defer something meanwhile.
+	 * Otherwise what MPI calls may be taken for the program's own calls.
+	 */
+	volatile int is_watchful;
+	uint32_t counts_max[2];
+	uintptr_t types[2];
+	void *send, *receive, *send_later, *receive_later;
+} __attribute__((aligned(64)));
+_Static_assert(sizeof(struct hw_quick) == 64, "it is one line");
+extern struct hw_quick hw_quick;
 /* Above 0 inside an MPI call or the engine: what is called from there is nobody's business. */
 extern __thread int hw_depth __attribute__((tls_model("initial-exec")));
 

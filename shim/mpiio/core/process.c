@@ -24,6 +24,7 @@ pid_t hw_fork(void)
 	if (child == 0) {
 		hw_mode = HW_OFF;
 		hw_is_busy = 0;
+		hw_quick.is_watchful = 0;
 	}
 	return child;
 }

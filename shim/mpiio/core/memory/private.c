@@ -181,6 +181,7 @@ static bool open_memory(void)
 void hw_private_threads_begin(void)
 {
 	is_threaded = true;
+	hw_quick.is_watchful = 1;
 }
 
 bool hw_private_is_threaded(void)

@@ -311,7 +311,7 @@ size_t hw_basic_look(MPI_Datatype type)
 		/* Fortran's. */
 		MPI_CHARACTER, MPI_LOGICAL, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_COMPLEX, MPI_DOUBLE_COMPLEX,
 	};
-	struct hw_basic *one = &hw_basics[((uintptr_t)type ^ (uintptr_t)type >> 9) % HW_BASICS];
+	struct hw_basic *one = hw_basic_place(type);
 	MPI_Count size = 0;
 	size_t i = 0;
 	while (i < sizeof(all) / sizeof(*all) && all[i] != type)

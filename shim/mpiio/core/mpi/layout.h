@@ -49,10 +49,15 @@ struct hw_basic {
 extern __thread struct hw_basic hw_basics[HW_BASICS] __attribute__((tls_model("initial-exec")));
 size_t hw_basic_look(MPI_Datatype type);
 
+static inline struct hw_basic *hw_basic_place(MPI_Datatype type)
+{
+	return &hw_basics[((uintptr_t)type ^ (uintptr_t)type >> 9) % HW_BASICS];
+}
+
 /* Bytes of an element, 0 of another type. */
 static inline size_t hw_basic_bytes(MPI_Datatype type)
 {
-	const struct hw_basic *one = &hw_basics[((uintptr_t)type ^ (uintptr_t)type >> 9) % HW_BASICS];
+	const struct hw_basic *one = hw_basic_place(type);
 	return one->type == type ? one->bytes : hw_basic_look(type);
 }
 

@@ -57,6 +57,18 @@ static inline bool hw_is_short(int count, MPI_Datatype type)
 	return !hw_is_busy && hw_is_basic_below(count, type, offsetof(struct hw_hint, path));
 }
 
+/* The same where MPI may be called as if this library weren't there: by a function of hw_quick. */
+static inline bool hw_passes(int count, MPI_Datatype type)
+{
+	const struct hw_quick *quick = &hw_quick;
+	return !quick->is_watchful &&
+	       (((uintptr_t)type == quick->types[0] && (uint32_t)count <= quick->counts_max[0]) ||
+		((uintptr_t)type == quick->types[1] && (uint32_t)count <= quick->counts_max[1]));
+}
+
+/* A message of this type was short, and didn't pass. */
+void hw_pass_from_now_on(MPI_Datatype type);
+
 /* Whether a message of so many bytes is to be looked at. */
 static inline bool hw_may_be_ours(int bytes)
 {

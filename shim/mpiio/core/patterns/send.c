@@ -95,6 +95,18 @@ static void write_hint(const struct sending *sending, struct hw_hint *hint)
 
 typedef int (*send_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
 
+void hw_pass_from_now_on(MPI_Datatype type)
+{
+	static int turn;
+	size_t bytes = hw_basic_bytes(type);
+	/* Of several threads none passes. */
+	if (bytes == 0 || hw_quick.is_watchful)
+		return;
+	turn = !turn;
+	hw_quick.types[turn] = (uintptr_t)type;
+	hw_quick.counts_max[turn] = (uint32_t)((offsetof(struct hw_hint, path) - 1) / bytes);
+}
+
 /* Whether the data goes besides a hint. The receiver may wait for other messages of this rank before it looks at this. */
 static bool is_verified(const struct sending *sending, uint64_t id, const void *buffer, int peer)
 {
@@ -185,18 +197,27 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 	return result;
 }
 
+/* Apart, and last, so that a message that passes is a jump to MPI. */
+__attribute__((noinline)) static int send_short_or_not(send_call call, const void *buffer, int count, MPI_Datatype type,
+						       int destination, int tag, MPI_Comm comm)
+{
+	if (hw_is_short(count, type)) {
+		hw_pass_from_now_on(type);
+		return HW_INSIDE(call(buffer, count, type, destination, tag, comm));
+	}
+	return send_or_not(call, buffer, count, type, destination, tag, comm);
+}
+
 int hw_MPI_Send(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm)
 {
-	if (hw_is_short(count, type))
-		return HW_INSIDE(hw_real.MPI_Send(buffer, count, type, destination, tag, comm));
-	return send_or_not(hw_real.MPI_Send, buffer, count, type, destination, tag, comm);
+	if (hw_passes(count, type))
+		return ((send_call)hw_quick.send)(buffer, count, type, destination, tag, comm);
+	return send_short_or_not(hw_real.MPI_Send, buffer, count, type, destination, tag, comm);
 }
 
 int hw_MPI_Ssend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm)
 {
-	if (hw_is_short(count, type))
-		return HW_INSIDE(hw_real.MPI_Ssend(buffer, count, type, destination, tag, comm));
-	return send_or_not(hw_real.MPI_Ssend, buffer, count, type, destination, tag, comm);
+	return send_short_or_not(hw_real.MPI_Ssend, buffer, count, type, destination, tag, comm);
 }
 
 typedef int (*isend_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
@@ -204,6 +225,10 @@ typedef int (*isend_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm, M
 static int start_send(isend_call call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
 		      MPI_Comm comm, MPI_Request *request)
 {
+	if (hw_is_short(count, type)) {
+		hw_pass_from_now_on(type);
+		return HW_INSIDE(call(buffer, count, type, destination, tag, comm, request));
+	}
 	struct sending sending;
 	if (hw_is_busy && hw_depth == 0 && may_hint(buffer, count, type, destination, comm, &sending)) {
 		/* The hint lives as long as the request. */
@@ -252,8 +277,8 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 int hw_MPI_Isend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
 		 MPI_Request *request)
 {
-	if (hw_is_short(count, type))
-		return HW_INSIDE(hw_real.MPI_Isend(buffer, count, type, destination, tag, comm, request));
+	if (hw_passes(count, type))
+		return ((isend_call)hw_quick.send_later)(buffer, count, type, destination, tag, comm, request);
 	return start_send(hw_real.MPI_Isend, buffer, count, type, destination, tag, comm, request);
 }
 

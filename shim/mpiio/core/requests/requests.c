@@ -103,8 +103,11 @@ static int completed(struct hw_tracked *one, MPI_Status *status)
 	return result;
 }
 
-int hw_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
+__attribute__((noinline)) static int receive_later(void *buffer, int count, MPI_Datatype type, int source, int tag,
+						   MPI_Comm comm, MPI_Request *request)
 {
+	if (hw_is_short(count, type))
+		hw_pass_from_now_on(type);
 	if (hw_is_short(count, type) || hw_depth > 0 || hw_mode == HW_OFF)
 		return HW_INSIDE(hw_real.MPI_Irecv(buffer, count, type, source, tag, comm, request));
 	hw_before_receive(buffer, count, type);
@@ -119,6 +122,13 @@ int hw_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag
 	if (result == MPI_SUCCESS)
 		hw_requests_receive(*request, false, buffer, count, type, source, comm);
 	return result;
+}
+
+int hw_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
+{
+	if (hw_passes(count, type))
+		return ((__typeof__(hw_real.MPI_Irecv))hw_quick.receive_later)(buffer, count, type, source, tag, comm, request);
+	return receive_later(buffer, count, type, source, tag, comm, request);
 }
 
 /* Whether a call that waits has anything of ours to look after. */

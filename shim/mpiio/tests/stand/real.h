@@ -29,7 +29,8 @@
 	X(MPI_Comm_disconnect) X(MPI_Comm_dup) X(MPI_Comm_free) X(MPI_Comm_get_attr) X(MPI_Comm_group) \
 	X(MPI_Comm_rank) X(MPI_Comm_remote_size) X(MPI_Comm_set_attr) X(MPI_Comm_set_errhandler) \
 	X(MPI_Comm_size) X(MPI_Comm_split) X(MPI_Comm_test_inter) X(MPI_Dist_graph_neighbors_count) \
-	X(MPI_Errhandler_free) X(MPI_File_close) X(MPI_File_get_errhandler) X(MPI_File_get_position) X(MPI_File_open) \
+	X(MPI_Errhandler_free) X(MPI_Error_class) X(MPI_File_close) X(MPI_File_get_errhandler) \
+	X(MPI_File_get_position) X(MPI_File_open) \
 	X(MPI_File_read) X(MPI_File_read_all) X(MPI_File_read_at) X(MPI_File_read_at_all) X(MPI_File_seek) \
 	X(MPI_File_set_atomicity) X(MPI_File_set_errhandler) X(MPI_File_set_size) X(MPI_File_set_view) \
 	X(MPI_File_write) X(MPI_File_write_all) X(MPI_File_write_at) X(MPI_File_write_at_all) \

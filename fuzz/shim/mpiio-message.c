@@ -86,6 +86,16 @@ static int start_receive(void *buffer, int count, MPI_Datatype type, int peer, i
 	return MPI_SUCCESS;
 }
 
+/* All ranks say what this one says. */
+static int reduce_to_all(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm)
+{
+	(void)op;
+	(void)comm;
+	EXPECT(type == MPI_INT64_T);
+	memcpy(to, from, (size_t)count * sizeof(int64_t));
+	return MPI_SUCCESS;
+}
+
 static int test(MPI_Request *request, int *flag, MPI_Status *status)
 {
 	(void)status;
@@ -254,6 +264,7 @@ __attribute__((constructor)) static void start(void)
 		.MPI_Status_set_elements_x = set_elements, .MPI_Type_get_envelope = get_envelope,
 		.MPI_Type_get_extent = get_extent, .MPI_Type_get_true_extent = get_extent, .MPI_Type_size_x = get_size,
 		.MPI_Bcast = broadcast, .MPI_Scatter = scatter_one, .MPI_Gather = gather_one, .MPI_Reduce = reduce,
+		.MPI_Allreduce = reduce_to_all,
 		.MPI_Comm_call_errhandler = call_handler, .MPI_Comm_get_attr = get_attribute,
 		.MPI_Comm_create_keyval = create_key,
 	};

@@ -39,8 +39,10 @@ static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
 /* The launcher's name for this job, which its ranks on a node have in common and other jobs of theirs don't; 0 if none. */
 static uint64_t job_of(void)
 {
-	static const char *const names[] = {"PMIX_NAMESPACE", "PMI_JOBID",  "SLURM_JOB_ID",
-					    "SLURM_STEP_ID",  "PALS_APID", "PMI_PORT"};
+	/* Jobs in containers may have one name; the address of its server a job has alone. */
+	static const char *const names[] = {"PMIX_NAMESPACE",	"PMIX_SERVER_URI2", "PMIX_SERVER_URI3", "PMIX_SERVER_URI4",
+					    "PMIX_SERVER_URI41", "PMI_JOBID",	    "SLURM_JOB_ID",	"SLURM_STEP_ID",
+					    "PALS_APID",	"PMI_PORT"};
 	uint64_t hash = 0xcbf29ce484222325;
 	bool is_any = false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use headwater_abi::client::Status;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::process::Session;
+use crate::process::{FILES, Session};
 use crate::stranger::{Secrets, TRUE, first_record};
 use crate::support::eventually;
 use crate::wire::{Fate, Seen, Wire};
@@ -121,7 +121,7 @@ fn a_flood_of_connections_costs_and_disturbs_nothing() {
             is_cut.store(true, Ordering::SeqCst);
             let number = AtomicUsize::new(100);
             eventually("a new link", || {
-                let number = number.fetch_add(1, Ordering::SeqCst).min(299);
+                let number = number.fetch_add(1, Ordering::SeqCst).min(FILES - 1);
                 session.ask(1, number) == Some(Status::Done) && wire.connections() > 1
             });
         });

@@ -27,18 +27,9 @@ impl Liar {
         let (listener, lies) = (self.listener.try_clone().unwrap(), Arc::clone(&self.lies));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (Some(mut child), Some(mut above)) = (answer_hands(stream.unwrap()), shake_hands(parent, &TRUE))
-                else {
-                    continue;
-                };
-                child.say(&frame(&parents_hello_in(CHAIN, rank, ranks), b""));
-                above.say(&frame(&hello_in(CHAIN, rank, ranks), b""));
-                let ends = [child, above].map(|end| (end.stream.try_clone().unwrap(), Arc::new(Mutex::new(end))));
-                for (from, to, lies) in [(0, 1, None), (1, 0, Some(Arc::clone(&lies)))] {
-                    let (stream, from) = (ends[from].0.try_clone().unwrap(), Arc::clone(&ends[from].1));
-                    let to = Arc::clone(&ends[to].1);
-                    std::thread::spawn(move || pass_on(stream, &from, &to, lies.as_deref()));
-                }
+                let (stream, lies) = (stream.unwrap(), Arc::clone(&lies));
+                // Who doesn't say more keeps nobody else from coming.
+                std::thread::spawn(move || stand_between(stream, parent, rank, ranks, &lies));
             }
         });
         self.listener.local_addr().unwrap()
@@ -47,6 +38,19 @@ impl Liar {
     /// How many contents and chunks of them it has changed.
     pub fn lies(&self) -> u64 {
         self.lies.load(Ordering::SeqCst)
+    }
+}
+
+/// Is `rank` for one child.
+fn stand_between(stream: TcpStream, parent: SocketAddr, rank: u32, ranks: u32, lies: &Arc<AtomicU64>) {
+    let (Some(mut child), Some(mut above)) = (answer_hands(stream), shake_hands(parent, &TRUE)) else { return };
+    child.say(&frame(&parents_hello_in(CHAIN, rank, ranks), b""));
+    above.say(&frame(&hello_in(CHAIN, rank, ranks), b""));
+    let ends = [child, above].map(|end| (end.stream.try_clone().unwrap(), Arc::new(Mutex::new(end))));
+    for (from, to, lies) in [(0, 1, None), (1, 0, Some(Arc::clone(lies)))] {
+        let (stream, from) = (ends[from].0.try_clone().unwrap(), Arc::clone(&ends[from].1));
+        let to = Arc::clone(&ends[to].1);
+        std::thread::spawn(move || pass_on(stream, &from, &to, lies.as_deref()));
     }
 }
 

@@ -21,6 +21,8 @@ use crate::support::{Cluster, PATIENCE, final_status};
 
 /// In the environment of what is started here.
 const STARTED: &str = "HEADWATER_HOSTILE_PEERS";
+/// How many small files a session has.
+pub const FILES: usize = 300;
 /// Of all tests, only one process is started at a time, so that it alone inherits its socket.
 static STARTING: Mutex<()> = Mutex::new(());
 
@@ -60,10 +62,10 @@ pub struct Process {
 }
 
 impl Session {
-    /// Sockets for `ranks` daemons, none of which runs yet, and 300 files `fN` with their numbers.
+    /// Sockets for `ranks` daemons, none of which runs yet, and `FILES` files `fN` with their numbers.
     pub fn prepare(ranks: u32) -> Session {
         let mut cluster = Cluster::prepare();
-        for number in 0..300 {
+        for number in 0..FILES {
             cluster.write(&format!("f{number}"), number.to_string().as_bytes());
         }
         let listeners: Vec<TcpListener> = (0..ranks).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();

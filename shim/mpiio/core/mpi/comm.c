@@ -9,7 +9,7 @@
 
 static int key = MPI_KEYVAL_INVALID;
 
-/* The one that was asked for last, while there is one thread: MPI's look-up takes a tenth of a small scatter. */
+/* The one that was asked for last, while there is one thread: MPI's look-up takes a twentieth of a small scatter. */
 static MPI_Comm last_comm;
 static struct hw_comm *last_known;
 

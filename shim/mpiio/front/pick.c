@@ -13,7 +13,8 @@
 #define PATH_BYTES_MAX 4096
 /* MPI_MAX_LIBRARY_VERSION_STRING is 8192 at most. */
 #define VERSION_BYTES_MAX 16384
-/* Functions that the front doesn't export. */
+/* Functions that the front exports, by both names, and those that it doesn't. */
+#define OLD_MAX 1024
 #define NEW_MAX 512
 /* Functions of a language's run time. */
 #define RUNTIME_MAX 8
@@ -31,6 +32,7 @@ static enum state state;
 static bool is_taken;
 static struct hw_object mpi;
 static const struct hw_variant *variant;
+static uintptr_t variant_base;
 
 /* What MPI_Get_library_version begins with, and what variants for it are called. */
 static const struct family {
@@ -130,12 +132,51 @@ static void *entry_of(const char *name)
 	return NULL;
 }
 
+/* What the program would have called: what the loader finds next, or what an object has that is not seen by all. */
+static void *original(const char *name)
+{
+	void *function = hw_next(name);
+	return function != NULL ? function : hw_object_function(mpi.base, name);
+}
+
+static bool is_of_mpi(void *function, const char *name)
+{
+	Dl_info where;
+	return function == hw_object_function(mpi.base, name) ||
+	       (dladdr(function, &where) != 0 && (uintptr_t)where.dli_fbase == mpi.base);
+}
+
+/* What the variant has for the calls of this name that go to `function`; NULL: they go there. */
+static void *entry_for(const char *name, void *function)
+{
+	bool is_profiling = name[0] == 'P';
+
+	/* Another tool stands before MPI: it comes back by PMPI_X. This library may be older than the variant's headers. */
+	if ((!is_profiling && function != NULL && !is_of_mpi(function, name)) ||
+	    hw_object_function(mpi.base, name) == NULL)
+		return NULL;
+	return entry_of(is_profiling ? name + 1 : name);
+}
+
+/* The variant's functions are called by the program without the front, where it finds them by a symbol. */
+static void take_mpi(void)
+{
+	static struct hw_replacement all[OLD_MAX];
+	size_t count = 0;
+
+	for (unsigned int slot = 0; slot < hw_slots_of_mpi && count < OLD_MAX; slot++) {
+		void *call = entry_for(hw_names[slot], original(hw_names[slot]));
+		if (call != NULL)
+			all[count++] = (struct hw_replacement){ hw_names[slot], call, NULL };
+	}
+	hw_replace(hw_front_base(), variant_base, all, count);
+}
+
 /* Both names of the functions that the front doesn't export lead to the variant from now on. */
 static void take_new(void)
 {
 	static struct hw_replacement all[2 * NEW_MAX];
 	size_t count = 0;
-	Dl_info where;
 
 	for (unsigned int at = 0; at < hw_new_count && at < NEW_MAX; at++) {
 		void *call = entry_of(hw_new_names[at] + 1);
@@ -144,8 +185,7 @@ static void take_new(void)
 		all[count++] = (struct hw_replacement){ hw_new_names[at], call, NULL };
 		all[count++] = (struct hw_replacement){ hw_new_names[at] + 1, call, NULL };
 	}
-	if (dladdr(variant, &where) != 0)
-		hw_replace(mpi.base, (uintptr_t)where.dli_fbase, all, count);
+	hw_replace(mpi.base, variant_base, all, count);
 }
 
 /* Functions of a language's run time, which are those of a library that MPI knows nothing of. */
@@ -155,21 +195,20 @@ static void take_runtime(void)
 	const char *names[RUNTIME_MAX];
 	struct hw_object object;
 	unsigned int count = 0;
-	Dl_info where;
 
 	for (const struct hw_runtime_entry *one = variant->runtime; one->name != NULL && count < RUNTIME_MAX; one++) {
 		all[count] = (struct hw_replacement){ one->name, one->call, NULL };
 		names[count++] = one->name;
 	}
 	/* Where several objects have them, all are left alone. */
-	if (count == 0 || hw_objects_with(names, count, &object) != 1 || dladdr(variant, &where) == 0)
+	if (count == 0 || hw_objects_with(names, count, &object) != 1)
 		return;
 	const char *wanted = variant->runtime->object, *slash = strrchr(object.path, '/');
 	if (strncmp(slash == NULL ? object.path : slash + 1, wanted, strlen(wanted)) != 0)
 		return;
 	for (unsigned int at = 0; at < count; at++)
 		*variant->runtime[at].original = hw_object_function(object.base, names[at]);
-	hw_replace(object.base, (uintptr_t)where.dli_fbase, all, count);
+	hw_replace(object.base, variant_base, all, count);
 }
 
 /* Loads the variant and starts it; NULL and a reason if it can't be used. */
@@ -177,6 +216,7 @@ static const struct hw_variant *load(const char *path, unsigned int major, const
 {
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL), *libmpi;
 	const struct hw_variant *found;
+	Dl_info where;
 
 	if (handle == NULL) {
 		dlerror();
@@ -186,8 +226,9 @@ static const struct hw_variant *load(const char *path, unsigned int major, const
 	*reason = "the build for this MPI does not fit: ";
 	found = dlsym(handle, "headwater_mpiio_variant");
 	if (found == NULL || found->version != HW_VARIANT_VERSION || found->major != major || found->start == NULL ||
-	    strncmp(version, found->family, strlen(found->family)) != 0)
+	    strncmp(version, found->family, strlen(found->family)) != 0 || dladdr(found, &where) == 0)
 		return NULL;
+	variant_base = (uintptr_t)where.dli_fbase;
 	libmpi = dlopen(mpi.path, RTLD_NOLOAD | RTLD_LAZY);
 	if (libmpi == NULL) {
 		dlerror();
@@ -242,30 +283,10 @@ static enum state pick(void)
 		return LEFT_ALONE;
 	}
 	take_libc();
+	take_mpi();
 	take_new();
 	take_runtime();
 	return PICKED;
-}
-
-/* What the program would have called: what the loader finds next, or what an object has that is not seen by all. */
-static void *original(const char *name)
-{
-	void *function = hw_next(name);
-	return function != NULL ? function : hw_object_function(mpi.base, name);
-}
-
-static void *picked(const char *name, bool is_profiling)
-{
-	void *function = original(name), *entry = NULL;
-	Dl_info where;
-
-	/* Another tool stands before MPI: it comes back by PMPI_X. */
-	if (!is_profiling && function != NULL && dladdr(function, &where) != 0 && (uintptr_t)where.dli_fbase != mpi.base)
-		return function;
-	/* This library may be older than the headers of the variant. */
-	if (hw_object_function(mpi.base, name) != NULL)
-		entry = entry_of(is_profiling ? name + 1 : name);
-	return entry != NULL ? entry : function;
 }
 
 /* Picks, unless somebody else does just now. */
@@ -290,18 +311,14 @@ void *hw_pick(unsigned int slot, bool *is_final)
 	enum state now = settled();
 
 	*is_final = now != UNKNOWN;
-	return now == PICKED ? picked(name, name[0] == 'P') : original(name);
+	void *function = original(name), *entry = now == PICKED ? entry_for(name, function) : NULL;
+	return entry != NULL ? entry : function;
 }
 
 void *hw_pick_for(unsigned int slot, void *found)
 {
 	const char *name = hw_names[slot];
-	void *entry;
-	Dl_info where;
-
-	if (settled() != PICKED || dladdr(found, &where) == 0 || (uintptr_t)where.dli_fbase != mpi.base)
-		return found;
-	entry = entry_of(name + (name[0] == 'P'));
+	void *entry = settled() == PICKED && is_of_mpi(found, name) ? entry_of(name + (name[0] == 'P')) : NULL;
 	return entry != NULL ? entry : found;
 }
 

@@ -21,47 +21,64 @@ struct work {
 	size_t count;
 };
 
-/* Sets the protection of the pages of a range; not by a function that somebody stands before. */
-static bool protect(uintptr_t address, size_t bytes, int protection)
+/* Pages of an object, and how they are mapped. */
+struct pages {
+	uintptr_t start, end;
+	int protection;
+};
+
+/* Sets the protection of pages; not by a function that somebody stands before. */
+static bool protect(const struct pages *pages, int protection)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = address & ~(page - 1);
-	return syscall(SYS_mprotect, first, address + bytes - first, protection) == 0;
+	return syscall(SYS_mprotect, pages->start, pages->end - pages->start, protection) == 0;
 }
 
-/* How the segment with this address is mapped; relocated tables are read-only once the loader is done. */
-static int protection_of(const struct dl_phdr_info *info, uintptr_t address)
+/* The segment with this address; tables of addresses are read-only once the loader is done. */
+static struct pages pages_at(const struct dl_phdr_info *info, uintptr_t address)
 {
-	int protection = 0;
+	uintptr_t within = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+	struct pages found = { 0 };
 
 	for (unsigned int at = 0; at < info->dlpi_phnum; at++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[at];
-		uintptr_t start = info->dlpi_addr + segment->p_vaddr;
-		if (address < start || address >= start + segment->p_memsz)
-			continue;
-		if (segment->p_type == PT_GNU_RELRO)
-			return PROT_READ;
-		if (segment->p_type == PT_LOAD)
-			protection = (segment->p_flags & PF_R ? PROT_READ : 0) | (segment->p_flags & PF_W ? PROT_WRITE : 0) |
-				     (segment->p_flags & PF_X ? PROT_EXEC : 0);
+		uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
+		/* The loader leaves a page alone of which only a part is to be read-only. */
+		if (segment->p_type == PT_GNU_RELRO && address >= start && address < (end & ~within))
+			return (struct pages){ start & ~within, end & ~within, PROT_READ };
+		if (segment->p_type == PT_LOAD && address >= start && address < end)
+			found = (struct pages){ start & ~within, (end + within) & ~within,
+						(segment->p_flags & PF_R ? PROT_READ : 0) |
+							(segment->p_flags & PF_W ? PROT_WRITE : 0) |
+							(segment->p_flags & PF_X ? PROT_EXEC : 0) };
 	}
-	return protection;
+	return found;
 }
 
-/* Writes a word where the object may be read-only. */
-static void set_word(const struct dl_phdr_info *info, uintptr_t address, uintptr_t value)
+static void close_pages(struct pages *open)
 {
-	int protection = protection_of(info, address);
+	if (open->end != 0 && !(open->protection & PROT_WRITE))
+		protect(open, open->protection);
+	*open = (struct pages){ 0 };
+}
 
-	if (protection == 0 || (!(protection & PROT_WRITE) && !protect(address, sizeof(value), protection | PROT_WRITE)))
-		return;
+/* Writes a word where the object may be read-only; its pages stay open until the next one's are others. */
+static void set_word(const struct dl_phdr_info *info, struct pages *open, uintptr_t address, uintptr_t value)
+{
+	if (address < open->start || address >= open->end) {
+		struct pages pages = pages_at(info, address);
+		close_pages(open);
+		if (pages.end == 0 ||
+		    (!(pages.protection & PROT_WRITE) && !protect(&pages, pages.protection | PROT_WRITE)))
+			return;
+		*open = pages;
+	}
 	__atomic_store_n((uintptr_t *)address, value, __ATOMIC_RELEASE);
-	if (!(protection & PROT_WRITE))
-		protect(address, sizeof(value), protection);
 }
 
 static int replace_symbols(struct dl_phdr_info *info, size_t size, void *of)
 {
 	struct work *work = of;
+	struct pages open = { 0 };
 	struct hw_symbols symbols;
 
 	(void)size;
@@ -73,8 +90,9 @@ static int replace_symbols(struct dl_phdr_info *info, size_t size, void *of)
 		if (symbol == NULL)
 			continue;
 		one->original = (void *)(work->base + symbol->st_value);
-		set_word(info, (uintptr_t)&symbol->st_value, (uintptr_t)one->call - work->base);
+		set_word(info, &open, (uintptr_t)&symbol->st_value, (uintptr_t)one->call - work->base);
 	}
+	close_pages(&open);
 	return 1;
 }
 
@@ -88,6 +106,8 @@ static bool may_be_one(const char *name)
 static void replace_in(const struct dl_phdr_info *info, const struct work *work, const struct hw_symbols *symbols,
 		       const ElfW(Rela) *entries, size_t bytes)
 {
+	struct pages open = { 0 };
+
 	for (size_t at = 0; entries != NULL && at < bytes / sizeof(*entries); at++) {
 		const char *name = symbols->strings + symbols->all[ELF64_R_SYM(entries[at].r_info)].st_name;
 		if (!IS_ADDRESS(ELF64_R_TYPE(entries[at].r_info)) || entries[at].r_addend != 0 || !may_be_one(name))
@@ -96,11 +116,12 @@ static void replace_in(const struct dl_phdr_info *info, const struct work *work,
 		void *bound = __atomic_load_n((void **)place, __ATOMIC_RELAXED);
 		for (size_t of = 0; of < work->count; of++) {
 			if (work->all[of].original == bound && bound != NULL) {
-				set_word(info, place, (uintptr_t)work->all[of].call);
+				set_word(info, &open, place, (uintptr_t)work->all[of].call);
 				break;
 			}
 		}
 	}
+	close_pages(&open);
 }
 
 static int replace_bound(struct dl_phdr_info *info, size_t size, void *of)

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <mpi.h>
+#include <stdbool.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +125,19 @@ static void lookups(void)
 	CHECK(put(STDOUT_FILENO, "", 0) == 0 && traced("write") == writes + 1);
 }
 
+static bool is_of_variant(void *function)
+{
+	Dl_info where;
+	return dladdr(function, &where) != 0 && strstr(where.dli_fname, "/mpiio-") != NULL;
+}
+
+/* Calls by a symbol go to the variant without the front, whether they are bound before MPI_Init or after it. */
+static void bindings(void)
+{
+	CHECK(is_of_variant((void *)MPI_Send) && is_of_variant((void *)PMPI_Wait));
+	CHECK(is_of_variant(dlsym(RTLD_DEFAULT, "MPI_Recv")) && is_of_variant(dlsym(RTLD_DEFAULT, "PMPI_Probe")));
+}
+
 static void processes(void)
 {
 	int status, descriptor = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -148,6 +162,7 @@ int main(int count, char **words)
 	memory();
 	later_functions();
 	lookups();
+	bindings();
 	processes();
 	MPI_Finalize();
 	CHECK(traced("MPI_Finalize") == 1);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::Bench;
@@ -48,21 +48,33 @@ impl Bench<'_> {
             "{RANKS} ranks on one node. Ratios are of a plain run to one with the library, in interleaved pairs; the \
              bound is the one that their median is above with 95 % certainty, by order statistics. System calls are \
              those of all ranks between the program's start and end, without those that wait. *messages*: of each run \
-             the median of its blocks of 1,000, ranks bound to processors. *calls*: the messages of one run with the \
-             library, in pairs of blocks past it, by the functions of MPI's library themselves, and as programs call \
-             them.\n"
+             the median of its blocks of 1,000, ranks bound to processors. *empty*: the same with a library that does \
+             nothing, by which pairs of runs differ anyway. *calls*: the messages of one run with the library, in \
+             pairs of blocks past it, by the functions of MPI's library themselves, and as programs call them.\n"
         ));
-        let head = ["MPI", "program", "pairs", "plain, ms", "median ratio", "bound", "calls, plain", "calls, library"];
+        let head = [
+            "MPI",
+            "program",
+            "pairs",
+            "plain, ms",
+            "median ratio",
+            "bound",
+            "empty",
+            "bound of empty",
+            "calls, plain",
+            "calls, library",
+        ];
         let mut table = Table::new(head);
         for mpi in &self.mpis {
-            let binary = match mpi.compile(SOURCE, self.place) {
-                Ok(binary) => binary,
+            let compiled = mpi.compile(SOURCE, self.place).and_then(|binary| Ok((binary, empty_library(self.place)?)));
+            let (binary, empty) = match compiled {
+                Ok(compiled) => compiled,
                 Err(reason) => {
                     report.line(format!("({}: {reason})\n", mpi.name));
                     continue;
                 }
             };
-            let modes = MODES.iter().map(|mode| self.quiet_case(mpi, &binary, *mode));
+            let modes = MODES.iter().map(|mode| self.quiet_case(mpi, &binary, &empty, *mode));
             for cells in modes.chain([calls_case(mpi, &binary)]) {
                 match cells {
                     Ok(cells) => table.row(cells),
@@ -73,22 +85,32 @@ impl Bench<'_> {
         report.table(&table);
     }
 
-    fn quiet_case(&self, mpi: &Mpi, binary: &Path, (mode, count): (&str, &str)) -> Result<Vec<String>, String> {
+    fn quiet_case(
+        &self,
+        mpi: &Mpi,
+        binary: &Path,
+        empty: &Path,
+        (mode, count): (&str, &str),
+    ) -> Result<Vec<String>, String> {
         println!("  {}, {mode}", mpi.name);
-        let (mut plain, mut ratios) = (Vec::new(), Vec::new());
+        let ours = library(mpi);
+        let ways = [None, ours.as_deref(), Some(empty)];
+        let (mut plain, mut ratios) = (Vec::new(), [Vec::new(), Vec::new()]);
         for round in 0..self.options.rounds.max(PAIRS_MIN) {
-            let mut order = [false, true];
-            order.rotate_left(round % 2);
-            let mut seconds = [0.0; 2];
-            for with in order.into_iter().filter(|with| !with || library(mpi).is_some()) {
-                seconds[usize::from(with)] = seconds_of(&run(mpi, &[], binary, [mode, count], with)?)?;
+            let mut seconds = [0.0; 3];
+            for way in (0..ways.len()).map(|turn| (turn + round) % ways.len()) {
+                seconds[way] = seconds_of(&run(mpi, &[], binary, [mode, count], ways[way])?)?;
             }
             plain.push(seconds[0] * 1e3);
-            ratios.extend((seconds[1] > 0.0).then(|| seconds[0] / seconds[1]));
+            ratios.iter_mut().zip(&seconds[1..]).for_each(|(ratios, with)| ratios.push(seconds[0] / with));
         }
-        let ratio = (!ratios.is_empty()).then(|| Sample::new(ratios));
-        let calls = |with: bool| -> Result<String, String> {
-            if with && library(mpi).is_none() || !has_program("strace") {
+        let [ours, empty] =
+            [0, 1].map(|way| (ways[way + 1].is_some()).then(|| Sample::new(std::mem::take(&mut ratios[way]))));
+        let cells = |sample: Option<Sample>| {
+            [sample.as_ref().map(Sample::median), sample.as_ref().and_then(Sample::median_bound)].map(number)
+        };
+        let calls = |with: Option<&Path>, is_there: bool| -> Result<String, String> {
+            if !is_there || !has_program("strace") {
                 return Ok("-".into());
             }
             let trace = self.place.join("trace");
@@ -96,23 +118,27 @@ impl Bench<'_> {
             run(mpi, &strace, binary, [mode, TRACED], with)?;
             Ok(shown(&between(&fs::read_to_string(&trace).map_err(|error| error.to_string())?)))
         };
-        Ok(vec![
-            mpi.name.into(),
-            mode.into(),
-            plain.len().to_string(),
-            format!("{:.1}", Sample::new(plain).median()),
-            number(ratio.as_ref().map(|ratio| ratio.median())),
-            number(ratio.as_ref().and_then(|ratio| ratio.median_bound())),
-            calls(false)?,
-            calls(true)?,
-        ])
+        let head = [mpi.name.into(), mode.into(), plain.len().to_string()];
+        let median = format!("{:.1}", Sample::new(plain).median());
+        let system_calls = [calls(None, true)?, calls(ways[1], ways[1].is_some())?];
+        Ok(head.into_iter().chain([median]).chain(cells(ours)).chain(cells(empty)).chain(system_calls).collect())
     }
+}
+
+/// A library that does nothing.
+fn empty_library(place: &Path) -> Result<PathBuf, String> {
+    let library = place.join("empty.so");
+    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-x", "c", "/dev/null", "-o"]).arg(&library).output();
+    let compiled = compiled.map_err(|error| format!("cc: {error}"))?;
+    let said = String::from_utf8_lossy(&compiled.stderr).into_owned();
+    if compiled.status.success() { Ok(library) } else { Err(said) }
 }
 
 /// What the library costs each call.
 fn calls_case(mpi: &Mpi, binary: &Path) -> Result<Vec<String>, String> {
     println!("  {}, {}", mpi.name, CALLS[0]);
-    let said = if library(mpi).is_some() { run(mpi, &[], binary, CALLS, true)? } else { String::new() };
+    let ours = library(mpi);
+    let said = if ours.is_some() { run(mpi, &[], binary, CALLS, ours.as_deref())? } else { String::new() };
     let ratios: Vec<f64> =
         said.split_whitespace().filter_map(|word| word.strip_prefix("ratio=")?.parse().ok()).collect();
     let (pairs, ratio) = (ratios.len(), (!ratios.is_empty()).then(|| Sample::new(ratios)));
@@ -122,8 +148,10 @@ fn calls_case(mpi: &Mpi, binary: &Path) -> Result<Vec<String>, String> {
         CALLS[0].into(),
         pairs.to_string(),
         none(),
-        number(ratio.as_ref().map(|ratio| ratio.median())),
-        number(ratio.as_ref().and_then(|ratio| ratio.median_bound())),
+        number(ratio.as_ref().map(Sample::median)),
+        number(ratio.as_ref().and_then(Sample::median_bound)),
+        none(),
+        none(),
         none(),
         none(),
     ])
@@ -133,14 +161,14 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.3}"))
 }
 
-/// Runs it behind these words; what it says on standard error.
-fn run(mpi: &Mpi, before: &[String], binary: &Path, words: [&str; 2], with: bool) -> Result<String, String> {
+/// Runs it behind these words, perhaps with a library; what it says on standard error.
+fn run(mpi: &Mpi, before: &[String], binary: &Path, words: [&str; 2], with: Option<&Path>) -> Result<String, String> {
     let launcher = mpi.words(RANKS, None);
     let all: Vec<&String> = before.iter().chain(&launcher).collect();
     let mut command = Command::new(all[0]);
     Mpi::prepare(&mut command);
     command.args(&all[1..]).stdin(Stdio::null());
-    if let (true, Some(library)) = (with, library(mpi)) {
+    if let Some(library) = with {
         command.arg("env").arg(format!("LD_PRELOAD={}", library.display())).args(["HEADWATER_IO=auto"]);
     }
     let output = command.arg(binary).args(words).output().map_err(|error| error.to_string())?;

@@ -19,6 +19,8 @@ mod table;
 
 use std::path::PathBuf;
 
+use clap::{Parser, Subcommand};
+
 pub use fixture::python_environment;
 pub use table::Table;
 
@@ -85,31 +87,54 @@ impl Report {
     }
 }
 
-/// Runs the benchmarks that the arguments name, or all: `[--markdown FILE] [--svg FILE] [NAME…]`.
-/// `storm` and `io`, which take an hour and much of the machine, are measured alone: `storm [OPTION…]`, `io [OPTION…]`. `Err` says what is
-/// wrong with the arguments or the files.
-pub fn run(arguments: &[String]) -> Result<(), String> {
-    if let Some(("storm", words)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        return storm::run(words);
+/// Measures, with ratios taken in one run, and prints tables.
+#[derive(Parser)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench", args_conflicts_with_subcommands = true)]
+#[command(after_help = names())]
+struct Arguments {
+    #[command(subcommand)]
+    alone: Option<Alone>,
+    /// What is measured; without any name, all but the commands.
+    #[arg(value_name = "NAME", value_parser = name)]
+    names: Vec<String>,
+    /// Also write the tables to this file.
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
+    /// Also draw the times by numbers of nodes, into this file.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// What takes an hour and much of the machine, and is measured alone.
+#[derive(Subcommand)]
+enum Alone {
+    /// Many processes start at once from one file system server.
+    Storm(storm::Options),
+    /// Naive I/O of MPI programs.
+    Io(io::Options),
+}
+
+fn names() -> String {
+    let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
+    format!("Names, of which the first word stands for all that begin with it: {}", names.join(", "))
+}
+
+fn name(given: &str) -> Result<String, String> {
+    ALL.iter().any(|(name, _)| is_named(name, given)).then(|| given.to_owned()).ok_or_else(names)
+}
+
+/// Runs the benchmarks that the command line names, or all. `Err` says what is wrong with the files or lacks on the
+/// machine; the process ends if the command line is wrong.
+pub fn run() -> Result<(), String> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let Arguments { alone, names, markdown, svg } = Arguments::parse();
+    match alone {
+        Some(Alone::Storm(options)) => return storm::run(options, &words[1..]),
+        Some(Alone::Io(options)) => return io::run(options, &words[1..]),
+        None => {}
     }
-    if let Some(("io", words)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
-        return io::run(words);
-    }
-    let mut report = Report::default();
-    let (mut names, mut markdown) = (Vec::new(), None);
-    let mut rest = arguments.iter();
-    while let Some(argument) = rest.next() {
-        match argument.as_str() {
-            "--markdown" => markdown = Some(PathBuf::from(rest.next().ok_or("--markdown needs a file")?)),
-            "--svg" => report.svg = Some(PathBuf::from(rest.next().ok_or("--svg needs a file")?)),
-            name if ALL.iter().any(|(known, _)| is_named(known, name)) => names.push(name),
-            other => {
-                let known: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
-                return Err(format!("no benchmark {other}; there are {}", known.join(", ")));
-            }
-        }
-    }
-    let line = arguments.join(" ");
+    let mut report = Report { svg, ..Report::default() };
+    let line = words.join(" ");
     report.line("# Benchmarks");
     report.line("");
     report.line(format!("`cargo xtask bench{}{line}` on {}.", if line.is_empty() { "" } else { " " }, machine()));

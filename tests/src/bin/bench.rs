@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match headwater_tests::bench::run(&arguments) {
+    match headwater_tests::bench::run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");

@@ -9,9 +9,7 @@
 
 static int key = MPI_KEYVAL_INVALID;
 
-/* The one that was asked for last, while there is one thread: MPI's look-up takes a twentieth of a small scatter. */
-static MPI_Comm last_comm;
-static struct hw_comm *last_known;
+struct hw_last_comm hw_last_comm;
 
 static int forget(MPI_Comm comm, int keyval, void *value, void *extra)
 {
@@ -19,8 +17,8 @@ static int forget(MPI_Comm comm, int keyval, void *value, void *extra)
 	(void)keyval;
 	(void)extra;
 	struct hw_comm *known = value;
-	if (known == last_known)
-		last_known = NULL;
+	if (known == hw_last_comm.known)
+		hw_last_comm.known = NULL;
 	while (known->turns) {
 		struct hw_turn *turn = known->turns;
 		known->turns = turn->next;
@@ -99,18 +97,16 @@ struct hw_comm *hw_comm_of(MPI_Comm comm)
 {
 	struct hw_comm *known = NULL;
 	int is_found = 0;
-	if (last_known && comm == last_comm && !hw_private_is_threaded())
-		return last_known->is_usable ? last_known : NULL;
+	if (hw_last_comm.known && comm == hw_last_comm.comm && !hw_private_is_threaded())
+		return hw_last_comm.known->is_usable ? hw_last_comm.known : NULL;
 	if (comm == MPI_COMM_NULL || key == MPI_KEYVAL_INVALID)
 		return NULL;
 	hw_depth++;
 	if (hw_real.MPI_Comm_get_attr(comm, key, &known, &is_found) == MPI_SUCCESS && !is_found)
 		known = make(comm);
 	hw_depth--;
-	if (!hw_private_is_threaded()) {
-		last_comm = comm;
-		last_known = known;
-	}
+	if (!hw_private_is_threaded())
+		hw_last_comm = (struct hw_last_comm){comm, known};
 	return known && known->is_usable ? known : NULL;
 }
 

@@ -28,4 +28,30 @@ static inline uint32_t hw_turn_skip(struct hw_turn *turn, bool was_of_use)
 	return doublings < 16 ? 1U << doublings : HW_TURN_SKIP_MAX;
 }
 
+/* Parts that are smaller are no rank's to think about, where all are smaller than anything that is put off. */
+#define HW_PASSING_BYTES_MAX 16384UL
+
+/*
+ * Whether an MPI_Scatter or MPI_Gather, which is counted then, is too small for anything but MPI, and may be called as if
+ * this library weren't there. All ranks count alike, whether it passes or not: see hw_comm_is_even.
+ */
+static inline bool hw_collective_passes(enum hw_turn_kind kind, int send_count, MPI_Datatype send_type,
+					int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+	struct hw_comm *known = hw_last_comm.known;
+	if (hw_quick.is_watchful || hw_depth > 0 || !known || hw_last_comm.comm != comm || !known->is_usable ||
+	    (unsigned int)root >= (unsigned int)known->size)
+		return false;
+	/* The root names all parts; the others their own. */
+	bool is_sent = (known->rank == root) == (kind == HW_TURN_SCATTER);
+	size_t below = hw_bytes_min < HW_PASSING_BYTES_MAX ? hw_bytes_min : HW_PASSING_BYTES_MAX;
+	struct hw_even *even = &known->even[kind];
+	uint64_t number = even->operations + 1;
+	if ((number & (number - 1)) == 0 || even->is_uneven ||
+	    !hw_is_basic_below(is_sent ? send_count : receive_count, is_sent ? send_type : receive_type, below))
+		return false;
+	even->operations = number;
+	return true;
+}
+
 #endif

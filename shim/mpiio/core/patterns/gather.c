@@ -288,12 +288,22 @@ static int enter(struct gather *g)
 	return original(g);
 }
 
-int hw_MPI_Gather(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
-		  MPI_Datatype receive_type, int root, MPI_Comm comm)
+/* Apart, so that a small gather is a jump to MPI. */
+__attribute__((noinline)) static int enter_alike(const void *send, int send_count, MPI_Datatype send_type,
+						 void *receive, int receive_count, MPI_Datatype receive_type, int root,
+						 MPI_Comm comm)
 {
 	struct gather g = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
 			   .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
 	return enter(&g);
+}
+
+int hw_MPI_Gather(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
+		  MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+	if (hw_collective_passes(HW_TURN_GATHER, send_count, send_type, receive_count, receive_type, root, comm))
+		return hw_real.MPI_Gather(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
+	return enter_alike(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
 }
 
 int hw_MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, void *receive, const int counts[],

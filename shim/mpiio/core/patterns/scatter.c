@@ -387,8 +387,9 @@ static bool may_gain(const struct scatter *s)
 	return bytes >= hw_bytes_min && hw_model_scatter_gain(bytes * (size_t)s->known->size, s->known->size) > 0;
 }
 
-int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
-		   MPI_Datatype receive_type, int root, MPI_Comm comm)
+/* Apart, so that a small scatter is a jump to MPI. */
+__attribute__((noinline)) static int enter(const void *send, int send_count, MPI_Datatype send_type, void *receive,
+					   int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
 	struct scatter s = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
 			    .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
@@ -412,6 +413,14 @@ int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, voi
 	if (receive != MPI_IN_PLACE && hw_is_busy)
 		hw_out(receive, receive_count, receive_type);
 	return scatter(&s);
+}
+
+int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
+		   MPI_Datatype receive_type, int root, MPI_Comm comm)
+{
+	if (hw_collective_passes(HW_TURN_SCATTER, send_count, send_type, receive_count, receive_type, root, comm))
+		return hw_real.MPI_Scatter(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
+	return enter(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
 }
 
 static int enter_by_counts(struct scatter *s)

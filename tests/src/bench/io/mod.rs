@@ -14,7 +14,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use self::mpi::Mpi;
-use self::options::Options;
+pub(super) use self::options::Options;
+use self::options::Part;
 use self::run::Program;
 use super::Report;
 
@@ -26,12 +27,11 @@ struct Bench<'a> {
     place: &'a Path,
 }
 
-/// Measures what these words of the command line say.
+/// Measures what the command line says, in these words.
 ///
 /// # Errors
-/// What is wrong with them, or what the machine lacks.
-pub(super) fn run(words: &[String]) -> Result<(), String> {
-    let options = Options::parse(words)?;
+/// What the machine lacks.
+pub(super) fn run(options: Options, words: &[String]) -> Result<(), String> {
     let place = crate::workspace().join("target/bench/io");
     fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
     let mut mpis = Mpi::installed();
@@ -47,11 +47,11 @@ pub(super) fn run(words: &[String]) -> Result<(), String> {
     }
     let bench = Bench { options: &options, mpis, place: &place };
     for part in &options.parts {
-        match part.as_str() {
-            "node" => bench.node(&mut report),
-            "nodes" => bench.nodes(&mut report),
-            "matrix" => bench.matrix(&mut report),
-            _ => bench.quiet(&mut report),
+        match part {
+            Part::Node => bench.node(&mut report),
+            Part::Nodes => bench.nodes(&mut report),
+            Part::Matrix => bench.matrix(&mut report),
+            Part::Quiet => bench.quiet(&mut report),
         }
     }
     if let Some(file) = &options.markdown {

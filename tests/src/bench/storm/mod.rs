@@ -14,7 +14,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use self::options::Options;
+pub(super) use self::options::Options;
 use self::results::{Case, Measurements, Needs, Results};
 use self::software::{Software, variables};
 use self::stage::{Measured, Stage, Start, Way};
@@ -35,12 +35,12 @@ const PLAIN_SECONDS_MAX: f64 = 60.0;
 /// Headwater's own cost is measured so many times more often.
 const LAUNCHES: usize = 5;
 
-/// Measures what these words of the command line say.
+/// Measures what the command line says, in these words.
 ///
 /// # Errors
-/// What is wrong with them, or what the machine lacks.
-pub(super) fn run(words: &[String]) -> Result<(), String> {
-    let options = Options::parse(words)?;
+/// What the machine lacks.
+pub(super) fn run(mut options: Options, words: &[String]) -> Result<(), String> {
+    options.nodes.sort_unstable();
     headwater_cluster::check().map_err(|e| e.to_string())?;
     let place = crate::workspace().join("target/bench/storm");
     std::fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;

@@ -139,21 +139,23 @@ static void *original(const char *name)
 	return function != NULL ? function : hw_object_function(mpi.base, name);
 }
 
-static bool is_of_mpi(void *function, const char *name)
+static bool is_of_mpi(void *function)
 {
 	Dl_info where;
-	return function == hw_object_function(mpi.base, name) ||
-	       (dladdr(function, &where) != 0 && (uintptr_t)where.dli_fbase == mpi.base);
+	return dladdr(function, &where) != 0 && (uintptr_t)where.dli_fbase == mpi.base;
 }
 
 /* What the variant has for the calls of this name that go to `function`; NULL: they go there. */
 static void *entry_for(const char *name, void *function)
 {
 	bool is_profiling = name[0] == 'P';
+	void *own = hw_object_function(mpi.base, name);
 
-	/* Another tool stands before MPI: it comes back by PMPI_X. This library may be older than the variant's headers. */
-	if ((!is_profiling && function != NULL && !is_of_mpi(function, name)) ||
-	    hw_object_function(mpi.base, name) == NULL)
+	/* This library may be older than the headers of the variant. */
+	if (own == NULL)
+		return NULL;
+	/* Another tool stands before MPI: it comes back by PMPI_X. */
+	if (!is_profiling && function != NULL && function != own && !is_of_mpi(function))
 		return NULL;
 	return entry_of(is_profiling ? name + 1 : name);
 }
@@ -318,7 +320,7 @@ void *hw_pick(unsigned int slot, bool *is_final)
 void *hw_pick_for(unsigned int slot, void *found)
 {
 	const char *name = hw_names[slot];
-	void *entry = settled() == PICKED && is_of_mpi(found, name) ? entry_of(name + (name[0] == 'P')) : NULL;
+	void *entry = settled() == PICKED && is_of_mpi(found) ? entry_of(name + (name[0] == 'P')) : NULL;
 	return entry != NULL ? entry : found;
 }
 

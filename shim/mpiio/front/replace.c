@@ -56,23 +56,33 @@ static struct pages pages_at(const struct dl_phdr_info *info, uintptr_t address)
 
 static void close_pages(struct pages *open)
 {
-	if (open->end != 0 && !(open->protection & PROT_WRITE))
+	if (open->end != 0)
 		protect(open, open->protection);
 	*open = (struct pages){ 0 };
 }
 
-/* Writes a word where the object may be read-only; its pages stay open until the next one's are others. */
+/*
+ * Makes the read-only pages of an address writable, instead of those that are open now, which are all that was made so. A
+ * segment that is writable may have read-only tables in its middle.
+ */
+static bool open_pages(const struct dl_phdr_info *info, struct pages *open, uintptr_t address)
+{
+	if (address >= open->start && address < open->end)
+		return true;
+	struct pages pages = pages_at(info, address);
+	if (pages.end == 0 || pages.protection & PROT_WRITE)
+		return pages.end != 0;
+	close_pages(open);
+	if (!protect(&pages, pages.protection | PROT_WRITE))
+		return false;
+	*open = pages;
+	return true;
+}
+
 static void set_word(const struct dl_phdr_info *info, struct pages *open, uintptr_t address, uintptr_t value)
 {
-	if (address < open->start || address >= open->end) {
-		struct pages pages = pages_at(info, address);
-		close_pages(open);
-		if (pages.end == 0 ||
-		    (!(pages.protection & PROT_WRITE) && !protect(&pages, pages.protection | PROT_WRITE)))
-			return;
-		*open = pages;
-	}
-	__atomic_store_n((uintptr_t *)address, value, __ATOMIC_RELEASE);
+	if (open_pages(info, open, address))
+		__atomic_store_n((uintptr_t *)address, value, __ATOMIC_RELEASE);
 }
 
 static int replace_symbols(struct dl_phdr_info *info, size_t size, void *of)

@@ -131,9 +131,14 @@ static bool is_of_variant(void *function)
 	return dladdr(function, &where) != 0 && strstr(where.dli_fname, "/mpiio-") != NULL;
 }
 
+/* As plug-ins keep them: addresses in memory that the program may write, among others in memory that it may not. */
+static void *volatile kept[] = { (void *)MPI_Send, (void *)MPI_Ssend, (void *)MPI_Wait, (void *)PMPI_Wait };
+
 /* Calls by a symbol go to the variant without the front, whether they are bound before MPI_Init or after it. */
 static void bindings(void)
 {
+	for (size_t at = 0; at < sizeof(kept) / sizeof(kept[0]); at++)
+		CHECK(is_of_variant(kept[at]));
 	CHECK(is_of_variant((void *)MPI_Send) && is_of_variant((void *)PMPI_Wait));
 	CHECK(is_of_variant(dlsym(RTLD_DEFAULT, "MPI_Recv")) && is_of_variant(dlsym(RTLD_DEFAULT, "PMPI_Probe")));
 }

@@ -164,3 +164,11 @@ fn machine() -> String {
     let libc = libc.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string()).unwrap_or_default();
     format!("{cores} cores of {}, Linux {}, {libc}", model.trim_start_matches([':', '\t', ' ']), kernel.trim())
 }
+
+/// The options that a line of words stands for, or what is wrong with it.
+#[cfg(test)]
+fn parsed<T: clap::Args>(line: &str) -> Result<T, String> {
+    let command = T::augment_args(clap::Command::new("bench").no_binary_name(true));
+    let matches = command.try_get_matches_from(line.split_whitespace()).map_err(|error| error.to_string())?;
+    T::from_arg_matches(&matches).map_err(|error| error.to_string())
+}

@@ -15,6 +15,14 @@ pub fn upcalls(stats: &Value) -> u64 {
     all - of_operations(stats, &NEVER_REMEMBERED, "count")
 }
 
+/// Requests for pages, of files or of listings, which a kernel may give up at any time.
+const OF_PAGES: [&str; 3] = ["read", "readdir", "readdirplus"];
+
+/// Requests for pages; [`upcalls`] counts them, too.
+pub fn page_upcalls(stats: &Value) -> u64 {
+    of_operations(stats, &OF_PAGES, "count")
+}
+
 /// Requests that the originals answered though the node should have.
 pub fn from_original(stats: &Value) -> u64 {
     let all: u64 = nodes(stats).map(|node| number(&node["hits"]["original"])).sum();

@@ -147,6 +147,13 @@ impl View {
         stats::upcalls(&self.stats())
     }
 
+    /// How many of them were for pages, and how many for anything else.
+    pub fn upcalls_by_kind(&self) -> (u64, u64) {
+        let stats = self.stats();
+        let pages = stats::page_upcalls(&stats);
+        (pages, stats::upcalls(&stats) - pages)
+    }
+
     /// How often each operation was asked for, to be shown.
     pub fn operations(&self) -> String {
         stats::operations(&self.stats())

@@ -105,21 +105,23 @@ fn what_nobody_asks_for_is_not_opened() {
 const VIEWS_MAX: usize = 5;
 
 /// Runs what `program` makes, which says the given words, twice in a fresh view. The kernel alone answers the
-/// second run.
+/// second run: whatever isn't a page in each view, and all in one of some.
 fn assert_second_asks_nothing(fixture: &Fixture, program: impl Fn(&View) -> (Program, &'static str)) {
-    let asked = |_| {
+    let pages_asked = |_| {
         let view = View::of(&fixture.shared());
         let (program, words) = program(&view);
         let first = program.run();
         assert!(first.status == 0 && first.stdout.contains(words), "{first:?}");
-        let (before, operations) = (view.upcalls(), view.operations());
-        assert!(before > 0);
+        let ((pages, others), operations) = (view.upcalls_by_kind(), view.operations());
+        assert!(pages > 0 && others > 0, "{operations}");
         program.run().assert_same(&first);
-        let asked = (view.upcalls() != before).then(|| format!("before: {operations}; now: {}", view.operations()));
+        let ((pages_now, others_now), operations_now) = (view.upcalls_by_kind(), view.operations());
+        let shown = format!("before: {operations}; now: {operations_now}");
+        assert_eq!(others_now, others, "{shown}");
         view.unmount();
-        asked
+        (pages_now != pages).then_some(shown)
     };
-    let asked: Vec<String> = (0..VIEWS_MAX).map_while(asked).collect();
+    let asked: Vec<String> = (0..VIEWS_MAX).map_while(pages_asked).collect();
     assert!(asked.len() < VIEWS_MAX, "{asked:#?}");
 }
 

@@ -126,8 +126,7 @@ struct hw_turn *hw_comm_turn(struct hw_comm *comm, int root, int kind)
 bool hw_comm_is_even(struct hw_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of), const void *of)
 {
 	struct hw_even *even = &comm->even[kind];
-	uint64_t number = ++even->operations;
-	if ((number & (number - 1)) != 0 || even->is_uneven)
+	if (!hw_even_is_asked(++even->operations) || even->is_uneven)
 		return !even->is_uneven;
 	int64_t mine = (int64_t)bytes(of), ends[2] = {mine, -mine}, least[2] = {mine, -mine};
 	hw_depth++;

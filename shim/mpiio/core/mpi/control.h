@@ -52,6 +52,10 @@ void hw_comm_start(void);
  * have once named different ones, which the standard forbids and MPIs let pass, so that ranks would decide differently
  * by their size. The 1st, 2nd, 4th and so on operation finds out.
  */
+static inline bool hw_even_is_asked(uint64_t operation)
+{
+	return (operation & (operation - 1)) == 0;
+}
 bool hw_comm_is_even(struct hw_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of), const void *of);
 /* The one that was asked for last, while there is one thread: MPI's look-up takes a twentieth of a small scatter. */
 extern struct hw_last_comm {

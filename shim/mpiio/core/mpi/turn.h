@@ -46,11 +46,10 @@ static inline bool hw_collective_passes(enum hw_turn_kind kind, int send_count, 
 	bool is_sent = (known->rank == root) == (kind == HW_TURN_SCATTER);
 	size_t below = hw_bytes_min < HW_PASSING_BYTES_MAX ? hw_bytes_min : HW_PASSING_BYTES_MAX;
 	struct hw_even *even = &known->even[kind];
-	uint64_t number = even->operations + 1;
-	if ((number & (number - 1)) == 0 || even->is_uneven ||
+	if (hw_even_is_asked(even->operations + 1) || even->is_uneven ||
 	    !hw_is_basic_below(is_sent ? send_count : receive_count, is_sent ? send_type : receive_type, below))
 		return false;
-	even->operations = number;
+	even->operations++;
 	return true;
 }
 

@@ -36,3 +36,20 @@ pub(in crate::bench) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(super) markdown: Option<PathBuf>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::parsed;
+
+    #[test]
+    fn words_are_options() {
+        let options: Options = parsed("--part node,quiet --mpi mpich4 --rounds 3 --bytes-max 4096").unwrap();
+        assert_eq!((options.parts.len(), &*options.mpis[0], options.rounds, options.bytes_max), (2, "mpich4", 3, 4096));
+        assert_eq!(parsed::<Options>("").unwrap().parts, Part::value_variants());
+        for (wrong, part) in [("--part x", "'x'"), ("--rounds", "a value is required"), ("--x 1", "'--x'")] {
+            let error = parsed::<Options>(wrong).unwrap_err();
+            assert!(error.contains(part), "{wrong}: {error}");
+        }
+    }
+}

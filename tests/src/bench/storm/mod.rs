@@ -39,8 +39,8 @@ const LAUNCHES: usize = 5;
 ///
 /// # Errors
 /// What the machine lacks.
-pub(super) fn run(mut options: Options, words: &[String]) -> Result<(), String> {
-    options.nodes.sort_unstable();
+pub(super) fn run(options: Options, words: &[String]) -> Result<(), String> {
+    let options = options.in_order();
     headwater_cluster::check().map_err(|e| e.to_string())?;
     let place = crate::workspace().join("target/bench/storm");
     std::fs::create_dir_all(&place).map_err(|e| format!("{}: {e}", place.display()))?;

@@ -43,6 +43,12 @@ pub(in crate::bench) struct Options {
 }
 
 impl Options {
+    /// With the fewest nodes first.
+    pub(super) fn in_order(mut self) -> Options {
+        self.nodes.sort_unstable();
+        self
+    }
+
     /// The most nodes.
     pub(super) fn nodes_max(&self) -> usize {
         self.nodes.iter().copied().max().expect("a list has a number")
@@ -56,4 +62,27 @@ fn count(max: u64) -> RangedU64ValueParser<usize> {
 fn one_of(all: &'static [&'static str]) -> impl TypedValueParser<Value = &'static str> {
     let find = |word: String| all.iter().copied().find(|known| *known == word).expect("it was one of them");
     PossibleValuesParser::new(all).map(find)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::parsed;
+
+    #[test]
+    fn restrictions() {
+        let options: Options = parsed("--nodes 8,2 --workload numpy --server quick --rounds 1").unwrap();
+        let options = options.in_order();
+        assert_eq!((options.nodes.as_slice(), options.nodes_max(), options.rounds), ([2, 8].as_slice(), 8, 1));
+        assert_eq!(
+            (options.workloads.as_slice(), options.servers.as_slice()),
+            (["numpy"].as_slice(), ["quick"].as_slice())
+        );
+        assert_eq!(parsed::<Options>("").unwrap().workloads, WORKLOADS);
+        for wrong in
+            ["--nodes", "--nodes 0", "--nodes 250", "--nodes x", "--workload nump", "--size 3", "--server fast"]
+        {
+            assert!(parsed::<Options>(wrong).is_err(), "{wrong}");
+        }
+    }
 }

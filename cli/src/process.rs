@@ -59,6 +59,31 @@ pub fn end_by(number: i32) -> ! {
     std::process::exit(128 + number)
 }
 
+/// Signals that this thread takes no notice of until this ends; those that have come meanwhile come then. A process that
+/// is made meanwhile holds them, too.
+pub struct Held(libc::sigset_t);
+
+/// Holds signals back until whoever is to hear them listens.
+pub fn hold(numbers: &[i32]) -> Held {
+    // SAFETY: the sets are this function's own, and filled before they are used; a mask runs no code of this process.
+    unsafe {
+        let (mut held, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigemptyset(&raw mut held);
+        for &number in numbers {
+            libc::sigaddset(&raw mut held, number);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, &raw mut before);
+        Held(before)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: it is the mask that this thread had; what is called by a signal now was there to be called.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+    }
+}
+
 /// Which process this is.
 #[derive(PartialEq, Eq)]
 pub enum Side {

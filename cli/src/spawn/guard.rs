@@ -19,7 +19,7 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
 use crate::message::say;
-use crate::process::{self, Side};
+use crate::process::{self, Held, Side};
 use crate::signals;
 
 /// What a user or a batch system sends to a job. What stops and continues is the terminal's, for all of its group.
@@ -36,21 +36,23 @@ impl Guard {
     }
 }
 
-/// Does the work in a guarded process; gives its exit status. Without a second process it is done in this one.
+/// Does the work in a guarded process; gives its exit status. Without a second process it is done in this one. Signals
+/// are held until the work lets them go, when it listens to them: one that comes sooner would end this process.
 ///
 /// Call it before any thread is started.
-pub fn guarded(work: impl FnOnce(Guard) -> Result<u8>) -> Result<u8> {
+pub fn guarded(work: impl FnOnce(Guard, Held) -> Result<u8>) -> Result<u8> {
     let guard = Guard(Some(getpid()));
+    let held = process::hold(&PASSED_ON);
     match process::fork() {
         Ok(Side::New) => {
             let _ = set_parent_process_death_signal(Some(Signal::CHILD));
             // What processes leave behind comes here, where it can be ended.
             let _ = set_child_subreaper(Some(getpid()));
             // Too late for the signal, if the guard has died before.
-            if guard.lives() { work(guard) } else { Ok(crate::FAILURE) }
+            if guard.lives() { work(guard, held) } else { Ok(crate::FAILURE) }
         }
-        Ok(Side::Old(worker)) => Ok(stand(worker)),
-        Err(_) => work(Guard(None)),
+        Ok(Side::Old(worker)) => Ok(stand(worker, held)),
+        Err(_) => work(Guard(None), held),
     }
 }
 
@@ -86,10 +88,12 @@ fn children() -> Vec<Pid> {
 }
 
 /// The guard's part: until the worker has ended.
-fn stand(worker: Pid) -> u8 {
+fn stand(worker: Pid, held: Held) -> u8 {
     let _ = set_child_subreaper(Some(getpid()));
     let watched = signals::heeded(&PASSED_ON).chain([SIGCHLD]).collect::<Vec<_>>();
-    let Ok(mut signals) = SignalsInfo::<WithOrigin>::new(&watched) else {
+    let signals = SignalsInfo::<WithOrigin>::new(&watched);
+    drop(held);
+    let Ok(mut signals) = signals else {
         return status_of(worker, WaitOptions::empty()).unwrap_or(crate::FAILURE);
     };
     let passing = signals.handle();

@@ -26,5 +26,5 @@ pub fn spawn(options: &SpawnOptions) -> Result<u8> {
         return relay::relay(&options.program);
     }
     plan::check(options)?;
-    guard::guarded(|guard| work::work(options, guard))
+    guard::guarded(|guard, held| work::work(options, guard, held))
 }

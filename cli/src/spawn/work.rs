@@ -24,6 +24,7 @@ use super::screen::{Screen, Shown};
 use crate::exec::complaint;
 use crate::message::{say, show};
 use crate::prepare;
+use crate::process::Held;
 use crate::signals;
 
 /// What makes a program a zygote.
@@ -48,11 +49,12 @@ enum Event {
     OutputEnded(bool),
 }
 
-/// Does all of it; gives the exit status.
-pub fn work(options: &SpawnOptions, guard: Guard) -> Result<u8> {
+/// Does all of it; gives the exit status. Signals are held no longer once they are watched for.
+pub fn work(options: &SpawnOptions, guard: Guard, held: Held) -> Result<u8> {
     let (sender, events) = channel();
     let signal_sender = sender.clone();
     signals::watch_for(&PASSED_ON, move |signal| signal_sender.send(Event::Signal(signal)).is_ok())?;
+    drop(held);
     let begun = Instant::now();
     let (mut context, why) = match prepare(options) {
         Ok(prepared) => prepared,

@@ -157,11 +157,18 @@ fn a_program_in_a_namespace_survives_its_daemon_and_its_supervisor() {
     }
 }
 
+/// Copies this project's executable in another process: what another thread starts meanwhile would inherit a descriptor
+/// that writes to it from this one, and nobody could execute it until that is closed.
+fn install(binary: &Path) {
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_headwater")).arg(binary).status().unwrap();
+    assert!(copied.success(), "{}", binary.display());
+}
+
 #[test]
 fn a_replaced_executable_takes_over_under_load() {
     let Some(mut view) = View::prepare(800, &[]) else { return };
     let binary = view.path("headwater");
-    fs::copy(env!("CARGO_BIN_EXE_headwater"), &binary).unwrap();
+    install(&binary);
     view.use_binary(binary.clone());
     view.mount();
     let first = view.status().daemon;
@@ -169,7 +176,7 @@ fn a_replaced_executable_takes_over_under_load() {
         std::thread::sleep(Duration::from_millis(300));
         // As a package manager does it: a new file under the old name.
         let new = view.path("new");
-        fs::copy(env!("CARGO_BIN_EXE_headwater"), &new).unwrap();
+        install(&new);
         fs::rename(&new, &binary).unwrap();
         ask(&view.node(0).supervisor(), Request::Restart).unwrap();
         let second = next_daemon(&view, first);
@@ -186,7 +193,7 @@ fn a_replaced_executable_takes_over_under_load() {
 fn a_broken_replacement_is_not_used() {
     let Some(mut view) = View::prepare(50, &[]) else { return };
     let binary = view.path("headwater");
-    fs::copy(env!("CARGO_BIN_EXE_headwater"), &binary).unwrap();
+    install(&binary);
     view.use_binary(binary.clone());
     view.mount();
     view.check(0..10);

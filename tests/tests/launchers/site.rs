@@ -158,6 +158,8 @@ impl Site {
         program
             .env("PYTHONPATH", &self.shared)
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            // Or a line is two writes, between which a launcher may put another process's.
+            .env("PYTHONUNBUFFERED", "")
             .env("SLURM_CONF", "/var/tmp/slurm.conf")
     }
 

@@ -184,6 +184,8 @@ pub enum ConfigError {
 
 /// How long a daemon above may be gone until its successor is there, in milliseconds.
 const PARENT_ABSENCE_MS_MAX: u64 = 1000;
+/// The part of the store that is left to evicted content.
+const EVICTED_SHARE: u64 = 4;
 /// The longest path of a Unix socket, in bytes.
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 
@@ -253,6 +255,12 @@ impl Config {
         self.scope.iter().map(clean).collect()
     }
 
+    /// What content that the table names may take of a store that may take so many bytes. What has been evicted
+    /// stands for some seconds, unless a mounted file system alone reads the store.
+    pub(crate) fn content_bytes_max(&self, store_bytes_max: u64) -> u64 {
+        content_bytes_max(self.mount.is_some(), store_bytes_max)
+    }
+
     /// The table's sizes.
     pub fn geometry(&self) -> Geometry {
         self.table.map_or_else(Geometry::default, |table| Geometry {
@@ -288,7 +296,7 @@ impl Config {
                 Policy::Adaptive => headwater_proto::Policy::Adaptive,
             },
             limits: Limits {
-                store_bytes_max: self.store_bytes_max,
+                store_bytes_max: self.content_bytes_max(self.store_bytes_max),
                 parent_absence_ms_max,
                 starting_ms_max: self.parent_wait_ms_max(),
                 ..limits
@@ -296,6 +304,11 @@ impl Config {
             scope,
         }
     }
+}
+
+/// [`Config::content_bytes_max`] of a daemon that `has_mount`.
+pub(crate) fn content_bytes_max(has_mount: bool, store_bytes_max: u64) -> u64 {
+    store_bytes_max - if has_mount { 0 } else { store_bytes_max / EVICTED_SHARE }
 }
 
 /// How a shape's trees branch, if that is for the user to say.

@@ -174,6 +174,7 @@ impl Daemon {
         let (node, mut store, table) = recovery::begin(config, &scope)?;
         let forest = config.forest();
         tell_whom_it_serves(&mut store, config);
+        store.set_bytes_max(config.store_bytes_max);
         let device = store.device().map_err(failed("examine the store in", dir.path()))?;
         let header = header(&dir, &scope, device);
         let clients_max = process::descriptors_max() / 2;

@@ -109,6 +109,11 @@ impl NodeDir {
         self.generation_dir().join("root")
     }
 
+    /// Where files are that have lost their place in the mirror and are still in use.
+    pub fn parked(&self) -> PathBuf {
+        self.0.join("parked")
+    }
+
     /// Where files are until they are complete.
     pub fn incoming(&self) -> PathBuf {
         self.0.join("incoming")

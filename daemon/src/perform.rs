@@ -248,9 +248,7 @@ impl Daemon {
         order: impl FnOnce(Path, Arc<Incoming>) -> FileOrder,
     ) {
         let block = block_of(aspect);
-        if self.is_crowded() {
-            return self.store_failed(path, block, &io::ErrorKind::StorageFull.into());
-        }
+        self.find_room();
         match self.incoming(&path, block, size) {
             Ok(incoming) => self.readers.order(Order::File(order(path, incoming))),
             Err(error) => self.store_failed(path, block, &error),
@@ -267,9 +265,7 @@ impl Daemon {
         have: Option<FileHead>,
     ) {
         self.timeline.from_parent += 1;
-        if position == 0 && self.is_crowded() {
-            return self.store_failed(path, block, &io::ErrorKind::StorageFull.into());
-        }
+        self.find_room();
         let created = self.incoming(&path, block, head.attr.size).and_then(|incoming| {
             incoming.create(&head)?;
             Ok(incoming.is_in_place())
@@ -287,10 +283,16 @@ impl Daemon {
     /// Stores the content that came with the message that is being handled.
     fn store_brought(&mut self, path: &Path, head: &FileHead, have: Option<&FileHead>) -> io::Result<()> {
         self.timeline.from_parent += 1;
-        if self.is_crowded() {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
+        self.find_room();
         store_all(&mut self.store, path, head, have, &self.brought)
+    }
+
+    /// Has the store look for memory that nobody uses any more, if there is little left.
+    fn find_room(&mut self) {
+        let now = self.now();
+        if self.store.is_short() {
+            self.store.find_room(now);
+        }
     }
 
     /// Has content in the store hashed; what is short at once.

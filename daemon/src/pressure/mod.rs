@@ -17,6 +17,7 @@ use rustix::fs::{Mode, OFlags, fstatfs, fstatvfs, open};
 use self::decide::{CALM_PERCENT, Decider, Direction, STALLED_PERCENT, Seen};
 use self::group::Groups;
 use self::stall::Stall;
+use crate::config::content_bytes_max;
 use crate::event_loop::Daemon;
 
 /// How often to look while there is content, in milliseconds; less often while so many times the store's
@@ -28,10 +29,6 @@ const ROOMY: u64 = 8;
 const LOOK_MS_MIN: Time = 200;
 /// How soon more is given up if some was and more has to be, in milliseconds.
 const GO_ON_MS: Time = 20;
-/// Evicted content stands for some seconds, so that what comes in its place adds to it: to this part of
-/// what is free, or so many bytes.
-const GOING_SHARE: u64 = 4;
-const GOING_BYTES_MIN: u64 = 16 << 20;
 /// How often a failing store is told of, in milliseconds.
 const TELL_MS: Time = 60_000;
 /// Files that can still be made in the store's file system, below which it counts as full.
@@ -60,8 +57,6 @@ pub(crate) struct Pressure {
     look_at: Time,
     /// How many looks are to take into account that the kernel has told of a stall.
     alarmed_looks: u32,
-    /// Bytes of evicted content that may stand for a while, beside the store's bound.
-    going_max: u64,
     /// When a failure was told last, and how many were not since.
     told_at: Option<Time>,
     untold: u64,
@@ -87,7 +82,6 @@ impl Pressure {
             looked_at: None,
             look_at: 0,
             alarmed_looks: 0,
-            going_max: GOING_BYTES_MIN,
             told_at: None,
             untold: 0,
         }
@@ -160,12 +154,12 @@ impl Daemon {
         let going = self.store.bytes_going();
         let replicas = self.store.replica_bytes();
         let stands = self.store.bytes().saturating_sub(going + replicas);
-        // What arrives is counted by the node alone, and whole pages by the store alone.
+        // Whole pages, and what older generations and slow users keep, are counted by the store alone.
         let content = stands.max(holds);
         let seen = self.pressure.see(content + replicas, going);
-        self.pressure.going_max = seen.free().map_or(u64::MAX, |free| (free / GOING_SHARE).max(GOING_BYTES_MIN));
         let change = self.pressure.decider.decide(now, &seen);
         let (max, configured_max) = self.pressure.store_bytes_max();
+        self.store.set_bytes_max(max);
         if let Some(change) = change {
             let gives_up = change.direction == Direction::Lowered && content > max;
             let is_told = self.pressure.gives_up && change.direction == Direction::Lowered;
@@ -174,8 +168,8 @@ impl Daemon {
             }
             self.pressure.gives_up = gives_up || is_told;
         }
-        let rounding = if max < configured_max { stands.saturating_sub(holds) } else { 0 };
-        let store_bytes_max = max.saturating_sub(rounding);
+        let content_max = content_bytes_max(self.mount.is_some(), max);
+        let store_bytes_max = content_max.saturating_sub(stands.saturating_sub(holds));
         if self.pressure.told_max != store_bytes_max || holds > store_bytes_max {
             self.pressure.told_max = store_bytes_max;
             self.feed(Input::Room { store_bytes_max });
@@ -193,11 +187,6 @@ impl Daemon {
                 (false, true) => LOOK_MS_ROOMY,
                 (false, false) => LOOK_MS,
             };
-    }
-
-    /// True while so much evicted content still stands that no more can take its place.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.store.bytes_going() > self.pressure.going_max
     }
 
     /// When [`Daemon::look_at_pressure`] is due.

@@ -271,7 +271,7 @@ fn refused(order: &FileOrder, error: &io::Error) -> FileError {
 mod tests {
     use super::*;
     use crate::layout::NodeDir;
-    use crate::store::{Incoming, Store};
+    use crate::store::{Budget, Incoming, Store};
     use tempfile::TempDir;
 
     struct Fixture {
@@ -288,7 +288,7 @@ mod tests {
 
         fn order(&self, name: &str) -> FileOrder {
             let path = Path::new(self.dir.path().join(name).as_os_str().as_encoded_bytes()).unwrap();
-            let incoming = Arc::new(Incoming::new(1, None, self.dir.path().join("copy")));
+            let incoming = Arc::new(Incoming::new(1, None, self.dir.path().join("copy"), Budget::default()));
             FileOrder { path, aspect: Aspect::Whole, have: None, execute: false, content_bytes_max: u64::MAX, incoming }
         }
 
@@ -324,10 +324,10 @@ mod tests {
         let ranges = [(0, bytes), (2 * bytes - 7, bytes + 7)];
         let mut stored = content.clone();
         stored[hole.clone()].fill(0);
-        std::fs::write(fixture.dir.path().join("copy"), stored).unwrap();
+        let copy = fixture.dir.path().join("copy");
+        std::fs::write(&copy, stored).unwrap();
         let mut order = fixture.order("f");
-        order.incoming =
-            Arc::new(Incoming::new(1, Some(fixture.dir.path().join("copy")), fixture.dir.path().join("beside")));
+        order.incoming = Arc::new(Incoming::new(1, Some(copy), fixture.dir.path().join("beside"), Budget::default()));
         order.have = Some(FileHead { attr, format: 0, ranges: ranges.into(), whole: false });
         let last = fixture.reader.file(&order, &mut Vec::new(), &mut |_| ());
         assert!(matches!(last, Ok(FileNews::Read(total)) if total == content.len() as u64), "{last:?}");

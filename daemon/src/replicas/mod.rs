@@ -29,9 +29,9 @@ use mio::Waker;
 
 use self::copier::Order;
 use self::domains::Domain;
-use crate::config::Config;
+use crate::config::{Config, content_bytes_max};
 use crate::event_loop::Daemon;
-use crate::store::Store;
+use crate::store::{Reservation, Store};
 use crate::table::Table;
 
 /// Files that wait for their copies; those that come when there are more get none.
@@ -66,6 +66,8 @@ struct UnderWay {
     /// The first copy's inode number.
     ino: u64,
     files: Vec<PathBuf>,
+    /// What they may take.
+    room: Reservation,
     /// Copies that are not there yet.
     awaited: usize,
     has_failed: bool,
@@ -170,7 +172,7 @@ impl Daemon {
     /// Puts copies that are there in their places, and has the next file copied.
     pub(crate) fn take_replicas(&mut self) {
         if let Some(copies) = self.replicating.take() {
-            self.add_replicas(&copies);
+            self.add_replicas(copies);
         }
         while self.replicating.under_way.is_none() {
             let Some((path, is_whole)) = self.replicating.pending.pop_front() else { return };
@@ -193,7 +195,7 @@ impl Daemon {
     fn replica_room(&self) -> u64 {
         let (max, _) = self.pressure.store_bytes_max();
         let stands = self.store.bytes() - self.store.replica_bytes();
-        max.saturating_sub(stands.max(self.node.stats().store_bytes))
+        content_bytes_max(false, max).saturating_sub(stands.max(self.node.stats().store_bytes))
     }
 
     fn order_replicas(&mut self, path: &Path, is_whole: bool) -> io::Result<()> {
@@ -205,6 +207,7 @@ impl Daemon {
         if metadata.ino() != ino || self.store.replica_bytes() + bytes > self.replica_room() / ROOM_SHARE {
             return Ok(());
         }
+        let room = self.store.reserve_replicas(bytes)?;
         // Each thread reads by an offset of its own.
         let opened: Vec<File> = files.iter().map(|_| File::open(&first)).collect::<io::Result<_>>()?;
         let mut awaited = 0;
@@ -213,16 +216,16 @@ impl Daemon {
         }
         let has_failed = awaited < files.len();
         let path = path.clone();
-        self.replicating.under_way = Some(UnderWay { path, is_whole, ino, files, awaited, has_failed });
+        self.replicating.under_way = Some(UnderWay { path, is_whole, ino, files, room, awaited, has_failed });
         Ok(())
     }
 
-    fn add_replicas(&mut self, copies: &UnderWay) {
-        let UnderWay { path, is_whole, ino, files, .. } = copies;
-        let is_wanted = !copies.has_failed && self.table.copy_of(path) == Some(*ino);
+    fn add_replicas(&mut self, copies: UnderWay) {
+        let UnderWay { path, is_whole, ino, files, room, has_failed, .. } = copies;
+        let is_wanted = !has_failed && self.table.copy_of(&path) == Some(ino);
         if is_wanted {
-            match self.store.add_replicas(path, files) {
-                Ok(()) => return self.table.replicated(path, *is_whole),
+            match self.store.add_replicas(&path, &files, room) {
+                Ok(()) => return self.table.replicated(&path, is_whole),
                 Err(error) => tracing::debug!(%path, %error, "not put into the memory domains' mirrors"),
             }
         }

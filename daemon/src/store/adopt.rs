@@ -1,6 +1,5 @@
 //! Taking over the store of a predecessor.
 
-use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +12,8 @@ use crate::layout::NodeDir;
 
 impl Store {
     /// The store that stands in `dir`, with those of its files that `keeps` names by their path and
-    /// inode number; the others, and whatever was arriving, go. Who has one of them open keeps it.
+    /// inode number; the others, and whatever was arriving, go. Who has one of them open keeps it, and it is
+    /// counted until then.
     pub(crate) fn adopt(
         dir: &NodeDir,
         scope: Vec<(bool, Path)>,
@@ -24,7 +24,7 @@ impl Store {
             _ => {}
         }
         let mut store = Store::create(dir, scope)?;
-        let mut counted = HashSet::new();
+        store.find_parked()?;
         let mut directories = vec![dir.root()];
         while let Some(directory) = directories.pop() {
             for entry in fs::read_dir(&directory)? {
@@ -34,18 +34,17 @@ impl Store {
                     directories.push(file);
                     continue;
                 }
+                let metadata = entry.metadata()?;
+                store.count_as(&metadata);
                 if !kind.is_file() {
                     continue;
                 }
-                let metadata = entry.metadata()?;
                 let original = file
                     .strip_prefix(&store.prefix)
                     .ok()
                     .and_then(|below| Path::new(&[b"/", below.as_os_str().as_bytes()].concat()));
                 if !original.is_some_and(|path| keeps(&path, metadata.ino())) {
-                    fs::remove_file(&file)?;
-                } else if counted.insert(metadata.ino()) {
-                    store.bytes += metadata.blocks() * 512;
+                    store.remove_name(&file)?;
                 }
             }
         }

@@ -37,8 +37,6 @@ pub(crate) struct Partial {
     /// A bit for each block.
     resident: Box<[AtomicU64]>,
     marked: Box<[AtomicU64]>,
-    /// Bytes of the store that the copy is known to take.
-    bytes: AtomicU64,
     /// True if other content stood in the copy before.
     is_older: bool,
 }
@@ -48,7 +46,6 @@ pub(crate) struct Partial {
 pub(super) struct Closed {
     resident: Box<[AtomicU64]>,
     marked: Box<[AtomicU64]>,
-    bytes: AtomicU64,
     is_older: bool,
 }
 
@@ -117,28 +114,22 @@ impl Blocks {
 }
 
 impl Partial {
-    /// A copy of a file of `size` bytes of which no block is said to be there. `bytes` of it are in the
-    /// store, if other content `is_older`.
-    pub(super) fn new(copy: File, size: u64, bytes: u64, is_older: bool) -> Partial {
+    /// A copy of a file of `size` bytes of which no block is said to be there; some of it is if other
+    /// content `is_older`.
+    pub(super) fn new(copy: File, size: u64, is_older: bool) -> Partial {
         let words = block_count(size).div_ceil(64) as usize;
         let none = || (0..words).map(|_| AtomicU64::new(0)).collect();
-        Partial { copy, resident: none(), marked: none(), bytes: bytes.into(), is_older }
+        Partial { copy, resident: none(), marked: none(), is_older }
     }
 
     fn close(self) -> Closed {
-        let Partial { resident, marked, bytes, is_older, .. } = self;
-        Closed { resident, marked, bytes, is_older }
+        let Partial { resident, marked, is_older, .. } = self;
+        Closed { resident, marked, is_older }
     }
 
     /// True if the copy was made for blocks.
     pub(super) fn is_new(&self) -> bool {
         !self.is_older
-    }
-
-    /// Notes how many bytes of the store the copy takes now; how many that is more, and less.
-    pub(super) fn account(&self, now: u64) -> (u64, u64) {
-        let before = self.bytes.swap(now, Ordering::Relaxed);
-        (now.saturating_sub(before), before.saturating_sub(now))
     }
 
     /// The sparse copy, open; a resident block's bytes stand where the original's do.
@@ -174,16 +165,16 @@ impl Store {
         }
         let partial = self.partial_of(path, size)?;
         let (number, _) = self.beside();
-        let incoming = Arc::new(Incoming::block(number, partial));
+        let incoming = Arc::new(Incoming::block(number, partial, self.budget.clone()));
         self.incoming.insert(piece, Arc::clone(&incoming));
         Ok(incoming)
     }
 
     /// A block is complete. With `is_marked`, the first who reads it is told so.
     pub(crate) fn complete_block(&mut self, path: &Path, block: u32, is_marked: bool) -> io::Result<()> {
-        self.incoming.remove(&(path.clone(), Some(block)));
+        let incoming = self.incoming.remove(&(path.clone(), Some(block)));
         let partial = self.blocks.partial(path).ok_or(io::ErrorKind::NotFound)?;
-        self.account(&partial, partial.copy().metadata()?.blocks() * 512);
+        self.count(path, &partial.copy().metadata()?, incoming.and_then(|incoming| incoming.take_room()));
         partial.add(block, is_marked);
         Ok(())
     }
@@ -200,14 +191,14 @@ impl Store {
         let partial = match before {
             Some(before) => {
                 std::fs::set_permissions(&copy, Permissions::from_mode(before.mode() | 0o600))?;
-                Partial::new(options.read(true).write(true).open(&copy)?, size, before.blocks() * 512, true)
+                Partial::new(options.read(true).write(true).open(&copy)?, size, true)
             }
             None => {
                 let (_, beside) = self.beside();
                 let file = options.read(true).write(true).create_new(true).mode(0o600).open(&beside)?;
                 let placed = file.set_len(size).and_then(|()| self.put(path, &beside));
                 placed.inspect_err(|_| drop(std::fs::remove_file(&beside)))?;
-                Partial::new(file, size, 0, false)
+                Partial::new(file, size, false)
             }
         };
         let partial = Arc::new(partial);
@@ -222,16 +213,11 @@ impl Store {
             return;
         }
         self.blocks.remove(path);
-        if partial.is_new() {
-            self.account(&partial, 0);
-            let _ = std::fs::remove_file(self.copy_of(path));
+        let is_new = partial.is_new();
+        drop(partial);
+        if is_new {
+            let _ = self.remove_name(&self.copy_of(path));
         }
-    }
-
-    /// A sparse copy takes so many bytes of the store now.
-    pub(super) fn account(&mut self, partial: &Partial, bytes: u64) {
-        let (more, less) = partial.account(bytes);
-        self.bytes = (self.bytes + more).saturating_sub(less);
     }
 
     /// Closes the sparse copy of `path`, if there is one, so that nobody has it open; refused with
@@ -239,10 +225,7 @@ impl Store {
     pub(super) fn close_partial(&mut self, path: &Path) -> io::Result<Option<Closed>> {
         let Some(partial) = self.blocks.remove(path) else { return Ok(None) };
         match Arc::try_unwrap(partial) {
-            Ok(partial) => {
-                self.account(&partial, partial.copy.metadata()?.blocks() * 512);
-                Ok(Some(partial.close()))
-            }
+            Ok(partial) => Ok(Some(partial.close())),
             Err(partial) => {
                 self.blocks.insert(path, partial);
                 Err(io::ErrorKind::WouldBlock.into())
@@ -256,8 +239,8 @@ impl Store {
         let mode = std::fs::symlink_metadata(&copy)?.mode();
         std::fs::set_permissions(&copy, Permissions::from_mode(mode | 0o600))?;
         let copy = File::options().read(true).write(true).open(copy)?;
-        let Closed { resident, marked, bytes, is_older } = closed;
-        self.blocks.insert(path, Arc::new(Partial { copy, resident, marked, bytes, is_older }));
+        let Closed { resident, marked, is_older } = closed;
+        self.blocks.insert(path, Arc::new(Partial { copy, resident, marked, is_older }));
         Ok(())
     }
 
@@ -266,9 +249,10 @@ impl Store {
     pub(super) fn complete_partial(&mut self, path: &Path, attr: &Attr) -> Option<io::Result<u64>> {
         let partial = self.blocks.remove(path)?;
         let result = finish(&partial.copy, attr).and_then(|()| partial.copy.metadata());
-        self.account(&partial, result.as_ref().map_or(0, |metadata| metadata.blocks() * 512));
-        if result.is_err() {
-            let _ = std::fs::remove_file(self.copy_of(path));
+        drop(partial);
+        match &result {
+            Ok(metadata) => self.count(path, metadata, None),
+            Err(_) => drop(self.remove_name(&self.copy_of(path))),
         }
         Some(result.map(|metadata| metadata.ino()))
     }
@@ -297,7 +281,7 @@ mod tests {
     #[test]
     fn a_mark_is_said_once() {
         let (blocks, path) = (Blocks::default(), Path::new(b"/f").unwrap());
-        let partial = Arc::new(Partial::new(tempfile::tempfile().unwrap(), 100 * BLOCK_BYTES, 0, false));
+        let partial = Arc::new(Partial::new(tempfile::tempfile().unwrap(), 100 * BLOCK_BYTES, false));
         assert!(matches!(blocks.get(&path, 0), Residency::Absent));
         blocks.insert(&path, Arc::clone(&partial));
         partial.add(70, true);

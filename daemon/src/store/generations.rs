@@ -10,13 +10,14 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use headwater_abi::Path;
 use rustix::fs::Mode;
 
+use super::budget::Reservation;
 use super::hidden::Hidden;
 use super::recent::OpenFiles;
 use super::replicas::of_domain;
@@ -32,6 +33,8 @@ pub(crate) struct Mirror {
     domains: Vec<(u32, Rc<OwnedFd>)>,
     /// What it lacks of the one before.
     left: Vec<Path>,
+    /// What its long links take, by inode number.
+    links: Vec<(u64, Reservation)>,
 }
 
 impl Store {
@@ -41,14 +44,15 @@ impl Store {
         let prefix = dir.root();
         // Copies that are on their way out don't come along.
         let lacks = |path: &Path| left_out(path) || self.hidden.contains(path);
-        let (root, left) = self.next_tree((&self.prefix, &prefix), &prefix, &lacks)?;
+        let mut links = Vec::new();
+        let (root, left) = self.next_tree((&self.prefix, &prefix), &prefix, &lacks, &mut links)?;
         let mut domains = Vec::new();
         for (domain, _) in &self.replicas.domains {
             let (from, to) = (of_domain(&self.prefix, *domain), of_domain(&prefix, *domain));
-            let (root, _) = self.next_tree((&from, &to), &prefix, &lacks)?;
+            let (root, _) = self.next_tree((&from, &to), &prefix, &lacks, &mut links)?;
             domains.push((*domain, root));
         }
-        Ok(Mirror { prefix, root, domains, left })
+        Ok(Mirror { prefix, root, domains, left, links })
     }
 
     /// Makes one tree of it after another; what it `lacks`. The first mirror will stand at `prefix`.
@@ -57,6 +61,7 @@ impl Store {
         (from, to): (&std::path::Path, &std::path::Path),
         prefix: &std::path::Path,
         lacks: &dyn Fn(&Path) -> bool,
+        links: &mut Vec<(u64, Reservation)>,
     ) -> io::Result<(Rc<OwnedFd>, Vec<Path>)> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(to)?;
         let root = Rc::new(rustix::fs::open(to, DIRECTORY, Mode::empty())?);
@@ -77,7 +82,11 @@ impl Store {
                 } else if kind.is_symlink() {
                     let target = fs::read_link(entry.path())?;
                     let moved = moved(&target, from, to).or_else(|| moved(&target, &self.prefix, prefix));
-                    symlink(moved.unwrap_or(target), &name)?;
+                    let target = moved.unwrap_or(target);
+                    match self.make_link(target.as_os_str().as_bytes(), rustix::fs::CWD, &name) {
+                        Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+                        made => links.extend(made?),
+                    }
                 } else {
                     fs::hard_link(entry.path(), &name)?;
                 }
@@ -94,7 +103,8 @@ impl Store {
         }
         let is_left =
             |path: &Path| std::iter::successors(Some(path.clone()), Path::parent).any(|it| left.contains(&it));
-        self.bytes += self.begin_replica_generation(mirror.domains, is_left);
+        self.begin_replica_generation(mirror.domains, is_left);
+        self.taken.extend(mirror.links);
         // What is kept by its path may be another version by now.
         (self.recent, self.sent) = Default::default();
         self.older.push(std::mem::replace(&mut self.prefix, mirror.prefix));
@@ -104,14 +114,20 @@ impl Store {
     /// Knows the mirror of an older generation, which a predecessor left.
     pub(crate) fn remember_generation(&mut self, dir: &NodeDir) {
         self.older.push(dir.root());
-        self.bytes += own_bytes(dir);
+        for (_, metadata) in files(dir) {
+            self.count_as(&metadata);
+        }
     }
 
     /// Removes the mirror of an older generation, which nobody uses any more.
     pub(crate) fn end_generation(&mut self, dir: &NodeDir) {
         let prefix = dir.root();
         self.older.retain(|older| *older != prefix);
-        self.bytes = self.bytes.saturating_sub(own_bytes(dir));
+        for (file, _) in files(dir) {
+            if let Err(error) = self.remove_name(&file) {
+                tracing::debug!(file = %file.display(), %error, "goes with its generation");
+            }
+        }
         if let Err(error) = fs::remove_dir_all(dir.generation_dir()) {
             let directory = dir.generation_dir();
             tracing::warn!(directory = %directory.display(), %error, "an older generation can't be removed and stays until the session ends");
@@ -124,9 +140,10 @@ impl Store {
     }
 
     /// Removes the names that `copy`, the evicted copy of `path`, has in older mirrors.
-    pub(super) fn remove_older(&self, path: &Path, copy: &std::path::Path) {
+    pub(super) fn remove_older(&mut self, path: &Path, copy: &std::path::Path) {
         let ino = |name: &std::path::Path| fs::symlink_metadata(name).map(|metadata| metadata.ino()).ok();
-        for name in self.older.iter().map(|older| below(older, path)) {
+        let names: Vec<PathBuf> = self.older.iter().map(|older| below(older, path)).collect();
+        for name in names {
             if ino(&name).is_some_and(|it| Some(it) == ino(copy))
                 && let Err(error) = fs::remove_file(&name)
             {
@@ -141,21 +158,21 @@ fn moved(target: &std::path::Path, from: &std::path::Path, to: &std::path::Path)
     target.strip_prefix(from).ok().map(|rest| to.join(rest))
 }
 
-/// Bytes of a generation's files, in all of its mirrors, that no other generation has.
-fn own_bytes(dir: &NodeDir) -> u64 {
+/// A generation's files and links, in all of its mirrors.
+fn files(dir: &NodeDir) -> Vec<(PathBuf, fs::Metadata)> {
     let entries = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
     let mirrors = entries(dir.generation_dir()).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let (mut directories, mut bytes): (Vec<PathBuf>, u64) = (mirrors.map(|entry| entry.path()).collect(), 0);
+    let (mut directories, mut found): (Vec<PathBuf>, _) = (mirrors.map(|entry| entry.path()).collect(), Vec::new());
     while let Some(directory) = directories.pop() {
         for entry in entries(directory) {
             match entry.metadata() {
                 Ok(metadata) if metadata.is_dir() => directories.push(entry.path()),
-                Ok(metadata) if metadata.is_file() && metadata.nlink() == 1 => bytes += metadata.blocks() * 512,
-                _ => {}
+                Ok(metadata) => found.push((entry.path(), metadata)),
+                Err(_) => {}
             }
         }
     }
-    bytes
+    found
 }
 
 /// Whether another process has this file open or mapped.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use headwater_abi::wire::FileHead;
 
 use super::blocks::Partial;
+use super::budget::{Budget, Reservation, pages, pages_of};
 
 /// Files up to this size are gathered in memory and made in the mirror at once, in bytes: for them,
 /// opening costs more than copying.
@@ -26,6 +27,10 @@ pub(crate) struct Incoming {
     beside: PathBuf,
     /// Decided when it is known what comes.
     place: OnceLock<Place>,
+    /// Counts what is written.
+    budget: Budget,
+    /// What it may take of the store in addition to what was there.
+    room: Mutex<Option<Reservation>>,
     given_up: AtomicBool,
 }
 
@@ -43,14 +48,15 @@ pub(super) enum Place {
 
 impl Incoming {
     /// Content in one piece, which fills the holes of `copy` if that stands in the mirror, and is
-    /// written to `beside` otherwise.
-    pub(crate) fn new(number: u64, copy: Option<PathBuf>, beside: PathBuf) -> Incoming {
-        Incoming { number, copy, beside, place: OnceLock::new(), given_up: AtomicBool::new(false) }
+    /// written to `beside` otherwise, within `budget`.
+    pub(crate) fn new(number: u64, copy: Option<PathBuf>, beside: PathBuf, budget: Budget) -> Incoming {
+        let (place, given_up) = (OnceLock::new(), AtomicBool::new(false));
+        Incoming { number, copy, beside, place, budget, room: Mutex::default(), given_up }
     }
 
     /// One block.
-    pub(crate) fn block(number: u64, partial: Arc<Partial>) -> Incoming {
-        let incoming = Incoming::new(number, None, PathBuf::new());
+    pub(crate) fn block(number: u64, partial: Arc<Partial>, budget: Budget) -> Incoming {
+        let incoming = Incoming::new(number, None, PathBuf::new(), budget);
         Incoming { place: Place::Block(partial).into(), ..incoming }
     }
 
@@ -73,22 +79,35 @@ impl Incoming {
         }
     }
 
-    /// Bytes that have been allocated since this began, where `now` describes the file.
-    pub(super) fn bytes_added(&self, now: &Metadata) -> u64 {
-        let before = match self.place() {
-            Some(Place::Mirror(before)) => before.blocks(),
-            _ => 0,
-        };
-        now.blocks().saturating_sub(before) * 512
+    /// The bytes that this may take, for whoever counts them from now on.
+    pub(super) fn take_room(&self) -> Option<Reservation> {
+        lock(&self.room).take()
     }
 
-    /// Makes room for what `head` describes; a new file gets its size at once, as one hole.
-    pub(crate) fn create(&self, head: &FileHead) -> io::Result<()> {
-        if self.place().is_some() {
-            return Ok(());
+    /// What the file is that keeps what has been written, whatever becomes of this; `None` if nothing stays.
+    pub(super) fn what_stays(&self) -> io::Result<Option<Metadata>> {
+        match self.place() {
+            Some(Place::Mirror(_)) => self.copy.as_ref().map(std::fs::symlink_metadata).transpose(),
+            Some(Place::Block(partial)) => Ok(Some(partial.copy().metadata()?).filter(|copy| copy.nlink() > 0)),
+            _ => Ok(None),
         }
+    }
+
+    /// Makes room for what `head` describes, or fails with [`io::ErrorKind::StorageFull`]; a new file gets
+    /// its size at once, as one hole.
+    pub(crate) fn create(&self, head: &FileHead) -> io::Result<()> {
         let is_small = head.whole && head.attr.size <= SMALL_BYTES_MAX;
-        let place = if is_small { Place::Memory(Mutex::default()) } else { self.choose()? };
+        match self.place() {
+            Some(Place::Block(_)) => return self.reserve(pages_of(head)),
+            Some(_) => return Ok(()),
+            None => {}
+        }
+        let before = self.choose()?;
+        self.reserve(match &before {
+            Place::Mirror(before) if head.whole => pages(head.attr.size).saturating_sub(before.blocks() * 512),
+            _ => pages_of(head),
+        })?;
+        let place = if is_small { Place::Memory(Mutex::default()) } else { before };
         if matches!(place, Place::Beside) {
             let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.beside)?;
             file.set_len(head.attr.size).inspect_err(|_| drop(std::fs::remove_file(&self.beside)))?;
@@ -96,6 +115,17 @@ impl Incoming {
         // Who calls it twice does so from one thread.
         let _ = self.place.set(place);
         Ok(())
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let mut room = lock(&self.room);
+        match &mut *room {
+            Some(room) => room.grow_to(bytes),
+            None => {
+                *room = Some(self.budget.reserve(bytes)?);
+                Ok(())
+            }
+        }
     }
 
     /// Writes at an offset.
@@ -153,18 +183,17 @@ impl Incoming {
     }
 
     /// Gives the content up: a reader that still works on it is to stop, a new file goes, and one in
-    /// the mirror looks as before. Returns the bytes that stay allocated in addition.
-    pub(crate) fn give_up(&self) -> io::Result<u64> {
+    /// the mirror looks as before.
+    pub(crate) fn give_up(&self) -> io::Result<()> {
         self.given_up.store(true, Ordering::Relaxed);
         match self.place() {
-            Some(Place::Beside) => std::fs::remove_file(&self.beside).map(|()| 0),
+            Some(Place::Beside) => std::fs::remove_file(&self.beside),
             Some(Place::Mirror(before)) => {
                 let file = File::open(self.file().ok_or(io::ErrorKind::NotFound)?)?;
                 file.set_times(FileTimes::new().set_accessed(before.accessed()?).set_modified(before.modified()?))?;
-                file.set_permissions(before.permissions())?;
-                Ok(self.bytes_added(&file.metadata()?))
+                file.set_permissions(before.permissions())
             }
-            Some(Place::Memory(_) | Place::Block(_)) | None => Ok(0),
+            Some(Place::Memory(_) | Place::Block(_)) | None => Ok(()),
         }
     }
 
@@ -195,6 +224,6 @@ fn put(memory: &mut Vec<u8>, bytes: &[u8], offset: usize) -> io::Result<()> {
     Ok(())
 }
 
-fn lock(memory: &Mutex<Vec<u8>>) -> MutexGuard<'_, Vec<u8>> {
-    memory.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

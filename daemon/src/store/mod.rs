@@ -8,10 +8,12 @@
 
 mod adopt;
 mod blocks;
+mod budget;
 mod generations;
 mod hidden;
 mod incoming;
 mod lease;
+mod parked;
 mod recent;
 mod replicas;
 mod small;
@@ -36,15 +38,20 @@ use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
 pub(crate) use self::blocks::{Blocks, Partial, Residency};
+pub(crate) use self::budget::{Budget, Reservation};
 pub(crate) use self::generations::is_in_use;
 use self::hidden::Hidden;
 pub(crate) use self::incoming::Incoming;
+use self::parked::Parked;
 use self::recent::{OpenFiles, Recent};
 use self::replicas::Replicas;
 use crate::layout::NodeDir;
 
 /// Bits of an original's mode that its copy keeps: never set-user-ID and its like.
 const MODE_KEPT: u32 = 0o777;
+
+/// The longest target of a link that takes no page of a RAM disk, in bytes.
+const SHORT_LINK_BYTES_MAX: usize = 127;
 
 /// A file in one piece, or one block of it.
 type Piece = (Path, Option<u32>);
@@ -56,11 +63,14 @@ pub(crate) struct Store {
     /// Mirrors of older generations.
     older: Vec<PathBuf>,
     incoming_dir: PathBuf,
+    parked_dir: PathBuf,
     root: Rc<OwnedFd>,
     /// Directories that were used last; the mirror's directories stay.
     parents: OpenFiles<Path>,
     scope: Vec<(bool, Path)>,
     incoming: HashMap<Piece, Arc<Incoming>>,
+    /// What was given up, and a reader may still write.
+    leaving: Vec<(Path, Arc<Incoming>)>,
     blocks: Arc<Blocks>,
     recent: Recent,
     written: RefCell<OpenFiles<u64>>,
@@ -68,35 +78,43 @@ pub(crate) struct Store {
     /// True if this node sends content to others.
     is_sending: bool,
     hidden: Hidden,
+    parked: Parked,
     replicas: Replicas,
     next_number: u64,
-    bytes: u64,
+    budget: Budget,
+    /// What the files and links of all mirrors take, by inode number.
+    taken: HashMap<u64, Reservation>,
 }
 
 impl Store {
     /// An empty store. Links to directories within `scope` will lead to the mirror.
     pub(crate) fn create(dir: &NodeDir, scope: Vec<(bool, Path)>) -> io::Result<Store> {
-        let (prefix, incoming_dir) = (dir.root(), dir.incoming());
+        let (prefix, incoming_dir, parked_dir) = (dir.root(), dir.incoming(), dir.parked());
         std::fs::create_dir_all(&prefix)?;
         std::fs::create_dir_all(&incoming_dir)?;
+        std::fs::create_dir_all(&parked_dir)?;
         let root = Rc::new(rustix::fs::open(&prefix, DIRECTORY, Mode::empty())?);
         Ok(Store {
             prefix,
             older: Vec::new(),
             incoming_dir,
+            parked_dir,
             root,
             parents: OpenFiles::default(),
             scope,
             incoming: HashMap::new(),
+            leaving: Vec::new(),
             blocks: Arc::default(),
             recent: Recent::default(),
             written: RefCell::default(),
             sent: RefCell::default(),
             is_sending: true,
             hidden: Hidden::default(),
+            parked: Parked::default(),
             replicas: Replicas::default(),
             next_number: 0,
-            bytes: 0,
+            budget: Budget::default(),
+            taken: HashMap::new(),
         })
     }
 
@@ -116,9 +134,19 @@ impl Store {
         self.hidden.stay_no_longer();
     }
 
-    /// Bytes allocated to the files of all mirrors.
+    /// From now on the store takes nothing beyond so many bytes.
+    pub(crate) fn set_bytes_max(&self, bytes_max: u64) {
+        self.budget.set_max(bytes_max);
+    }
+
+    /// True if little is left below the bound.
+    pub(crate) fn is_short(&self) -> bool {
+        self.budget.is_short()
+    }
+
+    /// Bytes that all mirrors take, with what arrives and what has been evicted and is not gone yet.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes + self.replica_bytes()
+        self.budget.taken()
     }
 
     /// Of these, bytes of evicted content that goes soon.
@@ -149,7 +177,7 @@ impl Store {
         }
         let copy = Some(self.copy_of(path)).filter(|_| !self.hidden.contains(path));
         let (number, beside) = self.beside();
-        let incoming = Arc::new(Incoming::new(number, copy, beside));
+        let incoming = Arc::new(Incoming::new(number, copy, beside, self.budget.clone()));
         self.incoming.insert(piece, Arc::clone(&incoming));
         incoming
     }
@@ -221,13 +249,52 @@ impl Store {
         let Some(incoming) = self.incoming.remove(&(path.clone(), block)) else { return };
         self.written.borrow_mut().close(&incoming.number);
         match incoming.give_up() {
-            Ok(bytes) => self.bytes += bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => tracing::warn!(%path, %error, "what had arrived of a file could not be removed"),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(%path, %error, "what had arrived of a file could not be removed");
+            }
+            _ => {}
         }
+        self.leaving.push((path.clone(), incoming));
+        self.settle_leaving();
         if block.is_some() {
             self.drop_empty(path);
         }
+    }
+
+    /// Counts what stays of what was given up, once nobody writes it any more.
+    fn settle_leaving(&mut self) {
+        for (path, incoming) in std::mem::take(&mut self.leaving) {
+            match Arc::try_unwrap(incoming) {
+                Ok(incoming) => match incoming.what_stays() {
+                    Ok(Some(metadata)) => self.count(&path, &metadata, incoming.take_room()),
+                    Ok(None) => {}
+                    Err(error) => tracing::debug!(%path, %error, "what had arrived of a file has gone"),
+                },
+                Err(incoming) => self.leaving.push((path, incoming)),
+            }
+        }
+    }
+
+    /// A file of the mirror, the copy of `path`, takes what was reserved for more of it.
+    fn count(&mut self, path: &Path, metadata: &Metadata, room: Option<Reservation>) {
+        let is_arriving =
+            self.incoming.keys().any(|(of, _)| of == path) || self.leaving.iter().any(|(of, _)| of == path);
+        let taken = self.taken.entry(metadata.ino()).or_insert_with(|| self.budget.count(0));
+        if let Some(room) = room {
+            taken.join(room);
+        }
+        let bytes = metadata.blocks() * 512;
+        // What else arrives has room of its own.
+        taken.settle(if is_arriving { bytes.min(taken.bytes()) } else { bytes });
+    }
+
+    /// Counts what a file or a link takes, whatever has been reserved for it.
+    fn count_as(&mut self, metadata: &Metadata) {
+        if metadata.blocks() == 0 {
+            return drop(self.taken.remove(&metadata.ino()));
+        }
+        let taken = self.taken.entry(metadata.ino()).or_insert_with(|| self.budget.count(0));
+        taken.settle(metadata.blocks() * 512);
     }
 
     /// Moves complete content into the mirror, with its original's mode and times; its inode number.
@@ -247,11 +314,7 @@ impl Store {
         };
         match self.place(path, &incoming, &head.attr) {
             Ok(metadata) => {
-                match self.blocks.partial(path) {
-                    // The same file, or its place has been taken.
-                    Some(partial) => self.account(&partial, metadata.blocks() * 512),
-                    None => self.bytes += incoming.bytes_added(&metadata),
-                }
+                self.count(path, &metadata, incoming.take_room());
                 if head.whole {
                     self.blocks.remove(path);
                 }
@@ -273,8 +336,7 @@ impl Store {
             self.next_number += 1;
             let beside = self.incoming_dir.join(self.next_number.to_string());
             std::fs::hard_link(&from, &beside)?;
-            self.replaced(path);
-            rustix::fs::renameat(rustix::fs::CWD, &beside, &*parent, path.name())?;
+            self.place_in_mirror(path, &beside, &parent)?;
             // Renaming one name of a file to another of its names is nothing.
             let _ = std::fs::remove_file(&beside);
             return Ok(std::fs::symlink_metadata(to)?.ino());
@@ -302,10 +364,27 @@ impl Store {
     pub(crate) fn symbolic_link(&mut self, path: &Path, target: &[u8]) -> io::Result<()> {
         let Some(target) = self.mirrored_target(path, target) else { return Ok(()) };
         let parent = self.parent(path)?;
-        match rustix::fs::symlinkat(&target[..], &*parent, path.name()) {
-            Ok(()) | Err(Errno::EXIST) => self.link_in_domains(path, &target),
-            Err(error) => Err(error.into()),
+        match self.make_link(&target, &*parent, path.name()) {
+            Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::StorageFull) => {}
+            made => self.taken.extend(made?),
         }
+        self.link_in_domains(path, &target)
+    }
+
+    /// Makes a link; what it takes, if its target is long.
+    fn make_link(
+        &self,
+        target: &[u8],
+        directory: impl AsFd + Copy,
+        name: impl rustix::path::Arg + Copy,
+    ) -> io::Result<Option<(u64, Reservation)>> {
+        if target.len() <= SHORT_LINK_BYTES_MAX {
+            return Ok(rustix::fs::symlinkat(target, directory, name).map(|()| None)?);
+        }
+        let room = self.budget.reserve(budget::pages(target.len() as u64))?;
+        rustix::fs::symlinkat(target, directory, name)?;
+        let ino = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?.st_ino;
+        Ok(Some((ino, room)))
     }
 
     /// Gives up content, unless a process has it open or mapped: then
@@ -323,6 +402,7 @@ impl Store {
         if let (Err(_), Some(closed)) = (&result, closed) {
             self.reopen_partial(path, closed)?;
         }
+        self.remove_due(now);
         result
     }
 
@@ -342,14 +422,26 @@ impl Store {
         Ok(())
     }
 
-    /// Removes evicted copies whose time has come. Who opened one meanwhile keeps it.
+    /// Removes evicted copies whose time has come, and frees what nobody uses any more.
     pub(crate) fn tick(&mut self, now: Time) {
+        self.remove_due(now);
+        self.look_at_parked(now, false);
+        self.settle_leaving();
+    }
+
+    /// The same, at once.
+    pub(crate) fn find_room(&mut self, now: Time) {
+        self.remove_due(now);
+        self.look_at_parked(now, true);
+        self.settle_leaving();
+    }
+
+    fn remove_due(&mut self, now: Time) {
         for path in self.hidden.take_due(now) {
             let copy = self.copy_of(&path);
             self.remove_replicas(&path);
             self.remove_older(&path, &copy);
-            self.forget_bytes(&copy);
-            if let Err(error) = std::fs::remove_file(&copy) {
+            if let Err(error) = self.remove_name(&copy) {
                 tracing::warn!(%path, %error, "an evicted file could not be removed from the store");
             }
         }
@@ -357,24 +449,16 @@ impl Store {
 
     /// When [`Store::tick`] is due.
     pub(crate) fn next_tick(&self) -> Option<Time> {
-        self.hidden.next()
+        self.hidden.next().into_iter().chain(self.parked.next()).min()
     }
 
-    /// Something new is about to take the place of an evicted copy.
-    fn replaced(&mut self, path: &Path) {
-        if self.hidden.remove(path) {
-            self.link_replicas(path);
-            self.forget_bytes(&self.copy_of(path));
+    /// Gives a file its name in the mirror's directory, in the place of an evicted copy if there is one.
+    fn place_in_mirror(&mut self, path: &Path, file: &std::path::Path, directory: &File) -> io::Result<()> {
+        if !self.hidden.remove(path) {
+            return Ok(rustix::fs::renameat(rustix::fs::CWD, file, directory, path.name())?);
         }
-    }
-
-    /// The copy's last name goes.
-    fn forget_bytes(&mut self, copy: &std::path::Path) {
-        if let Ok(metadata) = std::fs::symlink_metadata(copy)
-            && metadata.nlink() == 1
-        {
-            self.bytes = self.bytes.saturating_sub(metadata.blocks() * 512);
-        }
+        self.link_replicas(path);
+        self.exchange(file, directory, path.name())
     }
 
     fn place(&mut self, path: &Path, incoming: &Incoming, attr: &Attr) -> io::Result<Metadata> {
@@ -394,8 +478,7 @@ impl Store {
     /// Moves a file into the mirror.
     fn put(&mut self, path: &Path, file: &std::path::Path) -> io::Result<()> {
         let parent = self.parent(path)?;
-        self.replaced(path);
-        Ok(rustix::fs::renameat(rustix::fs::CWD, file, &*parent, path.name())?)
+        self.place_in_mirror(path, file, &parent)
     }
 
     /// A number that was never used, and a file beside the mirror of that name.

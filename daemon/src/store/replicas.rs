@@ -9,13 +9,15 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path as FsPath, PathBuf};
 use std::rc::Rc;
 
 use headwater_abi::{Attr, Path};
 use rustix::fs::{AtFlags, Mode};
 
+use super::budget::Reservation;
 use super::generations::below;
 use super::{DIRECTORY, MODE_KEPT, Store, descend, lease, step};
 
@@ -68,17 +70,39 @@ impl Store {
         Some((self.copy_of(path), beside))
     }
 
-    /// Puts the copies of `path`, one for each further domain in their order, into the mirrors.
-    pub(crate) fn add_replicas(&mut self, path: &Path, files: &[PathBuf]) -> io::Result<()> {
+    /// Room for so many bytes of copies.
+    pub(crate) fn reserve_replicas(&self, bytes: u64) -> io::Result<Reservation> {
+        self.budget.reserve(bytes)
+    }
+
+    /// Puts the copies of `path`, one for each further domain in their order, into the mirrors. `room` was reserved
+    /// for them.
+    pub(crate) fn add_replicas(&mut self, path: &Path, files: &[PathBuf], mut room: Reservation) -> io::Result<()> {
+        let placed = self.place_replicas(path, files);
+        let copies = self.replicas_of(path);
+        if placed.is_err() {
+            copies.iter().for_each(|copy| drop(std::fs::remove_file(copy)));
+            return placed;
+        }
+        let mut bytes = 0;
+        for metadata in copies.iter().filter_map(|copy| std::fs::symlink_metadata(copy).ok()) {
+            let taken = room.split(metadata.blocks() * 512);
+            bytes += metadata.blocks() * 512;
+            self.taken.insert(metadata.ino(), taken);
+            self.count_as(&metadata);
+        }
+        self.replicas.made.insert(path.clone(), bytes);
+        self.replicas.order.push(path.clone());
+        self.replicas.bytes += bytes;
+        Ok(())
+    }
+
+    fn place_replicas(&self, path: &Path, files: &[PathBuf]) -> io::Result<()> {
         let parent = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
         for ((_, root), file) in self.replicas.domains.iter().zip(files) {
             let parent = descend(root, &parent)?;
             rustix::fs::renameat(rustix::fs::CWD, file, &parent, path.name())?;
         }
-        let bytes = self.replicas_of(path).iter().map(|copy| bytes_of(copy)).sum();
-        self.replicas.made.insert(path.clone(), bytes);
-        self.replicas.order.push(path.clone());
-        self.replicas.bytes += bytes;
         Ok(())
     }
 
@@ -91,8 +115,8 @@ impl Store {
             if before - self.replicas.bytes >= bytes {
                 break;
             }
-            match self.lease_replicas(&path) {
-                Ok(_leases) => self.drop_replicas(&path, Instead::Link),
+            match self.lease_replicas(&path).map(drop) {
+                Ok(()) => self.drop_replicas(&path, Instead::Link),
                 // The next time others are tried first.
                 Err(_) => {
                     self.replicas.order.retain(|other| *other != path);
@@ -123,7 +147,6 @@ impl Store {
         let Some(bytes) = replicas.made.get_mut(path).map(std::mem::take) else { return 0 };
         replicas.order.retain(|other| other != path);
         replicas.bytes -= bytes;
-        self.bytes += bytes;
         // What has gone before may be evicted again before its time has come.
         let going = replicas.going.entry(path.clone()).or_default();
         *going += bytes;
@@ -138,21 +161,25 @@ impl Store {
     /// The first copy of `path` goes, and so does what any domain's mirror has at its place.
     pub(super) fn remove_replicas(&mut self, path: &Path) {
         self.drop_replicas(path, Instead::Nothing);
+        let mut names = Vec::new();
         for (domain, _) in &self.replicas.domains {
-            let _ = std::fs::remove_file(below(&of_domain(&self.prefix, *domain), path));
+            names.push(below(&of_domain(&self.prefix, *domain), path));
         }
+        names.iter().for_each(|name| drop(self.remove_name(name)));
     }
 
     fn drop_replicas(&mut self, path: &Path, instead: Instead) {
         let Some(bytes) = self.replicas.made.remove(path) else { return };
         self.replicas.order.retain(|other| other != path);
         self.replicas.bytes -= bytes;
-        self.bytes -= self.replicas.going.remove(path).unwrap_or(0);
-        for (domain, _) in &self.replicas.domains {
-            let copy = below(&of_domain(&self.prefix, *domain), path);
+        self.replicas.going.remove(path);
+        let domains: Vec<u32> = self.replicas.domains.iter().map(|(domain, _)| *domain).collect();
+        let prefixes: Vec<PathBuf> = self.older.iter().chain([&self.prefix]).cloned().collect();
+        for domain in domains {
+            let copy = below(&of_domain(&self.prefix, domain), path);
             let Ok(metadata) = std::fs::symlink_metadata(&copy) else { continue };
-            for prefix in self.older.iter().chain([&self.prefix]) {
-                let name = below(&of_domain(prefix, *domain), path);
+            for prefix in &prefixes {
+                let name = below(&of_domain(prefix, domain), path);
                 let is_it = std::fs::symlink_metadata(&name).is_ok_and(|it| it.ino() == metadata.ino());
                 if is_it && let Err(error) = self.replace(&name, &below(prefix, path), instead) {
                     tracing::warn!(copy = %name.display(), %error, "a copy for a memory domain can't be given up");
@@ -162,14 +189,18 @@ impl Store {
     }
 
     /// At no time does the name lead nowhere.
-    fn replace(&self, name: &FsPath, first: &FsPath, instead: Instead) -> io::Result<()> {
+    fn replace(&mut self, name: &FsPath, first: &FsPath, instead: Instead) -> io::Result<()> {
         if instead == Instead::Nothing {
-            return std::fs::remove_file(name);
+            return self.remove_name(name);
         }
         let beside = self.incoming_dir.join("link");
         let _ = std::fs::remove_file(&beside);
-        symlink(first, &beside)?;
-        std::fs::rename(beside, name)
+        match self.make_link(first.as_os_str().as_bytes(), rustix::fs::CWD, &beside) {
+            // A further name of the same file takes nothing.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => std::fs::hard_link(first, &beside)?,
+            made => self.taken.extend(made?),
+        }
+        self.exchange(&beside, rustix::fs::CWD, name)
     }
 
     /// The domains' mirrors show the directory as well.
@@ -185,36 +216,32 @@ impl Store {
     }
 
     /// And the link, whose target in the first mirror this is.
-    pub(super) fn link_in_domains(&self, path: &Path, target: &[u8]) -> io::Result<()> {
+    pub(super) fn link_in_domains(&mut self, path: &Path, target: &[u8]) -> io::Result<()> {
         let Some(parent) = path.parent() else { return Ok(()) };
         let rest =
             target.strip_prefix(self.prefix.as_os_str().as_encoded_bytes()).filter(|rest| rest.starts_with(b"/"));
+        let mut taken = Vec::new();
         for (domain, root) in &self.replicas.domains {
             let parent = descend(root, &parent)?;
             let prefix = of_domain(&self.prefix, *domain);
             let moved = rest.map(|rest| [prefix.as_os_str().as_encoded_bytes(), rest].concat());
-            match rustix::fs::symlinkat(moved.as_deref().unwrap_or(target), &parent, path.name()) {
-                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
+            match self.make_link(moved.as_deref().unwrap_or(target), &parent, path.name()) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::StorageFull) => {}
+                made => taken.extend(made?),
             }
         }
+        self.taken.extend(taken);
         Ok(())
     }
 
-    /// Goes on in the mirrors of a generation, which lack what `lacks` says. Returns the bytes of those that are
-    /// the older generation's alone from now on.
-    pub(super) fn begin_replica_generation(
-        &mut self,
-        roots: Vec<(u32, Rc<OwnedFd>)>,
-        lacks: impl Fn(&Path) -> bool,
-    ) -> u64 {
+    /// Goes on in the mirrors of a generation, which lack what `lacks` says.
+    pub(super) fn begin_replica_generation(&mut self, roots: Vec<(u32, Rc<OwnedFd>)>, lacks: impl Fn(&Path) -> bool) {
         let replicas = &mut self.replicas;
         replicas.domains = roots;
         let left: u64 = replicas.made.extract_if(.., |path, _| lacks(path)).map(|(_, bytes)| bytes).sum();
         replicas.order.retain(|path| replicas.made.contains_key(path));
         replicas.bytes -= left;
         replicas.going.clear();
-        left
     }
 
     /// Where the copies of `path` stand.
@@ -228,10 +255,6 @@ pub(super) fn of_domain(prefix: &FsPath, domain: u32) -> PathBuf {
     let mut name = prefix.as_os_str().to_owned();
     name.push(domain.to_string());
     name.into()
-}
-
-fn bytes_of(copy: &FsPath) -> u64 {
-    std::fs::symlink_metadata(copy).map_or(0, |metadata| metadata.blocks() * 512)
 }
 
 #[cfg(test)]
@@ -297,7 +320,8 @@ mod tests {
             for copy in &files {
                 std::fs::copy(&first, copy).unwrap();
             }
-            self.store.add_replicas(&path, &files).unwrap();
+            let room = self.store.reserve_replicas(1 << 20).unwrap();
+            self.store.add_replicas(&path, &files, room).unwrap();
             self.resident.insert(file, true);
         }
 

@@ -49,14 +49,12 @@ impl Store {
         } else {
             std::fs::set_permissions(&copy, Permissions::from_mode(0o600))?;
             let file = File::options().write(true).open(&copy)?;
-            let before = file.metadata()?.blocks() * 512;
             if let Err(error) = file.write_all_at(&bytes, 0) {
                 // What stood there stands, and some of what is new takes room.
-                self.bytes += (file.metadata()?.blocks() * 512).saturating_sub(before);
+                self.count_as(&file.metadata()?);
                 finish(&file, attr)?;
                 return Err(error);
             }
-            self.bytes = self.bytes.saturating_sub(before);
             file
         };
         finish(&file, attr)?;

@@ -1,0 +1,205 @@
+//! Who takes how much of the store's bound.
+//!
+//! Every byte is reserved before it is allocated, in whole pages, and released once the memory is really free: a
+//! [`Reservation`] lives as long as what it stands for. Whoever gets none stores nothing.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use headwater_abi::wire::FileHead;
+
+/// The unit in which memory is allocated, in bytes.
+const PAGE_BYTES: u64 = 4096;
+/// If less than this part of the bound is left, the store is short of room.
+const SHORT_SHARE: u64 = 8;
+
+/// The store's bound and what is taken of it; every thread may reserve.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget(Arc<Account>);
+
+#[derive(Debug)]
+struct Account {
+    max: AtomicU64,
+    taken: AtomicU64,
+}
+
+/// Bytes that are, or may be, allocated. They are given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    budget: Budget,
+    bytes: u64,
+}
+
+impl Default for Budget {
+    /// Without a bound.
+    fn default() -> Budget {
+        Budget(Arc::new(Account { max: u64::MAX.into(), taken: 0.into() }))
+    }
+}
+
+impl Budget {
+    /// From now on nothing is reserved beyond `max`; what is taken stays.
+    pub(super) fn set_max(&self, max: u64) {
+        self.0.max.store(max, Ordering::Relaxed);
+    }
+
+    /// Bytes that are taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.0.taken.load(Ordering::Relaxed)
+    }
+
+    /// True if most of the bound is taken.
+    pub(super) fn is_short(&self) -> bool {
+        let max = self.0.max.load(Ordering::Relaxed);
+        self.taken() >= max - max / SHORT_SHARE
+    }
+
+    /// Takes so many bytes, or fails with [`io::ErrorKind::StorageFull`].
+    pub(crate) fn reserve(&self, bytes: u64) -> io::Result<Reservation> {
+        self.take(bytes)?;
+        Ok(Reservation { budget: self.clone(), bytes })
+    }
+
+    /// Counts what is allocated already, whatever the bound says.
+    pub(super) fn count(&self, bytes: u64) -> Reservation {
+        self.0.taken.fetch_add(bytes, Ordering::Relaxed);
+        Reservation { budget: self.clone(), bytes }
+    }
+
+    fn take(&self, bytes: u64) -> io::Result<()> {
+        let max = self.0.max.load(Ordering::Relaxed);
+        let with = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= max);
+        match self.0.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(io::ErrorKind::StorageFull.into()),
+        }
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let before = self.0.taken.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "more is given back than was taken");
+    }
+}
+
+impl Reservation {
+    /// How many bytes they are.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Makes it so many bytes at least, or fails with [`io::ErrorKind::StorageFull`].
+    pub(super) fn grow_to(&mut self, bytes: u64) -> io::Result<()> {
+        let more = bytes.saturating_sub(self.bytes);
+        self.budget.take(more)?;
+        self.bytes += more;
+        Ok(())
+    }
+
+    /// Makes it what has really been allocated.
+    pub(super) fn settle(&mut self, bytes: u64) {
+        if bytes > self.bytes {
+            self.budget.0.taken.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+        } else {
+            self.budget.give_back(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+    }
+
+    /// Takes in what another stands for.
+    pub(super) fn join(&mut self, mut other: Reservation) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// Gives so many of its bytes to another.
+    pub(super) fn split(&mut self, bytes: u64) -> Reservation {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Reservation { budget: self.budget.clone(), bytes }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes);
+    }
+}
+
+/// Bytes of the pages that so many bytes take.
+pub(super) fn pages(bytes: u64) -> u64 {
+    bytes.next_multiple_of(PAGE_BYTES)
+}
+
+/// Bytes of the pages that hold what `head` describes.
+pub(super) fn pages_of(head: &FileHead) -> u64 {
+    let mut counted = 0;
+    let of_range = |&(offset, bytes): &(u64, u64)| {
+        let start = (offset - offset % PAGE_BYTES).max(counted);
+        counted = counted.max(pages(offset.saturating_add(bytes)));
+        counted.saturating_sub(start)
+    };
+    head.ranges.iter().filter(|(_, bytes)| *bytes > 0).map(of_range).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headwater_abi::Attr;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ranges_take_the_pages_that_they_touch_once() {
+        for (ranges, expected) in [
+            (&[][..], 0),
+            (&[(0, 1)], 4096),
+            (&[(4095, 2)], 8192),
+            (&[(0, 10), (20, 10)], 4096),
+            (&[(0, 10), (5000, 0), (8191, 2)], 12_288),
+            (&[(100, 4096), (8191, 1)], 8192),
+        ] {
+            let head = FileHead { attr: Attr::default(), format: 0, ranges: ranges.into(), whole: false };
+            assert_eq!(pages_of(&head), expected, "{ranges:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_bound_holds_and_everything_comes_back(
+            max in 0..1000u64,
+            steps in prop::collection::vec((0..5u8, 0..400u64, 0..8usize), 1..80),
+        ) {
+            let budget = Budget::default();
+            budget.set_max(max);
+            let mut held: Vec<Reservation> = Vec::new();
+            for (step, bytes, number) in steps {
+                let before = budget.taken();
+                let at = number % held.len().max(1);
+                match step {
+                    0 | 1 => match budget.reserve(bytes) {
+                        Ok(reservation) => held.push(reservation),
+                        Err(error) => {
+                            prop_assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+                            prop_assert!(before + bytes > max);
+                        }
+                    },
+                    _ if held.is_empty() => {}
+                    2 => drop(held.swap_remove(at)),
+                    3 => {
+                        let known = held[at].bytes();
+                        held[at].settle(bytes.min(known));
+                        let _ = held[at].grow_to(bytes);
+                    }
+                    _ => {
+                        let part = held[at].split(bytes);
+                        held[0].join(part);
+                        prop_assert_eq!(budget.taken(), before);
+                    }
+                }
+                prop_assert!(budget.taken() <= max);
+                prop_assert_eq!(budget.taken(), held.iter().map(Reservation::bytes).sum::<u64>());
+            }
+            drop(held);
+            prop_assert_eq!(budget.taken(), 0);
+        }
+    }
+}

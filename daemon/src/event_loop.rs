@@ -17,6 +17,7 @@ use crate::clients::{ClientIds, Clients};
 use crate::config::{Config, ConfigError};
 use crate::control::{Command, Control};
 use crate::control_socket::{About, Clearings, ControlSocket, Refreshes};
+use crate::follow::Following;
 use crate::generation::Generations;
 use crate::layout::NodeDir;
 use crate::mount::{self, Mount};
@@ -86,6 +87,7 @@ pub(crate) struct Daemon {
     pub(crate) clients: Clients,
     pub(crate) client_ids: ClientIds,
     pub(crate) mount: Option<Mount>,
+    pub(crate) following: Following,
     pub(crate) control_socket: ControlSocket,
     pub(crate) about: About,
     pub(crate) clearings: Clearings,
@@ -131,6 +133,9 @@ pub(crate) fn serve(
     config.check()?;
     let session = Session::join(config)?;
     let mut daemon = Daemon::start(config, listener, opened)?;
+    if config.recover {
+        daemon.follow_again();
+    }
     let register = |what| move |source| DaemonError::System { what, source };
     control.register(daemon.poll.registry(), CONTROL).map_err(register("watch standard input"))?;
     if let Some(pipe) = &termination {
@@ -207,6 +212,7 @@ impl Daemon {
             clients,
             client_ids: ClientIds::default(),
             mount,
+            following: Following::default(),
             control_socket,
             about: About::new(config),
             clearings: Clearings::default(),

@@ -11,6 +11,7 @@ mod control;
 mod control_socket;
 mod digest;
 mod event_loop;
+mod follow;
 mod generation;
 pub mod layout;
 mod mount;

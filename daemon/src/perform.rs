@@ -6,11 +6,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use headwater_abi::Path;
 use headwater_abi::client::Status;
+use headwater_abi::table::{Record, State};
 use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
 use headwater_proto::{Input, Output, Peer, Publication, Rank, Reply};
 
 use crate::digest::{digest as digest_of_bytes, digest_of};
 use crate::event_loop::Daemon;
+use crate::follow::Followed;
 use crate::overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, Verdict, store_all};
 use crate::reader::{DigestOrder, FileError, FileNews, FileOrder, News, Order};
 use crate::store::Incoming;
@@ -374,8 +376,29 @@ impl Daemon {
                 self.table.live(&path, tree);
                 self.generations.live(&path, tree);
                 self.mount.iter().for_each(|mount| mount.gone_live(&path, tree));
+                self.follow(path);
             }
         }
+    }
+
+    /// Who has the copy of `path` open is to see what becomes of the original.
+    fn follow(&mut self, path: Path) {
+        if self.mount.is_some() {
+            return;
+        }
+        let Some(copy) = self.store.copy_to_follow(&path) else { return };
+        let attr = self.table.reader().find(path.as_bytes()).and_then(|record| record.attr());
+        if let Some(attr) = attr {
+            self.following.follow(Followed { path, copy, attr }, self.store.budget());
+        }
+    }
+
+    /// What a predecessor had follow its originals does so again.
+    pub(crate) fn follow_again(&mut self) {
+        let live = |record: &Record<'_>| record.state.contains(State::LIVE);
+        let records = self.table.reader().records().filter(live);
+        let paths: Vec<Path> = records.filter_map(|record| Path::new(&record.path()?)).collect();
+        paths.into_iter().for_each(|path| self.follow(path));
     }
 
     /// The mirror shows what is known. Where it can't, only opening by a path of the store fails.

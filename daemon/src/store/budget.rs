@@ -40,7 +40,7 @@ impl Default for Budget {
 
 impl Budget {
     /// From now on nothing is reserved beyond `max`; what is taken stays.
-    pub(super) fn set_max(&self, max: u64) {
+    pub(crate) fn set_max(&self, max: u64) {
         self.0.max.store(max, Ordering::Relaxed);
     }
 
@@ -59,6 +59,11 @@ impl Budget {
     pub(crate) fn reserve(&self, bytes: u64) -> io::Result<Reservation> {
         self.take(bytes)?;
         Ok(Reservation { budget: self.clone(), bytes })
+    }
+
+    /// A reservation of nothing, which may grow.
+    pub(crate) fn nothing(&self) -> Reservation {
+        self.count(0)
     }
 
     /// Counts what is allocated already, whatever the bound says.
@@ -89,7 +94,7 @@ impl Reservation {
     }
 
     /// Makes it so many bytes at least, or fails with [`io::ErrorKind::StorageFull`].
-    pub(super) fn grow_to(&mut self, bytes: u64) -> io::Result<()> {
+    pub(crate) fn grow_to(&mut self, bytes: u64) -> io::Result<()> {
         let more = bytes.saturating_sub(self.bytes);
         self.budget.take(more)?;
         self.bytes += more;

@@ -124,6 +124,11 @@ impl Store {
         Ok((rustix::fs::major(dev), rustix::fs::minor(dev)))
     }
 
+    /// Who takes how much of the store's bound.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     /// Nothing will be sent to other nodes, and nothing need be kept for that.
     pub(crate) fn sends_nothing(&mut self) {
         self.is_sending = false;
@@ -242,6 +247,12 @@ impl Store {
             Some(partial) => partial.copy().try_clone(),
             None => File::open(self.copy_of(path)),
         }
+    }
+
+    /// Where the copy of `path` stands, if it is to be what its original becomes. It is not kept open here.
+    pub(crate) fn copy_to_follow(&mut self, path: &Path) -> Option<PathBuf> {
+        self.sent.borrow_mut().close(path);
+        self.has(path).then(|| self.copy_of(path))
     }
 
     /// Forgets what has arrived of `path`, or of a block of it. What stands in the mirror stays.

@@ -1,6 +1,7 @@
 /* stat and its relatives, and access: answered from the table's copy of the original's attributes.
  *
- * A descriptor of the store's copy shows the original's attributes, found by the copy's inode. */
+ * A descriptor of the store's copy shows the original's attributes, found by the copy's inode. The copy of a path
+ * that has gone live is what its original has become: its size and times are its own. */
 #include "wrap.h"
 
 #include <errno.h>
@@ -33,6 +34,11 @@ static uint32_t device_major(dev_t dev)
 static uint32_t device_minor(dev_t dev)
 {
 	return (uint32_t)(dev & 0xff) | (uint32_t)(dev >> 12 & ~UINT64_C(0xff));
+}
+
+dev_t hw_attr_device(const struct hw_attr *attr)
+{
+	return device(attr->dev_major, attr->dev_minor);
 }
 
 static void give_stat(const struct hw_attr *attr, struct stat *out)
@@ -95,22 +101,29 @@ struct place {
 #define OF_DESCRIPTOR(fd) ((struct place){ (fd), NULL })
 #define OF_PATH(dirfd, path) ((struct place){ (dirfd), (path) })
 
+void hw_descriptor_link(int fd, char out[HW_LINK_BYTES])
+{
+	char digits[16];
+	size_t at = strlen("/proc/self/fd/"), count = 0;
+	unsigned number = (unsigned)fd;
+	memcpy(out, "/proc/self/fd/", at);
+	do
+		digits[count++] = (char)('0' + number % 10);
+	while (number /= 10);
+	while (count)
+		out[at++] = digits[--count];
+	out[at] = 0;
+}
+
 /* The record of a file in a memory domain's mirror, of whose inode the table knows nothing. A program comes to
  * one by a link of /proc alone, that of its executable; so does a descriptor that it opened there. */
 static __attribute__((noinline)) const struct hw_record *replica(struct place place, uint64_t *state)
 {
-	char link[32] = "/proc/self/fd/", digits[16], original[HW_PATH_MAX];
-	size_t at = strlen(link), count = 0;
-	unsigned number = (unsigned)place.fd;
+	char link[HW_LINK_BYTES], original[HW_PATH_MAX];
 	if (!hw_has_replicas())
 		return NULL;
 	if (!place.path || !*place.path) {
-		do
-			digits[count++] = (char)('0' + number % 10);
-		while (number /= 10);
-		while (count)
-			link[at++] = digits[--count];
-		link[at] = 0;
+		hw_descriptor_link(place.fd, link);
 		place = OF_PATH(AT_FDCWD, link);
 	}
 	size_t bytes = hw_link_into_store(place.fd, place.path, original);
@@ -120,27 +133,31 @@ static __attribute__((noinline)) const struct hw_record *replica(struct place pl
 /* An evicted copy's inode number may have been given to another file since; but then that file has
  * a name, while the evicted one, open somewhere still, has none. */
 static const struct hw_record *store_file(uint32_t major, uint32_t minor, uint64_t ino, uint32_t mode,
-	uint64_t links, uint64_t size, struct place place)
+	uint64_t links, uint64_t size, struct place place, bool *follows)
 {
 	uint64_t state;
 	if (!hw_attached() || !hw_is_store_dev(major, minor) || !S_ISREG(mode))
 		return NULL;
 	const struct hw_record *record = hw_find_inode(ino, &state);
 	record = record ? record : replica(place, &state);
-	if (!record || !(state & HW_ATTR) || record->attr.size != size)
+	if (!record || !(state & HW_ATTR))
+		return NULL;
+	*follows = (state & HW_LIVE) != 0;
+	if (record->attr.size != size && !*follows)
 		return NULL;
 	return links == 0 || state & (HW_LOADABLE | HW_WHOLE) ? record : NULL;
 }
 
-static const struct hw_record *store_stat(const struct stat *st, struct place place)
+static const struct hw_record *store_stat(const struct stat *st, struct place place, bool *follows)
 {
 	return store_file(device_major(st->st_dev), device_minor(st->st_dev), st->st_ino, st->st_mode, st->st_nlink,
-		(uint64_t)st->st_size, place);
+		(uint64_t)st->st_size, place, follows);
 }
 
 const struct hw_record *hw_store_file(int fd, const struct stat *st)
 {
-	return store_stat(st, OF_DESCRIPTOR(fd));
+	bool follows;
+	return store_stat(st, OF_DESCRIPTOR(fd), &follows);
 }
 
 const struct hw_record *hw_store_descriptor(int fd)
@@ -155,9 +172,17 @@ const struct hw_record *hw_store_descriptor(int fd)
 static int mapped(int result, struct stat *st, struct place place)
 {
 	if (result == 0) {
-		const struct hw_record *record = store_stat(st, place);
+		bool follows;
+		const struct stat copy = *st;
+		const struct hw_record *record = store_stat(st, place, &follows);
 		if (record)
 			give_stat(&record->attr, st);
+		if (record && follows) {
+			st->st_size = copy.st_size;
+			st->st_blocks = copy.st_blocks;
+			st->st_mtim = copy.st_mtim;
+			st->st_ctim = copy.st_ctim;
+		}
 	}
 	return result;
 }
@@ -165,10 +190,18 @@ static int mapped(int result, struct stat *st, struct place place)
 static int mapped_statx(int result, unsigned mask, struct statx *st, struct place place)
 {
 	if (result == 0) {
+		bool follows;
+		const struct statx copy = *st;
 		const struct hw_record *record = store_file(st->stx_dev_major, st->stx_dev_minor, st->stx_ino,
-			st->stx_mode, st->stx_nlink, st->stx_size, place);
+			st->stx_mode, st->stx_nlink, st->stx_size, place, &follows);
 		if (record)
 			give_statx(&record->attr, mask, st);
+		if (record && follows) {
+			st->stx_size = copy.stx_size;
+			st->stx_blocks = copy.stx_blocks;
+			st->stx_mtime = copy.stx_mtime;
+			st->stx_ctime = copy.stx_ctime;
+		}
 	}
 	return result;
 }

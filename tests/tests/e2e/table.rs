@@ -95,6 +95,8 @@ macro_rules! at_original_paths {
                 one_node_writes_and_another_reads,
                 a_process_sees_what_it_and_its_children_write,
                 modules_that_a_program_compiles_are_used,
+                what_is_open_shows_what_others_write,
+                a_log_is_followed,
             ],
         }
     };

@@ -1,6 +1,45 @@
-//! What a job writes below the scope is on the original at once, and the other nodes see it.
+//! What a job writes below the scope is on the original at once; the other nodes see it, and so does who has the file
+//! open.
 
 use headwater_tests::harness::{Fixture, Mechanism, Output, Program};
+
+/// Has a file open in each way, has another process change it in each way, and prints what each shows once
+/// it shows anything new, or after ten seconds.
+const READER: &str = r#"
+import mmap, os, subprocess, sys, time
+path = sys.argv[1]
+stream = open(path, "rb")
+fd = os.open(path, os.O_RDONLY)
+shared = mmap.mmap(fd, 8000, mmap.MAP_SHARED, mmap.PROT_READ)
+print(stream.read(6), os.pread(fd, 6, 0), shared[4990:4996])
+
+def other(code):
+    subprocess.run([sys.executable, "-c", "import os, sys; path = sys.argv[1]; " + code, path], check=True)
+
+def soon(what, show, expected):
+    deadline = time.time() + 10
+    while show() != expected and time.time() < deadline:
+        time.sleep(0.005)
+    print(what, show(), flush=True)
+
+other("fd = os.open(path, os.O_WRONLY); os.pwrite(fd, b'CHANGED', 4990)")
+soon("mapped", lambda: shared[4990:4997], b"CHANGED")
+soon("pread", lambda: os.pread(fd, 7, 4990), b"CHANGED")
+other("open(path, 'ab').write(b'the end')")
+soon("size", lambda: os.fstat(fd).st_size, 8007)
+soon("appended", lambda: os.pread(fd, 100, 8000), b"the end")
+other("os.truncate(path, 5000)")
+soon("cut", lambda: (os.fstat(fd).st_size, os.pread(fd, 100, 4997)), (5000, b"aaa"))
+original = os.stat(path)
+mine = os.fstat(fd)
+soon("same file", lambda: all(getattr(mine, n) == getattr(original, n) for n in ("st_dev", "st_ino", "st_mode", "st_size", "st_mtime_ns")), True)
+other("open(path + '.new', 'w').write('another file'); os.rename(path + '.new', path)")
+soon("open", lambda: os.pread(fd, 3, 0), b"aaa")
+soon("opened anew", lambda: open(path).read(), "another file")
+other("open(path, 'a').write(', longer')")
+soon("opened anew", lambda: open(path).read(), "another file, longer")
+soon("open still", lambda: os.fstat(fd).st_size, 5000)
+"#;
 
 fn prepare(fixture: &Fixture) {
     for name in ["existing", "removed", "timed", "short", "appended", "old-dir/inner"] {
@@ -81,4 +120,32 @@ pub fn modules_that_a_program_compiles_are_used(via: Mechanism) {
         "the second process uses the cache: {:?}",
         session.output
     );
+}
+
+pub fn what_is_open_shows_what_others_write(via: Mechanism) {
+    let fixture = Fixture::new("following");
+    let make = || fixture.file("pkg/file", "a".repeat(8000), 0o644);
+    let file = make();
+    let program = Program::new("python3").args(["-c", READER]).arg(&file);
+    let plain = program.run();
+    assert!(plain.stdout.contains("longer"), "{plain:?}");
+    std::fs::remove_file(&file).expect("an own file");
+    make();
+    fixture.headwater().via(via).run(&program).output.assert_same(&plain);
+}
+
+pub fn a_log_is_followed(via: Mechanism) {
+    let fixture = Fixture::new("tail");
+    let log = fixture.file("pkg/log", "first\n", 0o644);
+    // Each line is written when the one before has been shown, so that none is shown with another.
+    let script = format!(
+        "exec 3< <(exec tail -n +1 -f {log}); tail=$!; read -ru3 line; echo $line; \
+         for n in 1 2 3 4 5; do echo line $n >> {log}; read -rt 20 -u3 line && echo shown: $line; done; kill $tail",
+        log = log.display()
+    );
+    let program = Program::new("bash").args(["-c", &script]);
+    let plain = program.run();
+    assert!(plain.stdout.ends_with("shown: line 5\n"), "{plain:?}");
+    std::fs::write(&log, "first\n").expect("an own file");
+    fixture.headwater().via(via).run(&program).output.assert_same(&plain);
 }

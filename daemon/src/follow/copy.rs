@@ -1,0 +1,168 @@
+//! One copy that follows its original.
+
+use std::ffi::OsStr;
+use std::fs::{File, FileTimes, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use headwater_abi::{Attr, Path};
+use rustix::fs::OFlags;
+
+use crate::store::{Budget, Reservation, is_in_use};
+
+const PAGE_BYTES: u64 = 4096;
+/// Bytes that are compared at once.
+const PIECE_BYTES: usize = 256 << 10;
+/// Larger files are not followed, in bytes: each change means to read the whole file.
+pub(super) const FOLLOWED_BYTES_MAX: u64 = 64 << 20;
+/// How long after its last change a file may change again without showing by its times.
+const TIMES_GRAIN: Duration = Duration::from_secs(2);
+/// Between two rounds passes this many times what a round took.
+const REST_SHARE: u32 = 4;
+
+/// What there is to follow: the original's path, its copy, and its attributes when that was made.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    pub(crate) path: Path,
+    pub(crate) copy: PathBuf,
+    pub(crate) attr: Attr,
+}
+
+/// What tells that a file has changed.
+type Stamp = (u64, (i64, i64), (i64, i64));
+
+/// A copy that follows its original, by the original's inode: what takes the original's place is another
+/// file, which who has the old one open doesn't see.
+#[derive(Debug)]
+pub(super) struct Copy {
+    of: Followed,
+    original: Option<File>,
+    seen: Stamp,
+    rest_until: Instant,
+    since: Instant,
+    /// What the copy may have grown by. It stays as large when it is followed no more.
+    grown: Reservation,
+}
+
+impl Copy {
+    pub(super) fn new(of: Followed, budget: &Budget) -> Copy {
+        let seconds = |(seconds, nanoseconds): (i64, u32)| (seconds, i64::from(nanoseconds));
+        let seen = (of.attr.size, seconds(of.attr.mtime), seconds(of.attr.ctime));
+        let now = Instant::now();
+        Copy { of, original: None, seen, rest_until: now, since: now, grown: budget.nothing() }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.of.path
+    }
+
+    /// How long it is followed.
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// True if a process has the copy open or mapped.
+    pub(super) fn is_in_use(&self) -> bool {
+        is_in_use(&self.of.copy).unwrap_or(false)
+    }
+
+    /// The original, opened when it is first needed.
+    ///
+    /// # Errors
+    /// Another file stands at its path, or it can't be opened.
+    pub(super) fn original(&mut self) -> io::Result<&File> {
+        if self.original.is_none() {
+            let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+            let path = std::path::Path::new(OsStr::from_bytes(self.of.path.as_bytes()));
+            let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+            let metadata = file.metadata()?;
+            if !metadata.is_file() || metadata.ino() != self.of.attr.ino {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            self.original = Some(file);
+        }
+        self.original.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Makes the copy what the original is; `is_told` if the kernel has said that this has changed. True if
+    /// it has to be looked at again soon, since the last look was too short a time ago.
+    ///
+    /// # Errors
+    /// The copy can't follow any further: its original has gone or is too large, or there is no room.
+    pub(super) fn catch_up(&mut self, is_told: bool) -> io::Result<bool> {
+        if Instant::now() < self.rest_until {
+            return Ok(is_told);
+        }
+        let started = Instant::now();
+        let metadata = self.original()?.metadata()?;
+        let stamp = stamp(&metadata);
+        if stamp == self.seen && !is_told && !is_fresh(&metadata) {
+            return Ok(false);
+        }
+        if metadata.len() > FOLLOWED_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.write_through(&metadata)?;
+        self.seen = stamp;
+        self.rest_until = Instant::now() + started.elapsed() * REST_SHARE;
+        Ok(false)
+    }
+
+    /// Writes what differs into the copy's inode, and gives it the original's size and time.
+    fn write_through(&mut self, metadata: &Metadata) -> io::Result<()> {
+        let original = self.original.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let copy = OpenOptions::new().read(true).write(true).open(&self.of.copy)?;
+        let before = copy.metadata()?;
+        // Whatever isn't allocated yet may be from now on, holes as well.
+        self.grown.grow_to(metadata.len().saturating_sub(before.blocks() * 512).next_multiple_of(PAGE_BYTES))?;
+        if before.len() > metadata.len() {
+            copy.set_len(metadata.len())?;
+        }
+        let (mut theirs, mut ours) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
+        let mut at = 0;
+        // Who adds to it meanwhile is told of to us again.
+        while at < metadata.len() {
+            let wanted = PIECE_BYTES.min((metadata.len() - at) as usize);
+            let got = read_up_to(original, &mut theirs[..wanted], at)?;
+            let had = read_up_to(&copy, &mut ours[..got], at)?;
+            if theirs[..got] != ours[..had] {
+                copy.write_all_at(&theirs[..got], at)?;
+            }
+            at += got as u64;
+            if got < wanted {
+                break;
+            }
+        }
+        if copy.metadata()?.len() != at {
+            copy.set_len(at)?;
+        }
+        copy.set_times(FileTimes::new().set_modified(metadata.modified()?))
+    }
+}
+
+fn stamp(metadata: &Metadata) -> Stamp {
+    (metadata.len(), (metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec()))
+}
+
+/// True if it may change again, or has, without showing by its times.
+fn is_fresh(metadata: &Metadata) -> bool {
+    let age = metadata.modified().ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
+    age.is_none_or(|age| age < TIMES_GRAIN)
+}
+
+/// Fills `bytes` as far as the file goes: how far.
+fn read_up_to(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut got = 0;
+    while got < bytes.len() {
+        match file.read_at(&mut bytes[got..], at + got as u64) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}

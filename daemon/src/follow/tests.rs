@@ -1,0 +1,142 @@
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::time::{Duration, Instant};
+
+use headwater_abi::Path;
+
+use super::*;
+
+/// An original, its copy as the store has it, and a thread that makes the one follow the other.
+struct Pair {
+    dir: tempfile::TempDir,
+    following: Following,
+}
+
+impl Pair {
+    fn new(content: &[u8]) -> Pair {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("original"), content).unwrap();
+        fs::write(dir.path().join("copy"), content).unwrap();
+        Pair { dir, following: Following::default() }
+    }
+
+    fn original(&self) -> std::path::PathBuf {
+        self.dir.path().join("original")
+    }
+
+    fn open(&self) -> File {
+        File::open(self.dir.path().join("copy")).unwrap()
+    }
+
+    fn follow(&mut self, budget: &Budget) {
+        self.following.follow(self.followed(), budget);
+    }
+
+    fn followed(&self) -> Followed {
+        let metadata = fs::metadata(self.original()).unwrap();
+        let attr = headwater_abi::Attr {
+            ino: metadata.ino(),
+            size: metadata.len(),
+            mtime: (metadata.mtime(), metadata.mtime_nsec() as u32),
+            ctime: (metadata.ctime(), metadata.ctime_nsec() as u32),
+            ..Default::default()
+        };
+        let path = Path::new(self.original().as_os_str().as_bytes()).unwrap();
+        Followed { path, copy: self.dir.path().join("copy"), attr }
+    }
+
+    fn append(&self, bytes: &[u8]) {
+        OpenOptions::new().append(true).open(self.original()).unwrap().write_all(bytes).unwrap();
+    }
+}
+
+fn content(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+    let got = file.read_at(&mut bytes, 0).unwrap();
+    bytes.truncate(got);
+    bytes
+}
+
+#[track_caller]
+fn becomes(file: &File, expected: &[u8]) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while content(file) != expected {
+        assert!(Instant::now() < deadline, "it is {:?}", String::from_utf8_lossy(&content(file)));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn what_is_open_sees_what_is_written() {
+    let mut pair = Pair::new(b"first\n");
+    let open = pair.open();
+    pair.follow(&Budget::default());
+    pair.append(b"second\n");
+    becomes(&open, b"first\nsecond\n");
+    let change = OpenOptions::new().write(true).open(pair.original()).unwrap();
+    change.write_all_at(b"FIRST", 0).unwrap();
+    becomes(&open, b"FIRST\nsecond\n");
+    change.set_len(3).unwrap();
+    becomes(&open, b"FIR");
+    fs::write(pair.original(), b"anew, and longer than it was before").unwrap();
+    becomes(&open, b"anew, and longer than it was before");
+}
+
+#[test]
+fn what_was_written_before_is_seen_as_well() {
+    let mut pair = Pair::new(b"old");
+    let open = pair.open();
+    let original = pair.original();
+    pair.follow(&Budget::default());
+    fs::write(original, b"new").unwrap();
+    becomes(&open, b"new");
+}
+
+#[test]
+fn what_takes_the_place_is_another_file() {
+    let mut pair = Pair::new(b"old");
+    let open = pair.open();
+    pair.follow(&Budget::default());
+    let old = OpenOptions::new().append(true).open(pair.original()).unwrap();
+    pair.append(b"er");
+    becomes(&open, b"older");
+    let beside = pair.dir.path().join("beside");
+    fs::write(&beside, b"another").unwrap();
+    fs::rename(beside, pair.original()).unwrap();
+    (&old).write_all(b" still").unwrap();
+    becomes(&open, b"older still");
+}
+
+#[test]
+fn what_finds_no_room_stays_as_it_was() {
+    let pair = Pair::new(b"old");
+    let open = pair.open();
+    let budget = Budget::default();
+    budget.set_max(8192);
+    let mut copy = Copy::new(pair.followed(), &budget);
+    pair.append(b"er");
+    assert!(!copy.catch_up(true).unwrap());
+    assert_eq!(content(&open), b"older");
+    pair.append(&[b'x'; 100_000]);
+    while copy.catch_up(true).is_ok_and(|rests| rests) {}
+    assert_eq!(copy.catch_up(true).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    assert!(budget.taken() <= 8192);
+    assert_eq!(content(&open), b"older");
+}
+
+#[test]
+fn what_nobody_has_open_is_left_alone() {
+    let pair = Pair::new(b"old");
+    let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).unwrap();
+    let copy = Copy::new(pair.followed(), &Budget::default());
+    let mut watched = Watched { copy, watch: None, is_due: true };
+    pair.append(b"er");
+    // Somebody may still come who has looked into the table before.
+    assert!(watched.look(&inotify).unwrap());
+    assert_eq!(content(&pair.open()), b"old");
+    let open = pair.open();
+    assert!(watched.look(&inotify).unwrap());
+    assert_eq!(content(&open), b"older");
+}

@@ -1,0 +1,46 @@
+/* inotify_add_watch: who reads a file through the store's copy hears of changes once they are in the copy.
+ *
+ * The copy of a path that has gone live follows its original, a moment later. A reader that waits for the original
+ * to be changed (tail -f) would look into its descriptor before that, and wait for ever. */
+#include "wrap.h"
+
+#include <sys/inotify.h>
+
+#include "sys.h"
+
+/* Descriptors that are looked at: a reader of few files has low ones. */
+#define HELD_MAX 256
+
+/* A descriptor of this process that has the store's copy of the file at `path` open; or -1. */
+static int held(const char *path)
+{
+	struct stat original;
+	if (hw_sys(__NR_newfstatat, AT_FDCWD, path, &original, 0) < 0)
+		return -1;
+	for (int fd = 0; fd < HELD_MAX; fd++) {
+		const struct hw_record *record = hw_store_descriptor(fd);
+		if (record && record->attr.ino == original.st_ino && hw_attr_device(&record->attr) == original.st_dev)
+			return fd;
+	}
+	return -1;
+}
+
+/* Only what tells of content: all else happens to the original alone. */
+static __attribute__((noinline)) int serve_watch(struct hw_namespace *ns, int instance, const char *path, uint32_t mask)
+{
+	char link[HW_LINK_BYTES];
+	if (!hw_attached() || !is_address(path) || (mask & IN_ALL_EVENTS) != IN_MODIFY)
+		return UNSERVED;
+	int fd = held(path);
+	if (fd < 0)
+		return UNSERVED;
+	hw_descriptor_link(fd, link);
+	long watch = hw_sys(__NR_inotify_add_watch, instance, link, mask & ~(uint32_t)IN_DONT_FOLLOW);
+	return watch < 0 ? fail(ns, (int)-watch) : (int)watch;
+}
+
+WRAP(int, inotify_add_watch, (int instance, const char *path, uint32_t mask), (instance, path, mask))
+{
+	int result = serve_watch(ns, instance, path, mask);
+	return result != UNSERVED ? result : REAL(inotify_add_watch)(instance, path, mask);
+}

@@ -156,6 +156,8 @@ void hw_give_entry(struct dirent *out, const struct hw_listing_entry *entry, con
 	out->d_off = number + 1;
 	out->d_reclen = (uint16_t)((offsetof(struct dirent, d_name) + entry->name_bytes + 1 + 7) & ~(size_t)7);
 	out->d_type = entry->d_type;
+	/* To the end of the record, as the kernel does: it is copied as a whole. */
+	memset(out->d_name, 0, out->d_reclen - offsetof(struct dirent, d_name));
 	memcpy(out->d_name, name, entry->name_bytes + 1u);
 }
 

@@ -10,12 +10,15 @@
 
 #include "sys.h"
 
-/* Replaces a store's path in place by the original's, which is shorter. */
+/* Replaces a store's path in place by the original's, which is shorter; nothing of it stays behind. */
 static void strip(char *path)
 {
 	const char *original = hw_strip_store(path);
-	if (original)
-		memmove(path, original, strlen(original) + 1);
+	if (!original)
+		return;
+	size_t all = strlen(path), bytes = strlen(original);
+	memmove(path, original, bytes);
+	memset(path + bytes, 0, all - bytes);
 }
 
 static int serve_origin(const struct link_map *map, char *out)

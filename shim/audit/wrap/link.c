@@ -26,20 +26,27 @@ static bool is_prefix(const char *prefix, const char *path)
 	return !*prefix;
 }
 
+/* The original's path in a text of /proc's that names the store's copy, its length in *bytes; NULL if it does not. */
+static const char *original_in(char *target, size_t *bytes)
+{
+	target[*bytes] = 0;
+	const char *original = hw_strip_store(target);
+	if (original)
+		*bytes = unmarked(target + (original - target), strlen(original));
+	return original && *bytes < HW_PATH_MAX ? original : NULL;
+}
+
 /* The link's target as the original's path, if it lies in the store; its length or 0. */
 static __attribute__((noinline)) size_t read_into_store(int dirfd, const char *path, char out[HW_PATH_MAX])
 {
-	char target[2 * HW_PATH_MAX];
+	char target[HW_PATH_MAX];
 	long bytes = hw_sys(__NR_readlinkat, dirfd, path, target, sizeof target - 1);
-	if (bytes <= 0)
-		return 0;
-	target[bytes] = 0;
-	const char *original = hw_strip_store(target);
-	size_t length = original ? strlen(original) : 0;
-	if (length == 0 || length >= HW_PATH_MAX)
+	size_t length = bytes > 0 ? (size_t)bytes : 0;
+	const char *original = length ? original_in(target, &length) : NULL;
+	if (!original)
 		return 0;
 	memcpy(out, original, length + 1);
-	return unmarked(out, length);
+	return length;
 }
 
 size_t hw_link_into_store(int dirfd, const char *path, char out[HW_PATH_MAX])
@@ -73,56 +80,55 @@ static ssize_t serve_readlink(struct hw_namespace *ns, int dirfd, const char *pa
 	return (ssize_t)bytes;
 }
 
-static __attribute__((noinline)) ssize_t show(ssize_t result, int dirfd, const char *path, char *buffer, size_t size)
+/* What the kernel says, read where the caller does not see it: the buffer may hold no more than is returned, and
+ * what it cuts off may be all of the original's path. */
+static __attribute__((noinline)) ssize_t show(struct hw_namespace *ns, int dirfd, const char *path, char *buffer,
+	size_t size)
 {
-	char original[HW_PATH_MAX];
-	size_t bytes = read_into_store(dirfd, path, original);
-	if (bytes == 0)
-		return result;
-	bytes = bytes < size ? bytes : size;
-	memcpy(buffer, original, bytes);
-	return (ssize_t)bytes;
+	char target[HW_PATH_MAX];
+	long bytes = hw_sys(__NR_readlinkat, dirfd, path, target, sizeof target - 1);
+	if (bytes < 0)
+		return fail(ns, (int)-bytes);
+	size_t given = (size_t)bytes;
+	const char *original = original_in(target, &given);
+	given = given < size ? given : size;
+	memcpy(buffer, original ? original : target, given);
+	return (ssize_t)given;
 }
 
-/* The original's result, or the original's path if it shows the store's. What the buffer cut off may
- * hold all of the original's path, so the link is read again. */
-static ssize_t shown(ssize_t result, int dirfd, const char *path, char *buffer, size_t size)
+/* The link from the table, or as the kernel shows it; UNSERVED if the original must be called. */
+static ssize_t read_link(struct hw_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
 {
-	size_t bytes;
-	if (result <= 0 || !hw_attached())
+	ssize_t result = serve_readlink(ns, dirfd, path, buffer, size);
+	if (result != UNSERVED || !hw_attached() || size == 0 || size > INT_MAX || !is_address(buffer))
 		return result;
-	const char *prefix = hw_store_prefix(&bytes);
-	size_t seen = (size_t)result < bytes ? (size_t)result : bytes;
-	return bytes > 0 && memcmp(buffer, prefix, seen) == 0 ? show(result, dirfd, path, buffer, size) : result;
+	return show(ns, dirfd, path, buffer, size);
 }
 
 WRAP(ssize_t, readlink, (const char *path, char *buffer, size_t size), (path, buffer, size))
 {
-	ssize_t result = serve_readlink(ns, AT_FDCWD, path, buffer, size);
-	return result != UNSERVED ? result : shown(REAL(readlink)(path, buffer, size), AT_FDCWD, path, buffer, size);
+	ssize_t result = read_link(ns, AT_FDCWD, path, buffer, size);
+	return result != UNSERVED ? result : REAL(readlink)(path, buffer, size);
 }
 
 WRAP(ssize_t, readlinkat, (int dirfd, const char *path, char *buffer, size_t size), (dirfd, path, buffer, size))
 {
-	ssize_t result = serve_readlink(ns, dirfd, path, buffer, size);
-	return result != UNSERVED ? result : shown(REAL(readlinkat)(dirfd, path, buffer, size), dirfd, path, buffer, size);
+	ssize_t result = read_link(ns, dirfd, path, buffer, size);
+	return result != UNSERVED ? result : REAL(readlinkat)(dirfd, path, buffer, size);
 }
 
 /* The fortified forms abort if the buffer is smaller than the size. */
 WRAP(ssize_t, __readlink_chk, (const char *path, char *buffer, size_t size, size_t room), (path, buffer, size, room))
 {
-	ssize_t result = size > room ? UNSERVED : serve_readlink(ns, AT_FDCWD, path, buffer, size);
-	return result != UNSERVED ? result
-				  : shown(REAL(__readlink_chk)(path, buffer, size, room), AT_FDCWD, path, buffer, size);
+	ssize_t result = size > room ? UNSERVED : read_link(ns, AT_FDCWD, path, buffer, size);
+	return result != UNSERVED ? result : REAL(__readlink_chk)(path, buffer, size, room);
 }
 
 WRAP(ssize_t, __readlinkat_chk, (int dirfd, const char *path, char *buffer, size_t size, size_t room),
 	(dirfd, path, buffer, size, room))
 {
-	ssize_t result = size > room ? UNSERVED : serve_readlink(ns, dirfd, path, buffer, size);
-	return result != UNSERVED
-		       ? result
-		       : shown(REAL(__readlinkat_chk)(dirfd, path, buffer, size, room), dirfd, path, buffer, size);
+	ssize_t result = size > room ? UNSERVED : read_link(ns, dirfd, path, buffer, size);
+	return result != UNSERVED ? result : REAL(__readlinkat_chk)(dirfd, path, buffer, size, room);
 }
 
 typedef char *duplicates(const char *);
@@ -151,7 +157,24 @@ static char *serve_realpath(struct hw_namespace *ns, const char *path, char *res
 	return resolved;
 }
 
-/* realpath of one of /proc's links may lead into the store. */
+typedef char *resolves(const char *path, char *resolved);
+
+/* realpath of one of /proc's links may lead into the store. libc's own buffer is another than the caller's, which
+ * gets what is returned; if that is nothing, the part that could not be resolved, if libc tells it. */
+static __attribute__((noinline)) char *call_realpath(resolves *real, const char *path, char *resolved)
+{
+	char room[PATH_MAX];
+	room[0] = 0;
+	char *result = real(path, room);
+	const char *original = result ? hw_strip_store(room) : NULL;
+	if (result || room[0]) {
+		const char *given = original ? original : room;
+		memcpy(resolved, given, strlen(given) + 1);
+	}
+	return result ? resolved : NULL;
+}
+
+/* A path that libc has allocated. */
 static char *stripped(char *path)
 {
 	const char *original = path && hw_attached() ? hw_strip_store(path) : NULL;
@@ -160,17 +183,27 @@ static char *stripped(char *path)
 	return path;
 }
 
-WRAP(char *, realpath, (const char *path, char *resolved), (path, resolved))
+static char *resolve_path(struct hw_namespace *ns, resolves *real, const char *path, char *resolved)
 {
 	char *result = serve_realpath(ns, path, resolved);
-	return result != UNSERVED_POINTER ? result : stripped(REAL(realpath)(path, resolved));
+	if (result != UNSERVED_POINTER)
+		return result;
+	if (!resolved)
+		return stripped(real(path, NULL));
+	return hw_attached() ? call_realpath(real, path, resolved) : real(path, resolved);
+}
+
+WRAP(char *, realpath, (const char *path, char *resolved), (path, resolved))
+{
+	return resolve_path(ns, REAL(realpath), path, resolved);
 }
 
 /* Aborts if the caller's buffer is too small for any path. */
 WRAP(char *, __realpath_chk, (const char *path, char *resolved, size_t room), (path, resolved, room))
 {
-	char *result = room < PATH_MAX ? UNSERVED_POINTER : serve_realpath(ns, path, resolved);
-	return result != UNSERVED_POINTER ? result : stripped(REAL(__realpath_chk)(path, resolved, room));
+	if (room < PATH_MAX)
+		return REAL(__realpath_chk)(path, resolved, room);
+	return resolve_path(ns, REAL(realpath), path, resolved);
 }
 
 WRAP(char *, canonicalize_file_name, (const char *path), (path))

@@ -64,6 +64,11 @@ fn readlink_and_realpath() {
 }
 
 #[test]
+fn nothing_is_written_behind_what_is_returned() {
+    check("tails", |session| session);
+}
+
+#[test]
 fn exec_and_posix_spawn() {
     check_for_everybody("execs");
 }

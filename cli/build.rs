@@ -25,7 +25,7 @@ fn digest() {
 
 fn exec() {
     let shim = "../shim/audit";
-    let sources = ["exec", "path", "request", "resolve", "sys", "table"];
+    let sources = ["exec", "path", "program", "request", "resolve", "sys", "table", "view"];
     cc::Build::new()
         .files(sources.map(|name| format!("{shim}/{name}.c")))
         .include(shim)

@@ -6,6 +6,8 @@
 //! store DIR            the mirror's prefix; then also: socket PATH, counters PATH, generation N
 //! domains MASK         memory domains with mirrors of their own
 //! scope + DIR          included; scope - DIR: excluded
+//! unaudited            programs run that do not say what they change
+//! elsewhere            the table of a process that sees other files
 //! tree DIR             everything below DIR as it is on this machine, mirrored into the store
 //! walk DIR             the same, but without the files' content
 //! dir PATH NAME…       a directory with these names
@@ -19,13 +21,14 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path as FsPath, PathBuf};
 
 use headwater_abi::attr::mode;
 use headwater_abi::listing::{self, d_type};
-use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Ordering, State, Writer};
+use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Ordering, State, View, Writer};
 use headwater_abi::{Attr, Name, Path};
 
 const GEOMETRY: Geometry = Geometry { slot_count: 1 << 14, ino_slot_count: 1 << 13, heap_bytes: 16 << 20 };
@@ -54,6 +57,21 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// What this process sees, as those do that read the table.
+fn view() -> Result<View> {
+    let root = fs::File::open("/")?;
+    let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", root.as_raw_fd()))?;
+    let mount = about.lines().find_map(|line| line.strip_prefix("mnt_id:")).ok_or("no mount's number")?;
+    let root = root.metadata()?;
+    Ok(View {
+        root_dev: device(root.dev()),
+        root_ino: root.ino(),
+        root_mnt_id: mount.trim().parse()?,
+        mnt_ns: fs::metadata("/proc/self/ns/mnt")?.ino(),
+        user_ns: fs::metadata("/proc/self/ns/user")?.ino(),
+    })
+}
+
 fn header(description: &str) -> Result<Header> {
     let mut header = Header {
         generation: 1,
@@ -62,6 +80,7 @@ fn header(description: &str) -> Result<Header> {
         socket: b"/nonexistent".to_vec(),
         counters: Vec::new(),
         store_dev: (0, 0),
+        view: view()?,
     };
     for line in description.lines() {
         match line.split_whitespace().collect::<Vec<_>>()[..] {
@@ -73,6 +92,7 @@ fn header(description: &str) -> Result<Header> {
             }
             ["socket", path] => header.socket = path.as_bytes().to_vec(),
             ["counters", path] => header.counters = path.as_bytes().to_vec(),
+            ["elsewhere"] => header.view.root_ino += 1,
             ["generation", number] => header.generation = number.parse()?,
             ["scope", sign, directory] => header.scope.push((sign == "+", directory.as_bytes().to_vec())),
             _ => {}
@@ -93,7 +113,11 @@ impl<R: FnMut(u64) -> bool> Table<'_, R> {
     fn statement(&mut self, line: &str) -> Result<()> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            [] | ["store" | "socket" | "counters" | "generation" | "scope", ..] => Ok(()),
+            [] | ["store" | "socket" | "counters" | "generation" | "scope" | "elsewhere", ..] => Ok(()),
+            ["unaudited"] => {
+                self.writer.set_unaudited();
+                Ok(())
+            }
             ["domains", mask] => {
                 self.writer.set_domains(mask.parse()?);
                 Ok(())

@@ -45,6 +45,8 @@ bitflags! {
         const NO_FOLLOW = 128;
         /// With `LISTING`: what the names are too, if the job is likely to look at each of them.
         const DETAILS = 256;
+        /// Nothing: a program is about to run that does not say what it changes. The path means nothing.
+        const UNAUDITED = 512;
     }
 }
 

@@ -17,7 +17,7 @@ use crate::listing::Listing;
 use crate::path::Path;
 
 /// The protocol's version; peers of another are refused.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// The largest body of a frame.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// The most bytes of content in one message.
@@ -380,6 +380,8 @@ pub enum Message {
         /// Whom this answers: ranks and their numbers.
         askers: Vec<(u32, u64)>,
     },
+    /// Both ways, to everybody: programs run that do not say what they change.
+    Unaudited,
 }
 
 /// Why a frame is refused; the link is then closed.

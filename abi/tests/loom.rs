@@ -7,7 +7,7 @@
 
 use headwater_abi::attr::mode;
 use headwater_abi::listing::find_in_blob;
-use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Reader, State, Writer};
+use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Reader, State, View, Writer};
 use headwater_abi::{Attr, Kind, Listing, Name, Path};
 use loom::sync::Arc;
 use loom::thread;
@@ -30,6 +30,7 @@ fn writer(words: &Table) -> TableWriter<'_> {
         socket: Vec::new(),
         counters: Vec::new(),
         store_dev: (0, 0),
+        view: View::default(),
     };
     Writer::create(words, GEOMETRY, &header, (|_| true) as fn(u64) -> bool).unwrap()
 }

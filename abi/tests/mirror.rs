@@ -88,6 +88,12 @@ fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
                 ("serving", word::SERVING),
                 ("records", word::RECORDS),
                 ("domains", word::DOMAINS),
+                ("root_dev", word::ROOT_DEV),
+                ("root_ino", word::ROOT_INO),
+                ("root_mnt_id", word::ROOT_MNT_ID),
+                ("mnt_ns", word::MNT_NS),
+                ("user_ns", word::USER_NS),
+                ("unaudited", word::UNAUDITED),
             ]),
         ),
         (

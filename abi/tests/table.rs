@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use headwater_abi::attr::mode;
 use headwater_abi::listing::find_in_blob;
 use headwater_abi::table::{
-    AtomicU64, Fact, Geometry, Header, MAGIC, Ordering, Reader, Record, State, TableError, VERSION, Writer, word,
+    AtomicU64, Fact, Geometry, Header, MAGIC, Ordering, Reader, Record, State, TableError, VERSION, View, Writer, word,
 };
 use headwater_abi::{Attr, Kind, Listing, Name, Path};
 use proptest::prelude::*;
@@ -25,6 +25,7 @@ fn header() -> Header {
         socket: b"/run/s".to_vec(),
         counters: b"/run/c".to_vec(),
         store_dev: (0, 21),
+        view: View::default(),
     }
 }
 

@@ -215,12 +215,15 @@ fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(Os
         Resolved::Fails(error) => return error,
         Resolved::Copy { file, arguments } => {
             if let Some((name, arguments)) = arguments.split_first() {
+                // A script's interpreter may be none of the store's.
+                shim::note(file.as_ref());
                 // It returns only if the copy can't be executed: then the original decides.
                 let _ = command(file.as_ref(), name, arguments, environment).exec();
             }
         }
         Resolved::Original => {}
     }
+    shim::note(file);
     command(file, name, arguments, environment).exec()
 }
 

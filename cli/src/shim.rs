@@ -45,6 +45,7 @@ struct HwExec {
 
 unsafe extern "C" {
     fn hw_attach(envp: *const *const c_char);
+    fn hw_attached() -> bool;
     fn hw_count(counter: c_int);
     fn hw_give_up();
     fn hw_exec_resolve(
@@ -55,6 +56,8 @@ unsafe extern "C" {
         argv_out: *mut *const c_char,
         error: *mut c_int,
     ) -> c_int;
+    fn hw_says_what_it_changes(dirfd: c_int, path: *const c_char) -> bool;
+    fn hw_goes_unaudited();
 }
 
 /// Makes `table` the one that is looked into. The first that can be used stays; without one every
@@ -78,6 +81,18 @@ pub fn count_fallback(table: &Path) {
 /// What executing `file` as `name` with `arguments` comes to.
 pub fn resolve(file: &Path, name: &OsStr, arguments: &[OsString]) -> Resolved {
     resolve_strings(file, name, arguments).unwrap_or(Resolved::Original)
+}
+
+/// This original is about to be executed: if it is a program that does not say what it changes, the node
+/// is told so.
+pub fn note(file: &Path) {
+    let Ok(path) = CString::new(file.as_os_str().as_bytes()) else { return };
+    // SAFETY: the path is NUL-terminated and lives until the calls have returned, which keep nothing of it.
+    unsafe {
+        if hw_attached() && !hw_says_what_it_changes(libc::AT_FDCWD, path.as_ptr()) {
+            hw_goes_unaudited();
+        }
+    }
 }
 
 /// `None` if a string has a NUL inside, which no program can be given.

@@ -137,7 +137,8 @@ impl Clients {
                 // What an older generation does not know it will not learn; but what its processes change
                 // concerns all.
                 Decoded::Request(request)
-                    if request.generation != self.generation && !request.want.contains(Want::LIVE) =>
+                    if request.generation != self.generation
+                        && !request.want.intersects(Want::LIVE | Want::UNAUDITED) =>
                 {
                     self.end(token, Status::Fallback);
                     return None;

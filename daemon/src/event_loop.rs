@@ -32,7 +32,7 @@ use crate::replicas::Replicating;
 use crate::session::{Leaving, Session};
 use crate::stats::Changed;
 use crate::store::Store;
-use crate::table::Table;
+use crate::table::{Table, view};
 
 const WAKER: Token = Token(0);
 const CONTROL: Token = Token(1);
@@ -441,6 +441,7 @@ fn header(dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32,
         socket: bytes_of(&dir.socket()),
         counters: bytes_of(&dir.counters()),
         store_dev,
+        view: view(),
     }
 }
 

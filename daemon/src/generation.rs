@@ -132,6 +132,11 @@ impl Generations {
         }
     }
 
+    /// Programs run that do not say what they change.
+    pub(crate) fn unaudited(&mut self) {
+        self.older.iter_mut().for_each(|older| older.table.unaudited());
+    }
+
     /// No request will be answered any more.
     pub(crate) fn close(&mut self) {
         for older in &mut self.older {

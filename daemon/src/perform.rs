@@ -378,6 +378,11 @@ impl Daemon {
                 self.mount.iter().for_each(|mount| mount.gone_live(&path, tree));
                 self.follow(path);
             }
+            // A mount sees what is changed in it, whoever does.
+            Publication::Unaudited => {
+                self.table.unaudited();
+                self.generations.unaudited();
+            }
         }
     }
 

@@ -98,6 +98,9 @@ impl Predecessor {
         for (path, memory) in facts.chain(contents).chain(live) {
             node.restore(path, memory);
         }
+        if reader.is_unaudited() {
+            node.restore_unaudited();
+        }
         tracing::info!(records = all.len(), took = ?started.elapsed(), "went on with a predecessor's knowledge");
     }
 }
@@ -159,7 +162,7 @@ fn head(record: &Record<'_>) -> Option<FileHead> {
 mod tests {
     use super::*;
     use headwater_abi::attr::mode;
-    use headwater_abi::table::Header;
+    use headwater_abi::table::{Header, View};
     use headwater_abi::wire::Aspect;
     use headwater_abi::{Attr, Want};
     use headwater_proto::{ClientId, Input, Output, Reply};
@@ -197,6 +200,7 @@ mod tests {
             socket: Vec::new(),
             counters: Vec::new(),
             store_dev: (0, 0),
+            view: View::default(),
         };
         let mut table = Table::create(&dir.table(), config.geometry(), &header).unwrap();
         for name in ["/sw/whole", "/sw/gone"] {

@@ -24,6 +24,13 @@ enum hw_status hw_request(const char *path, size_t bytes, unsigned want)
 	return path[0] == '/' && path[bytes] == 0 ? HW_DONE : HW_FALLBACK;
 }
 
+/* In the place of a look at this process: it sees what the table says. */
+bool hw_sees_as(const struct hw_header *header)
+{
+	(void)header;
+	return true;
+}
+
 static void read_record(const struct hw_record *record, uint64_t state)
 {
 	size_t bytes;

@@ -3,7 +3,7 @@
 use headwater_abi::Path;
 use headwater_abi::attr::{Attr, mode};
 use headwater_abi::listing::{Listing, Name, d_type};
-use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Ordering, Writer};
+use headwater_abi::table::{AtomicU64, Fact, Geometry, Header, Ordering, View, Writer};
 
 /// The paths that a table has records of, before it is damaged.
 pub const PATHS: [&str; 5] = ["/sw", "/sw/lib", "/sw/lib/liba.so", "/sw/lib/liba.so.1", "/sw/none"];
@@ -37,6 +37,7 @@ fn write_table(words: &[AtomicU64]) {
         socket: b"/dev/shm/sock".to_vec(),
         counters: b"/dev/shm/counters".to_vec(),
         store_dev: (0, 25),
+        view: View::default(),
     };
     let mut writer = Writer::create(words, GEOMETRY, &header, |_| true).expect("the slice fits the geometry");
     let path = |number: usize| Path::new(PATHS[number].as_bytes()).expect("the paths are absolute");

@@ -494,6 +494,9 @@ pub enum Publication {
         /// Everything below it too.
         tree: bool,
     },
+    /// Programs run in the session that do not say what they change: processes are to compare what is
+    /// known with the original before they use it.
+    Unaudited,
 }
 
 /// How much a node keeps of what its processes and its peers cause.

@@ -153,6 +153,7 @@ fn message() -> impl Strategy<Value = Message> {
         2 => (path(), details(), any::<bool>())
             .prop_map(|(path, details, is_last)| Message::Details { path, details: details.into(), is_last }),
         1 => (path(), any::<bool>()).prop_map(|(path, tree)| Message::Live { path, tree }),
+        1 => Just(Message::Unaudited),
         1 => (0..8u32, 0..4u64, paths()).prop_map(|(rank, request, paths)| Message::RefreshWanted { rank, request, paths }),
         1 => (0..9u64, prop::option::of(changes()), any::<bool>(), 0..8u32).prop_map(
             |(generation, changes, is_last, rank)| Message::Refresh { generation, changes, is_last, askers: vec![(rank, 1)] }
@@ -451,9 +452,7 @@ impl Watch {
             }
             Output::Forget { path } => assert!(self.facts.remove(&path).is_some(), "{path} was not known"),
             Output::Changed { path } => assert!(path.as_bytes().starts_with(b"/sw")),
-            Output::Publish(Publication::Live { path, .. }) => {
-                self.live.insert(path);
-            }
+            Output::Publish(Publication::Live { path, .. }) => drop(self.live.replace(path)),
             Output::Disconnect { peer, .. } => {
                 self.up.remove(&peer);
             }
@@ -461,6 +460,7 @@ impl Watch {
             Output::Generation { generation, changes, live } => self.generation(generation, changes, live),
             Output::Refreshed { generation, .. } => assert_eq!(generation, self.generation.max(1)),
             Output::RefreshFailed { .. }
+            | Output::Publish(Publication::Unaudited)
             | Output::LookAnew
             | Output::Digest { .. }
             | Output::Mismatch { .. }

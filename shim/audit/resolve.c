@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "path.h"
 #include "sys.h"
@@ -225,6 +226,25 @@ static bool demands_directory(const char *path)
 	return path[bytes - 1] == '/' || (path[bytes - 1] == '.' && (bytes == 1 || path[bytes - 2] == '/'));
 }
 
+/* What is known, if it is so still; where that can't be taken for granted, the original is asked. The links
+ * on the way may lead elsewhere by now, so it is looked at by the program's own path. */
+static enum step verified(int dirfd, const char *path, unsigned want, const struct hw_found *found, enum step step)
+{
+	struct stat st;
+
+	if (!hw_unaudited() || (step != STEP_KNOWN && step != STEP_FAILS))
+		return step;
+	if (step == STEP_FAILS ||
+	    hw_sys(__NR_newfstatat, dirfd, path, &st, want & HW_WANT_NO_FOLLOW ? AT_SYMLINK_NOFOLLOW : 0) < 0)
+		return STEP_ORIGINAL;
+	const struct hw_attr *attr = &found->record->attr;
+	/* Not its device, which may have another number on the reader's node. */
+	bool same = st.st_ino == attr->ino && st.st_mode == attr->mode && (uint64_t)st.st_size == attr->size &&
+		    st.st_mtim.tv_sec == attr->mtime_s && (uint64_t)st.st_mtim.tv_nsec == attr->mtime_ns &&
+		    st.st_ctim.tv_sec == attr->ctime_s && (uint64_t)st.st_ctim.tv_nsec == attr->ctime_ns;
+	return same ? STEP_KNOWN : STEP_ORIGINAL;
+}
+
 enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_found *found)
 {
 	struct walk walk = { .found = found };
@@ -238,14 +258,14 @@ enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_
 		return HW_ORIGINAL;
 	}
 	walk.must_be_dir = !walk.plain && demands_directory(path);
-	step = resolve(&walk, want);
+	step = verified(dirfd, path, want, found, resolve(&walk, want));
 	if (step != STEP_ASK) {
 		if (step != STEP_ORIGINAL)
 			hw_count(HW_COUNT_ANSWERED);
 	} else if (hw_absolute(dirfd, path, found->path, &found->path_bytes) == 0 &&
 		   hw_request(found->path, found->path_bytes, want) == HW_DONE) {
 		walk = (struct walk){ .found = found, .must_be_dir = demands_directory(path), .asked = true };
-		step = resolve(&walk, want);
+		step = verified(dirfd, path, want, found, resolve(&walk, want));
 	}
 	switch (step) {
 	case STEP_KNOWN:
@@ -282,5 +302,11 @@ void hw_goes_live(int dirfd, const char *path, bool tree)
 		return;
 	if (hw_request(found.path, found.path_bytes, want | HW_WANT_NO_FOLLOW) != HW_DONE ||
 	    (link && hw_request(found.path, found.path_bytes, want) != HW_DONE))
+		hw_give_up();
+}
+
+void hw_goes_unaudited(void)
+{
+	if (hw_in_use() && !hw_unaudited() && hw_request("/", 1, HW_WANT_UNAUDITED) != HW_DONE)
 		hw_give_up();
 }

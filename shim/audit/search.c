@@ -389,7 +389,7 @@ enum hw_search hw_search(struct hw_object *loader, const char *name, struct hw_t
 	search.any = false;
 	target->in_store = target->replica = false;
 	target->dev = target->ino = 0;
-	switch (hw_start.loader_base && search.name_bytes ? try_all(&search, loader) : UNSURE) {
+	switch (hw_start.loader_base && search.name_bytes && !hw_unaudited() ? try_all(&search, loader) : UNSURE) {
 	case HIT:
 		return HW_FOUND;
 	case NEXT:

@@ -19,12 +19,17 @@
 /* ---- table.c: the mapped table ---- */
 
 /* Maps the table named by HEADWATER_TABLE in envp and the counters that it names. Idempotent.
- * Without a usable table every hw_resolve says HW_ORIGINAL. */
+ * Without a usable table every hw_resolve says HW_ORIGINAL. A process that may find other files under the
+ * table's paths than the daemon does, has none. */
 void hw_attach(char *const envp[]);
 bool hw_attached(void);
 /* False once the session has ended or this process has given the table up: all is the original's. */
 bool hw_in_use(void);
 void hw_give_up(void);
+/* Sets whether nothing is served for now, and what is forked meanwhile is never served; whether it was so before. */
+bool hw_set_away(bool away);
+/* True once programs run in the session that do not say what they change. */
+bool hw_unaudited(void);
 uint64_t hw_generation(void);
 /* The daemon's socket, NUL-terminated. */
 const char *hw_socket(size_t *bytes);
@@ -54,8 +59,17 @@ bool hw_is_store_dev(uint32_t major, uint32_t minor);
 /* True if an absolute, cleaned path lies in the scope. */
 bool hw_in_scope(const char *path, size_t bytes);
 
+/* The next directory of the scope that lies below an absolute, cleaned path, counted by *number; NULL if
+ * there are no more. */
+const char *hw_scope_below(const char *path, size_t bytes, size_t *number);
+
 enum hw_counter { HW_COUNT_LOOKUPS, HW_COUNT_ANSWERED, HW_COUNT_REQUESTS, HW_COUNT_FALLBACKS, HW_COUNT_PROCESSES };
 void hw_count(enum hw_counter which);
+
+/* ---- view.c: what this process sees ---- */
+
+/* True if absolute paths and owners mean the same to this process as to the daemon that wrote the header. */
+bool hw_sees_as(const struct hw_header *header);
 
 /* ---- request.c: asking the daemon ---- */
 
@@ -83,7 +97,8 @@ struct hw_found {
  * the kernel does (the last component not with HW_WANT_NO_FOLLOW), and asks the daemon for what the
  * table lacks of `want`. HW_KNOWN promises that what was wanted is in the record's state; with
  * HW_WANT_LOADABLE, _WHOLE or _EXECUTE that the bytes were in the store at the time of the look-up
- * (whether they may be executed, HW_EXECUTABLE says).
+ * (whether they may be executed, HW_EXECUTABLE says). Once programs run that do not say what they change,
+ * what is known is compared with the original, and HW_FAILS is not said.
  * A trailing slash demands a directory. A NULL, empty or over-long path is HW_ORIGINAL. */
 enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_found *found);
 
@@ -96,6 +111,10 @@ int hw_absolute(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *byte
  * tree: and everything below (a directory is renamed or removed). If the daemon can't be told, this
  * process gives the table up, for it would hide the program's own changes. */
 void hw_goes_live(int dirfd, const char *path, bool tree);
+
+/* Tells the daemon that something is about to run, in this process or another, that does not say what it
+ * changes. If the daemon can't be told, this process gives the table up. */
+void hw_goes_unaudited(void);
 
 /* prefix + path into out (two HW_PATH_MAX long); its length, or a negative error number. */
 int hw_store_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX]);
@@ -163,5 +182,26 @@ struct hw_exec {
 };
 enum hw_answer hw_exec_resolve(int dirfd, const char *path, char *const argv[], struct hw_exec *exec,
 	char **argv_out, int *error);
+
+/* ---- program.c, likewise ---- */
+
+#define HW_LINE_BYTES sizeof(((struct hw_exec *)0)->line)
+
+enum hw_format {
+	HW_IS_FOREIGN,                     /* a program that does not run audited */
+	HW_IS_PROGRAM,                     /* one that does */
+	HW_IS_SCRIPT,
+	HW_IS_TEXT,                        /* nothing that the kernel knows by itself */
+};
+
+/* What the open file is; a script's first line, and a NUL, into `line`. */
+enum hw_format hw_format(long fd, char line[HW_LINE_BYTES]);
+/* Splits a script's first line as the kernel's binfmt_script does: the interpreter, and all the rest
+ * as one argument (NULL if none). False if the kernel must decide. */
+bool hw_parse_line(char line[HW_LINE_BYTES], char **interpreter, char **argument);
+
+/* True if what execve(path) would run, with the audit library in its environment, tells the daemon before it
+ * changes something; and if there is no such program. An empty path is the descriptor itself. */
+bool hw_says_what_it_changes(int dirfd, const char *path);
 
 #endif

@@ -27,6 +27,7 @@ static struct {
 	size_t bytes;
 	uint64_t slots_at, slot_mask, ino_slots_at, ino_slot_mask;
 	bool given_up;
+	bool away;                      /* for as long as it makes a child that sees other files */
 	struct text store, socket;
 	size_t node_bytes;              /* of the store's path: without the generation */
 	struct scope_entry scope[SCOPE_MAX];
@@ -168,6 +169,16 @@ static int own_domain(uint64_t domains)
 	return domains >> domain & 1 ? (int)domain : -1;
 }
 
+/* Lets the table go again, but for the counters. */
+static void detach(void)
+{
+	const char *base = table.base;
+
+	table.base = NULL;
+	table.scope_count = strings_used = 0;
+	hw_sys(__NR_munmap, base, table.bytes);
+}
+
 void hw_attach(char *const envp[])
 {
 	const char *path = NULL, *value;
@@ -199,6 +210,12 @@ void hw_attach(char *const envp[])
 		table.base = base;
 		if (copy_path(base, bytes, h->counters_at, h->counters_bytes, &counters))
 			attach_counters(counters.at);
+		if (!hw_sees_as(h)) {
+			/* What it changes, by whatever names, nobody will hear of. */
+			hw_goes_unaudited();
+			hw_count(HW_COUNT_FALLBACKS);
+			detach();
+		}
 	} else {
 		table.scope_count = strings_used = 0;
 		hw_sys(__NR_munmap, base, bytes);
@@ -213,12 +230,23 @@ bool hw_attached(void)
 bool hw_in_use(void)
 {
 	return table.base && !__atomic_load_n(&table.given_up, __ATOMIC_RELAXED) &&
+	       !__atomic_load_n(&table.away, __ATOMIC_RELAXED) &&
 	       __atomic_load_n(&header()->serving, __ATOMIC_ACQUIRE) == 1;
 }
 
 void hw_give_up(void)
 {
 	__atomic_store_n(&table.given_up, true, __ATOMIC_RELAXED);
+}
+
+bool hw_set_away(bool away)
+{
+	return __atomic_exchange_n(&table.away, away, __ATOMIC_RELAXED);
+}
+
+bool hw_unaudited(void)
+{
+	return table.base && __atomic_load_n(&header()->unaudited, __ATOMIC_ACQUIRE);
 }
 
 uint64_t hw_generation(void)
@@ -256,6 +284,18 @@ bool hw_in_scope(const char *path, size_t bytes)
 		}
 	}
 	return included;
+}
+
+const char *hw_scope_below(const char *path, size_t bytes, size_t *number)
+{
+	while (*number < table.scope_count) {
+		const struct scope_entry *entry = &table.scope[(*number)++];
+
+		if (entry->included && (bytes == 1 || (entry->bytes >= bytes && entry->directory[bytes] == '/' &&
+						       memcmp(entry->directory, path, bytes) == 0)))
+			return entry->directory;
+	}
+	return NULL;
 }
 
 const char *hw_store_prefix(size_t *bytes)

@@ -36,6 +36,7 @@ impl World {
             }
             Publication::Arrived { path, .. } => Err(format!("{path} is published and not stored")),
             Publication::Live { path, .. } => ensure(self.in_scope(path), || format!("{path} is live out of scope")),
+            Publication::Unaudited => Ok(()),
         }
     }
 

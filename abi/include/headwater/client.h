@@ -28,6 +28,7 @@ struct hw_reply {
 #define HW_WANT_TREE 64u
 #define HW_WANT_NO_FOLLOW 128u
 #define HW_WANT_DETAILS 256u
+#define HW_WANT_UNAUDITED 512u
 
 enum hw_status { HW_PENDING = 0, HW_DONE = 1, HW_FALLBACK = 2 };
 

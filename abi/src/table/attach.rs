@@ -176,7 +176,7 @@ pub(super) mod tests {
     use super::*;
     use crate::attr::{Attr, mode};
     use crate::listing::{Builder, Listing, Name};
-    use crate::table::{Fact, Header, Reader};
+    use crate::table::{Fact, Header, Reader, View};
 
     const GEOMETRY: Geometry = Geometry { slot_count: 64, ino_slot_count: 64, heap_bytes: 32 << 10 };
 
@@ -204,6 +204,7 @@ pub(super) mod tests {
             socket: b"/socket".to_vec(),
             counters: Vec::new(),
             store_dev: (0, 1),
+            view: View::default(),
         }
     }
 

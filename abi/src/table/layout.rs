@@ -46,6 +46,16 @@ pub mod word {
     /// Memory domains that have copies of their own, a bit for each of the first 64: what the mirror at
     /// `…/root` holds, the mirror of domain 3 holds at `…/root3`, as far as records say so.
     pub const DOMAINS: usize = 21;
+    /// The root directory as the daemon sees it, its mount included: device as in [`STORE_DEV`].
+    pub const ROOT_DEV: usize = 22;
+    pub const ROOT_INO: usize = 23;
+    pub const ROOT_MNT_ID: usize = 24;
+    /// Inode numbers of the daemon's mount namespace and user namespace.
+    pub const MNT_NS: usize = 25;
+    pub const USER_NS: usize = 26;
+    /// 1 once programs run in the session that do not say what they change: what is known is to be
+    /// compared with the original before it is used.
+    pub const UNAUDITED: usize = 27;
     /// Words of the header.
     pub const HEADER_WORDS: usize = 64;
 
@@ -176,6 +186,24 @@ pub struct Header {
     pub counters: Vec<u8>,
     /// The store's device, major and minor.
     pub store_dev: (u32, u32),
+    /// What processes must see as the daemon does.
+    pub view: View,
+}
+
+/// Where paths lead: who differs in any of this may find other files under the same names, or other
+/// owners of the same files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// The root directory's device, major and minor.
+    pub root_dev: (u32, u32),
+    /// The root directory's inode number.
+    pub root_ino: u64,
+    /// The number of the mount that the root directory is in; zero where the kernel does not tell.
+    pub root_mnt_id: u64,
+    /// The mount namespace's inode number; zero if it is not known, and then nobody sees the same.
+    pub mnt_ns: u64,
+    /// The user namespace's inode number, likewise.
+    pub user_ns: u64,
 }
 
 impl Header {

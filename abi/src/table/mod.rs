@@ -27,7 +27,7 @@ mod slots;
 mod succeed;
 mod writer;
 
-pub use layout::{Geometry, Header, MAGIC, PROBES_MAX, State, VERSION, word};
+pub use layout::{Geometry, Header, MAGIC, PROBES_MAX, State, VERSION, View, word};
 pub use names::{Named, Names};
 pub use reader::{Reader, Record};
 pub use succeed::copy;

@@ -91,6 +91,11 @@ impl<'a> Reader<'a> {
         self.words[word::SERVING].load(Ordering::Acquire) == 1
     }
 
+    /// True once programs run in the session that do not say what they change.
+    pub fn is_unaudited(&self) -> bool {
+        self.words[word::UNAUDITED].load(Ordering::Acquire) != 0
+    }
+
     /// One of the header's strings, by the word number of its offset.
     pub fn header_bytes(&self, at: usize) -> Option<Vec<u8>> {
         let (at, bytes) = (self.words.get(at)?, self.words.get(at + 1)?);

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::attr::{Attr, mode};
     use crate::listing::{Builder, Name};
-    use crate::table::{Fact, Header, Reader};
+    use crate::table::{Fact, Header, Reader, View};
 
     const GEOMETRY: Geometry = Geometry { slot_count: 64, ino_slot_count: 64, heap_bytes: 32 << 10 };
 
@@ -112,6 +112,7 @@ mod tests {
             socket: b"/socket".to_vec(),
             counters: b"/counters".to_vec(),
             store_dev: (0, 1),
+            view: View::default(),
         };
         let mut writer = Writer::create(words, GEOMETRY, &header, |_| true).unwrap();
         let mut listing = Builder::default();

@@ -81,7 +81,17 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
         writer.put(word::INO_SLOTS_AT, geometry.ino_slots_at());
         writer.put(word::INO_SLOT_COUNT, geometry.ino_slot_count);
         writer.put(word::HEAP_AT, geometry.heap_at());
-        writer.put(word::STORE_DEV, u64::from(header.store_dev.0) | u64::from(header.store_dev.1) << 32);
+        let device = |(major, minor): (u32, u32)| u64::from(major) | u64::from(minor) << 32;
+        writer.put(word::STORE_DEV, device(header.store_dev));
+        for (at, value) in [
+            (word::ROOT_DEV, device(header.view.root_dev)),
+            (word::ROOT_INO, header.view.root_ino),
+            (word::ROOT_MNT_ID, header.view.root_mnt_id),
+            (word::MNT_NS, header.view.mnt_ns),
+            (word::USER_NS, header.view.user_ns),
+        ] {
+            writer.put(at, value);
+        }
         writer.put(word::SERVING, 1);
         for (at, bytes) in [
             (word::SCOPE_AT, &header.scope_blob()),
@@ -173,6 +183,11 @@ impl<'a, R: FnMut(u64) -> bool> Writer<'a, R> {
     /// Tells readers which memory domains have mirrors of their own. A process looks once, when it starts.
     pub fn set_domains(&mut self, domains: u64) {
         self.put(word::DOMAINS, domains);
+    }
+
+    /// Tells readers that programs run which do not say what they change.
+    pub fn set_unaudited(&mut self) {
+        self.store(word::UNAUDITED, 1, Ordering::Release);
     }
 
     /// Tells readers that no request will be answered any more.

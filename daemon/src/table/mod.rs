@@ -5,6 +5,7 @@
 
 mod mapping;
 mod successor;
+mod view;
 
 use std::cell::RefCell;
 use std::io;
@@ -15,6 +16,7 @@ use headwater_abi::table::{AtomicU64, Fact as TableFact, Geometry, Header, Reade
 use headwater_abi::wire::{Aspect, Fact, FileHead};
 
 use self::mapping::Backing;
+pub(crate) use self::view::view;
 
 type Reserve = Box<dyn FnMut(u64) -> bool>;
 
@@ -133,6 +135,11 @@ impl Table {
             let result = self.writer.mark(&parent, State::LISTING_LIVE, State::empty());
             self.note(&parent, result);
         }
+    }
+
+    /// Tells processes that programs run which do not say what they change.
+    pub(crate) fn unaudited(&mut self) {
+        self.writer.set_unaudited();
     }
 
     /// Tells processes that no request will be answered any more.

@@ -314,7 +314,10 @@ impl Shard<'_> {
             Publication::Fact { path, fact: Fact::Listing(..) } => (path, &[Part::Fact, Part::Names]),
             Publication::Fact { path, .. } => (path, &[Part::Fact]),
             Publication::Content { path, .. } | Publication::Arrived { path, .. } => (path, &[Part::Content]),
-            Publication::Block { .. } | Publication::HardLink { .. } | Publication::Live { .. } => return at_ns,
+            Publication::Block { .. }
+            | Publication::HardLink { .. }
+            | Publication::Live { .. }
+            | Publication::Unaudited => return at_ns,
         };
         let Some(object) = self.program.find(path) else { return at_ns };
         let known = &mut self.at(site).known;

@@ -127,6 +127,19 @@ impl Node {
         }
     }
 
+    /// Programs run that do not say what they change. Told by `from`, or by a process.
+    pub(super) fn go_unaudited(&mut self, from: Option<Peer>) {
+        if core::mem::replace(&mut self.is_unaudited, true) {
+            return;
+        }
+        let parent = self.control_parent().map(Peer::Parent);
+        let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
+        for to in children.map(|(&rank, _)| Peer::Child(rank)).chain(parent).filter(|&to| Some(to) != from) {
+            self.outputs.push_back(Output::Send { to, message: Message::Unaudited });
+        }
+        self.publish(Publication::Unaudited);
+    }
+
     pub(super) fn set_live(&mut self, path: &Path, tree: bool) {
         self.publish(Publication::Live { path: path.clone(), tree });
         self.forget_content(path);

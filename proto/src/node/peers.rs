@@ -55,9 +55,12 @@ impl Node {
         }
     }
 
-    /// Tells a peer which paths are live. A parent knows itself what it told, unless a later generation
+    /// Tells a peer which paths are live, and whether others may be, too. A parent knows itself what it told, unless a later generation
     /// knows it again.
     pub(super) fn tell_live(&mut self, peer: Peer) {
+        if self.is_unaudited {
+            self.tell(peer, Message::Unaudited);
+        }
         let live: Vec<(Path, bool)> = match peer {
             Peer::Child(_) => self.live.iter().map(|(path, tree)| (path.clone(), tree)).collect(),
             Peer::Parent(_) => self.live.own().map(|(path, tree)| (path.clone(), tree)).collect(),
@@ -113,6 +116,10 @@ impl Node {
             }
             (_, Message::Live { path, tree }) => {
                 self.go_live(&path, tree, Some(from));
+                Ok(())
+            }
+            (_, Message::Unaudited) => {
+                self.go_unaudited(Some(from));
                 Ok(())
             }
             (Peer::Parent(rank), message) => self.message_from_parent(now, rank, message),
@@ -320,6 +327,7 @@ fn is_canonical(message: &Message) -> bool {
         | Message::Again { .. }
         | Message::Failed { .. }
         | Message::Newer { .. }
+        | Message::Unaudited
         | Message::Probe
         | Message::Alive => true,
     }

@@ -49,6 +49,11 @@ impl Node {
         }
     }
 
+    /// Takes back that programs run which do not say what they change.
+    pub fn restore_unaudited(&mut self) {
+        self.is_unaudited = true;
+    }
+
     fn restore_content(&mut self, path: &Path, head: FileHead, is_linked: bool) -> bool {
         let is_whole = head.whole && head.is_valid();
         let Some(entry) = self.entries.get_mut(path).filter(|e| is_whole && e.is_file() && e.held.is_none()) else {

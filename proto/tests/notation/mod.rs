@@ -163,6 +163,7 @@ fn message(w: &mut Words<'_>) -> Message {
         "chunk" => Message::Chunk { transfer: TransferId(number(w)), position: number(w), bytes: number(w) as u32 },
         "failed" => Message::Failed { transfer: TransferId(number(w)), errno: number(w) as u16 },
         "unavailable" => Message::Unavailable { path: path_in(w), aspect: aspect(w) },
+        "unaudited" => Message::Unaudited,
         "live" => Message::Live { path: path_in(w), tree: w.next() == Some("tree") },
         other => refresh::message(other, w).unwrap_or_else(|| panic!("no such message: {other}")),
     }
@@ -381,6 +382,7 @@ fn show_publication(publication: &Publication) -> String {
         Publication::HardLink { path, target, aspect, .. } => {
             format!("{path} {} hard-link {target}", show_aspect(*aspect))
         }
+        Publication::Unaudited => "unaudited".into(),
         Publication::Live { path, tree } => format!("{path} live{}", if *tree { " tree" } else { "" }),
     }
 }
@@ -414,6 +416,7 @@ fn show_message(message: &Message) -> String {
         Message::Cancel { transfer } => format!("cancel {}", transfer.0),
         Message::Failed { transfer, errno } => format!("failed {} {errno}", transfer.0),
         Message::Unavailable { path, aspect } => format!("unavailable {path} {}", show_aspect(*aspect)),
+        Message::Unaudited => "unaudited".into(),
         Message::Live { path, tree } => format!("live {path}{}", if *tree { " tree" } else { "" }),
         other => refresh::show_message(other).unwrap_or_else(|| format!("{other:?}")),
     }

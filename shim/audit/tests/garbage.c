@@ -1,4 +1,4 @@
-/* sources: table.c path.c resolve.c request.c sys.c */
+/* sources: table.c path.c resolve.c request.c sys.c view.c */
 /* A table with garbage in it: nothing may be read outside of it, nothing may loop, and a process that
  * can't use it goes without. Run under the sanitizers; the table's file ends at its mapping's end. */
 #define _GNU_SOURCE

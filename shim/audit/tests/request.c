@@ -1,4 +1,4 @@
-/* sources: request.c table.c path.c resolve.c sys.c */
+/* sources: request.c table.c path.c resolve.c sys.c view.c */
 /* Requests against daemons that behave, and that do not. */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* sources: table.c path.c resolve.c request.c sys.c */
+/* sources: table.c path.c resolve.c request.c sys.c view.c */
 /* Paths against a table, without a daemon: what the table knows is answered, the rest is the
  * original's. */
 #define _GNU_SOURCE

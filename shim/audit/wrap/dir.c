@@ -254,7 +254,7 @@ WRAP(void, rewinddir, (DIR *dir), (dir))
 	if (!successor) {
 		uint64_t state = __atomic_load_n(&stream->record->state, __ATOMIC_ACQUIRE);
 		atomic_store(&stream->position, 0);
-		if (state & (HW_LISTING_LIVE | HW_LIVE | HW_TREE_LIVE))
+		if (state & (HW_LISTING_LIVE | HW_LIVE | HW_TREE_LIVE) || hw_unaudited())
 			hand_over(ns, stream, 0);
 		return;
 	}

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "sys.h"
@@ -15,6 +16,7 @@
 #define ARGUMENTS_MAX 1024
 #define SHELL "/bin/sh"
 #define NAME_BYTES_MAX 255
+#define LIBRARY "libheadwater-audit.so"
 
 /* The environment that is the process's own, for which libc must be asked. */
 static char *const own_environment[1];
@@ -49,7 +51,48 @@ static const char *variable(struct hw_namespace *ns, char *const envp[], const c
  * store: otherwise it would see the store's paths. */
 static bool audited(struct hw_namespace *ns, char *const envp[])
 {
-	return hw_attached() && variable(ns, envp, "HEADWATER_TABLE") && variable(ns, envp, "LD_AUDIT");
+	const char *libraries;
+	if (!hw_attached() || !variable(ns, envp, "HEADWATER_TABLE") || !(libraries = variable(ns, envp, "LD_AUDIT")))
+		return false;
+	while ((libraries = strchr(libraries, LIBRARY[0])) && !hw_after(libraries, LIBRARY))
+		libraries++;
+	return libraries != NULL;
+}
+
+/* Programs that are not audited and change nothing that a job uses. */
+static bool is_harmless(const char *file)
+{
+	static const char *const names[] = { "headwater", "ldconfig", "ldconfig.real" };
+	const char *name = file, *at;
+	while ((at = strchr(name, '/')))
+		name = at + 1;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Something is about to be executed where it is. If that does not say what it changes, everybody is told to look
+ * for himself from now on. `certain`: the path counts from where this process stands. */
+static __attribute__((noinline)) void note(struct hw_namespace *ns, int dirfd, const char *path, char *const envp[],
+	bool certain)
+{
+	if (!hw_in_use() || hw_unaudited() || !is_address(path) || is_harmless(path))
+		return;
+	if (!certain || !audited(ns, envp) || !hw_says_what_it_changes(dirfd, path))
+		hw_goes_unaudited();
+}
+
+void hw_note_exec(struct hw_namespace *ns, int dirfd, const char *path, char *const envp[])
+{
+	note(ns, dirfd, path, envp, true);
+}
+
+/* The same where only the environment can be judged: a shell will run it, or libc searches for it. */
+static void note_environment(struct hw_namespace *ns, char *const envp[], const char *path)
+{
+	if (hw_in_use() && !audited(ns, envp))
+		note(ns, AT_FDCWD, path, envp, false);
 }
 
 static int execute(struct hw_namespace *ns, const char *file, char *const argv[], char *const envp[])
@@ -77,6 +120,9 @@ static __attribute__((noinline)) int serve_exec(struct hw_namespace *ns, int dir
 		return UNSERVED;
 	}
 	int before = *ns->errno_location();
+	/* A script's interpreter may be none of the store's. */
+	if (!hw_strip_store(exec.file))
+		note(ns, AT_FDCWD, exec.file, envp, true);
 	execute(ns, exec.file, argv && copied ? argv_out : argv, envp);
 	error = *ns->errno_location();
 	if (error == E2BIG || error == ENOMEM)
@@ -89,7 +135,10 @@ static __attribute__((noinline)) int serve_exec(struct hw_namespace *ns, int dir
 static int exec_path(struct hw_namespace *ns, const char *path, char *const argv[], char *const envp[])
 {
 	int result = path && audited(ns, envp) ? serve_exec(ns, AT_FDCWD, path, argv, envp) : UNSERVED;
-	return result != UNSERVED ? result : execute(ns, path, argv, envp);
+	if (result != UNSERVED)
+		return result;
+	note(ns, AT_FDCWD, path, envp, true);
+	return execute(ns, path, argv, envp);
 }
 
 /* As execvp does with what the kernel does not recognise. */
@@ -174,8 +223,10 @@ static __attribute__((noinline)) int serve_search(struct hw_namespace *ns, const
 /* execvpe, whose original would execute without asking us. */
 static int exec_search(struct hw_namespace *ns, const char *file, char *const argv[], char *const envp[])
 {
-	if (!file || !audited(ns, envp))
+	if (!file || !audited(ns, envp)) {
+		note_environment(ns, envp, file);
 		return UNSERVED;
+	}
 	if (strchr(file, '/'))
 		return exec_or_shell(ns, file, argv, envp);
 	const char *path = variable(ns, own_environment, "PATH");
@@ -219,7 +270,10 @@ static int serve_fexecve(struct hw_namespace *ns, int fd, char *const argv[], ch
 WRAP(int, fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
 {
 	int result = serve_fexecve(ns, fd, argv, envp);
-	return result != UNSERVED ? result : REAL(fexecve)(fd, argv, envp);
+	if (result != UNSERVED)
+		return result;
+	note(ns, fd, "", envp, true);
+	return REAL(fexecve)(fd, argv, envp);
 }
 
 WRAP(int, execveat, (int dirfd, const char *path, char *const argv[], char *const envp[], int flags),
@@ -230,7 +284,10 @@ WRAP(int, execveat, (int dirfd, const char *path, char *const argv[], char *cons
 		result = serve_fexecve(ns, dirfd, argv, envp);
 	else if (path && flags == 0 && audited(ns, envp))
 		result = serve_exec(ns, dirfd, path, argv, envp);
-	return result != UNSERVED ? result : REAL(execveat)(dirfd, path, argv, envp, flags);
+	if (result != UNSERVED)
+		return result;
+	note(ns, dirfd, path, envp, !flags || flags == AT_EMPTY_PATH);
+	return REAL(execveat)(dirfd, path, argv, envp, flags);
 }
 
 /* ---- arguments one by one ---- */
@@ -293,6 +350,8 @@ static int spawn_path(struct hw_namespace *ns, const char *path, pid_t *pid, con
 		return error;
 	if (*answer != HW_KNOWN)
 		return UNSERVED;
+	if (!hw_strip_store(exec.file))
+		note(ns, AT_FDCWD, exec.file, envp, true);
 	spawns *spawn = REAL_AS(spawns *, posix_spawn);
 	error = spawn(pid, exec.file, actions, attributes, argv && copied ? argv_out : argv, envp);
 	if (error == 0 || error == E2BIG || error == ENOMEM || error == EAGAIN)
@@ -325,7 +384,10 @@ WRAP(int, posix_spawn,
 	(pid, path, actions, attributes, argv, envp))
 {
 	int error = serve_spawn(ns, pid, path, actions, attributes, argv, envp);
-	return error != UNSERVED ? error : REAL(posix_spawn)(pid, path, actions, attributes, argv, envp);
+	if (error != UNSERVED)
+		return error;
+	note(ns, AT_FDCWD, path, envp, is_certain(path, actions));
+	return REAL(posix_spawn)(pid, path, actions, attributes, argv, envp);
 }
 
 /* Spawns the first candidate if it is the store's: those before it are known to be absent, or found
@@ -337,20 +399,28 @@ static int serve_spawn_search(struct hw_namespace *ns, pid_t *pid, const char *f
 	struct search search;
 	enum hw_answer answer;
 	const char *path = variable(ns, own_environment, "PATH");
-	if (!file || strchr(file, '/') || !path || !audited(ns, envp))
-		return serve_spawn(ns, pid, file, actions, attributes, argv, envp);
+	if (!file || strchr(file, '/') || !path || !audited(ns, envp)) {
+		int error = serve_spawn(ns, pid, file, actions, attributes, argv, envp);
+		if (error == UNSERVED)
+			note(ns, AT_FDCWD, file, envp, file && strchr(file, '/') && is_certain(file, actions));
+		return error;
+	}
 	if (search_begin(&search, file, path) < 0)
 		return UNSERVED;
 	while (search_next(&search)) {
-		if (!is_certain(search.candidate, actions))
+		if (!is_certain(search.candidate, actions)) {
+			note(ns, AT_FDCWD, search.candidate, envp, false);
 			return UNSERVED;
+		}
 		int error = spawn_path(ns, search.candidate, pid, actions, attributes, argv, envp, &answer);
 		if (answer == HW_KNOWN)
 			return error;
 		if (answer == HW_ORIGINAL)
 			error = -(int)hw_sys(__NR_faccessat, AT_FDCWD, search.candidate, F_OK);
-		if (error != ENOENT && error != ENOTDIR)
+		if (error != ENOENT && error != ENOTDIR) {
+			note(ns, AT_FDCWD, search.candidate, envp, true);
 			return UNSERVED;
+		}
 	}
 	return UNSERVED;
 }
@@ -362,4 +432,18 @@ WRAP(int, posix_spawnp,
 {
 	int error = serve_spawn_search(ns, pid, file, actions, attributes, argv, envp);
 	return error != UNSERVED ? error : REAL(posix_spawnp)(pid, file, actions, attributes, argv, envp);
+}
+
+/* ---- by a shell ---- */
+
+WRAP(int, system, (const char *command), (command))
+{
+	note_environment(ns, own_environment, SHELL);
+	return REAL(system)(command);
+}
+
+WRAP(FILE *, popen, (const char *command, const char *mode), (command, mode))
+{
+	note_environment(ns, own_environment, SHELL);
+	return REAL(popen)(command, mode);
 }

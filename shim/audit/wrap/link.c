@@ -139,6 +139,9 @@ static char *serve_realpath(struct hw_namespace *ns, const char *path, char *res
 {
 	struct hw_found found;
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);
+	/* The same file may have another name by now. */
+	if (hw_unaudited())
+		return UNSERVED_POINTER;
 	switch (hw_resolve(AT_FDCWD, path, HW_WANT_ATTR, &found)) {
 	case HW_FAILS:
 		/* On failure the caller's buffer gets the part that could not be resolved. */

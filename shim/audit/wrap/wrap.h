@@ -83,6 +83,12 @@ struct dirent;
 /* A checked entry of a listing, the number-th, as readdir gives it. */
 void hw_give_entry(struct dirent *out, const struct hw_listing_entry *entry, const char *name, uint32_t number);
 
+/* ---- exec.c ---- */
+
+/* The original is about to be executed with this environment: if that does not say what it changes, everybody is
+ * told to look for himself from now on. */
+void hw_note_exec(struct hw_namespace *ns, int dirfd, const char *path, char *const envp[]);
+
 /* ---- link.c ---- */
 
 /* If the link (dirfd, path), one of /proc, leads to the store's copy of a file: the original's path

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <sys/time.h>
@@ -174,6 +175,30 @@ WRAP(int, fremovexattr, (int fd, const char *name), (fd, name))
 	const char *path = announced(fd);
 	return path ? REAL(removexattr)(path, name) : REAL(fremovexattr)(fd, name);
 }
+
+/* ---- by the kernel ---- */
+
+/* A core file is written without a word. One that goes to a program is that program's matter. */
+static __attribute__((noinline)) void note_limit(int resource, const struct rlimit *limit)
+{
+	char first = 0;
+	if (resource != RLIMIT_CORE || !is_address(limit) || !limit->rlim_cur)
+		return;
+	long fd = hw_sys(__NR_openat, AT_FDCWD, "/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		hw_sys(__NR_read, fd, &first, 1);
+		hw_sys(__NR_close, fd);
+	}
+	if (first != '|')
+		hw_goes_unaudited();
+}
+
+WRITER(int, setrlimit, (int resource, const struct rlimit *limit), (resource, limit), note_limit(resource, limit))
+WRITER(int, setrlimit64, (int resource, const struct rlimit *limit), (resource, limit), note_limit(resource, limit))
+WRITER(int, prlimit, (pid_t process, int resource, const struct rlimit *limit, struct rlimit *old),
+	(process, resource, limit, old), note_limit(resource, limit))
+WRITER(int, prlimit64, (pid_t process, int resource, const struct rlimit *limit, struct rlimit *old),
+	(process, resource, limit, old), note_limit(resource, limit))
 
 /* ---- what only the original knows ---- */
 

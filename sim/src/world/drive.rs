@@ -153,6 +153,8 @@ impl World {
                 site.table.listings_live.extend(path.parent());
                 *site.table.live.entry(path).or_default() |= tree;
             }
+            // What processes compare with the original is the audit library's matter.
+            Publication::Unaudited => {}
         }
         Ok(())
     }

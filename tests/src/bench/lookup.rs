@@ -14,8 +14,8 @@ pub(super) fn run(report: &mut Report) {
     fixture.link("depth", "some/path/of/usual/link");
     let shim = crate::workspace().join("shim/audit");
     let include = [format!("-I{}", shim.display()), format!("-I{}", crate::workspace().join("abi/include").display())];
-    let sources =
-        ["table.c", "resolve.c", "request.c", "path.c", "sys.c"].map(|name| shim.join(name).display().to_string());
+    let sources = ["table.c", "resolve.c", "request.c", "path.c", "sys.c", "view.c"]
+        .map(|name| shim.join(name).display().to_string());
     let mut flags: Vec<&str> = vec!["-O2", "-DHW_HOSTED"];
     flags.extend(include.iter().chain(&sources).map(String::as_str));
     let program = fixture.build("bench/lookup.c", "bin/lookup", &flags);

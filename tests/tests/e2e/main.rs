@@ -2,6 +2,7 @@
 //!
 //! They run `target/dist/bin/headwater`; `cargo xtask dist` makes it.
 
+mod audit;
 mod debugger;
 mod exec;
 mod files;

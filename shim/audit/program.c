@@ -1,0 +1,199 @@
+/* What a file is to execve, and whether what it runs says what it changes.
+ *
+ * Those that glibc's loader starts load the audit library. Others (static programs, those of another C
+ * library or architecture, those that gain rights) do not; nor can what Go compiles be seen, which calls
+ * the kernel without a C library. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sys/stat.h>
+
+#include "shim.h"
+#include "sys.h"
+
+/* Bytes that are read at once: what stands in most programs before any code. */
+#define FIRST_BYTES 1024
+#define HEADERS_MAX 64
+#define NOTES_BYTES 512
+/* Interpreters that are scripts, as the kernel follows them. */
+#define SCRIPTS_MAX 5
+
+#if defined(__x86_64__)
+#define MACHINE EM_X86_64
+#elif defined(__aarch64__)
+#define MACHINE EM_AARCH64
+#endif
+
+struct program {
+	long fd;
+	size_t bytes;           /* of `first` */
+	char first[FIRST_BYTES];
+};
+
+/* Copies a part of the file; false if it lacks some of that. */
+static bool part(const struct program *program, uint64_t offset, void *out, size_t bytes)
+{
+	if (offset <= program->bytes && bytes <= program->bytes - offset) {
+		memcpy(out, program->first + offset, bytes);
+		return true;
+	}
+	return hw_sys(__NR_pread64, program->fd, out, bytes, offset) == (long)bytes;
+}
+
+/* True if the interpreter is glibc's loader, which obeys LD_AUDIT. */
+static bool is_glibc_loader(const char *path)
+{
+	const char *name = path, *at;
+	while ((at = strchr(name, '/')))
+		name = at + 1;
+	return strlen(name) > 8 && memcmp(name, "ld-linux", 8) == 0;
+}
+
+static bool asks_for_glibc(const struct program *program, const Elf64_Phdr *segment)
+{
+	char loader[256];
+	size_t bytes = segment->p_filesz;
+	return bytes > 0 && bytes <= sizeof loader && part(program, segment->p_offset, loader, bytes) &&
+	       loader[bytes - 1] == 0 && is_glibc_loader(loader);
+}
+
+/* True if one of the notes is the Go linker's. */
+static bool is_go(const struct program *program, const Elf64_Phdr *segment)
+{
+	char notes[NOTES_BYTES];
+	size_t bytes = segment->p_filesz < sizeof notes ? segment->p_filesz : sizeof notes, at = 0;
+	if (!part(program, segment->p_offset, notes, bytes))
+		return false;
+	while (bytes - at >= sizeof(Elf64_Nhdr) + 4) {
+		Elf64_Nhdr note;
+		memcpy(&note, notes + at, sizeof note);
+		at += sizeof note;
+		if (note.n_namesz == 4 && memcmp(notes + at, "Go", 3) == 0)
+			return true;
+		uint64_t rest = (((uint64_t)note.n_namesz + 3) & ~UINT64_C(3)) + (((uint64_t)note.n_descsz + 3) & ~UINT64_C(3));
+		if (rest > bytes - at)
+			break;
+		at += rest;
+	}
+	return false;
+}
+
+/* True if the file starts with a header of this machine, asks for glibc's loader and calls its library. */
+static bool runs_audited(const struct program *program)
+{
+	Elf64_Ehdr header;
+	Elf64_Phdr segment;
+	bool glibc = false;
+	if (!part(program, 0, &header, sizeof header) || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    header.e_machine != MACHINE || header.e_phentsize != sizeof segment || header.e_phnum > HEADERS_MAX)
+		return false;
+	for (unsigned i = 0; i < header.e_phnum; i++) {
+		if (!part(program, header.e_phoff + i * sizeof segment, &segment, sizeof segment) ||
+		    (segment.p_type == PT_NOTE && is_go(program, &segment)))
+			return false;
+		if (segment.p_type == PT_INTERP)
+			glibc = asks_for_glibc(program, &segment);
+	}
+	return glibc;
+}
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+bool hw_parse_line(char line[HW_LINE_BYTES], char **interpreter, char **argument)
+{
+	char *end = line + 2, *cut = line + HW_LINE_BYTES - 1;
+	while (end < cut && *end != '\n' && *end != 0)
+		end++;
+	if (end == cut)
+		return false;
+	while (end > line + 2 && is_blank(end[-1]))
+		end--;
+	*end = 0;
+	char *at = line + 2;
+	while (is_blank(*at))
+		at++;
+	*interpreter = at;
+	while (*at && !is_blank(*at))
+		at++;
+	*argument = NULL;
+	if (*at) {
+		*at++ = 0;
+		while (is_blank(*at))
+			at++;
+		*argument = *at ? at : NULL;
+	}
+	/* A relative interpreter depends on the directory in which the program will stand. */
+	return **interpreter == '/';
+}
+
+enum hw_format hw_format(long fd, char line[HW_LINE_BYTES])
+{
+	struct program program = { .fd = fd };
+	long bytes = hw_sys(__NR_pread64, fd, program.first, sizeof program.first, 0);
+	memset(line, 0, HW_LINE_BYTES);
+	if (bytes < 0)
+		return HW_IS_FOREIGN;
+	program.bytes = (size_t)bytes;
+	if (bytes > 2 && program.first[0] == '#' && program.first[1] == '!') {
+		memcpy(line, program.first, program.bytes < HW_LINE_BYTES - 1 ? program.bytes : HW_LINE_BYTES - 1);
+		return HW_IS_SCRIPT;
+	}
+	if (bytes < SELFMAG || memcmp(program.first, ELFMAG, SELFMAG) != 0)
+		return HW_IS_TEXT;
+	return runs_audited(&program) ? HW_IS_PROGRAM : HW_IS_FOREIGN;
+}
+
+/* ---- who says what he changes ---- */
+
+/* True if the loader may be told to forget the audit library, because the program gains rights. */
+static bool gains_rights(long fd, const struct stat *st)
+{
+	struct vfs_ns_cap_data capabilities;
+	if (st->st_mode & S_ISUID && hw_sys(__NR_geteuid) != (long)st->st_uid)
+		return true;
+	if ((st->st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && hw_sys(__NR_getegid) != (long)st->st_gid)
+		return true;
+	return hw_sys(__NR_fgetxattr, fd, "security.capability", &capabilities, sizeof capabilities) > 0;
+}
+
+/* Whether the open file, as a program, says what it changes; with HW_IS_SCRIPT its interpreter decides. What can't be
+ * executed changes nothing. */
+static enum hw_format judge(long fd, char line[HW_LINE_BYTES])
+{
+	struct stat st;
+	if (hw_sys(__NR_fstat, fd, &st) < 0)
+		return HW_IS_FOREIGN;
+	if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111))
+		return HW_IS_TEXT;
+	enum hw_format format = hw_format(fd, line);
+	return format == HW_IS_PROGRAM && gains_rights(fd, &st) ? HW_IS_FOREIGN : format;
+}
+
+bool hw_says_what_it_changes(int dirfd, const char *path)
+{
+	char line[HW_LINE_BYTES], *interpreter = NULL, *argument;
+	for (int depth = 0; depth <= SCRIPTS_MAX; depth++) {
+		/* A descriptor by itself may not be open for reading. */
+		bool itself = !*path;
+		long fd = itself ? dirfd : hw_sys(__NR_openat, dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		if (fd < 0)
+			return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP;
+		enum hw_format format = judge(fd, line);
+		if (!itself)
+			hw_sys(__NR_close, fd);
+		if (format != HW_IS_SCRIPT)
+			return format != HW_IS_FOREIGN;
+		/* A relative interpreter counts from where the process stands. */
+		hw_parse_line(line, &interpreter, &argument);
+		if (!interpreter || !*interpreter)
+			return true;
+		path = interpreter;
+		dirfd = AT_FDCWD;
+	}
+	return true;
+}

@@ -1,0 +1,273 @@
+/* What changes where paths lead.
+ *
+ * A process that goes to another root directory, or into other namespaces, may find other files under the
+ * table's paths: from then on nothing is served to it, nor to what it forks. What it executes looks for itself.
+ * A mount hides what is below it from the whole namespace, so those paths are the original's for everybody.
+ * Programs come here by the C library's functions, and by its syscall() with a number. */
+#include "wrap.h"
+
+#include <linux/sched.h>
+#include <sys/mount.h>
+
+#include "sys.h"
+
+/* Namespaces in which other files have the same names, or the same files other owners. */
+#define VIEW_FLAGS ((uint64_t)(CLONE_NEWNS | CLONE_NEWUSER))
+/* What of mount() changes only how a place behaves. */
+#define SAME_FILES (MS_REMOUNT | MS_PRIVATE | MS_SHARED | MS_SLAVE | MS_UNBINDABLE)
+
+/* Something else than the session's files may be changed from here on, by the names that those have. */
+static void leave(void)
+{
+	hw_goes_unaudited();
+	hw_give_up();
+}
+
+/* ---- mounts ---- */
+
+/* The path behind a descriptor; its length, or 0. */
+static size_t path_of(long fd, char out[HW_PATH_MAX])
+{
+	char link[32] = "/proc/self/fd/", digits[16];
+	size_t at = strlen(link), count = 0;
+	for (unsigned long rest = (unsigned long)fd; rest || !count; rest /= 10)
+		digits[count++] = (char)('0' + rest % 10);
+	while (count)
+		link[at++] = digits[--count];
+	link[at] = 0;
+	long bytes = hw_sys(__NR_readlinkat, AT_FDCWD, link, out, HW_PATH_MAX - 1);
+	if (bytes <= 0)
+		return 0;
+	out[bytes] = 0;
+	return (size_t)bytes;
+}
+
+/* Something is mounted at a place, or unmounted. */
+static __attribute__((noinline)) void note_mount(int dirfd, const char *path)
+{
+	char place[HW_PATH_MAX];
+	if (!hw_in_use() || (path && !is_address(path)))
+		return;
+	long fd = !path || !*path ? dirfd : hw_sys(__NR_openat, dirfd, path, O_PATH | O_CLOEXEC);
+	if (fd < 0 && fd != AT_FDCWD)
+		return;
+	size_t bytes = fd == AT_FDCWD ? 0 : path_of(fd, place);
+	if (path && *path && fd >= 0)
+		hw_sys(__NR_close, fd);
+	if (!bytes)
+		return leave();
+	if (hw_in_scope(place, bytes))
+		hw_goes_live(AT_FDCWD, place, true);
+	const char *below;
+	for (size_t number = 0; (below = hw_scope_below(place, bytes, &number));)
+		hw_goes_live(AT_FDCWD, *below ? below : "/", true);
+}
+
+static void note_mounting(const char *source, const char *path, unsigned long flags)
+{
+	if (flags & MS_MOVE)
+		note_mount(AT_FDCWD, source);
+	if (!(flags & SAME_FILES))
+		note_mount(AT_FDCWD, path);
+}
+
+WRAP(int, mount, (const char *source, const char *path, const char *type, unsigned long flags, const void *data),
+	(source, path, type, flags, data))
+{
+	note_mounting(source, path, flags);
+	return REAL(mount)(source, path, type, flags, data);
+}
+
+WRAP(int, umount, (const char *path), (path))
+{
+	note_mount(AT_FDCWD, path);
+	return REAL(umount)(path);
+}
+
+WRAP(int, umount2, (const char *path, int flags), (path, flags))
+{
+	note_mount(AT_FDCWD, path);
+	return REAL(umount2)(path, flags);
+}
+
+WRAP(int, move_mount, (int from, const char *from_path, int to, const char *to_path, unsigned flags),
+	(from, from_path, to, to_path, flags))
+{
+	/* What is moved away is seen no more, either. */
+	note_mount(from, from_path);
+	note_mount(to, to_path);
+	return REAL(move_mount)(from, from_path, to, to_path, flags);
+}
+
+/* ---- this process ---- */
+
+WRAP(int, chroot, (const char *path), (path))
+{
+	leave();
+	return REAL(chroot)(path);
+}
+
+WRAP(int, pivot_root, (const char *root, const char *old), (root, old))
+{
+	leave();
+	return REAL(pivot_root)(root, old);
+}
+
+WRAP(int, setns, (int fd, int type), (fd, type))
+{
+	if (!type || (uint64_t)(unsigned)type & VIEW_FLAGS)
+		leave();
+	return REAL(setns)(fd, type);
+}
+
+WRAP(int, unshare, (int flags), (flags))
+{
+	if ((uint64_t)(unsigned)flags & VIEW_FLAGS)
+		leave();
+	return REAL(unshare)(flags);
+}
+
+/* ---- a child ---- */
+
+/* The child's memory is a copy that says so already, while the parent goes on as it was; if they share their memory
+ * both do without. A parent's thread that looks meanwhile is sent to the originals. */
+typedef int clones(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls, void *child_id);
+
+static int clone_elsewhere(clones *real, int (*run)(void *), void *stack, int flags, void *argument, void *parent_id,
+	void *tls, void *child_id)
+{
+	hw_goes_unaudited();
+	bool away = hw_set_away(true);
+	int result = real(run, stack, flags, argument, parent_id, tls, child_id);
+	hw_set_away(away);
+	return result;
+}
+
+#define WRAP_CLONE(name) \
+	WRAP(int, name, \
+		(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls, void *child_id), \
+		(run, stack, flags, argument, parent_id, tls, child_id)) \
+	{ \
+		if ((uint64_t)(unsigned)flags & VIEW_FLAGS) { \
+			if (!(flags & CLONE_VM)) \
+				return clone_elsewhere((clones *)ns->real[HW_FN_##name], run, stack, flags, argument, parent_id, tls, \
+					child_id); \
+			leave(); \
+		} \
+		return ((clones *)ns->real[HW_FN_##name])(run, stack, flags, argument, parent_id, tls, child_id); \
+	}
+WRAP_CLONE(clone)
+WRAP_CLONE(__clone)
+
+/* ---- by number ---- */
+
+/* On x86-64 the last argument of a system call stands on the stack, and stays there in a tail call. */
+#if defined(__x86_64__)
+#define LAST_PARAMETER
+#define LAST_ARGUMENT
+#else
+#define LAST_PARAMETER , long f
+#define LAST_ARGUMENT , f
+#endif
+typedef long calls(long number, long a, long b, long c, long d, long e LAST_PARAMETER);
+
+/* The number is none of a call that is looked at, or the call is to be made by the original. */
+#define UNCALLED LONG_MIN
+
+/* Forks into other namespaces. A child with a stack of its own would not come back through this frame. */
+static long fork_elsewhere(calls *real, long number, uint64_t flags, bool has_stack, long a, long b, long c, long d,
+	long e LAST_PARAMETER)
+{
+	if (!(flags & VIEW_FLAGS))
+		return UNCALLED;
+	if (flags & CLONE_VM || has_stack) {
+		leave();
+		return UNCALLED;
+	}
+	hw_goes_unaudited();
+	bool away = hw_set_away(true);
+	long result = real(number, a, b, c, d, e LAST_ARGUMENT);
+	if (result != 0)
+		hw_set_away(away);
+	return result;
+}
+
+static __attribute__((noinline)) long call_elsewhere(struct hw_namespace *ns, long number, long a, long b, long c,
+	long d, long e LAST_PARAMETER)
+{
+	calls *real = (calls *)ns->real[HW_FN_syscall];
+	const struct clone_args *arguments = (const struct clone_args *)a;
+	switch (number) {
+	case __NR_chroot:
+	case __NR_pivot_root:
+		leave();
+		break;
+	case __NR_setns:
+		if (!b || (uint64_t)b & VIEW_FLAGS)
+			leave();
+		break;
+	case __NR_unshare:
+		if ((uint64_t)a & VIEW_FLAGS)
+			leave();
+		break;
+	case __NR_mount:
+		note_mounting((const char *)a, (const char *)b, (unsigned long)d);
+		break;
+	case __NR_umount2:
+		note_mount(AT_FDCWD, (const char *)a);
+		break;
+	case __NR_move_mount:
+		note_mount((int)a, (const char *)b);
+		note_mount((int)c, (const char *)d);
+		break;
+	case __NR_execve:
+		hw_note_exec(ns, AT_FDCWD, (const char *)a, (char *const *)c);
+		break;
+	case __NR_execveat:
+		hw_note_exec(ns, (int)a, (const char *)b, (char *const *)d);
+		break;
+	case __NR_clone:
+		return fork_elsewhere(real, number, (uint64_t)a, b != 0, a, b, c, d, e LAST_ARGUMENT);
+	case __NR_clone3:
+		if (is_address(arguments))
+			return fork_elsewhere(real, number, arguments->flags, arguments->stack != 0, a, b, c, d,
+				e LAST_ARGUMENT);
+		break;
+	}
+	return UNCALLED;
+}
+
+static bool leads_elsewhere(long number)
+{
+	switch (number) {
+	case __NR_chroot:
+	case __NR_pivot_root:
+	case __NR_setns:
+	case __NR_unshare:
+	case __NR_mount:
+	case __NR_umount2:
+	case __NR_move_mount:
+	case __NR_execve:
+	case __NR_execveat:
+	case __NR_clone:
+	case __NR_clone3:
+		return true;
+	}
+	return false;
+}
+
+#define SYSCALL_ENTRY(slot) \
+	long hw_entry##slot##_syscall(long number, long a, long b, long c, long d, long e LAST_PARAMETER); \
+	long hw_entry##slot##_syscall(long number, long a, long b, long c, long d, long e LAST_PARAMETER) \
+	{ \
+		long result = leads_elsewhere(number) \
+				      ? call_elsewhere(&hw_namespaces[slot], number, a, b, c, d, e LAST_ARGUMENT) \
+				      : UNCALLED; \
+		if (result != UNCALLED) \
+			return result; \
+		return ((calls *)hw_namespaces[slot].real[HW_FN_syscall])(number, a, b, c, d, e LAST_ARGUMENT); \
+	}
+SYSCALL_ENTRY(0)
+SYSCALL_ENTRY(1)
+SYSCALL_ENTRY(2)
+SYSCALL_ENTRY(3)

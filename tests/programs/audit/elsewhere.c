@@ -1,0 +1,230 @@
+/* elsewhere WAY PKG ALT IMAGE: looks at PKG, goes to where PKG has the files of ALT in one of many ways, and looks
+ * again: itself, by a child, and by a program that it executes. IMAGE holds PKG's path with ALT's files, too. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *way, *pkg, *alt, *image;
+
+static void check(long result, const char *what)
+{
+	if (result < 0) {
+		printf("%s: %s: %s\n", way, what, strerror(errno));
+		exit(1);
+	}
+}
+
+static void look(const char *when)
+{
+	char path[4096], text[64] = "";
+	struct stat st;
+	int names = 0;
+	snprintf(path, sizeof path, "%s/file", pkg);
+	int fd = open(path, O_RDONLY);
+	if (fd >= 0 && read(fd, text, sizeof text - 1) < 0)
+		strcpy(text, "unreadable");
+	close(fd);
+	memset(&st, 0, sizeof st);
+	int found = stat(path, &st);
+	printf("%s, %s: %s, %d %ld bytes of %u", way, when, text, found, (long)st.st_size, st.st_uid);
+	snprintf(path, sizeof path, "%s/only-there", pkg);
+	printf(", only there: %d", access(path, F_OK));
+	DIR *dir = opendir(pkg);
+	while (dir && readdir(dir))
+		names++;
+	printf(", %d names\n", names);
+	if (dir)
+		closedir(dir);
+	fflush(stdout);
+}
+
+static void await(long child)
+{
+	int status;
+	check(child, "fork");
+	check(waitpid((pid_t)child, &status, 0), "wait");
+	if (status)
+		printf("%s: a child ended with %x\n", way, status);
+}
+
+static void look_in_all_ways(const char *self)
+{
+	look("there");
+	fflush(stdout);
+	pid_t child = fork();
+	if (!child) {
+		look("a child there");
+		exit(0);
+	}
+	await(child);
+	child = fork();
+	if (!child) {
+		execl(self, self, "executed", pkg, alt, image, NULL);
+		exit(errno == ENOENT && strstr(way, "root") ? 0 : 1);
+	}
+	await(child);
+}
+
+static void bind_alt(void)
+{
+	check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private");
+	check(mount(alt, pkg, NULL, MS_BIND, NULL), "bind");
+}
+
+static int in_child(void *self)
+{
+	bind_alt();
+	look_in_all_ways(self);
+	return 0;
+}
+
+static void clone_there(char *self, bool raw, bool third)
+{
+	static char stack[1 << 20];
+	struct clone_args arguments = { .flags = CLONE_NEWNS, .exit_signal = SIGCHLD };
+	long child;
+	if (!raw)
+		child = clone(in_child, stack + sizeof stack, CLONE_NEWNS | SIGCHLD, self);
+	else if (third)
+		child = syscall(SYS_clone3, &arguments, sizeof arguments);
+	else
+		child = syscall(SYS_clone, CLONE_NEWNS | SIGCHLD, 0, 0, 0, 0);
+	if (raw && child == 0) {
+		in_child(self);
+		exit(0);
+	}
+	await(child);
+	look("its parent");
+}
+
+/* Joins the namespace of a child that has gone there. */
+static void join(bool raw)
+{
+	int ready[2], done[2];
+	char name[64], byte;
+	check(pipe(ready), "pipe");
+	check(pipe(done), "pipe");
+	pid_t child = fork();
+	if (!child) {
+		check(unshare(CLONE_NEWNS), "unshare");
+		bind_alt();
+		check(write(ready[1], "x", 1), "write");
+		close(done[1]);
+		exit((int)read(done[0], &byte, 1));
+	}
+	check(read(ready[0], &byte, 1), "read");
+	snprintf(name, sizeof name, "/proc/%d/ns/mnt", child);
+	int fd = open(name, O_RDONLY);
+	check(fd, "open");
+	check(raw ? syscall(SYS_setns, fd, 0) : setns(fd, CLONE_NEWNS), "setns");
+	close(done[1]);
+	await(child);
+}
+
+static void enter_image(bool raw)
+{
+	check(raw ? syscall(SYS_chroot, image) : chroot(image), "chroot");
+}
+
+static void pivot(void)
+{
+	check(unshare(CLONE_NEWNS), "unshare");
+	check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private");
+	check(mount(image, image, NULL, MS_BIND, NULL), "bind");
+	check(chdir(image), "chdir");
+	check(syscall(SYS_pivot_root, ".", "."), "pivot_root");
+	check(umount2(".", MNT_DETACH), "umount");
+}
+
+/* A root directory that is the same but for what is mounted below it. */
+static void enter_same(void)
+{
+	char place[4096];
+	check(unshare(CLONE_NEWNS), "unshare");
+	check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private");
+	check(mount("/", image, NULL, MS_BIND | MS_REC, NULL), "bind");
+	snprintf(place, sizeof place, "%s%s", image, pkg);
+	check(mount(alt, place, NULL, MS_BIND, NULL), "bind");
+	pid_t child = fork();
+	if (!child) {
+		check(chroot(image), "chroot");
+		execl("/proc/self/exe", "elsewhere", "executed", pkg, alt, image, NULL);
+		exit(1);
+	}
+	await(child);
+	enter_image(false);
+}
+
+/* In the session's own namespace: everybody sees it, and sees it go. */
+static void mount_here(const char *self, int kind)
+{
+	if (kind == 0)
+		check(mount(alt, pkg, NULL, MS_BIND, NULL), "bind");
+	if (kind == 1)
+		check(syscall(SYS_mount, alt, pkg, NULL, MS_BIND, NULL), "bind");
+	if (kind == 2) {
+		int tree = (int)syscall(SYS_open_tree, AT_FDCWD, alt, 1);
+		check(tree, "open_tree");
+		check(syscall(SYS_move_mount, tree, "", AT_FDCWD, pkg, 4), "move_mount");
+		close(tree);
+	}
+	look_in_all_ways(self);
+	check(kind == 1 ? syscall(SYS_umount2, pkg, 0) : umount2(pkg, 0), "umount");
+	look("afterwards");
+}
+
+static bool is_way(const char *name)
+{
+	return strcmp(way, name) == 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 5)
+		return 2;
+	way = argv[1], pkg = argv[2], alt = argv[3], image = argv[4];
+	if (is_way("executed")) {
+		look("there");
+		return 0;
+	}
+	look("here");
+	if (strstr(way, "clone")) {
+		clone_there(argv[0], strstr(way, "raw"), strstr(way, "clone3"));
+		return 0;
+	}
+	if (strstr(way, "mount")) {
+		mount_here(argv[0], is_way("raw-mount") ? 1 : is_way("move_mount") ? 2 : 0);
+		return 0;
+	}
+	if (is_way("unshare") || is_way("raw-unshare")) {
+		check(is_way("unshare") ? unshare(CLONE_NEWNS) : syscall(SYS_unshare, CLONE_NEWNS), "unshare");
+		bind_alt();
+	} else if (strstr(way, "setns")) {
+		join(strstr(way, "raw"));
+	} else if (strstr(way, "chroot")) {
+		enter_image(strstr(way, "raw"));
+	} else if (is_way("pivot_root")) {
+		pivot();
+	} else if (is_way("same-root")) {
+		enter_same();
+	} else if (is_way("user")) {
+		check(unshare(CLONE_NEWUSER), "unshare");
+	} else {
+		return 2;
+	}
+	look_in_all_ways(argv[0]);
+	return 0;
+}

@@ -1,5 +1,6 @@
-//! What the audit mechanism must notice by itself: processes that see other files, and programs of which it hears
-//! nothing.
+//! What the audit mechanism must notice by itself: processes that see other files, programs of which it hears
+//! nothing, and what is done through a descriptor of the store's copy.
 
 mod elsewhere;
+mod locks;
 mod unaudited;

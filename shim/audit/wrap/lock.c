@@ -1,0 +1,86 @@
+/* Locks.
+ *
+ * A lock on the store's copy would be seen by nobody else. So the first call about one puts the original in the
+ * place of the copy behind the descriptor, and what the program reads and locks from then on is the original. */
+#include "wrap.h"
+
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "sys.h"
+
+/* True if nobody holds a lock on the file. */
+static bool is_unlocked(long fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	return hw_sys(__NR_fcntl, fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
+}
+
+/* Puts the original in the place of the store's copy, if it is the file still that was opened. */
+static __attribute__((noinline)) void exchange(int fd, const struct hw_record *record)
+{
+	struct stat st;
+	long flags = hw_sys(__NR_fcntl, fd, F_GETFL), own = hw_sys(__NR_fcntl, fd, F_GETFD);
+	long position = hw_sys(__NR_lseek, fd, 0, SEEK_CUR);
+	if (flags < 0 || own < 0 || position < 0)
+		return;
+	hw_goes_live(AT_FDCWD, record->path, false);
+	flags &= O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DIRECT | O_NOATIME;
+	long original = hw_sys(__NR_openat, AT_FDCWD, record->path, flags | O_CLOEXEC | O_NOFOLLOW);
+	if (original < 0)
+		return;
+	bool same = hw_sys(__NR_fstat, original, &st) == 0 && st.st_ino == record->attr.ino;
+	if (same)
+		same = hw_sys(__NR_lseek, original, position, SEEK_SET) == position &&
+		       hw_sys(__NR_dup3, original, fd, own & FD_CLOEXEC ? O_CLOEXEC : 0) == fd;
+	/* Closing it ends this process's own locks on the file, which it may hold by another descriptor: then this one
+	 * stays open. */
+	if (is_unlocked(original))
+		hw_sys(__NR_close, original);
+}
+
+static void note_lock(int fd)
+{
+	const struct hw_record *record = hw_store_descriptor(fd);
+	if (record)
+		exchange(fd, record);
+}
+
+static bool is_lock(int command)
+{
+	switch (command) {
+	case F_GETLK:
+	case F_SETLK:
+	case F_SETLKW:
+	case F_OFD_GETLK:
+	case F_OFD_SETLK:
+	case F_OFD_SETLKW:
+		return true;
+	}
+	return false;
+}
+
+#define WRAP_FCNTL(name) \
+	WRAP(int, name, (int fd, int command, long argument), (fd, command, argument)) \
+	{ \
+		if (is_lock(command)) \
+			note_lock(fd); \
+		return REAL(name)(fd, command, argument); \
+	}
+WRAP_FCNTL(fcntl)
+WRAP_FCNTL(fcntl64)
+
+WRAP(int, flock, (int fd, int operation), (fd, operation))
+{
+	note_lock(fd);
+	return REAL(flock)(fd, operation);
+}
+
+#define WRAP_LOCKF(name) \
+	WRAP(int, name, (int fd, int command, off_t bytes), (fd, command, bytes)) \
+	{ \
+		note_lock(fd); \
+		return REAL(name)(fd, command, bytes); \
+	}
+WRAP_LOCKF(lockf)
+WRAP_LOCKF(lockf64)

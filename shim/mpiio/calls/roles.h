@@ -9,14 +9,28 @@
 
 #include <mpi.h>
 
+/* Whether anything is deferred, pending or outstanding: otherwise wrappers only call the original. */
 extern volatile int hw_is_busy;
+/* Above 0 inside an MPI call or the engine: what is called from there is nobody's business. */
 extern __thread int hw_depth __attribute__((tls_model("initial-exec")));
 /* The memory that is told of stays in use after the call: it is never to be deferred again. */
 extern __thread int hw_is_lasting __attribute__((tls_model("initial-exec")));
 
-/* Protected pages were opened for a call that is at work: they are protected again when it has returned. */
-extern volatile int hw_is_exposed;
+/* Protected pages were opened for a call of this thread that is at work: they are protected again when it has returned. */
+extern __thread int hw_is_exposed __attribute__((tls_model("initial-exec")));
 void hw_cover(void);
+
+/* A call into MPI or the library begins, and ends: all that it makes is none of the program's. */
+static inline void hw_step_in(void)
+{
+	hw_depth++;
+}
+
+static inline void hw_step_out(void)
+{
+	if (--hw_depth == 0 && __builtin_expect(hw_is_exposed, 0))
+		hw_cover();
+}
 
 /* The call communicates, synchronises, or does something to a file. */
 void hw_communicates(void);

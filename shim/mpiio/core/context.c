@@ -147,9 +147,9 @@ struct hw_context *hw_context_here(enum hw_operation_kind kind)
 {
 	void *frames[HW_CONTEXT_FRAMES] = {0};
 	bool is_of_runtime;
-	hw_depth++;
+	hw_step_in();
 	look_around(frames, &is_of_runtime);
-	hw_depth--;
+	hw_step_out();
 	uintptr_t hash = (uintptr_t)kind;
 	for (size_t i = 0; i < HW_CONTEXT_FRAMES; i++)
 		hash = (hash ^ (uintptr_t)frames[i]) * 0x9e3779b97f4a7c15;

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "roles.h"
+
 #define HW_PAGE_BYTES 4096UL
 /* What one read or write of Linux moves at most. */
 #define HW_CALL_BYTES_MAX 0x7ffff000UL
@@ -22,8 +24,6 @@ enum hw_mode { HW_OFF, HW_OBSERVE, HW_VERIFY, HW_AUTO };
 extern enum hw_mode hw_mode;
 /* Smaller operations are left alone without a system call. */
 extern size_t hw_bytes_min;
-/* Whether anything is deferred, pending or outstanding: otherwise wrappers only call the original. */
-extern volatile int hw_is_busy;
 /*
  * All that a short message is decided by, in one line of the processor's cache: what MPI does meanwhile leaves few others
  * there. The functions are MPI's own; the types those that were last sent or received, basic ones, each with the highest
@@ -41,15 +41,13 @@ struct hw_quick {
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct hw_quick) == 64, "it is one line");
 extern struct hw_quick hw_quick;
-/* Above 0 inside an MPI call or the engine: what is called from there is nobody's business. */
-extern __thread int hw_depth __attribute__((tls_model("initial-exec")));
 
 /* What a call of MPI's own function gives, which sees none of what it calls. */
 #define HW_INSIDE(call)                                                                                                \
 	({                                                                                                             \
-		hw_depth++;                                                                                            \
+		hw_step_in();                                                                                          \
 		__typeof__(call) inside_result = (call);                                                               \
-		hw_depth--;                                                                                            \
+		hw_step_out();                                                                                         \
 		inside_result;                                                                                         \
 	})
 

@@ -10,7 +10,7 @@ void hw_sends(void);
 /* Memory of an unknown size: all that is recorded from its allocation on. */
 void hw_in_all(const void *buffer);
 struct hw_layout;
-/* Overwritten by what has arrived: hw_incoming_open lets it at pages that stay protected. */
+/* Overwritten by what has arrived, which must be admitted to pages that stay protected. */
 void hw_out_received(const struct hw_layout *layout);
 /* The same by address, for what isn't MPI. */
 void hw_use_in(const void *memory, size_t bytes);

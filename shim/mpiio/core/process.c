@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include "files/change.h"
+#include "memory/deferred.h"
 #include "memory/private.h"
 #include "mpi/control.h"
+#include "patterns/incoming.h"
 #include "real.h"
 #include "variant.h"
 
@@ -100,7 +102,14 @@ int hw_daemon(int stays, int keeps_open)
 int hw_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
 {
 	/* MPI's own threads don't touch the program's memory by themselves. */
-	if (hw_depth == 0)
+	if (hw_depth == 0) {
+		/* Messages are the business of the thread that has called MPI until now. */
+		if (!hw_private_is_threaded() && hw_is_busy) {
+			hw_incoming_fetch_all();
+			hw_incoming_wait();
+			hw_deferred_round();
+		}
 		hw_private_threads_begin();
+	}
 	return hw_libc.pthread_create(thread, attributes, start, argument);
 }

@@ -146,7 +146,7 @@ static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum
 	size_t bytes = hw_type_bytes(count, type);
 	if (!hw_looks_at(bytes) || !hw_records_any(HW_OBSERVED))
 		return;
-	hw_depth++;
+	hw_step_in();
 	hw_enter();
 	if (hw_layout_make(&layout, buffer, count, type)) {
 		if (hw_runs_of(&layout, &runs, &file, &context, true) && context) {
@@ -157,7 +157,7 @@ static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum
 		hw_layout_free(&layout);
 	}
 	hw_leave();
-	hw_depth--;
+	hw_step_out();
 }
 
 void hw_observe_send(const void *buffer, MPI_Count count, MPI_Datatype type)
@@ -183,12 +183,12 @@ void hw_observe_received(const void *buffer, int ranks, MPI_Count count, MPI_Dat
 	struct hw_layout layout;
 	if (hw_mode != HW_OBSERVE || !hw_looks_at(hw_type_bytes(count * ranks, type)))
 		return;
-	hw_depth++;
+	hw_step_in();
 	if (hw_layout_make(&layout, buffer, count * ranks, type)) {
 		received[received_next++ % RECEIVED_MAX] = (struct received){layout.low, layout.high, ranks};
 		hw_layout_free(&layout);
 	}
-	hw_depth--;
+	hw_step_out();
 }
 
 void hw_observe_write(const void *memory, size_t bytes)

@@ -252,6 +252,32 @@ fn requests(mpi: &Mpi) {
     assert!(contexts.iter().map(|context| context.transformed).sum::<u64>() >= 300, "{contexts:?}");
 }
 
+/// Blocks between whose rows lie those of others, gathered and looked at in several ways: all of them is there at once.
+fn checkerboard(mpi: &Mpi) {
+    let library = Library::find(mpi);
+    let program = mpi.build("c/checkerboard.c").unwrap();
+    let modes = if all() { &["auto", "verify", "observe"][..] } else { &["auto", "verify"] };
+    for &ranks in if all() { &[2, 3, 4, 6][..] } else { &[4] } {
+        let job = Job { mpi, ranks, program: &program, arguments: vec!["{dir}".into()], variables: vec![] };
+        let plain = job.run(None);
+        let is_right = plain.output.stdout.lines().all(|line| line.ends_with(": 0 wrong, then 0"));
+        assert!(is_right && plain.output.stdout.lines().count() == 40, "{}", plain.output.stdout);
+        let Ok(library) = &library else { continue };
+        for mode in modes {
+            let served = job.run(Some(&library.clone().with("HEADWATER_IO", mode)));
+            let what = job.shown(Some(library));
+            assert_eq!((served.output.status, &served.output.stdout), (0, &plain.output.stdout), "{mode} {what}");
+            assert_eq!(differences(&plain.files, &served.files), Vec::<String>::new(), "{mode} {what}");
+        }
+        // It was put off until somebody looked.
+        let written = job.run(Some(library));
+        assert!(transformed(&written.report) > 0, "{}", written.report);
+    }
+    if let Err(reason) = library {
+        skipped(reason);
+    }
+}
+
 /// Ranks that name sizes of which some are large and others aren't don't wait for each other.
 fn uneven(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
@@ -309,6 +335,12 @@ fn with_too_little_room() {
 fn requests_of_threads() {
     crate::with_mpi("openmpi4", requests);
     crate::with_mpi("mpich4", requests);
+}
+
+#[test]
+fn gathered_between_each_other() {
+    crate::with_mpi("openmpi4", checkerboard);
+    crate::with_mpi("mpich4", checkerboard);
 }
 
 #[test]

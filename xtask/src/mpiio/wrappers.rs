@@ -255,8 +255,7 @@ impl<'a> Variant<'a> {
             let _ = writeln!(text, "{roles}\t}}");
         }
         let call = format!("hw_real.{}({})", function.name, function.arguments());
-        let _ = write!(text, "\thw_depth++;\n\t{} result = {call};\n\thw_depth--;\n", function.returns);
-        text.push_str("\tif (hw_is_exposed && hw_depth == 0)\n\t\thw_cover();\n");
+        let _ = write!(text, "\thw_step_in();\n\t{} result = {call};\n\thw_step_out();\n", function.returns);
         for parameter in &function.parameters {
             if let Some(role) = parameter.role.as_ref().filter(|role| role.usage == Use::Made) {
                 text.push_str("\tif (result == MPI_SUCCESS && hw_depth == 0)\n");

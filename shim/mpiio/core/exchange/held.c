@@ -77,14 +77,14 @@ static bool does_follow(const struct hw_target *target, const struct hw_plan *pl
 /* False: nothing can be held now. */
 static bool begin(const struct hw_target *target, const struct hw_plan *plan, size_t own_bytes)
 {
-	hw_depth++;
+	hw_step_in();
 	uint64_t room = hw_room_bytes() / ROOM_PART;
 	held.own = hw_libc.mmap(NULL, OWN_BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
 				0);
 	held.descriptor = held.own == MAP_FAILED || own_bytes > room ? -1 : fcntl(target->descriptor, F_DUPFD_CLOEXEC, 512);
 	if (held.own != MAP_FAILED && held.descriptor < 0)
 		hw_libc.munmap(held.own, OWN_BYTES_MAX);
-	hw_depth--;
+	hw_step_out();
 	held.own_bytes_max = room < OWN_BYTES_MAX ? room : OWN_BYTES_MAX;
 	if (held.descriptor < 0)
 		return false;

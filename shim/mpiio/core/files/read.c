@@ -93,9 +93,9 @@ bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, c
 		return false;
 	}
 	bool is_own = offset == HW_OWN_POSITION;
-	hw_depth++;
+	hw_step_in();
 	size_t would = would_get(descriptor, bytes, &offset, &status);
-	hw_depth--;
+	hw_step_out();
 	bool is_deferred = false;
 	if (would >= hw_bytes_min) {
 		hw_context_begins(context);
@@ -142,7 +142,7 @@ void hw_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset)
 		return;
 	}
 	bool is_noted = false;
-	hw_depth++;
+	hw_step_in();
 	if (context && fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
 		if (offset == HW_OWN_POSITION)
 			offset = lseek(descriptor, 0, SEEK_CUR) - bytes;
@@ -160,7 +160,7 @@ void hw_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset)
 		hw_leave();
 		is_noted = true;
 	}
-	hw_depth--;
+	hw_step_out();
 	if (is_noted)
 		hw_fortran_got(descriptor, memory, (size_t)bytes, offset);
 	errno = saved;
@@ -173,10 +173,10 @@ static void before_read(int descriptor, void *memory, size_t bytes, off_t offset
 	if (!hw_is_busy || hw_depth > 0)
 		return;
 	int saved = errno;
-	hw_depth++;
+	hw_step_in();
 	bool is_known = fstat(descriptor, &status) == 0;
 	size_t would = is_known ? would_get(descriptor, bytes, &offset, &status) : 0;
-	hw_depth--;
+	hw_step_out();
 	if (is_known)
 		hw_before_access(&status, offset, offset + (off_t)bytes);
 	hw_use_in((char *)memory + would, bytes - would);

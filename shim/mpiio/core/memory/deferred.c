@@ -4,12 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../context.h"
 #include "../patterns/incoming.h"
+#include "pages.h"
 #include "private.h"
 #include "real.h"
 
@@ -19,6 +20,43 @@
 
 static uintptr_t last_filled;
 static size_t window_bytes = WINDOW_BYTES_MIN;
+
+static uintptr_t least(uintptr_t a, uintptr_t b)
+{
+	return a < b ? a : b;
+}
+
+static uintptr_t most(uintptr_t a, uintptr_t b)
+{
+	return a > b ? a : b;
+}
+
+static bool find_owed(uintptr_t low, uintptr_t high, struct hw_range *owed)
+{
+	const struct hw_record *record;
+	for (size_t index = hw_record_find(low); (record = hw_record_at(index)) && record->low < high; index++)
+		if (record->state == HW_DEFERRED) {
+			*owed = (struct hw_range){most(hw_page_down(record->low), low),
+						  least(hw_page_up(record->high), high)};
+			return true;
+		}
+	return false;
+}
+
+static void pay(uintptr_t low, uintptr_t high)
+{
+	hw_memory_in((void *)low, high - low);
+}
+
+static const struct hw_source reads = {find_owed, pay};
+
+void hw_deferred_stand(const struct hw_record *record)
+{
+	hw_pages_add_source(&reads);
+	hw_record_cut(record->low, record->high);
+	if (!hw_record_add(record))
+		abort();
+}
 
 bool hw_read_whole(int descriptor, void *memory, size_t bytes, off_t offset)
 {
@@ -60,13 +98,17 @@ bool hw_defer(void *memory, size_t bytes, struct hw_file *file, off_t offset, st
 	if (!hw_read_whole(file->descriptor, memory, low - start, offset) ||
 	    !hw_read_whole(file->descriptor, (void *)high, end - high, offset + (off_t)(high - start)))
 		return false;
-	if (!hw_file_lease(file) || hw_libc.mprotect((void *)low, high - low, PROT_NONE) != 0)
+	if (!hw_file_lease(file))
 		return false;
+	hw_pages_add_source(&reads);
 	add(start, low, HW_PEEKED, file, offset, context);
 	add(low, high, HW_DEFERRED, file, offset + (off_t)(low - start), context);
 	add(high, end, HW_PEEKED, file, offset + (off_t)(high - start), context);
+	bool is_deferred = hw_pages_settle(low, high);
+	if (!is_deferred)
+		hw_record_cut(start, end);
 	hw_count_busy();
-	return true;
+	return is_deferred;
 }
 
 /* What the program would have read can't be had any more. As with a mapped file that is cut, that is SIGBUS. */
@@ -75,16 +117,6 @@ static void fail(const struct hw_file *file)
 	hw_say("%s can't be read any more (%s): a read of it had been put off; --io off avoids that",
 	       file->path[0] ? file->path : "a file without a name", strerror(errno));
 	raise(SIGBUS);
-}
-
-static uintptr_t least(uintptr_t a, uintptr_t b)
-{
-	return a < b ? a : b;
-}
-
-static uintptr_t most(uintptr_t a, uintptr_t b)
-{
-	return a > b ? a : b;
 }
 
 static void warn_if_changed(const struct hw_file *file)
@@ -107,23 +139,12 @@ static void read_part(const struct hw_record *part)
 		fail(part->file);
 }
 
-static void open_pages(uintptr_t low, uintptr_t high)
-{
-	if (hw_libc.mprotect((void *)low, high - low, PROT_READ | PROT_WRITE) != 0) {
-		hw_say("memory can't be opened again: %m");
-		raise(SIGBUS);
-	}
-}
-
 /* Fills all that is deferred in these pages; what is in memory then may still be used if it is unchanged. */
 static void fill_pages(uintptr_t low, uintptr_t high)
 {
 	/* Other threads must not see a page before all of it is there. */
-	bool is_open_first = !hw_private_is_threaded();
-	if (hw_incoming_is_writing())
-		hw_incoming_wait();
-	if (is_open_first)
-		open_pages(low, high);
+	if (!hw_private_is_threaded())
+		hw_pages_open(low, high);
 	for (size_t index = hw_record_find(low); hw_record_at(index) && hw_record_at(index)->low < high; index++) {
 		struct hw_record part = *hw_record_at(index);
 		if (part.state != HW_DEFERRED)
@@ -142,9 +163,7 @@ static void fill_pages(uintptr_t low, uintptr_t high)
 		hw_context_touched(part.context, part.operation);
 		index = hw_record_find(to - 1);
 	}
-	if (!is_open_first)
-		open_pages(low, high);
-	hw_incoming_protect_again(low, high);
+	hw_pages_settle(low, high);
 	hw_count_busy();
 }
 
@@ -163,124 +182,111 @@ static void fill_within(uintptr_t low, uintptr_t high)
 	}
 }
 
-/* Memory in which pages may have deferred bytes beside others. */
-#define LOOSE_MAX 16
-
-static struct range {
-	uintptr_t low, high;
-} loose[LOOSE_MAX];
-static size_t loose_count;
-
-static bool loosen(uintptr_t low, uintptr_t high)
+/*
+ * What others still write to files is written before any of it is read. They are asked by messages, so not while the lock
+ * is held, and not by a signal's handler.
+ */
+static void wait_for_writes(uintptr_t low, uintptr_t high)
 {
-	for (size_t i = 0; i < loose_count; i++)
-		if (loose[i].low <= high && loose[i].high >= low) {
-			loose[i].low = least(loose[i].low, low);
-			loose[i].high = most(loose[i].high, high);
-			return true;
-		}
-	if (loose_count == LOOSE_MAX)
-		return false;
-	loose[loose_count++] = (struct range){low, high};
-	return true;
+	if (hw_incoming_is_writing() && !hw_is_inside() && hw_deferred_in(low, high))
+		hw_incoming_wait();
+}
+
+static void fill_range(uintptr_t low, uintptr_t high)
+{
+	wait_for_writes(low, high);
+	hw_enter();
+	fill_within(low, high);
+	hw_leave();
 }
 
 void hw_memory_in(const void *memory, size_t bytes)
 {
-	uintptr_t low = (uintptr_t)memory, high = low + bytes;
-	if (!hw_may_be_recorded(hw_page_down(low), hw_page_up(high)) || bytes == 0)
-		return;
-	hw_enter();
-	fill_within(hw_page_down(low), hw_page_up(high));
-	hw_leave();
+	uintptr_t low = hw_page_down((uintptr_t)memory), high = hw_page_up((uintptr_t)memory + bytes);
+	if (hw_may_be_recorded(low, high) && bytes > 0)
+		fill_range(low, high);
 }
 
 void hw_memory_in_loosely(const void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
-	if (!hw_may_be_recorded(hw_page_down(low), hw_page_up(high)) || bytes == 0)
-		return;
-	hw_enter();
-	bool is_loose = loosen(hw_page_down(low), hw_page_up(high));
-	fill_within(is_loose ? low : hw_page_down(low), is_loose ? high : hw_page_up(high));
-	hw_leave();
+	if (hw_may_be_recorded(low, high) && bytes > 0)
+		fill_range(low, high);
 }
 
 bool hw_deferred_in(uintptr_t low, uintptr_t high)
 {
+	bool is_any = false;
+	hw_enter();
 	for (size_t index = hw_record_find(low); hw_record_at(index) && hw_record_at(index)->low < high; index++)
-		if (hw_record_at(index)->state == HW_DEFERRED)
-			return true;
-	return false;
+		if (hw_record_at(index)->state == HW_DEFERRED) {
+			is_any = true;
+			break;
+		}
+	hw_leave();
+	return is_any;
+}
+
+static void give_up(uintptr_t low, uintptr_t high)
+{
+	hw_record_cut(low, high);
+	hw_pages_settle(low, high);
+	hw_count_busy();
 }
 
 void hw_memory_out(void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
-	if (!hw_may_be_recorded(hw_page_down(low), hw_page_up(high)) || bytes == 0)
+	uintptr_t first = hw_page_down(low), last = hw_page_up(high);
+	if (!hw_may_be_recorded(first, last) || bytes == 0)
 		return;
-	hw_enter();
 	/* Of pages that are overwritten in part the rest is filled. */
-	if (low != hw_page_down(low))
-		fill_within(hw_page_down(low), hw_page_up(low));
-	if (high != hw_page_down(high))
-		fill_within(hw_page_down(high), hw_page_up(high));
-	for (size_t index = hw_record_find(low); hw_record_at(index) && hw_record_at(index)->low < high; index++) {
-		struct hw_record *record = hw_record_at(index);
-		if (record->state == HW_DEFERRED)
-			open_pages(hw_page_down(most(record->low, low)), hw_page_up(least(record->high, high)));
-	}
-	hw_record_cut(low, high);
-	hw_count_busy();
-	hw_leave();
-}
-
-void hw_memory_loosen(uintptr_t low, uintptr_t high)
-{
+	if (low != first)
+		wait_for_writes(first, hw_page_up(low));
+	if (high != last)
+		wait_for_writes(hw_page_down(high), last);
 	hw_enter();
-	if (hw_may_be_recorded(low, high))
-		loosen(hw_page_down(low), hw_page_up(high));
+	if (low != first)
+		fill_within(first, hw_page_up(low));
+	if (high != last)
+		fill_within(hw_page_down(high), last);
+	give_up(low, high);
 	hw_leave();
 }
 
 void hw_memory_out_loosely(void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
+	/* Beside threads MPI can't be let at pages that stay protected. */
+	if (hw_private_is_threaded() || hw_record_count() + 4 > HW_RECORDS_MAX) {
+		hw_memory_out(memory, bytes);
+		return;
+	}
 	if (!hw_may_be_recorded(hw_page_down(low), hw_page_up(high)) || bytes == 0)
 		return;
 	hw_enter();
-	if (hw_record_count() + 4 > HW_RECORDS_MAX || !loosen(hw_page_down(low), hw_page_up(high))) {
-		hw_memory_out(memory, bytes);
-	} else {
-		bool was_deferred = hw_deferred_in(low, high);
-		hw_record_cut(low, high);
-		uintptr_t first = hw_page_down(low), last = hw_page_up(high);
-		if (hw_deferred_in(first, hw_page_up(low)))
-			first = hw_page_up(low);
-		if (hw_deferred_in(hw_page_down(high), last))
-			last = hw_page_down(high);
-		if (was_deferred && first < last)
-			open_pages(first, last);
-		hw_count_busy();
-	}
+	give_up(low, high);
 	hw_leave();
 }
 
-void hw_deferred_open(bool is_open)
+void hw_deferred_round(void)
 {
-	for (size_t i = 0; i < loose_count; i++) {
-		bool is_any = false;
-		size_t index = hw_record_find(loose[i].low);
-		for (; hw_record_at(index) && hw_record_at(index)->low < loose[i].high; index++) {
-			const struct hw_record *record = hw_record_at(index);
-			if (record->state != HW_DEFERRED)
-				continue;
-			is_any = true;
-			uintptr_t low = hw_page_down(record->low), high = hw_page_up(record->high);
-			hw_libc.mprotect((void *)low, high - low, is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
-		}
-		if (!is_any)
-			loose[i--] = loose[--loose_count];
+	/* Filling one may join and divide others. */
+	for (uintptr_t at = 0;;) {
+		hw_enter();
+		size_t index = hw_record_find(at);
+		while (hw_record_at(index) && hw_record_at(index)->state != HW_DEFERRED)
+			index++;
+		const struct hw_record *record = hw_record_at(index);
+		uintptr_t low = record ? most(record->low, at) : 0, high = record ? record->high : 0;
+		hw_leave();
+		if (!record)
+			return;
+		if (low != hw_page_down(low))
+			hw_memory_in((void *)low, 1);
+		if (high != hw_page_down(high))
+			hw_memory_in((void *)(high - 1), 1);
+		at = high;
 	}
 }
 
@@ -295,20 +301,44 @@ bool hw_deferred_touch(uintptr_t address)
 		return false;
 	window_bytes = page == last_filled ? least(window_bytes * 2, WINDOW_BYTES_MAX) : WINDOW_BYTES_MIN;
 	uintptr_t end = least(hw_page_up(record->high), page + window_bytes);
+	struct hw_range whole;
+	/* Opening parts here and there must not make too many ranges. */
+	if (hw_pages_count() > HW_CLOSED_MAX && hw_pages_find(address, &whole)) {
+		page = whole.low;
+		end = whole.high;
+	}
 	last_filled = end;
 	fill_pages(page, end);
 	return true;
 }
 
+/* Whether the record is of this part of the file. */
+static bool is_of(const struct hw_record *record, const struct hw_file *file, off_t low, off_t high)
+{
+	off_t end = record->offset + (off_t)(record->high - record->low);
+	return record->file->identity.device == file->identity.device &&
+	       record->file->identity.inode == file->identity.inode && record->offset < high && end > low;
+}
+
+static bool is_any_deferred_of(const struct hw_file *file, off_t low, off_t high)
+{
+	bool is_any = false;
+	hw_enter();
+	for (size_t index = 0; hw_record_at(index) && !is_any; index++)
+		is_any = hw_record_at(index)->state == HW_DEFERRED && is_of(hw_record_at(index), file, low, high);
+	hw_leave();
+	return is_any;
+}
+
 void hw_deferred_fill_file(const struct hw_file *file, off_t low, off_t high)
 {
+	/* While the lock is held nothing is waited for. */
+	if (hw_incoming_is_writing() && !hw_is_inside() && is_any_deferred_of(file, low, high))
+		hw_incoming_wait();
 	hw_enter();
 	for (size_t index = 0; hw_record_at(index); index++) {
 		struct hw_record *record = hw_record_at(index);
-		off_t end = record->offset + (off_t)(record->high - record->low);
-		bool is_of = record->file->identity.device == file->identity.device &&
-			     record->file->identity.inode == file->identity.inode;
-		if (!is_of || record->offset >= high || end <= low)
+		if (!is_of(record, file, low, high))
 			continue;
 		uintptr_t from = record->low, to = record->high;
 		if (record->state == HW_DEFERRED)
@@ -323,8 +353,6 @@ void hw_deferred_fill_file(const struct hw_file *file, off_t low, off_t high)
 
 void hw_deferred_fill_all(void)
 {
-	hw_enter();
 	if (hw_record_count() > 0)
 		hw_memory_in((void *)hw_records_low, hw_records_high - hw_records_low);
-	hw_leave();
 }

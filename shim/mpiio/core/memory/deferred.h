@@ -16,15 +16,18 @@ void hw_memory_in(const void *memory, size_t bytes);
 void hw_memory_out(void *memory, size_t bytes);
 /*
  * The same for a receive into parts of the range: what remains of pages that are overwritten in part is filled only when
- * somebody looks. Until then they are protected, so MPI must be let in by hw_deferred_open.
+ * somebody looks. Until then they are protected, so MPI must be admitted to them (pages.h).
  */
 void hw_memory_out_loosely(void *memory, size_t bytes);
-/* As hw_memory_in, without what its first and last page have besides: who reads the range is let in the same way. */
+/* As hw_memory_in, but pages may stay protected that something else owes bytes of, too: what reads them is admitted. */
 void hw_memory_in_loosely(const void *memory, size_t bytes);
-/* Announces that it will be called for many parts of this range. */
-void hw_memory_loosen(uintptr_t low, uintptr_t high);
-/* Lets MPI at the pages of all such parts, or protects them again. */
-void hw_deferred_open(bool is_open);
+/* Fills pages that are deferred in part: beside threads, pages are deferred as a whole or not at all. */
+void hw_deferred_round(void);
+/*
+ * From now on the record stands for what the program would have in its memory; the caller settles the pages. With the
+ * lock held.
+ */
+void hw_deferred_stand(const struct hw_record *record);
 /* Whether any of these bytes is still to be read. */
 bool hw_deferred_in(uintptr_t low, uintptr_t high);
 /* A page of this address was touched. False: it is none of the engine's. */

@@ -205,7 +205,7 @@ void hw_collective_leave(struct hw_collective *c)
 
 void hw_collective_close(struct hw_collective *c)
 {
-	hw_depth++;
+	hw_step_in();
 	for (int way = 0; way < DIRECTIONS; way++) {
 		struct part mine = c->told[way];
 		mine.bytes = -1;
@@ -217,7 +217,7 @@ void hw_collective_close(struct hw_collective *c)
 	}
 	hw_real.MPI_Comm_free(&c->comm);
 	free_collective(c);
-	hw_depth--;
+	hw_step_out();
 }
 
 static int original(const struct call *call)
@@ -402,15 +402,13 @@ static int run(struct call call)
 	}
 	if (is_changed && call.direction == WRITE)
 		hw_before_change(one->descriptor, 0, INT64_MAX);
-	hw_depth++;
+	hw_step_in();
 	struct hw_collective *c = one ? one->collective : NULL;
 	bool is_left = !c || c->is_left || is_over(c, call.direction);
 	int result = is_left ? original(&call) : looked_at(c, &call);
-	hw_depth--;
+	hw_step_out();
 	if (is_changed && call.direction == WRITE)
 		hw_after_change(one->descriptor);
-	if (hw_is_exposed && hw_depth == 0)
-		hw_cover();
 	return result;
 }
 

@@ -101,10 +101,10 @@ struct hw_comm *hw_comm_of(MPI_Comm comm)
 		return hw_last_comm.known->is_usable ? hw_last_comm.known : NULL;
 	if (comm == MPI_COMM_NULL || key == MPI_KEYVAL_INVALID)
 		return NULL;
-	hw_depth++;
+	hw_step_in();
 	if (hw_real.MPI_Comm_get_attr(comm, key, &known, &is_found) == MPI_SUCCESS && !is_found)
 		known = make(comm);
-	hw_depth--;
+	hw_step_out();
 	if (!hw_private_is_threaded())
 		hw_last_comm = (struct hw_last_comm){comm, known};
 	return known && known->is_usable ? known : NULL;
@@ -129,9 +129,9 @@ bool hw_comm_is_even(struct hw_comm *comm, MPI_Comm handle, int kind, size_t (*b
 	if (!hw_even_is_asked(++even->operations) || even->is_uneven)
 		return !even->is_uneven;
 	int64_t mine = (int64_t)bytes(of), ends[2] = {mine, -mine}, least[2] = {mine, -mine};
-	hw_depth++;
+	hw_step_in();
 	hw_real.MPI_Allreduce(ends, least, 2, MPI_INT64_T, MPI_MIN, handle);
-	hw_depth--;
+	hw_step_out();
 	even->is_uneven = least[0] != -least[1];
 	return !even->is_uneven;
 }

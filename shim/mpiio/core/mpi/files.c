@@ -43,7 +43,7 @@ int hw_MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info, M
 		if (mode & (MPI_MODE_WRONLY | MPI_MODE_RDWR))
 			hw_before_change_of(path_of(name), AT_FDCWD);
 	}
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_File_open(comm, name, mode, info, file);
 	struct hw_opened *one = result == MPI_SUCCESS ? calloc(1, sizeof(*one)) : NULL;
 	if (one) {
@@ -57,7 +57,7 @@ int hw_MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info, M
 	struct hw_collective *collective = hw_comm_of(comm) ? hw_collective_open(comm, one) : NULL;
 	if (one)
 		one->collective = collective;
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -79,9 +79,9 @@ int hw_MPI_File_close(MPI_File *file)
 			hw_libc.close(one->descriptor);
 		free(one);
 	}
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_File_close(file);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -99,9 +99,9 @@ int hw_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype el
 	/* Positions are counted in elements then. */
 	if (one)
 		is_no_longer_plain(one);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_File_set_view(file, displacement, element, type, representation, info);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -110,17 +110,17 @@ int hw_MPI_File_set_atomicity(MPI_File file, int flag)
 	struct hw_opened *one = hw_depth == 0 ? hw_opened_of(file) : NULL;
 	if (one && flag)
 		is_no_longer_plain(one);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_File_set_atomicity(file, flag);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
 int hw_MPI_File_seek(MPI_File file, MPI_Offset offset, int whence)
 {
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_File_seek(file, offset, whence);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -131,9 +131,9 @@ int hw_MPI_File_set_size(MPI_File file, MPI_Offset bytes)
 		hw_communicates();
 	if (one && one->descriptor >= 0)
 		hw_before_change(one->descriptor, 0, INT64_MAX);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_File_set_size(file, bytes);
-	hw_depth--;
+	hw_step_out();
 	if (one && one->descriptor >= 0)
 		hw_after_change(one->descriptor);
 	return result;
@@ -146,13 +146,13 @@ void *hw_contiguous(const void *buffer, int count, MPI_Datatype type, size_t *by
 	*bytes = hw_type_bytes(count, type);
 	if (*bytes == 0)
 		return NULL;
-	hw_depth++;
+	hw_step_in();
 	if (hw_layout_make(&layout, buffer, count, type)) {
 		if (layout.count == 1)
 			memory = layout.buffer + layout.blocks[0].at;
 		hw_layout_free(&layout);
 	}
-	hw_depth--;
+	hw_step_out();
 	return memory;
 }
 
@@ -215,28 +215,28 @@ int hw_MPI_File_read_at(MPI_File file, MPI_Offset offset, void *buffer, int coun
 		return MPI_SUCCESS;
 	if (hw_is_busy && hw_depth == 0)
 		hw_inout(buffer, count, type);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_File_read_at(file, offset, buffer, count, type, status);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
 int hw_MPI_File_read(MPI_File file, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
 {
 	MPI_Offset position = 0;
-	hw_depth++;
+	hw_step_in();
 	bool is_known = hw_depth == 1 && hw_mode != HW_OFF && hw_opened_of(file) &&
 			hw_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
-	hw_depth--;
+	hw_step_out();
 	if (is_known && read_instead(file, position, buffer, count, type, status)) {
 		hw_MPI_File_seek(file, position + (MPI_Offset)hw_type_bytes(count, type), MPI_SEEK_SET);
 		return MPI_SUCCESS;
 	}
 	if (hw_is_busy && hw_depth == 0)
 		hw_inout(buffer, count, type);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_File_read(file, buffer, count, type, status);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -247,9 +247,9 @@ int hw_MPI_File_write_at(MPI_File file, MPI_Offset offset, const void *buffer, i
 		return MPI_SUCCESS;
 	if (hw_is_busy && hw_depth == 0)
 		hw_in(buffer, count, type);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_File_write_at(file, offset, buffer, count, type, status);
-	hw_depth--;
+	hw_step_out();
 	after_write(file);
 	return result;
 }
@@ -257,19 +257,19 @@ int hw_MPI_File_write_at(MPI_File file, MPI_Offset offset, const void *buffer, i
 int hw_MPI_File_write(MPI_File file, const void *buffer, int count, MPI_Datatype type, MPI_Status *status)
 {
 	MPI_Offset position = 0;
-	hw_depth++;
+	hw_step_in();
 	bool is_known = hw_depth == 1 && hw_is_busy && hw_opened_of(file) &&
 			hw_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
-	hw_depth--;
+	hw_step_out();
 	if (is_known && write_instead(file, position, buffer, count, type, status)) {
 		hw_MPI_File_seek(file, position + (MPI_Offset)hw_type_bytes(count, type), MPI_SEEK_SET);
 		return MPI_SUCCESS;
 	}
 	if (hw_is_busy && hw_depth == 0)
 		hw_in(buffer, count, type);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_File_write(file, buffer, count, type, status);
-	hw_depth--;
+	hw_step_out();
 	after_write(file);
 	return result;
 }

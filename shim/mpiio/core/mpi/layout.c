@@ -320,9 +320,9 @@ size_t hw_basic_look(MPI_Datatype type)
 		*one = (struct hw_basic){.type = type};
 		return 0;
 	}
-	hw_depth++;
+	hw_step_in();
 	bool is_known = hw_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
-	hw_depth--;
+	hw_step_out();
 	if (!is_known)
 		return 0;
 	*one = (struct hw_basic){type, (size_t)size};
@@ -337,8 +337,8 @@ size_t hw_type_bytes(MPI_Count count, MPI_Datatype type)
 	size_t basic = hw_basic_bytes(type);
 	if (basic > 0)
 		return basic * (size_t)count;
-	hw_depth++;
+	hw_step_in();
 	bool is_known = hw_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS && size > 0;
-	hw_depth--;
+	hw_step_out();
 	return is_known ? (size_t)(size * count) : 0;
 }

@@ -85,7 +85,7 @@ static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use
 	struct hw_layout layout;
 	if (count <= 0 || buffer == MPI_IN_PLACE || type == MPI_DATATYPE_NULL)
 		return;
-	hw_depth++;
+	hw_step_in();
 	if (hw_real.MPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS &&
 	    hw_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) == MPI_SUCCESS) {
 		uintptr_t first = (uintptr_t)buffer + (uintptr_t)true_lower;
@@ -111,7 +111,7 @@ static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use
 			use_range(low, high, BOTH);
 		}
 	}
-	hw_depth--;
+	hw_step_out();
 }
 
 void hw_in(const void *buffer, MPI_Count count, MPI_Datatype type)
@@ -127,8 +127,6 @@ void hw_out(void *buffer, MPI_Count count, MPI_Datatype type)
 void hw_out_received(const struct hw_layout *layout)
 {
 	size_t left = layout->bytes;
-	/* All blocks together are one range; one by one they would be too many. */
-	hw_memory_loosen(layout->low, layout->high);
 	for (size_t i = 0; i < layout->count && left > 0; i++) {
 		char *at = layout->buffer + layout->blocks[i].at;
 		size_t part = layout->blocks[i].bytes < left ? layout->blocks[i].bytes : left;
@@ -160,40 +158,40 @@ void hw_freed(void *memory)
 static int peers(MPI_Comm comm)
 {
 	int is_inter = 0, count = 0;
-	hw_depth++;
+	hw_step_in();
 	hw_real.MPI_Comm_test_inter(comm, &is_inter);
 	if (is_inter)
 		hw_real.MPI_Comm_remote_size(comm, &count);
 	else
 		hw_real.MPI_Comm_size(comm, &count);
-	hw_depth--;
+	hw_step_out();
 	return count;
 }
 
 static int group_size(MPI_Comm comm)
 {
 	int count = 0;
-	hw_depth++;
+	hw_step_in();
 	hw_real.MPI_Comm_size(comm, &count);
-	hw_depth--;
+	hw_step_out();
 	return count;
 }
 
 static int group_rank(MPI_Comm comm)
 {
 	int rank = 0;
-	hw_depth++;
+	hw_step_in();
 	hw_real.MPI_Comm_rank(comm, &rank);
-	hw_depth--;
+	hw_step_out();
 	return rank;
 }
 
 int hw_is_root(int root, MPI_Comm comm)
 {
 	int is_inter = 0;
-	hw_depth++;
+	hw_step_in();
 	hw_real.MPI_Comm_test_inter(comm, &is_inter);
-	hw_depth--;
+	hw_step_out();
 	return is_inter ? root == MPI_ROOT : root == group_rank(comm);
 }
 
@@ -207,7 +205,7 @@ static void neighbours(MPI_Comm comm, int *from, int *to)
 {
 	int topology = MPI_UNDEFINED, weighted, dimensions = 0;
 	*from = *to = 0;
-	hw_depth++;
+	hw_step_in();
 	hw_real.MPI_Topo_test(comm, &topology);
 	if (topology == MPI_DIST_GRAPH) {
 		hw_real.MPI_Dist_graph_neighbors_count(comm, from, to, &weighted);
@@ -218,7 +216,7 @@ static void neighbours(MPI_Comm comm, int *from, int *to)
 		hw_real.MPI_Cartdim_get(comm, &dimensions);
 		*from = *to = 2 * dimensions;
 	}
-	hw_depth--;
+	hw_step_out();
 }
 
 static int sources(MPI_Comm comm)
@@ -297,9 +295,9 @@ SUMS(_c, MPI_Count)
 static const void *element(const void *buffer, MPI_Aint index, MPI_Datatype type)
 {
 	MPI_Aint lower, extent = 0;
-	hw_depth++;
+	hw_step_in();
 	hw_real.MPI_Type_get_extent(type, &lower, &extent);
-	hw_depth--;
+	hw_step_out();
 	return (const char *)buffer + index * extent;
 }
 

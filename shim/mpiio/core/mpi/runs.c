@@ -243,7 +243,7 @@ static bool read_sieved(int descriptor, struct walk *walk, const struct hw_run *
 bool hw_runs_transfer(int descriptor, const struct hw_runs *runs, const struct hw_layout *layout, bool is_write)
 {
 	struct walk walk = {layout, 0, 0};
-	hw_depth++;
+	hw_step_in();
 	bool is_good = true;
 	for (uint32_t i = 0; i < runs->count && is_good; i++) {
 		const struct hw_run *run = &runs->run[i];
@@ -263,6 +263,6 @@ bool hw_runs_transfer(int descriptor, const struct hw_runs *runs, const struct h
 			is_good = move_piece(descriptor, &walk, run->offset + piece * run->stride, run->bytes, is_write);
 		}
 	}
-	hw_depth--;
+	hw_step_out();
 	return is_good;
 }

@@ -199,11 +199,11 @@ static void ask(void)
 static void start(bool is_up)
 {
 	int saved = errno;
-	hw_depth++;
+	hw_step_in();
 	bool is_agreed = is_up && wanted != HW_OFF && begin(wanted);
 	if (!is_up)
 		hw_muster_end(0);
-	hw_depth--;
+	hw_step_out();
 	if (is_agreed) {
 		hw_mode = wanted;
 		atexit(at_exit);
@@ -219,13 +219,13 @@ void hw_finish(void)
 	hw_incoming_fetch(0, UINTPTR_MAX);
 	hw_outstanding_finish();
 	hw_offer_finish();
-	hw_depth++;
+	hw_step_in();
 	hw_report();
 	const char *profile = getenv("HEADWATER_IO_PROFILE");
 	if (profile && hw_rank == 0)
 		hw_context_save(profile);
 	hw_real.MPI_Comm_free(&hw_control);
-	hw_depth--;
+	hw_step_out();
 	/* What was read before MPI's end may be looked at after it. */
 	hw_mode = HW_OFF;
 }
@@ -234,9 +234,9 @@ int hw_MPI_Init(int *count, char ***arguments)
 {
 	if (hw_depth == 0)
 		ask();
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Init(count, arguments);
-	hw_depth--;
+	hw_step_out();
 	if (hw_depth == 0)
 		start(result == MPI_SUCCESS);
 	return result;
@@ -246,9 +246,9 @@ int hw_MPI_Init_thread(int *count, char ***arguments, int required, int *provide
 {
 	if (hw_depth == 0)
 		ask();
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Init_thread(count, arguments, required, provided);
-	hw_depth--;
+	hw_step_out();
 	if (hw_depth == 0)
 		start(result == MPI_SUCCESS);
 	return result;
@@ -258,18 +258,18 @@ int hw_MPI_Finalize(void)
 {
 	if (hw_depth == 0)
 		hw_finish();
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Finalize();
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
 int hw_MPI_Abort(MPI_Comm comm, int code)
 {
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Abort(comm, code);
 	/* With MPICH it may return, and the program goes on until it is ended. */
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -277,9 +277,9 @@ int hw_MPI_Comm_free(MPI_Comm *comm)
 {
 	if (hw_is_busy && hw_depth == 0)
 		hw_communicates();
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Comm_free(comm);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -287,8 +287,8 @@ int hw_MPI_Comm_disconnect(MPI_Comm *comm)
 {
 	if (hw_is_busy && hw_depth == 0)
 		hw_communicates();
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Comm_disconnect(comm);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }

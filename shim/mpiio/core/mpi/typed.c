@@ -64,13 +64,13 @@ int hw_typed_read(const void *buffer, MPI_Count count, MPI_Datatype type, void *
 	used = used < count ? used : count;
 	size_t length = element_bytes * (size_t)used;
 	char *all = length > bytes ? malloc(length) : to;
-	hw_depth++;
+	hw_step_in();
 	int result = all && used <= INT_MAX ? make_plain(length, &plain) : MPI_ERR_OTHER;
 	if (result == MPI_SUCCESS) {
 		result = copy(buffer, (int)used, type, all, plain.count, plain.type);
 		free_plain(&plain);
 	}
-	hw_depth--;
+	hw_step_out();
 	if (result == MPI_SUCCESS && all != to)
 		memcpy(to, all, bytes);
 	if (all != to)
@@ -81,38 +81,38 @@ int hw_typed_read(const void *buffer, MPI_Count count, MPI_Datatype type, void *
 int hw_typed_write(void *buffer, MPI_Count count, MPI_Datatype type, const void *from, size_t bytes)
 {
 	struct plain plain;
-	hw_depth++;
+	hw_step_in();
 	int result = make_plain(bytes, &plain);
 	if (result == MPI_SUCCESS) {
 		result = copy(from, plain.count, plain.type, buffer, (int)count, type);
 		free_plain(&plain);
 	}
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
 void hw_typed_done(MPI_Request *request)
 {
 	MPI_Request sending;
-	hw_depth++;
+	hw_step_in();
 	pthread_mutex_lock(&to_itself);
 	hw_real.MPI_Isend(NULL, 0, MPI_BYTE, hw_rank, HW_TAG_SELF, hw_control, &sending);
 	hw_real.MPI_Irecv(NULL, 0, MPI_BYTE, hw_rank, HW_TAG_SELF, hw_control, request);
 	pthread_mutex_unlock(&to_itself);
 	hw_real.MPI_Wait(&sending, MPI_STATUS_IGNORE);
-	hw_depth--;
+	hw_step_out();
 }
 
 void hw_typed_message(MPI_Message *message)
 {
 	MPI_Request sending;
-	hw_depth++;
+	hw_step_in();
 	pthread_mutex_lock(&to_itself);
 	hw_real.MPI_Isend(NULL, 0, MPI_BYTE, hw_rank, HW_TAG_SELF, hw_control, &sending);
 	hw_real.MPI_Mprobe(hw_rank, HW_TAG_SELF, hw_control, message, MPI_STATUS_IGNORE);
 	pthread_mutex_unlock(&to_itself);
 	hw_real.MPI_Request_free(&sending);
-	hw_depth--;
+	hw_step_out();
 }
 
 #if MPI_VERSION >= 4
@@ -120,21 +120,21 @@ struct hw_large hw_large(MPI_Count count, MPI_Datatype *type)
 {
 	struct hw_large large = {.count = (int)count};
 	MPI_Datatype made;
-	hw_depth++;
+	hw_step_in();
 	if (count > INT_MAX && hw_real.MPI_Type_contiguous_c(count, *type, &made) == MPI_SUCCESS &&
 	    hw_real.MPI_Type_commit(&made) == MPI_SUCCESS) {
 		*type = made;
 		large = (struct hw_large){1, true};
 	}
-	hw_depth--;
+	hw_step_out();
 	return large;
 }
 
 void hw_large_free(struct hw_large *large, MPI_Datatype *type)
 {
-	hw_depth++;
+	hw_step_in();
 	if (large->is_made)
 		hw_real.MPI_Type_free(type);
-	hw_depth--;
+	hw_step_out();
 }
 #endif

@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -23,6 +22,7 @@
 #include "../exchange/held.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
+#include "../memory/pages.h"
 #include "../model.h"
 #include "../mpi/mounts.h"
 #include "../report.h"
@@ -47,6 +47,14 @@ struct awaited {
 };
 
 static struct awaited *awaited_list;
+
+/* The buffer has all of its data. */
+static void is_complete(struct hw_pending *one)
+{
+	uintptr_t low = one->low, high = one->high;
+	one->low = one->high;
+	hw_pages_settle(low, high);
+}
 
 /* The last write that failed after the program's had returned. */
 static struct {
@@ -101,9 +109,8 @@ static bool collect(struct awaited *one)
 	bool is_good = true;
 	bool is_written = hw_pending_reply(&stub).kind == HW_REPLY_DONE;
 	if (is_written && one->is_sent_too) {
-		hw_pending_protect(one->pending, false);
 		hw_pending_receive(one->pending);
-		one->pending->low = one->pending->high;
+		is_complete(one->pending);
 	}
 	if (!is_written) {
 		struct hw_layout copy = {.bytes = one->bytes, .count = 1, .buffer = malloc(one->bytes)};
@@ -117,9 +124,10 @@ static bool collect(struct awaited *one)
 		int error = errno ? errno : EIO;
 		if (one->pending) {
 			/* The buffer has its data after all. */
-			hw_pending_protect(one->pending, false);
+			size_t admitted = hw_pages_admit(one->pending->layout.low, one->pending->layout.high);
 			hw_layout_copy(&one->pending->layout, 0, copy.buffer, copy.bytes, true);
-			one->pending->low = one->pending->high;
+			hw_pages_dismiss(admitted);
+			is_complete(one->pending);
 		}
 		free(copy.buffer);
 		errno = error;
@@ -138,7 +146,7 @@ static void note_failure(uint64_t device, uint64_t inode, int error)
 int hw_incoming_wait(void)
 {
 	uint64_t device, inode;
-	hw_depth++;
+	hw_step_in();
 	int error = hw_held_flush(&device, &inode);
 	if (error)
 		note_failure(device, inode, error);
@@ -158,7 +166,7 @@ int hw_incoming_wait(void)
 		free(one);
 	}
 	hw_count_busy();
-	hw_depth--;
+	hw_step_out();
 	return error;
 }
 
@@ -247,10 +255,10 @@ static bool has_changed(const struct hw_pending *one)
 	if (layout->blocks[0].bytes < head || layout->blocks[layout->count - 1].bytes < tail)
 		return true;
 	/* The rest of such a page may stand for a file. */
-	hw_deferred_open(true);
+	size_t admitted = hw_pages_admit(layout->low, layout->high);
 	bool has_changed = memcmp((void *)layout->low, one->first, head) != 0 ||
 			   memcmp((void *)one->high, one->last + HW_PAGE_BYTES - tail, tail) != 0;
-	hw_deferred_open(false);
+	hw_pages_dismiss(admitted);
 	return has_changed;
 }
 
@@ -369,14 +377,12 @@ static bool find_own(const struct writing *w, struct hw_layout *own)
 static bool write_own(const struct writing *w, const struct hw_layout *own)
 {
 	bool is_good = true;
-	if (own->count > 0)
-		hw_incoming_open(true);
+	size_t admitted = hw_pages_admit(w->low, w->high);
 	for (size_t i = 0; i < own->count && is_good; i++) {
 		uintptr_t at = w->low + (uintptr_t)own->blocks[i].at;
 		is_good = write_whole(w, at, at + own->blocks[i].bytes);
 	}
-	if (own->count > 0)
-		hw_incoming_open(false);
+	hw_pages_dismiss(admitted);
 	return is_good;
 }
 
@@ -387,14 +393,16 @@ static void take_back(const struct writing *w)
 		next = one->next;
 		if (!one->is_told)
 			continue;
+		size_t admitted = hw_pages_admit(one->layout.low, one->layout.high);
 		hw_pending_unlink(one);
-		hw_pending_protect(one, false);
 		/* Who has written it has its data in the file; of others it is here. */
 		for (size_t i = 0; one->low < one->high && i < one->layout.count; i++) {
 			uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
 			hw_read_whole(w->file->descriptor, (void *)at, one->layout.blocks[i].bytes,
 				      w->offset + (off_t)(at - w->low));
 		}
+		hw_pages_dismiss(admitted);
+		hw_pages_settle(one->low, one->high);
 		hw_pending_free(one);
 	}
 	hw_delegated_error(w->status.st_dev, w->status.st_ino);
@@ -419,13 +427,14 @@ static void stand_for_file(const struct writing *w, struct hw_context *context)
 			waiting->pending = waiting->pending == one ? NULL : waiting->pending;
 		hw_enter();
 		hw_pending_unlink(one);
+		bool is_protected = true;
 		if (record.low < record.high) {
-			hw_record_cut(record.low, record.high);
-			if (!hw_record_add(&record))
-				abort();
-			hw_pending_protect(one, true);
+			hw_deferred_stand(&record);
+			is_protected = hw_pages_settle(record.low, record.high);
 		}
 		hw_leave();
+		if (!is_protected)
+			hw_memory_in((void *)record.low, record.high - record.low);
 		hw_pending_free(one);
 	}
 	hw_count_busy();
@@ -462,9 +471,9 @@ static bool delegate(struct writing *w, struct hw_context *context, bool *is_gat
 			hw_context_used(one->context);
 		}
 	if (!w->is_sent_too && hw_exchange_is_better(&target, &own)) {
-		hw_incoming_open(true);
+		size_t admitted = hw_pages_admit(w->low, w->high);
 		is_done = (w->may_return && hw_held_add(&target, &own)) || hw_exchange_write(&target, &own);
-		hw_incoming_open(false);
+		hw_pages_dismiss(admitted);
 	} else {
 		is_done = write_apart(w, &own);
 	}
@@ -498,7 +507,7 @@ bool hw_incoming_write(int descriptor, const void *memory, size_t bytes, off_t o
 		is_any |= one->layout.low < w.high && one->layout.high > w.low;
 	if (!is_any)
 		return false;
-	hw_depth++;
+	hw_step_in();
 	struct hw_context *context = hw_context_here(HW_OP_WRITE);
 	bool is_verified = hw_mode == HW_VERIFY && context && context->verified++ < HW_VERIFIED_MAX;
 	w.is_sent_too = is_verified || hw_mounts_is_one_node();
@@ -520,8 +529,6 @@ bool hw_incoming_write(int descriptor, const void *memory, size_t bytes, off_t o
 	}
 	if (!is_done)
 		hw_incoming_fetch(w.low, w.high);
-	/* Of what was opened for this some pages may belong to other buffers, too. */
-	hw_cover();
-	hw_depth--;
+	hw_step_out();
 	return is_done;
 }

@@ -9,6 +9,7 @@
 
 #include "../context.h"
 #include "../generated-calls.h"
+#include "../memory/pages.h"
 #include "../memory/private.h"
 #include "../model.h"
 #include "../mpi/control.h"
@@ -84,9 +85,9 @@ static int call(const struct gather *g)
 
 static int original(const struct gather *g)
 {
-	hw_depth++;
+	hw_step_in();
 	int result = call(g);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -154,9 +155,14 @@ static int take_part(struct gather *g, const struct order *order, int rank, cons
 	struct hw_layout *layout = &g->layouts[rank];
 	if (edges->bytes == 0)
 		return MPI_SUCCESS;
-	if (edges->bytes < PART_BYTES_MIN)
-		return hw_real.MPI_Recv(block, (int)count, g->receive_type, peer, HW_TAG_EDGES, hw_control,
-					MPI_STATUS_IGNORE);
+	if (edges->bytes < PART_BYTES_MIN) {
+		/* Between parts of others. */
+		size_t admitted = hw_pages_admit(layout->low, layout->high);
+		int result = hw_real.MPI_Recv(block, (int)count, g->receive_type, peer, HW_TAG_EDGES, hw_control,
+					      MPI_STATUS_IGNORE);
+		hw_pages_dismiss(admitted);
+		return result;
+	}
 	if (edges->bytes > layout->bytes) {
 		struct hw_envelope envelope = {.kind = HW_OFFER, .sender = peer, .id = order->id, .bytes = edges->bytes};
 		hw_incoming_refuse(&envelope);
@@ -231,7 +237,7 @@ static int gather(struct gather *g)
 		hw_in(g->send, g->send_count, g->send_type);
 	if (!hw_turn_comes(turn))
 		return original(g);
-	hw_depth++;
+	hw_step_in();
 	if (is_root) {
 		order.is_tried = decide(g);
 		order.skip = hw_turn_skip(turn, order.is_tried);
@@ -242,7 +248,7 @@ static int gather(struct gather *g)
 	int result = MPI_SUCCESS;
 	if (order.is_tried)
 		result = is_root ? root_side(g, &order) : other_side(g, &order);
-	hw_depth--;
+	hw_step_out();
 	free_layouts(g);
 	if (!order.is_tried)
 		result = original(g);

@@ -5,11 +5,10 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "../context.h"
 #include "../generated-calls.h"
-#include "../memory/deferred.h"
+#include "../memory/pages.h"
 #include "../memory/private.h"
 #include "delegated.h"
 #include "envelope.h"
@@ -46,20 +45,20 @@ bool hw_incoming_any(void)
 	return hw_pending_list != NULL;
 }
 
-void hw_pending_protect(const struct hw_pending *one, bool is_protected)
+static bool find_owed(uintptr_t low, uintptr_t high, struct hw_range *owed)
 {
-	if (one->low < one->high)
-		hw_libc.mprotect((void *)one->low, one->high - one->low, is_protected ? PROT_NONE : PROT_READ | PROT_WRITE);
+	bool is_any = false;
+	for (const struct hw_pending *one = hw_pending_list; one; one = one->next) {
+		uintptr_t from = one->low > low ? one->low : low, to = one->high < high ? one->high : high;
+		if (from < to && (!is_any || from < owed->low)) {
+			*owed = (struct hw_range){from, to};
+			is_any = true;
+		}
+	}
+	return is_any;
 }
 
-/* Pages that others of the list keep protected, after one of it was opened. */
-static void protect_others(uintptr_t low, uintptr_t high)
-{
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-		if (one->low < high && one->high > low)
-			hw_pending_protect(one, true);
-	hw_deferred_open(false);
-}
+static const struct hw_source messages = {find_owed, hw_incoming_fetch};
 
 void hw_pending_free(struct hw_pending *one)
 {
@@ -84,6 +83,8 @@ struct hw_reply hw_pending_reply(const struct hw_pending *one)
 
 void hw_pending_receive(struct hw_pending *one)
 {
+	/* Parts of other buffers may lie between its own. */
+	size_t admitted = hw_pages_admit(one->layout.low, one->layout.high);
 	char first[HW_PAGE_BYTES], last[HW_PAGE_BYTES];
 	size_t tail = one->layout.bytes - HW_PAGE_BYTES;
 	if (one->has_edges) {
@@ -95,6 +96,7 @@ void hw_pending_receive(struct hw_pending *one)
 		/* Of these only what lies outside of the protected pages was the program's. */
 		hw_pending_restore(one, first, last);
 	}
+	hw_pages_dismiss(admitted);
 }
 
 void hw_pending_restore(const struct hw_pending *one, const char *first, const char *last)
@@ -117,34 +119,34 @@ void hw_pending_restore(const struct hw_pending *one, const char *first, const c
 
 void hw_pending_fill(struct hw_pending *one)
 {
+	size_t admitted = hw_pages_admit(one->low, one->high);
 	hw_pending_unlink(one);
-	hw_pending_protect(one, false);
+	hw_pages_settle(one->low, one->high);
 	hw_pending_receive(one);
 	hw_context_touched(one->context, hw_context_operation(one->context));
-	protect_others(one->low, one->high);
+	hw_pages_dismiss(admitted);
 	hw_pending_free(one);
 }
 
 static void fetch(struct hw_pending *one)
 {
-	hw_depth++;
+	hw_step_in();
 	hw_pending_tell(one, HW_VERDICT_SEND);
 	hw_pending_reply(one);
 	hw_pending_fill(one);
-	hw_depth--;
+	hw_step_out();
 }
 
 static void drop(struct hw_pending *one)
 {
-	hw_depth++;
+	hw_step_in();
 	hw_pending_unlink(one);
-	hw_pending_protect(one, false);
+	hw_pages_settle(one->low, one->high);
 	hw_pending_tell(one, HW_VERDICT_DROP);
 	if (hw_pending_reply(one).kind == HW_REPLY_LATE)
 		hw_stream_receive(NULL, one->layout.bytes, one->world_rank, HW_TAG_OF(HW_TAG_DATA, one->id));
-	protect_others(one->low, one->high);
 	hw_pending_free(one);
-	hw_depth--;
+	hw_step_out();
 }
 
 /* Protected pages begin and end with bytes that are there already, so the data must lie in the order of its addresses. */
@@ -183,12 +185,17 @@ static void begin(struct hw_pending *one, const char *first, const char *last)
 	one->has_edges = true;
 	memcpy(one->first, first, HW_PAGE_BYTES);
 	memcpy(one->last, last, HW_PAGE_BYTES);
+	/* Its first and last page may be between parts of other buffers. */
+	size_t admitted = hw_pages_admit(one->layout.low, one->layout.high);
 	hw_layout_copy(&one->layout, 0, one->first, HW_PAGE_BYTES, true);
 	hw_layout_copy(&one->layout, one->layout.bytes - HW_PAGE_BYTES, one->last, HW_PAGE_BYTES, true);
+	hw_pages_dismiss(admitted);
 	one->low = hw_page_up(one->layout.low);
 	one->high = hw_page_down(one->layout.high);
+	hw_pages_add_source(&messages);
 	link_in(one);
-	hw_pending_protect(one, true);
+	if (!hw_pages_settle(one->low, one->high))
+		fetch(one);
 }
 
 void hw_incoming_take_now(uint64_t id, int world_rank, struct hw_layout *layout, size_t bytes)
@@ -246,25 +253,16 @@ bool hw_incoming_overlaps(uintptr_t low, uintptr_t high)
 	return first_in(low, high) != NULL;
 }
 
-volatile int hw_is_exposed;
-
 /* MPI is at work and can't be called: the page is open until it has returned, and nobody else looks. */
 static bool expose(uintptr_t address)
 {
 	bool is_ours = false;
 	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
 		if (one->low <= address && address < one->high) {
-			hw_pending_protect(one, false);
+			hw_pages_admit(one->low, one->high);
 			is_ours = true;
 		}
-	hw_is_exposed |= is_ours;
 	return is_ours;
-}
-
-void hw_cover(void)
-{
-	hw_is_exposed = 0;
-	hw_incoming_open(false);
 }
 
 bool hw_incoming_touch(uintptr_t address)
@@ -360,16 +358,4 @@ void hw_incoming_drop_blocks(const struct hw_layout *layout)
 			continue;
 		next = hw_pending_list;
 	}
-}
-
-void hw_incoming_protect_again(uintptr_t low, uintptr_t high)
-{
-	protect_others(low, high);
-}
-
-void hw_incoming_open(bool is_open)
-{
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-		hw_pending_protect(one, !is_open);
-	hw_deferred_open(is_open);
 }

@@ -32,10 +32,6 @@ void hw_incoming_fetch(uintptr_t low, uintptr_t high);
 void hw_incoming_fetch_all(void);
 /* The range is about to be overwritten: what lies in it as a whole is given up, the rest fetched. */
 void hw_incoming_drop(uintptr_t low, uintptr_t high);
-/* Pages of the range that were opened, and belong to these, too. */
-void hw_incoming_protect_again(uintptr_t low, uintptr_t high);
-/* Lets the engine, or a receive of the program, at what is protected, and protects it again. */
-void hw_incoming_open(bool is_open);
 bool hw_incoming_can_defer(const struct hw_layout *layout);
 /* The same for the blocks of a layout. */
 void hw_incoming_drop_blocks(const struct hw_layout *layout);

@@ -104,10 +104,10 @@ static void reap(bool is_last)
 
 void hw_offer_finish(void)
 {
-	hw_depth++;
+	hw_step_in();
 	while (late_list)
 		reap(true);
-	hw_depth--;
+	hw_step_out();
 }
 
 static bool send_copy(struct late *one, uint64_t id, const struct hw_layout *layout, int world_rank)
@@ -130,10 +130,10 @@ static bool send_copy(struct late *one, uint64_t id, const struct hw_layout *lay
 bool hw_offer_copy(uint64_t id, const struct hw_layout *layout, int world_rank)
 {
 	struct late *one = calloc(1, sizeof(*one));
-	hw_depth++;
+	hw_step_in();
 	reap(false);
 	bool is_sent = one && send_copy(one, id, layout, world_rank);
-	hw_depth--;
+	hw_step_out();
 	if (is_sent)
 		one->verdict = MPI_REQUEST_NULL;
 	else
@@ -198,9 +198,9 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 	struct hw_comm *known = hw_context_is_off(offering->context) ? NULL : hw_comm_of(comm);
 	if (!known || destination >= known->size || destination == known->rank || hw_model_receive_gain(bytes) <= 0)
 		return false;
-	hw_depth++;
+	hw_step_in();
 	bool is_known = hw_layout_make(&offering->layout, buffer, count, type);
-	hw_depth--;
+	hw_step_out();
 	if (!is_known)
 		return false;
 	offering->peer = known->world_ranks[destination];
@@ -237,12 +237,12 @@ bool hw_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, 
 	struct offering offering;
 	if (!may_offer(buffer, count, type, destination, comm, &offering))
 		return false;
-	hw_depth++;
+	hw_step_in();
 	*result = send_offer(is_synchronous, &offering, destination, tag, comm);
 	if (*result == MPI_SUCCESS)
 		hw_offer_settle(offering.offer.envelope.id, &offering.layout, offering.peer, offering.context);
 	hw_layout_free(&offering.layout);
-	hw_depth--;
+	hw_step_out();
 	return true;
 }
 
@@ -282,13 +282,13 @@ struct hw_offered *hw_offer_start(bool is_synchronous, const void *buffer, MPI_C
 	offered->offering = offering;
 	offered->offering.layout.blocks = &offered->offering.layout.single;
 	uint64_t id = offering.offer.envelope.id;
-	hw_depth++;
+	hw_step_in();
 	offered->is_unseen = offering.layout.bytes >= HW_RENDEZVOUS_BYTES_MIN;
 	*result = (is_synchronous || offered->is_unseen ? hw_real.MPI_Issend : hw_real.MPI_Isend)(
 		&offered->offering.offer, sizeof(offering.offer), MPI_BYTE, destination, tag, comm, request);
 	hw_real.MPI_Irecv(&offered->late->received, sizeof(offered->late->received), MPI_BYTE, offering.peer,
 			  HW_TAG_OF(HW_TAG_VERDICT, id), hw_control, &offered->late->verdict);
-	hw_depth--;
+	hw_step_out();
 	offered->request = *request;
 	offered->end = hw_seconds() + hw_model_patience_s(offering.layout.bytes);
 	offered->next = offered_list;
@@ -326,7 +326,7 @@ bool hw_offer_progress(struct hw_offered *offered, bool is_last)
 	const struct offering *offering = &offered->offering;
 	/* The program's request is no more. */
 	offered->is_unseen &= !is_last;
-	hw_depth++;
+	hw_step_in();
 	while (!offered->is_done) {
 		int is_told = 0;
 		hw_real.MPI_Test(&offered->late->verdict, &is_told, MPI_STATUS_IGNORE);
@@ -341,7 +341,7 @@ bool hw_offer_progress(struct hw_offered *offered, bool is_last)
 			break;
 		hw_pause();
 	}
-	hw_depth--;
+	hw_step_out();
 	return offered->is_done;
 }
 
@@ -364,9 +364,9 @@ void hw_offer_free(struct hw_offered *offered)
 
 void hw_offer_release(void)
 {
-	hw_depth++;
+	hw_step_in();
 	for (struct hw_offered *one = offered_list; one; one = one->next)
 		if (!one->is_done && !hw_offer_progress(one, false))
 			send_late(one);
-	hw_depth--;
+	hw_step_out();
 }

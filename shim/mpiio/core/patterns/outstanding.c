@@ -90,13 +90,13 @@ static bool hold(struct outstanding *one)
 	if (one->copy || one->held)
 		return true;
 	/* Some MPIs see mappings, and make them by calls that come back here. */
-	hw_depth++;
+	hw_step_in();
 	void *memory = hw_libc.mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory != MAP_FAILED && read_runs(one, memory, bytes))
 		one->held = memory;
 	else if (memory != MAP_FAILED)
 		hw_libc.munmap(memory, bytes);
-	hw_depth--;
+	hw_step_out();
 	return one->held != NULL;
 }
 
@@ -252,7 +252,7 @@ void hw_outstanding_poll(void)
 {
 	if (count == 0 || pthread_mutex_trylock(&talking) != 0)
 		return;
-	hw_depth++;
+	hw_step_in();
 	while (count > 0) {
 		int has_come = 0;
 		MPI_Status status;
@@ -265,7 +265,7 @@ void hw_outstanding_poll(void)
 			break;
 		answer(&ack, status.MPI_SOURCE);
 	}
-	hw_depth--;
+	hw_step_out();
 	pthread_mutex_unlock(&talking);
 }
 
@@ -312,7 +312,7 @@ static bool settle(const struct hw_file *file, double patience_s)
 {
 	bool is_any = false;
 	double end = hw_seconds() + patience_s;
-	hw_depth++;
+	hw_step_in();
 	for (;;) {
 		hw_outstanding_poll();
 		if (hw_seconds() >= end)
@@ -321,7 +321,7 @@ static bool settle(const struct hw_file *file, double patience_s)
 			break;
 		hw_pause();
 	}
-	hw_depth--;
+	hw_step_out();
 	return is_any;
 }
 
@@ -352,7 +352,7 @@ void hw_outstanding_finish(void)
 	int is_over = 0;
 	/* A message that the program never receives keeps nobody. */
 	double end = hw_seconds() + FINISH_SECONDS_MAX;
-	hw_depth++;
+	hw_step_in();
 	while (!is_over) {
 		int has_come = 0, bytes = 0;
 		MPI_Status status;
@@ -382,5 +382,5 @@ void hw_outstanding_finish(void)
 		if (!is_over)
 			hw_pause();
 	}
-	hw_depth--;
+	hw_step_out();
 }

@@ -23,7 +23,6 @@ extern struct hw_pending *hw_pending_list;
 
 void hw_pending_unlink(struct hw_pending *one);
 void hw_pending_free(struct hw_pending *one);
-void hw_pending_protect(const struct hw_pending *one, bool is_protected);
 void hw_pending_tell(const struct hw_pending *one, enum hw_verdict_kind kind);
 struct hw_reply hw_pending_reply(const struct hw_pending *one);
 /* Receives the data, but not where the program may have changed what it got at once. */

@@ -10,6 +10,7 @@
 #include "../exchange/held.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
+#include "../memory/pages.h"
 #include "../mpi/typed.h"
 #include "../requests/match.h"
 #include "../requests/requests.h"
@@ -208,23 +209,43 @@ static int take_typed(const union arrived *arrived, void *buffer, MPI_Count coun
 	return result;
 }
 
+/* Between which addresses a buffer lies; all of them where elements come before each other. False: it has none. */
+static bool find_range(const void *buffer, MPI_Count count, MPI_Datatype type, struct hw_range *range)
+{
+	MPI_Aint lower, extent, true_lower, true_extent;
+	if (count <= 0 || type == MPI_DATATYPE_NULL ||
+	    hw_real.MPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS ||
+	    hw_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) != MPI_SUCCESS)
+		return false;
+	range->low = (uintptr_t)buffer + (uintptr_t)true_lower;
+	range->high = range->low + (uintptr_t)((count - 1) * extent + true_extent);
+	if (extent < 0)
+		*range = (struct hw_range){0, UINTPTR_MAX};
+	return true;
+}
+
+static size_t admit(const void *buffer, MPI_Count count, MPI_Datatype type)
+{
+	struct hw_range range = {0, 0};
+	find_range(buffer, count, type, &range);
+	return hw_pages_admit(range.low, range.high);
+}
+
 static int see_to(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, int bytes, MPI_Status *status,
 		  bool may_defer)
 {
 	struct hw_layout layout;
 	union arrived arrived;
-	hw_depth++;
+	hw_step_in();
 	/* Other buffers' protected pages may have parts of this one between their own. */
-	bool is_any = hw_is_busy;
-	if (is_any)
-		hw_incoming_open(true);
+	size_t admitted = hw_is_busy ? admit(buffer, count, type) : 0;
 	int result = MPI_SUCCESS;
 	if (recognise(buffer, count, type, bytes, &layout, &arrived))
 		result = layout.bytes ? take(&arrived, &layout, status, may_defer)
 				      : take_typed(&arrived, buffer, count, type, status);
-	if (is_any)
-		hw_cover();
-	hw_depth--;
+	if (hw_is_exposed)
+		hw_pages_dismiss(admitted);
+	hw_step_out();
 	return result == MPI_SUCCESS || comm == MPI_COMM_NULL ? result : hw_error(comm, result);
 }
 
@@ -233,9 +254,9 @@ int hw_received(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm,
 	int bytes = 0;
 	if (hw_mode == HW_OFF || is_plainly_not_ours(buffer, count, type))
 		return MPI_SUCCESS;
-	hw_depth++;
+	hw_step_in();
 	bool is_known = hw_real.MPI_Get_count(status, MPI_BYTE, &bytes) == MPI_SUCCESS && hw_may_be_ours(bytes);
-	hw_depth--;
+	hw_step_out();
 	return is_known ? see_to(buffer, count, type, comm, bytes, status, may_defer) : MPI_SUCCESS;
 }
 
@@ -248,15 +269,13 @@ int hw_received_unsized(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Co
 /* Whether the buffer lies where anything is put off. */
 static bool is_concerned(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
-	MPI_Aint lower, extent, true_lower, true_extent;
-	if (!hw_is_busy || count <= 0 || type == MPI_DATATYPE_NULL ||
-	    hw_real.MPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS ||
-	    hw_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) != MPI_SUCCESS)
+	struct hw_range range;
+	if (!hw_is_busy || !find_range(buffer, count, type, &range))
 		return false;
-	uintptr_t low = (uintptr_t)buffer + (uintptr_t)true_lower;
-	uintptr_t high = low + (uintptr_t)((count - 1) * extent + true_extent);
 	/* What is only known to be a copy is compared before it is relied on. */
-	return extent < 0 || (hw_may_be_recorded(low, high) && hw_deferred_in(low, high)) || hw_incoming_overlaps(low, high);
+	return range.high == UINTPTR_MAX ||
+	       (hw_may_be_recorded(range.low, range.high) && hw_deferred_in(range.low, range.high)) ||
+	       hw_incoming_overlaps(range.low, range.high);
 }
 
 /*
@@ -307,20 +326,20 @@ static int receive_beside(void *buffer, int count, MPI_Datatype type, int source
 		uint64_t all = is_ours ? arrived.envelope.bytes : (uint64_t)bytes;
 		part = hw_layout_prefix(&layout, all < layout.bytes ? all : 0);
 		hw_out_received(all == layout.bytes ? &layout : &part);
-		hw_incoming_open(true);
+		size_t admitted = hw_pages_admit(layout.low, layout.high);
 		if (is_ours) {
 			result = take(&arrived, &layout, status, !hw_requests_receiving());
-			hw_cover();
+			hw_pages_dismiss(admitted);
 			return result == MPI_SUCCESS ? result : hw_error(comm, result);
 		}
 		hw_layout_copy(&layout, 0, &arrived, (size_t)bytes, true);
 	} else {
 		part = hw_layout_prefix(&layout, (size_t)bytes);
 		hw_out_received((size_t)bytes == layout.bytes ? &layout : &part);
-		hw_incoming_open(true);
+		size_t admitted = hw_pages_admit(layout.low, layout.high);
 		result = hw_real.MPI_Mrecv(buffer, count, type, &message, status);
+		hw_pages_dismiss(admitted);
 	}
-	hw_cover();
 	hw_layout_free(&layout);
 	return result;
 }
@@ -391,10 +410,10 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 	hw_match_lock(is_shared);
 	if (hw_match_taken(buffer, count, type, source, tag, comm, status, is_shared, &result))
 		return result;
-	hw_depth++;
+	hw_step_in();
 	if (!is_shared && source != MPI_PROC_NULL && is_concerned(buffer, count, type)) {
 		result = receive_beside(buffer, count, type, source, tag, comm, kept);
-		hw_depth--;
+		hw_step_out();
 		return result;
 	}
 	if (is_shared || (hw_outstanding_any() && !hw_held_any()))
@@ -403,9 +422,7 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 		result = receive_probed(buffer, count, type, source, tag, comm, kept);
 	else
 		result = hw_real.MPI_Recv(buffer, count, type, source, tag, comm, kept);
-	hw_depth--;
-	if (hw_is_exposed)
-		hw_cover();
+	hw_step_out();
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
 		result = hw_received(buffer, count, type, comm, kept, !hw_requests_receiving());
 	return result;

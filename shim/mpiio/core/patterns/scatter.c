@@ -96,9 +96,9 @@ static int call(const struct scatter *s)
 
 static int original(const struct scatter *s)
 {
-	hw_depth++;
+	hw_step_in();
 	int result = call(s);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -304,15 +304,15 @@ static int verify(struct scatter *s, const struct order *order, int result)
 	int is_same = 1;
 	bool is_root = s->known->rank == s->root;
 	char *read = NULL;
-	hw_depth++;
+	hw_step_in();
 	bool is_known = !is_root && hw_layout_make(&layout, s->receive, s->receive_count, s->receive_type);
 	if (is_known && (read = malloc(layout.bytes + 1)))
 		hw_layout_copy(&layout, 0, read, layout.bytes, false);
-	hw_depth--;
+	hw_step_out();
 	if (is_root)
 		fill_source(s);
 	int second = original(s);
-	hw_depth++;
+	hw_step_in();
 	if (read) {
 		char *sent = malloc(layout.bytes + 1);
 		if (sent) {
@@ -326,7 +326,7 @@ static int verify(struct scatter *s, const struct order *order, int result)
 		hw_layout_free(&layout);
 	int all_same = is_same;
 	hw_real.MPI_Reduce(&is_same, &all_same, 1, MPI_INT, MPI_MIN, s->root, s->comm);
-	hw_depth--;
+	hw_step_out();
 	if (is_root && !all_same)
 		hw_context_switch_off(s->context, "what another rank read was not what was sent");
 	(void)order;
@@ -346,7 +346,7 @@ static int scatter(struct scatter *s)
 			fill_source(s);
 		return original(s);
 	}
-	hw_depth++;
+	hw_step_in();
 	if (is_root) {
 		order.action = decide(s, &order) ? BY_FILE : AS_ALWAYS;
 		order.skip = hw_turn_skip(turn, order.action == BY_FILE);
@@ -359,7 +359,7 @@ static int scatter(struct scatter *s)
 			hw_out(s->receive, s->receive_count, s->receive_type);
 		result = is_root ? root_side(s, &order) : other_side(s, &order);
 	}
-	hw_depth--;
+	hw_step_out();
 	if (order.action != BY_FILE) {
 		if (is_root)
 			fill_source(s);

@@ -57,7 +57,7 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	/* To itself a rank can't send the data besides. */
 	if (destination == sending->comm->rank && hw_mode == HW_VERIFY)
 		return false;
-	hw_depth++;
+	hw_step_in();
 	/* MPI is asked before the lock is taken: another thread may be in MPI and want it. */
 	bool is_copy = hw_layout_make(&sending->layout, buffer, count, type);
 	hw_enter();
@@ -70,7 +70,7 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	if (is_copy)
 		hw_file_keep(sending->file);
 	hw_leave();
-	hw_depth--;
+	hw_step_out();
 	return is_copy;
 }
 
@@ -142,9 +142,9 @@ static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MP
 		return false;
 	}
 	hint.is_verified = is_verified(&sending, hint.envelope.id, buffer, peer);
-	hw_depth++;
+	hw_step_in();
 	*result = call(&hint, (int)hw_hint_bytes(&hint), MPI_BYTE, destination, tag, comm);
-	hw_depth--;
+	hw_step_out();
 	hw_context_transformed(sending.context, HW_READ_SEND, sending.layout.bytes, saved);
 	done(&sending);
 	hw_outstanding_poll();
@@ -190,10 +190,10 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 		else if (hw_offer_instead(call == hw_real.MPI_Ssend, buffer, count, type, destination, tag, comm, &result))
 			return result;
 	}
-	hw_depth++;
+	hw_step_in();
 	result = hw_depth == 1 && hw_outstanding_any() ? send_and_answer(call, buffer, count, type, destination, tag, comm)
 						       : call(buffer, (int)count, type, destination, tag, comm);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -242,9 +242,9 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 			hint = NULL;
 		}
 		if (hint) {
-			hw_depth++;
+			hw_step_in();
 			int result = call(hint, (int)hw_hint_bytes(hint), MPI_BYTE, destination, tag, comm, request);
-			hw_depth--;
+			hw_step_out();
 			if (result == MPI_SUCCESS)
 				hw_requests_own(*request, hint);
 			hw_context_transformed(sending.context, HW_READ_SEND, sending.layout.bytes, saved);
@@ -268,9 +268,9 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		hw_requests_offered(*request, offered);
 		return result;
 	}
-	hw_depth++;
+	hw_step_in();
 	result = call(buffer, count, type, destination, tag, comm, request);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 

@@ -33,21 +33,21 @@ static int in_two(const struct both *b, bool is_shared, MPI_Status *status)
 	int received = MPI_SUCCESS, sent;
 	hw_match_lock(is_shared);
 	struct hw_taken *one = hw_match_claim(b->source, b->receive_tag, b->comm);
-	hw_depth++;
+	hw_step_in();
 	if (!one)
 		received = hw_real.MPI_Irecv(b->receive, b->receive_count, b->receive_type, b->source, b->receive_tag, b->comm,
 					     &receiving);
 	hw_match_unlock(is_shared);
 	sent = hw_real.MPI_Isend(b->send, b->send_count, b->send_type, b->destination, b->send_tag, b->comm, &sending);
-	hw_depth--;
+	hw_step_out();
 	if (one)
 		received = hw_match_deliver(one, b->receive, b->receive_count, b->receive_type, status);
-	hw_depth++;
+	hw_step_in();
 	if (!one && received == MPI_SUCCESS)
 		received = hw_real.MPI_Wait(&receiving, kept);
 	if (sent == MPI_SUCCESS)
 		sent = hw_real.MPI_Wait(&sending, MPI_STATUS_IGNORE);
-	hw_depth--;
+	hw_step_out();
 	if (!one && received == MPI_SUCCESS && b->source != MPI_PROC_NULL)
 		received = hw_received(b->receive, b->receive_count, b->receive_type, b->comm, kept, false);
 	return sent == MPI_SUCCESS ? received : sent;
@@ -71,10 +71,10 @@ int hw_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, in
 				    receive_count, receive_type, source, receive_tag, comm};
 		return in_two(&both, is_shared, status);
 	}
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
 					  receive_type, source, receive_tag, comm, kept);
-	hw_depth--;
+	hw_step_out();
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
 		result = hw_received(receive, receive_count, receive_type, comm, kept, false);
 	return result;
@@ -111,10 +111,10 @@ int hw_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int dest
 		free(copy);
 		return result;
 	}
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag, comm,
 						  kept);
-	hw_depth--;
+	hw_step_out();
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
 		result = hw_received(buffer, count, type, comm, kept, false);
 	return result;
@@ -125,9 +125,9 @@ int hw_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int dest
 static int send_and_deliver(const struct both *b, void *memory, struct hw_taken *one, MPI_Request *request)
 {
 	MPI_Status status;
-	hw_depth++;
+	hw_step_in();
 	int sent = hw_real.MPI_Isend(b->send, b->send_count, b->send_type, b->destination, b->send_tag, b->comm, request);
-	hw_depth--;
+	hw_step_out();
 	int received = hw_match_deliver(one, b->receive, b->receive_count, b->receive_type, &status);
 	if (sent == MPI_SUCCESS)
 		hw_requests_delivered(*request, memory, &status, received);
@@ -153,10 +153,10 @@ int hw_MPI_Isendrecv(const void *send, int send_count, MPI_Datatype send_type, i
 		hw_match_unlock(is_shared);
 		return send_and_deliver(&both, NULL, one, request);
 	}
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Isendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
 					   receive_type, source, receive_tag, comm, request);
-	hw_depth--;
+	hw_step_out();
 	hw_match_unlock(is_shared);
 	if (result == MPI_SUCCESS)
 		hw_requests_receive(*request, true, receive, receive_count, receive_type, source, comm);
@@ -183,10 +183,10 @@ int hw_MPI_Isendrecv_replace(void *buffer, int count, MPI_Datatype type, int des
 		hw_match_unlock(is_shared);
 		return send_and_deliver(&both, copy, one, request);
 	}
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Isendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag, comm,
 						   request);
-	hw_depth--;
+	hw_step_out();
 	hw_match_unlock(is_shared);
 	if (result == MPI_SUCCESS)
 		hw_requests_receive(*request, true, buffer, count, type, source, comm);

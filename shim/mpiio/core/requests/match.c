@@ -178,11 +178,11 @@ static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *statu
 	*flag = hw_match_is_taken(source, tag, comm, status);
 	if (*flag)
 		return MPI_SUCCESS;
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Iprobe(source, tag, comm, flag, status);
 	if (result == MPI_SUCCESS && *flag && source != MPI_PROC_NULL)
 		take(comm, status);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -216,11 +216,11 @@ int hw_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 	}
 	if (flag || result != MPI_SUCCESS || hw_match_is_taken(source, tag, comm, kept))
 		return result;
-	hw_depth++;
+	hw_step_in();
 	result = hw_real.MPI_Probe(source, tag, comm, kept);
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
 		take(comm, kept);
-	hw_depth--;
+	hw_step_out();
 	return result;
 }
 
@@ -263,9 +263,9 @@ int hw_MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *m
 	result = look(source, tag, comm, flag, &shown);
 	if (result == MPI_SUCCESS && *flag && !hand_over(comm, source, tag, message, status)) {
 		/* Just what was shown: another one, that has come since, may be ours. */
-		hw_depth++;
+		hw_step_in();
 		result = hw_real.MPI_Improbe(shown.MPI_SOURCE, shown.MPI_TAG, comm, flag, message, status);
-		hw_depth--;
+		hw_step_out();
 	}
 	hw_match_unlock(is_shared);
 	return result;
@@ -311,10 +311,10 @@ int hw_MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *messag
 	struct hw_taken *one = take_matched(*message);
 	if (!one)
 		hw_before_receive(buffer, count, type);
-	hw_depth++;
+	hw_step_in();
 	int result = one ? hw_real.MPI_Mrecv(NULL, 0, MPI_BYTE, message, MPI_STATUS_IGNORE)
 			 : hw_real.MPI_Mrecv(buffer, count, type, message, status);
-	hw_depth--;
+	hw_step_out();
 	return one ? hw_match_deliver(one, buffer, count, type, status) : result;
 }
 
@@ -326,10 +326,10 @@ int hw_MPI_Imrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *messa
 	struct hw_taken *one = take_matched(*message);
 	if (!one)
 		hw_before_receive(buffer, count, type);
-	hw_depth++;
+	hw_step_in();
 	int result = one ? hw_real.MPI_Imrecv(NULL, 0, MPI_BYTE, message, request)
 			 : hw_real.MPI_Imrecv(buffer, count, type, message, request);
-	hw_depth--;
+	hw_step_out();
 	if (!one)
 		return result;
 	int delivered = hw_match_deliver(one, buffer, count, type, &status);

@@ -10,9 +10,9 @@ int hw_MPI_Recv_init(void *buffer, int count, MPI_Datatype type, int source, int
 {
 	if (hw_depth == 0 && hw_mode != HW_OFF)
 		hw_before_receive(buffer, count, type);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Recv_init(buffer, count, type, source, tag, comm, request);
-	hw_depth--;
+	hw_step_out();
 	if (result != MPI_SUCCESS || hw_mode == HW_OFF || hw_depth > 0 || source == MPI_PROC_NULL)
 		return result;
 	struct hw_tracked one = {.request = *request, .kind = HW_PERSISTENT_RECEIVE, .buffer = buffer, .count = count,
@@ -26,9 +26,9 @@ typedef int (*send_init)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MP
 static int init_send(send_init call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
 		     MPI_Comm comm, MPI_Request *request)
 {
-	hw_depth++;
+	hw_step_in();
 	int result = call(buffer, count, type, destination, tag, comm, request);
-	hw_depth--;
+	hw_step_out();
 	if (result != MPI_SUCCESS || hw_mode == HW_OFF || hw_depth > 0)
 		return result;
 	struct hw_tracked one = {.request = *request, .kind = HW_PERSISTENT_SEND, .buffer = (void *)(uintptr_t)buffer,
@@ -79,9 +79,9 @@ int hw_MPI_Start(MPI_Request *request)
 	/* In little room there is none of ours. */
 	if (is_receive)
 		hw_tracked_activate(one, hw_type_bytes(one->count, one->type) >= hw_bytes_min);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Start(request);
-	hw_depth--;
+	hw_step_out();
 	hw_match_unlock(is_shared);
 	return result;
 }

@@ -77,8 +77,6 @@ static int arrived(const struct hw_tracked *one, MPI_Status *status, bool may_de
 static int completed(struct hw_tracked *one, MPI_Status *status)
 {
 	int result = MPI_SUCCESS;
-	if (hw_is_exposed)
-		hw_cover();
 	if (!one)
 		return result;
 	struct hw_tracked copy = *one;
@@ -115,9 +113,9 @@ __attribute__((noinline)) static int receive_later(void *buffer, int count, MPI_
 	hw_match_lock(is_shared);
 	if (hw_match_request(buffer, count, type, source, tag, comm, is_shared, request))
 		return MPI_SUCCESS;
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Irecv(buffer, count, type, source, tag, comm, request);
-	hw_depth--;
+	hw_step_out();
 	hw_match_unlock(is_shared);
 	if (result == MPI_SUCCESS)
 		hw_requests_receive(*request, false, buffer, count, type, source, comm);
@@ -207,9 +205,9 @@ int hw_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 		*flag = 0;
 		return MPI_SUCCESS;
 	}
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Test(request, flag, kept);
-	hw_depth--;
+	hw_step_out();
 	hw_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag)
 		return completed(one, kept);
@@ -232,9 +230,9 @@ int hw_MPI_Wait(MPI_Request *request, MPI_Status *status)
 	}
 	struct hw_tracked *one = claim(*request);
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
-	hw_depth++;
+	hw_step_in();
 	result = hw_real.MPI_Wait(request, kept);
-	hw_depth--;
+	hw_step_out();
 	if (result == MPI_SUCCESS)
 		return completed(one, kept);
 	fail(one, *request);
@@ -327,9 +325,9 @@ int hw_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status stat
 		give_back(&several, count);
 		return MPI_SUCCESS;
 	}
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Testall(count, requests, flag, several.statuses);
-	hw_depth--;
+	hw_step_out();
 	hw_outstanding_poll();
 	if (result != MPI_SUCCESS || *flag)
 		result = complete_those(&several, requests, NULL, count, result);
@@ -353,9 +351,9 @@ int hw_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 	}
 	if (!prepare(&several, count, requests, statuses))
 		return hw_real.MPI_Waitall(count, requests, statuses);
-	hw_depth++;
+	hw_step_in();
 	result = hw_real.MPI_Waitall(count, requests, several.statuses);
-	hw_depth--;
+	hw_step_out();
 	result = complete_those(&several, requests, NULL, count, result);
 	give_back(&several, count);
 	return result;
@@ -387,9 +385,9 @@ int hw_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, MPI
 		give_back(&several, count);
 		return one;
 	}
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Testany(count, requests, index, flag, kept);
-	hw_depth--;
+	hw_step_out();
 	hw_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED)
 		result = complete(&several, *index, kept);
@@ -424,9 +422,9 @@ int hw_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[],
 		give_back(&several, count);
 		return one;
 	}
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Testsome(count, requests, done, indices, several.statuses);
-	hw_depth--;
+	hw_step_out();
 	hw_outstanding_poll();
 	if (*done != MPI_UNDEFINED)
 		result = complete_those(&several, requests, indices, *done, result);
@@ -453,9 +451,9 @@ int hw_MPI_Request_free(MPI_Request *request)
 	/* Nobody will wait for it: whoever wants its data gets it. */
 	if (one && one->kind == HW_OFFERED)
 		hw_offer_release();
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Request_free(request);
-	hw_depth--;
+	hw_step_out();
 	/* A hint that is on its way keeps its memory; what a receive gets then is never looked at. */
 	if (result != MPI_SUCCESS) {
 		hw_tracked_release(one);
@@ -493,9 +491,9 @@ int hw_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	if (is_plain())
 		return hw_real.MPI_Request_get_status(request, flag, status);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Request_get_status(request, flag, kept);
-	hw_depth--;
+	hw_step_out();
 	return result == MPI_SUCCESS && *flag ? seen(request, kept) : result;
 }
 
@@ -518,9 +516,9 @@ int hw_MPI_Request_get_status_some(int count, const MPI_Request requests[], int 
 	struct several several;
 	if (is_plain() || !prepare(&several, count, requests, statuses))
 		return hw_real.MPI_Request_get_status_some(count, requests, done, indices, statuses);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Request_get_status_some(count, requests, done, indices, several.statuses);
-	hw_depth--;
+	hw_step_out();
 	for (int i = 0; result == MPI_SUCCESS && *done != MPI_UNDEFINED && i < *done; i++)
 		result = seen(requests[indices[i]], &several.statuses[i]);
 	give_back(&several, count);
@@ -534,9 +532,9 @@ int hw_MPI_Request_get_status_any(int count, const MPI_Request requests[], int *
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	if (is_plain())
 		return hw_real.MPI_Request_get_status_any(count, requests, index, flag, status);
-	hw_depth++;
+	hw_step_in();
 	int result = hw_real.MPI_Request_get_status_any(count, requests, index, flag, kept);
-	hw_depth--;
+	hw_step_out();
 	return result == MPI_SUCCESS && *flag && *index != MPI_UNDEFINED ? seen(requests[*index], kept) : result;
 }
 #endif

@@ -111,10 +111,10 @@ void hw_tracked_add(const struct hw_tracked *what)
 	*one = *what;
 	/* A type may be freed while the request is on its way. */
 	if (one->kind != HW_OWNED && one->kind != HW_OFFERED) {
-		hw_depth++;
+		hw_step_in();
 		one->is_own_type = hw_basic_bytes(what->type) == 0 &&
 				   hw_real.MPI_Type_dup(what->type, &one->type) == MPI_SUCCESS;
-		hw_depth--;
+		hw_step_out();
 	}
 	struct hw_tracked **link = bucket_of(what->request);
 	one->next = *link;
@@ -131,9 +131,9 @@ static void free_tracked(struct hw_tracked *one)
 	} else if (one->kind == HW_OWNED) {
 		free(one->buffer);
 	} else if (one->is_own_type) {
-		hw_depth++;
+		hw_step_in();
 		hw_real.MPI_Type_free(&one->type);
-		hw_depth--;
+		hw_step_out();
 	}
 	free(one);
 }
@@ -162,11 +162,11 @@ void hw_tracked_activate(struct hw_tracked *one, bool is_active)
 bool hw_requests_any_arrived(void)
 {
 	int has_arrived = 0;
-	hw_depth++;
+	hw_step_in();
 	for (size_t i = 0; i < BUCKETS && receiving_count > 0 && !has_arrived; i++)
 		for (struct hw_tracked *one = buckets[i]; one && !has_arrived; one = one->next)
 			if (one->is_active)
 				hw_real.MPI_Request_get_status(one->request, &has_arrived, MPI_STATUS_IGNORE);
-	hw_depth--;
+	hw_step_out();
 	return has_arrived;
 }

@@ -14,6 +14,7 @@
 #include "context.h"
 #include "files/change.h"
 #include "memory/fault.h"
+#include "memory/pages.h"
 #include "memory/private.h"
 #include "mpi/runs.h"
 #include "random.h"
@@ -112,17 +113,18 @@ static void hand_out(size_t low, size_t bytes)
 
 static void overwrite(size_t low, size_t bytes, bool is_loose)
 {
+	size_t admitted = 0;
 	fill(expected + low, bytes);
 	CHECK(pwrite(aside, expected + low, bytes, 0) == (ssize_t)bytes);
 	if (is_loose) {
 		hw_memory_out_loosely(region + low, bytes);
-		hw_deferred_open(true);
+		admitted = hw_pages_admit((uintptr_t)region + low, (uintptr_t)region + low + bytes);
 	} else {
 		hw_memory_out(region + low, bytes);
 	}
 	CHECK(pread(aside, region + low, bytes, 0) == (ssize_t)bytes);
 	if (is_loose)
-		hw_deferred_open(false);
+		hw_pages_dismiss(admitted);
 }
 
 static void change_file(void)
@@ -233,6 +235,7 @@ int main(void)
 	for (int i = 0; i < RUNS; i++)
 		run();
 	/* Pages are filled before they are opened. */
+	hw_deferred_round();
 	hw_private_threads_begin();
 	for (int i = 0; i < RUNS; i++)
 		run();

@@ -10,8 +10,7 @@
 #include "variant.h"
 
 volatile int hw_is_busy = 1;
-__thread int hw_depth, hw_is_lasting;
-volatile int hw_is_exposed;
+__thread int hw_depth, hw_is_lasting, hw_is_exposed;
 static int trace = -1;
 
 void hw_trace(const char *name)

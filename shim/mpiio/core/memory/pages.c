@@ -1,0 +1,254 @@
+/* Two tables: the ranges that are protected, in the order of their addresses, and those that are admitted, a stack. */
+#include "pages.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "private.h"
+#include "real.h"
+#include "roles.h"
+
+#define SOURCES_MAX 4
+#define ADMITTED_MAX 32
+/* Each protected range of those that may be may have been opened in parts. */
+#define TABLE_MAX (64UL * HW_CLOSED_MAX)
+
+static const struct hw_source *sources[SOURCES_MAX];
+static size_t source_count;
+
+static struct hw_range *closed;
+static size_t closed_count;
+
+static struct hw_range admitted[ADMITTED_MAX];
+static size_t admitted_count;
+
+__thread int hw_is_exposed;
+
+void hw_pages_add_source(const struct hw_source *source)
+{
+	for (size_t i = 0; i < source_count; i++)
+		if (sources[i] == source)
+			return;
+	if (source_count < SOURCES_MAX)
+		sources[source_count++] = source;
+}
+
+static uintptr_t least(uintptr_t a, uintptr_t b)
+{
+	return a < b ? a : b;
+}
+
+static uintptr_t most(uintptr_t a, uintptr_t b)
+{
+	return a > b ? a : b;
+}
+
+static struct hw_range whole_pages(uintptr_t low, uintptr_t high)
+{
+	/* Of the last page there is no end. */
+	uintptr_t bound = hw_page_down(UINTPTR_MAX);
+	return (struct hw_range){hw_page_down(low), high > bound ? bound : hw_page_up(high)};
+}
+
+/* The first protected range that ends above the address, or the count. */
+static size_t find_closed(uintptr_t address)
+{
+	size_t low = 0, high = closed_count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		if (closed[middle].high <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool is_any_closed(uintptr_t low, uintptr_t high)
+{
+	size_t index = find_closed(low);
+	return index < closed_count && closed[index].low < high;
+}
+
+/* Those from `first` on, up to `end`, become these. */
+static void replace(size_t first, size_t end, const struct hw_range *ranges, size_t count)
+{
+	memmove(&closed[first + count], &closed[end], (closed_count - end) * sizeof(*closed));
+	memcpy(&closed[first], ranges, count * sizeof(*ranges));
+	closed_count = closed_count - (end - first) + count;
+}
+
+/* Notes the range as protected, one with those that it touches. */
+static void note_closed(uintptr_t low, uintptr_t high)
+{
+	size_t first = low == 0 ? 0 : find_closed(low - 1), end = first;
+	struct hw_range one = {low, high};
+	while (end < closed_count && closed[end].low <= high) {
+		one.low = least(one.low, closed[end].low);
+		one.high = most(one.high, closed[end].high);
+		end++;
+	}
+	replace(first, end, &one, 1);
+}
+
+static bool protect(uintptr_t low, uintptr_t high, int protection)
+{
+	return hw_libc.mprotect((void *)low, high - low, protection) == 0;
+}
+
+/* In memory that is reserved at once, since a fault never allocates. */
+static bool reserve(void)
+{
+	if (!closed) {
+		void *memory = hw_libc.mmap(NULL, TABLE_MAX * sizeof(*closed), PROT_READ | PROT_WRITE,
+					    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		closed = memory == MAP_FAILED ? NULL : memory;
+	}
+	return closed != NULL;
+}
+
+void hw_pages_open(uintptr_t low, uintptr_t high)
+{
+	for (size_t index = find_closed(low); index < closed_count && closed[index].low < high;) {
+		struct hw_range one = closed[index], rest[2];
+		uintptr_t from = most(one.low, low), to = least(one.high, high);
+		size_t count = 0;
+		if (closed_count == TABLE_MAX || !protect(from, to, PROT_READ | PROT_WRITE)) {
+			hw_say("memory can't be opened again: %m");
+			raise(SIGBUS);
+			return;
+		}
+		if (one.low < from)
+			rest[count++] = (struct hw_range){one.low, from};
+		if (to < one.high)
+			rest[count++] = (struct hw_range){to, one.high};
+		replace(index, index + 1, rest, count);
+		index += count;
+	}
+}
+
+/* Protects what isn't admitted. False: the kernel refuses, and the range is as it was. */
+static bool close_pages(uintptr_t low, uintptr_t high)
+{
+	if (low >= high)
+		return true;
+	for (size_t i = 0; i < admitted_count; i++)
+		if (admitted[i].low < high && admitted[i].high > low) {
+			bool is_good = close_pages(low, admitted[i].low);
+			return close_pages(admitted[i].high, high) && is_good;
+		}
+	size_t index = find_closed(low);
+	if (index < closed_count && closed[index].low <= low && closed[index].high >= high)
+		return true;
+	if (!reserve() || closed_count >= HW_CLOSED_MAX)
+		return false;
+	if (protect(low, high, PROT_NONE)) {
+		note_closed(low, high);
+		return true;
+	}
+	/* It may have protected a part. */
+	for (; low < high; index++) {
+		uintptr_t end = index < closed_count ? least(most(closed[index].low, low), high) : high;
+		if (low < end)
+			protect(low, end, PROT_READ | PROT_WRITE);
+		low = index < closed_count ? most(closed[index].high, end) : high;
+	}
+	return false;
+}
+
+/* The lowest pages that anything owes, with all that is owed behind them without a gap; unchanged if there are none. */
+static void next_owed(uintptr_t low, uintptr_t high, struct hw_range *owed)
+{
+	struct hw_range one;
+	bool is_any = false;
+	for (size_t i = 0; i < source_count; i++)
+		if (sources[i]->find(low, high, &one) && (!is_any || one.low < owed->low)) {
+			*owed = one;
+			is_any = true;
+		}
+	for (bool goes_on = is_any; goes_on && owed->high < high;) {
+		goes_on = false;
+		for (size_t i = 0; i < source_count; i++)
+			if (owed->high < high && sources[i]->find(owed->high, high, &one) && one.low == owed->high) {
+				owed->high = one.high;
+				goes_on = true;
+			}
+	}
+}
+
+bool hw_pages_settle(uintptr_t low, uintptr_t high)
+{
+	struct hw_range range = whole_pages(low, high);
+	bool is_good = true;
+	hw_enter();
+	for (uintptr_t at = range.low; at < range.high;) {
+		struct hw_range owed = {range.high, range.high};
+		next_owed(at, range.high, &owed);
+		hw_pages_open(at, owed.low);
+		is_good = close_pages(owed.low, owed.high) && is_good;
+		at = owed.high;
+	}
+	hw_leave();
+	return is_good;
+}
+
+size_t hw_pages_admit(uintptr_t low, uintptr_t high)
+{
+	struct hw_range range = whole_pages(low, high);
+	hw_enter();
+	size_t before = admitted_count;
+	if (!hw_private_is_threaded() && is_any_closed(range.low, range.high)) {
+		/* With no place left, one stands for all between. What isn't owed there is never protected. */
+		if (admitted_count == ADMITTED_MAX) {
+			struct hw_range *last = &admitted[ADMITTED_MAX - 1];
+			*last = (struct hw_range){least(last->low, range.low), most(last->high, range.high)};
+		} else {
+			admitted[admitted_count++] = range;
+		}
+		hw_pages_open(range.low, range.high);
+		hw_is_exposed = 1;
+	}
+	hw_leave();
+	return before;
+}
+
+static void pay(uintptr_t low, uintptr_t high)
+{
+	for (size_t i = 0; i < source_count; i++)
+		sources[i]->pay(low, high);
+}
+
+void hw_pages_dismiss(size_t wanted)
+{
+	while (admitted_count > wanted) {
+		hw_enter();
+		struct hw_range range = admitted[--admitted_count];
+		bool is_good = hw_pages_settle(range.low, range.high);
+		hw_leave();
+		if (!is_good)
+			pay(range.low, range.high);
+	}
+	hw_is_exposed = admitted_count > 0;
+}
+
+void hw_cover(void)
+{
+	hw_pages_dismiss(0);
+}
+
+bool hw_pages_find(uintptr_t address, struct hw_range *found)
+{
+	hw_enter();
+	size_t index = find_closed(address);
+	bool is_closed = index < closed_count && closed[index].low <= address;
+	if (is_closed)
+		*found = closed[index];
+	hw_leave();
+	return is_closed;
+}
+
+size_t hw_pages_count(void)
+{
+	return closed_count;
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use headwater_cluster::{Cluster, Options, Rate};
@@ -18,11 +18,6 @@ use crate::report::transformed;
 const NODES: usize = 4;
 /// How long clients of a file system may remember what is no longer true.
 const SEEN_MAX: Duration = Duration::from_secs(20);
-/// Generated sequences, and how many one job runs; ranks of MPICH spin while they wait for others.
-const SEQUENCES: usize = 100;
-const SEQUENCES_ALL: usize = 2000;
-const SEQUENCES_IN_ONE: usize = 50;
-const SEQUENCES_IN_ONE_SPINNING: usize = 20;
 /// As much as the largest of the programs reads.
 const INPUT_BYTES: usize = 36_000_000;
 const PROGRAMS: [(&str, &str); 6] = [
@@ -36,14 +31,14 @@ const PROGRAMS: [(&str, &str); 6] = [
 ];
 
 /// Four nodes, and a fifth one if a volume is to be served; and what all of them see.
-struct Nodes {
+pub struct Nodes {
     cluster: Cluster,
     fixture: Fixture,
 }
 
 impl Nodes {
     /// `None`, with the reason on standard output, where there can't be any.
-    fn up(count: usize, mpi: &Mpi) -> Option<Nodes> {
+    pub fn up(count: usize, mpi: &Mpi) -> Option<Nodes> {
         Nodes::up_at(None, count, mpi)
     }
 
@@ -62,21 +57,38 @@ impl Nodes {
         Some(Nodes { cluster, fixture })
     }
 
-    /// Runs a program with a rank on each of the four nodes. `report`: where the library writes, if it is used.
-    fn run(&self, mpi: &Mpi, ssh: &Ssh, program: &[String], library: Option<(&Library, &Path)>) -> Output {
-        let hosts: Vec<&str> = self.cluster.nodes()[..NODES].iter().map(|node| node.name.as_str()).collect();
+    /// A directory that all nodes see.
+    pub fn shared(&self) -> PathBuf {
+        self.fixture.shared()
+    }
+
+    /// How ranks are started on other nodes.
+    pub fn ssh(&self) -> Result<Ssh, String> {
+        Ssh::start(&self.cluster, &self.fixture.dir("ssh"))
+    }
+
+    /// The launcher of a job, on the first node, with so many ranks on each of some nodes; its words follow.
+    pub fn launcher(&self, mpi: &Mpi, ssh: &Ssh, nodes: usize, ranks: usize) -> Program {
+        let hosts: Vec<&str> = self.cluster.nodes()[..nodes].iter().map(|node| node.name.as_str()).collect();
         let agent = ssh.agent.display().to_string();
-        let count = NODES.to_string();
-        let hosts = if mpi.is_open_mpi() { hosts.join(":1,") + ":1" } else { hosts.join(",") };
+        let (count, each) = (ranks.to_string(), ranks.div_ceil(nodes).to_string());
+        let slots = hosts.iter().map(|host| format!("{host}:{each}")).collect::<Vec<_>>().join(",");
+        let hosts = hosts.join(",");
         let words: Vec<&str> = match mpi.is_open_mpi() {
-            true => vec!["--mca", "plm_rsh_agent", &agent, "-H", &hosts, "-np", &count],
-            false => vec!["-launcher", "ssh", "-launcher-exec", &agent, "-hosts", &hosts, "-ppn", "1", "-n", &count],
+            true => vec!["--mca", "plm_rsh_agent", &agent, "-H", &slots, "-np", &count],
+            false => vec!["-launcher", "ssh", "-launcher-exec", &agent, "-hosts", &hosts, "-ppn", &each, "-n", &count],
         };
         let node = self.cluster.on(1).command_in(self.fixture.shared().as_path(), mpi.mpirun());
         let start = Program::new(node.get_program()).args(node.get_args());
-        let own = library.map(|(library, report)| library.clone().with("HEADWATER_IO_EVERYWHERE", "yes").words(report));
         let launcher = Mpi::environment().iter().fold(start, |start, (name, value)| start.env(name, value));
-        launcher.args(words).args(own.unwrap_or_else(|| vec!["env".into()])).args(program).run()
+        launcher.args(words)
+    }
+
+    /// Runs a program with a rank on each of the four nodes. `report`: where the library writes, if it is used.
+    fn run(&self, mpi: &Mpi, ssh: &Ssh, program: &[String], library: Option<(&Library, &Path)>) -> Output {
+        let own = library.map(|(library, report)| library.clone().with("HEADWATER_IO_EVERYWHERE", "yes").words(report));
+        let launcher = self.launcher(mpi, ssh, NODES, NODES);
+        launcher.args(own.unwrap_or_else(|| vec!["env".into()])).args(program).run()
     }
 
     /// What all nodes see in a file, once they see the same: clients of a file system remember sizes for a moment.
@@ -188,39 +200,6 @@ fn a_late_sender(mpi: &Mpi) {
     assert!(is_once, "{seen:?} of {BYTES} bytes came to rank 0");
 }
 
-/// Generated sequences, whose ranks are on four nodes: what they see is the same with the library.
-fn sequences(mpi: &Mpi) {
-    let Ok(library) = Library::find(mpi).map_err(skipped) else { return };
-    let Some(nodes) = Nodes::up(NODES, mpi) else { return };
-    let Ok(ssh) = Ssh::start(&nodes.cluster, &nodes.fixture.dir("ssh")).map_err(skipped) else { return };
-    let program = mpi.build("sequences").unwrap().display().to_string();
-    let library = library.with("HEADWATER_IO_MODEL", "always").with("HEADWATER_IO_BYTES_MIN", "4096");
-    let count = if crate::all() { SEQUENCES_ALL } else { SEQUENCES };
-    let in_one = if mpi.is_open_mpi() { SEQUENCES_IN_ONE } else { SEQUENCES_IN_ONE_SPINNING };
-    for first in (0..count).step_by(in_one) {
-        let run = |name: &str, library: Option<(&Library, &Path)>| {
-            let directory = nodes.fixture.shared().join(name);
-            fs::create_dir_all(&directory).unwrap();
-            let mut words = vec![program.clone(), directory.display().to_string()];
-            words.extend(["--apart".into(), "--seed".into(), first.to_string(), "--count".into(), in_one.to_string()]);
-            words.extend((first / in_one % 2 == 1).then(|| "--read-only".into()));
-            let output = nodes.run(mpi, &ssh, &words, library);
-            assert_eq!(output.status, 0, "{words:?}: {}", output.stderr);
-            let seen = |rank| fs::read_to_string(directory.join(format!("sequences.{rank}"))).unwrap();
-            let seen: Vec<String> = (0..NODES).map(seen).collect();
-            fs::remove_dir_all(&directory).unwrap();
-            (words, seen)
-        };
-        let (_, plain) = run("plain", None);
-        let (words, served) = run("served", Some((&library, &nodes.fixture.outside("report"))));
-        for (rank, (plain, served)) in plain.iter().zip(&served).enumerate() {
-            let part = plain.lines().zip(served.lines()).find(|(one, other)| one != other);
-            assert!(part.is_none(), "rank {rank} of {words:?}: {part:?}");
-            assert_eq!(plain.lines().count(), served.lines().count(), "rank {rank} of {words:?}");
-        }
-    }
-}
-
 /// A matrix of twice the memory that a node has: rank 0, which reads all of it, dies of it, but not with the library.
 fn more_than_fits(mpi: &Mpi) {
     const MEMORY_BYTES: u64 = 96 << 20;
@@ -300,16 +279,4 @@ fn a_late_sender_open_mpi() {
 #[test]
 fn a_late_sender_mpich() {
     crate::with_mpi("mpich5", a_late_sender);
-}
-
-#[test]
-fn sequences_open_mpi() {
-    crate::with_mpi("openmpi4", sequences);
-}
-
-#[test]
-fn sequences_mpich() {
-    if crate::all() {
-        crate::with_mpi("mpich5", sequences);
-    }
 }

@@ -1,43 +1,102 @@
 /*
- * Runs generated sequences; two runs are alike if their logs are.
+ * Carries out the programs of a plan; two runs are alike if their logs are.
  *
- *   sequences DIRECTORY [--seed S] [--count N] [--read-only] [--apart] [--trace]
+ *   sequences DIRECTORY PLAN CHUNK SECONDS
  *
- * Rank R writes DIRECTORY/sequences.R: a line for each seed, `SEED HASH`. --trace writes every operation and everything
- * that was seen, too.
+ * Rank R writes DIRECTORY/log.R, which is mapped, so that it is whole after any end. Unless CHUNK is 0, each so
+ * many bytes of what is looked at have a line of their own. A program that takes more SECONDS hangs: the default of the
+ * signal ends it.
  */
 #define _GNU_SOURCE
 #include "sequences.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct state state;
+#define LOG_BYTES (16L << 20)
 
-/* What files begin with. */
-static const long file_bytes[FILES] = {2000001, 1200000, 400000};
+struct program program;
+
+static struct {
+	const char *directory;
+	char *log;
+	long log_bytes, chunk;
+	unsigned seconds;
+	int world_rank, line;
+} state;
+
+static long arguments[ARGUMENTS_MAX];
+static int argument, argument_count;
+
+long next(void)
+{
+	must(argument < argument_count, "the operation has enough numbers");
+	return arguments[argument++];
+}
+
+char *next_place(void)
+{
+	long buffer = next(), at = next();
+
+	return program.buffer[buffer] + at;
+}
+
+struct typed next_typed(void)
+{
+	struct typed typed = {.type = program.types[next()]};
+
+	typed.count = (int)next();
+	typed.at = next_place();
+	return typed;
+}
+
+int next_list(int *numbers)
+{
+	int count = (int)next();
+
+	for (int i = 0; i < count; i++)
+		numbers[i] = (int)next();
+	return count;
+}
 
 void must(int is_true, const char *what)
 {
 	if (is_true)
 		return;
-	fprintf(stderr, "rank %d: %s: %s\n", state.rank, what, strerror(errno));
+	fprintf(stderr, "rank %d, line %d: not so: %s: %s\n", state.world_rank, state.line, what, strerror(errno));
 	MPI_Abort(MPI_COMM_WORLD, 3);
+	_exit(3);
 }
 
-/* System calls directly: what is tested is not also the witness. */
-static void log_line(const char *line, int length)
+static void log_text(const char *text, int length)
 {
-	must(syscall(SYS_write, state.log, line, length) == length, "log");
+	if (state.log_bytes + length >= LOG_BYTES)
+		_exit(4);
+	memcpy(state.log + state.log_bytes, text, (size_t)length);
+	state.log_bytes += length;
 }
 
-uint64_t sum(const void *data, long bytes)
+void event(const char *format, ...)
+{
+	char line[600];
+	int error = errno, length = snprintf(line, sizeof line, "%d ", state.line);
+	va_list list;
+
+	va_start(list, format);
+	length += vsnprintf(line + length, sizeof line - (size_t)length - 1, format, list);
+	va_end(list);
+	line[length++] = '\n';
+	log_text(line, length);
+	errno = error;
+}
+
+static uint64_t sum(const void *data, long bytes)
 {
 	const unsigned char *at = data;
 	uint64_t sum = 0xcbf29ce484222325u, word;
@@ -52,23 +111,16 @@ uint64_t sum(const void *data, long bytes)
 	return sum;
 }
 
-void event(const char *what, long long value)
+void event_bytes(const char *what, const void *data, long bytes)
 {
-	int error = errno;
+	long step = state.chunk > 0 ? state.chunk : bytes > 0 ? bytes : 1;
 
-	state.hash = (state.hash ^ (uint64_t)value) * 0x100000001b3u;
-	state.hash ^= state.hash >> 29;
-	if (state.trace) {
-		char line[200];
+	for (long at = 0; at == 0 || at < bytes; at += step) {
+		long part = bytes - at < step ? bytes - at : step;
 
-		log_line(line, snprintf(line, sizeof line, "    %s %lld\n", what, value));
+		event("%s bytes %ld to %ld are %016llx", what, at, at + part,
+			(unsigned long long)sum((const char *)data + at, part));
 	}
-	errno = error;
-}
-
-void event_sum(const char *what, const void *data, long bytes)
-{
-	event(what, (long long)sum(data, bytes));
 }
 
 void fill(void *data, long bytes, uint64_t seed)
@@ -83,187 +135,212 @@ void fill(void *data, long bytes, uint64_t seed)
 	memset(at, (int)(word >> 56), (size_t)bytes);
 }
 
-char *file_name(int file)
+int rank_in(int comm, int rank)
 {
-	static char name[1024];
+	return comm == 1 && rank >= 0 ? program.size - 1 - rank : rank;
+}
 
-	snprintf(name, sizeof name, "%s/file.%d", state.directory, file);
+/* Waits for all ranks without taking the processor from those that work. */
+static void meet(void)
+{
+	MPI_Request request;
+	int is_done = 0;
+
+	MPI_Ibarrier(MPI_COMM_WORLD, &request);
+	while (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_done)
+		usleep(100);
+}
+
+static void make_file(int file, long bytes)
+{
+	const char *name = program.file_name[file];
+	long fd = syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	char *data = scratch(bytes);
+
+	fill(data, bytes, (uint64_t)program.number * FILES_MAX + (uint64_t)file);
+	must(fd >= 0 && syscall(SYS_write, fd, data, bytes) == bytes, name);
+	syscall(SYS_close, fd);
+}
+
+/* The numbers: SIZE THREADS BUFFER_BYTES BUFFERS, for each 1 if it is mapped, FILES, for each its bytes and access. */
+static void begin(long number)
+{
+	int rank, size;
+
+	memset(&program, 0, sizeof program);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	program.number = number;
+	size = (int)next();
+	MPI_Comm_split(MPI_COMM_WORLD, rank < size ? 0 : MPI_UNDEFINED, rank, &program.comms[0]);
+	program.rank = rank < size ? rank : -1;
+	program.size = size;
+	if (program.rank < 0)
+		return;
+	MPI_Comm_split(program.comms[0], 0, -rank, &program.comms[1]);
+	for (int comm = 0; comm < 2; comm++)
+		MPI_Comm_set_errhandler(program.comms[comm], MPI_ERRORS_RETURN);
+	program.types[0] = MPI_BYTE;
+	program.types[1] = MPI_INT;
+	program.types[2] = MPI_DOUBLE;
+	program.has_threads = (int)next();
+	program.buffer_bytes = next();
+	program.buffers = (int)next();
+	for (int buffer = 0; buffer < program.buffers; buffer++) {
+		program.is_mapped[buffer] = (int)next();
+		buffer_new(buffer, ((uint64_t)number * RANKS_MAX + (uint64_t)rank) * BUFFERS_MAX + (uint64_t)buffer);
+	}
+	program.files = (int)next();
+	for (int file = 0; file < program.files; file++) {
+		long bytes = next();
+
+		snprintf(program.file_name[file], sizeof program.file_name[file], "%s/file.%ld.%d", state.directory, number,
+			file);
+		program.access[file] = (enum access)next();
+		program.fd[file] = -1;
+		program.own_file[file] = MPI_FILE_NULL;
+		if (rank == 0)
+			make_file(file, bytes);
+	}
+	for (int tag = 0; tag < TAGS_MAX; tag++)
+		program.requests[0][tag].handle = program.requests[1][tag].handle = MPI_REQUEST_NULL;
+	MPI_Barrier(program.comms[0]);
+}
+
+/* Rank 0 looks at the files, by calls that are not libc's. */
+static void look_at_file(int file)
+{
+	const char *name = program.file_name[file];
+	long fd = syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC), bytes, got;
+	char *data;
+
+	must(fd >= 0, name);
+	bytes = syscall(SYS_lseek, fd, 0L, SEEK_END);
+	syscall(SYS_lseek, fd, 0L, SEEK_SET);
+	data = scratch(bytes + 1);
+	got = syscall(SYS_read, fd, data, bytes);
+	must(got == bytes, "the whole file is read");
+	event("file %d has %ld bytes", file, bytes);
+	event_bytes("file", data, bytes);
+	syscall(SYS_close, fd);
+	unlink(name);
+}
+
+static void end(void)
+{
+	if (program.rank < 0)
+		return;
+	for (int buffer = 0; buffer < program.buffers; buffer++) {
+		char what[20];
+
+		snprintf(what, sizeof what, "buffer %d", buffer);
+		event_bytes(what, program.buffer[buffer], program.buffer_bytes);
+		buffer_free(buffer);
+	}
+	requests_free();
+	files_close();
+	for (int type = 3; type < TYPES_MAX; type++)
+		if (program.types[type] != (MPI_Datatype)0 && program.types[type] != MPI_DATATYPE_NULL)
+			MPI_Type_free(&program.types[type]);
+	MPI_Barrier(program.comms[0]);
+	for (int file = 0; file < program.files && program.rank == 0; file++)
+		look_at_file(file);
+	MPI_Barrier(program.comms[0]);
+	MPI_Comm_free(&program.comms[0]);
+	MPI_Comm_free(&program.comms[1]);
+}
+
+/* The numbers behind the line's first word, and that word. */
+static char *split(char *line)
+{
+	char *rest = NULL, *name = strtok_r(line, " ", &rest), *word;
+
+	argument = argument_count = 0;
+	while ((word = strtok_r(NULL, " ", &rest)) && argument_count < ARGUMENTS_MAX)
+		arguments[argument_count++] = strtol(word, NULL, 10);
 	return name;
 }
 
-int is_mapped(int buffer)
+static void carry_out(char *line)
 {
-	return buffer % 2 == 0;
-}
+	char *name = split(line), head[60];
 
-void buffer_new(int buffer)
-{
-	char *at = is_mapped(buffer) ?
-		mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) :
-		malloc(BUFFER_BYTES + 100);
+	state.line++;
+	if (!name)
+		return;
+	if (!strcmp(name, "program")) {
+		long number = next();
 
-	must(at && at != MAP_FAILED, "memory");
-	state.buffers[buffer] = is_mapped(buffer) ? at : at + 7 + buffer;
-}
+		alarm(state.seconds);
+		state.line = 0;
+		log_text(head, snprintf(head, sizeof head, "program %ld\n", number));
+		begin(number);
+	} else if (!strcmp(name, "end")) {
+		end();
+		meet();
+		log_text("end\n", 4);
+	} else if (program.rank >= 0 && !strncmp(name, "type_", 5)) {
+		make_type(name + 5, next());
+	} else if (program.rank >= 0) {
+		operation *what = operation_named(name);
 
-int access_of(int file)
-{
-	return state.is_apart && file == FILES - 1 ? O_WRONLY : state.access;
-}
-
-void buffer_free(int buffer)
-{
-	if (is_mapped(buffer))
-		munmap(state.buffers[buffer], BUFFER_BYTES);
-	else
-		free(state.buffers[buffer] - 7 - buffer);
-	state.buffers[buffer] = NULL;
-}
-
-static void prepare(uint64_t seed)
-{
-	static char data[2 << 20];
-
-	for (int file = 0; file < FILES && state.rank == 0; file++) {
-		long fd = syscall(SYS_openat, AT_FDCWD, file_name(file), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-
-		fill(data, file_bytes[file], seed + (uint64_t)file);
-		must(fd >= 0 && syscall(SYS_write, fd, data, file_bytes[file]) == file_bytes[file], "file");
-		syscall(SYS_close, fd);
-	}
-	MPI_Barrier(MPI_COMM_WORLD);
-	for (int file = 0; file < FILES; file++) {
-		state.fds[file] = open(file_name(file), access_of(file) | O_CLOEXEC);
-		state.streams[file] = access_of(file) == O_WRONLY ? NULL : fopen(file_name(file), "rbe");
-		must(state.fds[file] >= 0 && (access_of(file) == O_WRONLY || state.streams[file]), "open");
-		if (access_of(file) != O_WRONLY)
-			MPI_File_seek(state.files[file], 0, MPI_SEEK_SET);
-	}
-	for (int buffer = 0; buffer < BUFFERS; buffer++) {
-		buffer_new(buffer);
-		fill(state.buffers[buffer], BUFFER_BYTES, seed * 64 + (uint64_t)(state.rank * BUFFERS + buffer));
-	}
-	state.hash = seed;
-	state.pending = MPI_REQUEST_NULL;
-}
-
-/* Rank 0 looks at the files, every second time by calls that are not libc's. */
-static void look_at_files(uint64_t seed)
-{
-	for (int file = 0; file < FILES; file++) {
-		struct stat about;
-		const char *name = file_name(file);
-		int fd = seed % 2 ? open(name, O_RDONLY) : (int)syscall(SYS_openat, AT_FDCWD, name, O_RDONLY);
-
-		must(fd >= 0 && !fstat(fd, &about), "file");
-		char *data = malloc((size_t)about.st_size + 1);
-		long got = seed % 2 ? read(fd, data, (size_t)about.st_size) : syscall(SYS_read, fd, data, about.st_size);
-		must(got == about.st_size, "the whole file");
-		event_sum("file", data, got);
-		event("bytes", got);
-		free(data);
-		close(fd);
+		must(what != NULL, name);
+		event("-");
+		call_from((unsigned)next(), what);
 	}
 }
 
-static void finish(uint64_t seed)
+static char *read_plan(const char *name)
 {
-	MPI_Wait(&state.pending, MPI_STATUS_IGNORE);
-	for (int buffer = 0; buffer < BUFFERS; buffer++) {
-		event_sum("buffer", state.buffers[buffer], BUFFER_BYTES);
-		buffer_free(buffer);
-	}
-	for (int file = 0; file < FILES; file++) {
-		if (state.streams[file])
-			fclose(state.streams[file]);
-		close(state.fds[file]);
-	}
-	MPI_Barrier(MPI_COMM_WORLD);
-	if (state.rank == 0)
-		look_at_files(seed);
-	MPI_Barrier(MPI_COMM_WORLD);
-	char line[100];
-	log_line(line,
-		snprintf(line, sizeof line, "%llu %016llx\n", (unsigned long long)seed, (unsigned long long)state.hash));
+	long fd = syscall(SYS_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC), bytes, got = 0, part = 1;
+	char *text;
+
+	must(fd >= 0, name);
+	bytes = syscall(SYS_lseek, fd, 0L, SEEK_END);
+	syscall(SYS_lseek, fd, 0L, SEEK_SET);
+	text = malloc((size_t)bytes + 1);
+	must(text != NULL, "memory");
+	for (; got < bytes && part > 0; got += part)
+		part = syscall(SYS_read, fd, text + got, bytes - got);
+	must(got == bytes, "the plan is read");
+	text[bytes] = 0;
+	syscall(SYS_close, fd);
+	return text;
 }
 
-static void run(uint64_t seed)
+static void start_log(void)
 {
-	static struct op ops[OPS_MAX];
-	int count = generate(seed, state.size, state.is_apart, ops);
-	char line[400];
+	char name[1100];
+	long fd;
 
-	prepare(seed);
-	for (int at = 0; at < count; at++) {
-		if (state.trace) {
-			describe(&ops[at], line, sizeof line - 1);
-			strcat(line, "\n");
-			log_line(line, (int)strlen(line));
-		}
-		execute(&ops[at]);
-	}
-	finish(seed);
-}
-
-static void start(void)
-{
-	char name[1024];
-
-	MPI_Comm_rank(MPI_COMM_WORLD, &state.rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &state.size);
-	snprintf(name, sizeof name, "%s/sequences.%d", state.directory, state.rank);
-	state.log = (int)syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	must(state.log >= 0, name);
-	state.comms[0] = MPI_COMM_WORLD;
-	MPI_Comm_dup(MPI_COMM_WORLD, &state.comms[1]);
-	MPI_Comm_split(MPI_COMM_WORLD, 0, -state.rank, &state.comms[2]);
-	MPI_Comm_split(MPI_COMM_WORLD, state.rank % 2, state.rank, &state.comms[3]);
-	for (int file = 0; file < FILES && state.rank == 0; file++)
-		syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, file_name(file), O_WRONLY | O_CREAT, 0644));
-	MPI_Barrier(MPI_COMM_WORLD);
-	for (int file = 0; file < FILES; file++) {
-		int mode = access_of(file) == O_RDONLY ? MPI_MODE_RDONLY : MPI_MODE_RDWR;
-
-		must(access_of(file) == O_WRONLY || !MPI_File_open(MPI_COMM_SELF, file_name(file), mode, MPI_INFO_NULL, &state.files[file]), "MPI_File_open");
-		if (!state.is_apart)
-			must(!MPI_File_open(MPI_COMM_WORLD, file_name(file), mode, MPI_INFO_NULL, &state.common[file]), "MPI_File_open");
-	}
+	snprintf(name, sizeof name, "%s/log.%d", state.directory, state.world_rank);
+	fd = syscall(SYS_openat, AT_FDCWD, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	must(fd >= 0 && !syscall(SYS_ftruncate, fd, LOG_BYTES), name);
+	state.log = mmap(NULL, LOG_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+	must(state.log != MAP_FAILED, "the log is mapped");
+	syscall(SYS_close, fd);
 }
 
 int main(int argc, char **argv)
 {
-	uint64_t seed = 0, count = 1;
+	char *text, *rest = NULL;
 
-	if (argc < 2)
+	if (argc < 5)
 		return 2;
 	state.directory = argv[1];
-	state.access = O_RDWR;
-	for (int at = 2; at < argc; at++) {
-		if (!strcmp(argv[at], "--trace"))
-			state.trace = 1;
-		else if (!strcmp(argv[at], "--apart"))
-			state.is_apart = 1;
-		else if (!strcmp(argv[at], "--read-only"))
-			state.access = O_RDONLY;
-		else if (!strcmp(argv[at], "--seed") && at + 1 < argc)
-			seed = strtoull(argv[++at], NULL, 10);
-		else if (!strcmp(argv[at], "--count") && at + 1 < argc)
-			count = strtoull(argv[++at], NULL, 10);
-	}
+	state.chunk = atol(argv[3]);
+	state.seconds = (unsigned)atol(argv[4]);
 	MPI_Init(&argc, &argv);
-	start();
-	for (uint64_t n = 0; n < count; n++)
-		run(seed + n);
-	for (int comm = 1; comm < COMMS; comm++)
-		MPI_Comm_free(&state.comms[comm]);
-	for (int file = 0; file < FILES; file++) {
-		if (access_of(file) != O_WRONLY)
-			MPI_File_close(&state.files[file]);
-		if (!state.is_apart)
-			MPI_File_close(&state.common[file]);
-	}
+	MPI_Comm_rank(MPI_COMM_WORLD, &state.world_rank);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+	start_log();
+	text = read_plan(argv[2]);
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		carry_out(line);
+	alarm(0);
+	free(text);
 	MPI_Finalize();
-	if (state.rank == 0)
+	if (state.world_rank == 0)
 		printf("done\n");
 	return 0;
 }

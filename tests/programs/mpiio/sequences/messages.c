@@ -1,255 +1,300 @@
-/* Operations with messages, as each rank does them. */
+/* Messages from one rank to another. */
+#define _GNU_SOURCE
 #include "sequences.h"
 
-#include <fcntl.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-/* The rank in the operation's communicator; in halves of the world, each half has its own root 0. */
-static int rank_in(const struct op *op, int rank)
+enum begin { AT_ONCE, SYNCHRONOUS, PERSISTENT, PERSISTENT_SYNCHRONOUS, PERSISTENT_STARTALL, BEGINS };
+/* From LATER on: begun as above, and completed. */
+enum send { SEND, SSEND, SENDRECV, BSEND, LATER };
+enum receive { RECV, RECV_SENDRECV, PROBE, IPROBE, MPROBE, IMPROBE, MPROBE_IMRECV, PROBE_IRECV, PROBE_TWICE, RECEIVE_LATER };
+
+struct message {
+	MPI_Comm comm;
+	/* Ranks of the program, and of the communicator. */
+	int from, to, source, destination, tag;
+};
+
+static struct message next_message(void)
 {
-	return op->comm == 2 ? state.size - 1 - rank : op->comm == 3 ? 0 : rank;
+	int comm = (int)next();
+	struct message message = {.comm = program.comms[comm]};
+
+	message.from = (int)next();
+	message.to = (int)next();
+	message.tag = (int)next();
+	message.source = rank_in(comm, message.from);
+	message.destination = rank_in(comm, message.to);
+	return message;
 }
 
-static int is_root(const struct op *op)
+static void start(struct request *request, enum begin way)
 {
-	int own;
-
-	MPI_Comm_rank(state.comms[op->comm], &own);
-	return own == rank_in(op, op->root);
+	if (way == PERSISTENT_STARTALL)
+		event_code("startall", MPI_Startall(1, &request->handle));
+	else
+		event_code("start", MPI_Start(&request->handle));
 }
 
-/* The parts of Scatterv and Gatherv: in another order, of other sizes. */
-static void divide(const struct op *op, int many, int *counts, int *places)
+static struct request *begin_send(const struct message *m, const struct typed *t, enum begin way)
 {
-	for (int part = 0; part < many; part++) {
-		long less = op->bytes > 100 * part ? op->bytes - 100 * part : op->bytes;
+	struct request *request = &program.requests[0][m->tag];
 
-		counts[part] = (int)(op->way == 1 && part == 1 ? 0 : less);
-		places[part] = (int)((op->way % 2 ? many - 1 - part : part) * op->bytes);
+	request->type = MPI_DATATYPE_NULL;
+	if (way == AT_ONCE || way == SYNCHRONOUS) {
+		event_code("isend", (way == AT_ONCE ? MPI_Isend : MPI_Issend)(t->at, t->count, t->type, m->destination,
+			m->tag, m->comm, &request->handle));
+		return request;
+	}
+	if (!request->is_persistent)
+		event_code("send_init", (way == PERSISTENT_SYNCHRONOUS ? MPI_Ssend_init : MPI_Send_init)(t->at, t->count,
+			t->type, m->destination, m->tag, m->comm, &request->handle));
+	request->is_persistent = 1;
+	start(request, way);
+	return request;
+}
+
+static struct request *begin_receive(const struct message *m, const struct typed *t, enum begin way)
+{
+	struct request *request = &program.requests[1][m->tag];
+
+	request->type = t->type;
+	if (way == AT_ONCE || way == SYNCHRONOUS) {
+		event_code("irecv",
+			MPI_Irecv(t->at, t->count, t->type, m->source, m->tag, m->comm, &request->handle));
+		return request;
+	}
+	if (!request->is_persistent)
+		event_code("recv_init",
+			MPI_Recv_init(t->at, t->count, t->type, m->source, m->tag, m->comm, &request->handle));
+	request->is_persistent = 1;
+	start(request, way);
+	return request;
+}
+
+static void send_buffered(const struct message *m, const struct typed *t)
+{
+	int bytes;
+	void *memory;
+
+	MPI_Pack_size(t->count, t->type, m->comm, &bytes);
+	bytes += MPI_BSEND_OVERHEAD;
+	memory = malloc((size_t)bytes);
+	must(memory && !MPI_Buffer_attach(memory, bytes), "memory for MPI_Bsend");
+	event_code("bsend", MPI_Bsend(t->at, t->count, t->type, m->destination, m->tag, m->comm));
+	MPI_Buffer_detach(&memory, &bytes);
+	free(memory);
+}
+
+static void send(const struct message *m, const struct typed *t, enum send way, int completion)
+{
+	struct request *request;
+
+	if (way == SEND) {
+		event_code("send", MPI_Send(t->at, t->count, t->type, m->destination, m->tag, m->comm));
+	} else if (way == SSEND) {
+		event_code("ssend", MPI_Ssend(t->at, t->count, t->type, m->destination, m->tag, m->comm));
+	} else if (way == SENDRECV) {
+		event_code("sendrecv", MPI_Sendrecv(t->at, t->count, t->type, m->destination, m->tag, NULL, 0, MPI_BYTE,
+			MPI_PROC_NULL, m->tag, m->comm, MPI_STATUS_IGNORE));
+	} else if (way == BSEND) {
+		send_buffered(m, t);
+	} else {
+		request = begin_send(m, t, (enum begin)(way - LATER));
+		complete("sent", completion, 1, &request);
 	}
 }
 
-static void run_scatter(const struct op *op)
+/* A probe in one of its forms, until the message is there. */
+static MPI_Message probe(const struct message *m, const struct typed *t, enum receive way, int is_ignored)
 {
-	MPI_Comm comm = state.comms[op->comm];
-	char *from = state.buffers[op->buffer] + op->at;
-	void *to = op->way == 2 && is_root(op) ? MPI_IN_PLACE : state.buffers[op->other] + op->other_at;
-	int many, own, root = rank_in(op, op->root), bytes = (int)op->bytes;
+	MPI_Message message = MPI_MESSAGE_NULL;
+	MPI_Status own, *status = is_ignored ? MPI_STATUS_IGNORE : &own;
+	int is_there = 0, code = MPI_SUCCESS;
 
-	MPI_Comm_size(comm, &many);
-	MPI_Comm_rank(comm, &own);
-	if (op->kind == SCATTER) {
-		event("scatter", sites[op->site].scatter(from, to, bytes, root, comm));
-		return;
+	fresh_status(&own);
+	if (way == MPROBE || way == MPROBE_IMRECV)
+		code = MPI_Mprobe(m->source, m->tag, m->comm, &message, status);
+	else if (way == PROBE || way == PROBE_IRECV || way == PROBE_TWICE)
+		code = MPI_Probe(m->source, m->tag, m->comm, status);
+	while ((way == IPROBE || way == IMPROBE) && !is_there && code == MPI_SUCCESS) {
+		code = way == IPROBE ? MPI_Iprobe(m->source, m->tag, m->comm, &is_there, status) :
+			MPI_Improbe(m->source, m->tag, m->comm, &is_there, &message, status);
+		sched_yield();
 	}
-	int counts[many], places[many];
-
-	divide(op, many, counts, places);
-	event("scatterv", MPI_Scatterv(from, counts, places, MPI_BYTE, to, counts[own], MPI_BYTE, root, comm));
-}
-
-/* In place, each rank's part must lie where it comes to be gathered. */
-static void run_gather(const struct op *op)
-{
-	MPI_Comm comm = state.comms[op->comm];
-	char *to = state.buffers[op->buffer] + op->at;
-	void *from = op->way == 2 && is_root(op) ? MPI_IN_PLACE : state.buffers[op->other] + op->other_at;
-	int many, own, root = rank_in(op, op->root), bytes = (int)op->bytes;
-
-	MPI_Comm_size(comm, &many);
-	MPI_Comm_rank(comm, &own);
-	if (op->kind == GATHER) {
-		int code = from == MPI_IN_PLACE ?
-			MPI_Gather(from, bytes, MPI_BYTE, to, bytes, MPI_BYTE, root, comm) :
-			sites[op->site].gather(from, to, bytes, root, comm);
-		event("gather", code);
-		return;
+	if (is_ignored) {
+		event_code("probe", code);
+	} else {
+		event_status("probe", code, &own, t->type);
+		event("probe error %d", own.MPI_ERROR);
 	}
-	int counts[many], places[many];
-
-	divide(op, many, counts, places);
-	event("gatherv", MPI_Gatherv(from, counts[own], MPI_BYTE, to, counts, places, MPI_BYTE, root, comm));
+	return message;
 }
 
-static void event_status(MPI_Status *status)
+static void receive_now(const struct message *m, const struct typed *t, enum receive way, int is_ignored)
 {
-	int count = -1;
-
-	MPI_Get_count(status, MPI_BYTE, &count);
-	event("count", count);
-	event("source", status->MPI_SOURCE);
-	event("tag", status->MPI_TAG);
-}
-
-static void run_receive(const struct op *op, int from)
-{
-	MPI_Comm comm = state.comms[op->comm];
-	char *to = state.buffers[op->other] + op->other_at;
-	int bytes = (int)op->bytes, is_done = 0;
-	MPI_Request request;
-	MPI_Message message;
-	MPI_Status status;
-
-	switch (op->way % RECEIVE_WAYS) {
-	case BY_RECV:
-		event("recv", sites[op->site].recv(to, bytes, MPI_BYTE, from, op->tag, comm, &status));
-		break;
-	case BY_IRECV:
-		MPI_Irecv(to, bytes, MPI_BYTE, from, op->tag, comm, &request);
-		event("wait", MPI_Waitall(1, &request, &status));
-		break;
-	case BY_PROBE:
-		MPI_Probe(from, op->tag, comm, &status);
-		event_status(&status);
-		event("recv", MPI_Recv(to, bytes, MPI_BYTE, from, op->tag, comm, &status));
-		break;
-	case BY_ANY:
-		/* A third rank may be ahead, and its message there first. */
-		from = state.size == 2 ? MPI_ANY_SOURCE : from;
-		event("recv", MPI_Recv(to, bytes, MPI_BYTE, from, MPI_ANY_TAG, comm, &status));
-		break;
-	case BY_TEST:
-		MPI_Irecv(to, bytes, MPI_BYTE, MPI_ANY_SOURCE, op->tag, comm, &request);
-		while (!is_done)
-			MPI_Test(&request, &is_done, &status);
-		break;
-	case BY_MPROBE:
-		MPI_Mprobe(MPI_ANY_SOURCE, op->tag, comm, &message, &status);
-		event_status(&status);
-		event("mrecv", MPI_Mrecv(to, bytes, MPI_BYTE, &message, &status));
-		break;
-	}
-	event_status(&status);
-}
-
-/* Every second word of four bytes. */
-static int send_gaps(const struct op *op, const char *from, int to)
-{
-	MPI_Datatype gaps;
+	MPI_Status own, *status = is_ignored ? MPI_STATUS_IGNORE : &own;
+	MPI_Message message = MPI_MESSAGE_NULL;
 	int code;
 
-	MPI_Type_vector((int)op->bytes / 8, 4, 8, MPI_BYTE, &gaps);
-	MPI_Type_commit(&gaps);
-	code = sites[op->site].send(from, 1, gaps, to, op->tag, state.comms[op->comm]);
-	MPI_Type_free(&gaps);
-	return code;
+	if (way >= PROBE)
+		message = probe(m, t, way, is_ignored);
+	if (way == PROBE_TWICE)
+		probe(m, t, way, is_ignored);
+	fresh_status(&own);
+	if (way == RECV_SENDRECV)
+		code = MPI_Sendrecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, m->tag, t->at, t->count, t->type, m->source, m->tag,
+			m->comm, status);
+	else if (way == MPROBE || way == IMPROBE)
+		code = MPI_Mrecv(t->at, t->count, t->type, &message, status);
+	else
+		code = MPI_Recv(t->at, t->count, t->type, m->source, m->tag, m->comm, status);
+	if (is_ignored)
+		event_code("received", code);
+	else
+		event_status("received", code, &own, t->type);
 }
 
-static void run_send(const struct op *op, int to)
+static void receive(const struct message *m, const struct typed *t, enum receive way, int completion, int is_ignored)
 {
-	MPI_Comm comm = state.comms[op->comm];
-	const char *from = state.buffers[op->buffer] + op->at;
-	int bytes = (int)op->bytes;
+	struct request *request;
+	MPI_Message message;
+
+	if (way == MPROBE_IMRECV) {
+		message = probe(m, t, way, is_ignored);
+		request = &program.requests[1][m->tag];
+		request->type = t->type;
+		event_code("imrecv", MPI_Imrecv(t->at, t->count, t->type, &message, &request->handle));
+	} else if (way == PROBE_IRECV) {
+		probe(m, t, way, is_ignored);
+		request = begin_receive(m, t, AT_ONCE);
+	} else if (way >= RECEIVE_LATER) {
+		request = begin_receive(m, t, (enum begin)(way - RECEIVE_LATER));
+	} else {
+		receive_now(m, t, way, is_ignored);
+		return;
+	}
+	complete("received", completion, 1, &request);
+}
+
+/* Bits of a plan: from anybody, with any tag. */
+static void widen(struct message *m, int wild)
+{
+	if (wild & 1)
+		m->source = MPI_ANY_SOURCE;
+}
+
+static void any_tag(struct message *m, int wild)
+{
+	if (wild & 2)
+		m->tag = MPI_ANY_TAG;
+}
+
+/*
+ * COMM FROM TO TAG, sent TYPE COUNT BUFFER AT, received TYPE COUNT BUFFER AT, SEND RECEIVE COMPLETION WILD IS_IGNORED.
+ * Any tag is taken by calls that keep no request.
+ */
+void do_message(void)
+{
+	struct message m = next_message();
+	struct typed sent = next_typed(), received = next_typed();
+	enum send way = (enum send)next();
+	enum receive receive_way = (enum receive)next();
+	int completion = (int)next(), wild = (int)next(), is_ignored = (int)next();
+
+	if (program.rank == m.from) {
+		send(&m, &sent, way, completion);
+	} else if (program.rank == m.to) {
+		widen(&m, wild);
+		if (receive_way < RECEIVE_LATER && receive_way != MPROBE_IMRECV && receive_way != PROBE_IRECV)
+			any_tag(&m, wild);
+		receive(&m, &received, receive_way, completion, is_ignored);
+	}
+}
+
+/* SIDE COMM FROM TO TAG TYPE COUNT BUFFER AT BEGIN WILD; side 0 sends. */
+void do_begin(void)
+{
+	int side = (int)next();
+	struct message m = next_message();
+	struct typed t = next_typed();
+	enum begin way = (enum begin)next();
+
+	widen(&m, side ? (int)next() : 0);
+	if (side == 0 && program.rank == m.from)
+		begin_send(&m, &t, way);
+	else if (side == 1 && program.rank == m.to)
+		begin_receive(&m, &t, way);
+}
+
+/* RANK COMPLETION COUNT, for each SIDE TAG. */
+void do_finish(void)
+{
+	struct request *requests[TAGS_MAX];
+	long rank = next();
+	int completion = (int)next(), count = (int)next();
+
+	for (int one = 0; one < count; one++) {
+		long side = next();
+
+		requests[one] = &program.requests[side][next()];
+	}
+	if (program.rank == rank)
+		complete("finished", completion, count, requests);
+}
+
+/* RANK TAG TYPE COUNT BUFFER AT: a receive that no message comes for. */
+void do_cancel(void)
+{
+	long rank = next(), tag = next();
+	struct typed t = next_typed();
 	MPI_Request request;
-
-	switch (op->way / RECEIVE_WAYS) {
-	case 0:
-		event("send", sites[op->site].send(from, bytes, MPI_BYTE, to, op->tag, comm));
-		break;
-	case 1:
-		event("ssend", MPI_Ssend(from, bytes, MPI_BYTE, to, op->tag, comm));
-		break;
-	case 2:
-		MPI_Isend(from, bytes, MPI_BYTE, to, op->tag, comm, &request);
-		event("wait", MPI_Wait(&request, MPI_STATUS_IGNORE));
-		break;
-	default:
-		event("send", send_gaps(op, from, to));
-	}
-}
-
-/* The receive comes first: a long message to the rank itself waits for it. */
-static void post_to_itself(const struct op *op)
-{
-	int own = rank_in(op, op->root);
-
-	if (state.rank != op->root)
-		return;
-	MPI_Irecv(state.buffers[op->other] + op->other_at, (int)op->bytes, MPI_BYTE, own, op->tag, state.comms[op->comm],
-		&state.pending);
-	run_send(op, own);
-}
-
-static void run_post(const struct op *op)
-{
-	MPI_Comm comm = state.comms[op->comm];
-	int bytes = (int)op->bytes;
-
-	if (op->root == op->peer) {
-		post_to_itself(op);
-		return;
-	}
-	if (state.rank == op->root)
-		MPI_Isend(state.buffers[op->buffer] + op->at, bytes, MPI_BYTE, rank_in(op, op->peer), op->tag, comm,
-			&state.pending);
-	if (state.rank == op->peer)
-		MPI_Irecv(state.buffers[op->other] + op->other_at, bytes, MPI_BYTE, rank_in(op, op->root), op->tag, comm,
-			&state.pending);
-}
-
-/* Each sends to the next one. */
-static void run_ring(const struct op *op)
-{
-	MPI_Comm comm = state.comms[op->comm];
 	MPI_Status status;
-	int many, own;
+	int is_cancelled = 0;
 
-	MPI_Comm_size(comm, &many);
-	MPI_Comm_rank(comm, &own);
-	event("sendrecv",
-		MPI_Sendrecv(state.buffers[op->buffer] + op->at, (int)op->bytes, MPI_BYTE, (own + 1) % many, op->tag,
-			state.buffers[op->other] + op->other_at, (int)op->bytes, MPI_BYTE, (own + many - 1) % many, op->tag, comm,
-			&status));
-	event_status(&status);
-}
-
-/* Ranks read parts with gaps, or write them one behind the other. What is read behind a file's end is anything. */
-static void run_collective(const struct op *op)
-{
-	int writes = op->way % 2 && state.access != O_RDONLY, bytes = (int)op->bytes;
-	MPI_Offset place = op->file_at + state.rank * (op->bytes + (writes ? 0 : op->way * 500));
-	char *at = state.buffers[op->buffer] + op->at;
-	MPI_File file = state.common[op->file];
-	struct stat about;
-	long there;
-
-	if (writes) {
-		event("write_at_all", MPI_File_write_at_all(file, place, at, bytes, MPI_BYTE, MPI_STATUS_IGNORE));
+	if (program.rank != rank)
 		return;
-	}
-	event("read_at_all", MPI_File_read_at_all(file, place, at, bytes, MPI_BYTE, MPI_STATUS_IGNORE));
-	must(!fstat(state.fds[op->file], &about), "size");
-	there = about.st_size > place ? about.st_size - place : 0;
-	if (there < op->bytes)
-		memset(at + there, 0, (size_t)(op->bytes - there));
+	event_code("irecv", MPI_Irecv(t.at, t.count, t.type, MPI_ANY_SOURCE, (int)tag, program.comms[0], &request));
+	event_code("cancel", MPI_Cancel(&request));
+	event_code("wait", MPI_Wait(&request, &status));
+	MPI_Test_cancelled(&status, &is_cancelled);
+	event("cancelled %d", is_cancelled);
 }
 
-void execute_messages(const struct op *op)
+/* RANK WHAT TYPE COUNT BUFFER AT: calls that MPI refuses, or that move nothing. */
+void do_wrong(void)
 {
-	char *from = state.buffers[op->buffer] + op->at, *to = state.buffers[op->other] + op->other_at;
+	long rank = next(), what = next();
+	struct typed t = next_typed();
+	MPI_Comm comm = program.comms[0];
+	MPI_Status status;
+	MPI_Request request = MPI_REQUEST_NULL;
 
-	if (op->kind == SCATTER || op->kind == SCATTERV)
-		run_scatter(op);
-	else if (op->kind == GATHER || op->kind == GATHERV)
-		run_gather(op);
-	else if (op->kind == SEND && state.rank == op->root)
-		run_send(op, rank_in(op, op->peer));
-	else if (op->kind == SEND && state.rank == op->peer)
-		run_receive(op, rank_in(op, op->root));
-	else if (op->kind == POST)
-		run_post(op);
-	else if (op->kind == WAIT)
-		event("wait", MPI_Wait(&state.pending, MPI_STATUS_IGNORE));
-	else if (op->kind == BCAST)
-		event("bcast", MPI_Bcast(from, (int)op->bytes, MPI_BYTE, rank_in(op, op->root), state.comms[op->comm]));
-	else if (op->kind == REDUCE)
-		event("allreduce",
-			MPI_Allreduce(from, to, (int)op->bytes, MPI_BYTE, MPI_BXOR, state.comms[op->comm]));
-	else if (op->kind == RING)
-		run_ring(op);
-	else if (op->kind == BARRIER)
-		MPI_Barrier(MPI_COMM_WORLD);
-	else if (op->kind == COLLECTIVE)
-		run_collective(op);
+	if (program.rank != rank)
+		return;
+	fresh_status(&status);
+	if (what == 0)
+		event_code("send to nobody", MPI_Send(t.at, t.count, t.type, 1000, 1, comm));
+	else if (what == 1)
+		event_code("send with tag -3", MPI_Send(t.at, t.count, t.type, 0, -3, comm));
+	else if (what == 2)
+		event_code("send of -1", MPI_Send(t.at, -1, t.type, 0, 1, comm));
+	else if (what == 3)
+		event_code("receive from nobody", MPI_Recv(t.at, t.count, t.type, 1000, 1, comm, &status));
+	else if (what == 4)
+		event_code("receive of -1", MPI_Recv(t.at, -1, t.type, 0, 1, comm, &status));
+	else if (what == 5)
+		event_status("no source", MPI_Recv(t.at, t.count, t.type, MPI_PROC_NULL, 1, comm, &status), &status, t.type);
+	else if (what == 6)
+		event_code("no destination", MPI_Send(t.at, t.count, t.type, MPI_PROC_NULL, 1, comm));
+	else if (what == 7)
+		event_code("isend to nobody", MPI_Isend(t.at, t.count, t.type, 1000, 1, comm, &request));
+	else if (what == 8)
+		event_code("scatter from nobody",
+			MPI_Scatter(t.at, t.count, t.type, t.at, t.count, t.type, 1000, program.comms[0]));
+	else if (what == 9)
+		event_code("gather to nobody",
+			MPI_Gather(t.at, t.count, t.type, t.at, t.count, t.type, 1000, program.comms[0]));
 }

@@ -1,6 +1,6 @@
 /*
- * Generated sequences of file, memory and MPI operations. All ranks derive the same list from a seed, and each does its
- * part of every operation; what it could see goes into a hash, and with --trace into the log.
+ * Carries out programs that a plan describes. A plan is text: lines of words and numbers, one operation a line, which
+ * tests/tests/mpiio/sequences makes. Each rank does its part of every operation and logs what it sees.
  */
 #ifndef HEADWATER_MPIIO_SEQUENCES_H
 #define HEADWATER_MPIIO_SEQUENCES_H
@@ -9,98 +9,89 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { FILES = 3, BUFFERS = 5, COMMS = 4, SITES = 24, OPS_MAX = 200 };
+enum { BUFFERS_MAX = 8, FILES_MAX = 4, TYPES_MAX = 256, TAGS_MAX = 256, ARGUMENTS_MAX = 4096, RANKS_MAX = 16 };
 
-/* The memory of a buffer, and the most that one operation moves. */
-#define BUFFER_BYTES ((long)1 << 20)
+/* How a file's descriptors are opened; the same numbers are in the plan. */
+enum access { READ_ONLY, READ_WRITE, WRITE_ONLY };
 
-enum kind {
-	READ, WRITE, SEEK, TRUNCATE, APPEND, REOPEN, CHILD_WRITES,
-	SET, STORE, LOOK, COPY, RENEW, DROP, CHILD_LOOKS,
-	SCATTER, SCATTERV, GATHER, GATHERV, SEND, POST, WAIT, BCAST, REDUCE, RING, BARRIER, COLLECTIVE,
-	KINDS
+/* Of a message's one end; a persistent one lives until the program's end. */
+struct request {
+	MPI_Request handle;
+	MPI_Datatype type;
+	int is_persistent;
 };
 
-/* Ways of READ and WRITE. */
-enum { BY_CALL, BY_PCALL, BY_VECTOR, BY_STREAM, BY_MPI, BY_MPI_AT, FILE_WAYS };
-/* Ways of SEND's receiver. */
-enum { BY_RECV, BY_IRECV, BY_PROBE, BY_ANY, BY_TEST, BY_MPROBE, RECEIVE_WAYS };
-
-/* One operation. Ranks are those of MPI_COMM_WORLD, places and sizes are bytes. */
-struct op {
-	enum kind kind;
-	int root, peer, file, comm, way, site, tag;
-	/* The root's buffer, and that of the others. */
-	int buffer, other;
-	long at, other_at, bytes, file_at;
-	/* The stream is opened anew: the file has changed. */
-	int is_stale;
+/* What a program works on. `rank` and `size` are those of its communicators; the second has the ranks in reverse. */
+struct program {
+	int rank, size;
+	long number;
+	MPI_Comm comms[2];
+	int buffers, files, has_threads;
+	char *buffer[BUFFERS_MAX];
+	long buffer_bytes;
+	/* Of pages from mmap, or inside of what malloc gives. */
+	int is_mapped[BUFFERS_MAX];
+	char file_name[FILES_MAX][1024];
+	enum access access[FILES_MAX];
+	int fd[FILES_MAX];
+	FILE *stream[FILES_MAX];
+	MPI_File own_file[FILES_MAX];
+	MPI_Datatype types[TYPES_MAX];
+	/* Sends and receives by tag. */
+	struct request requests[2][TAGS_MAX];
 };
 
-/*
- * The operations of a seed; how many. `is_apart`: each file is one rank's, and nobody reads the last one, so that its
- * writes may end later than the calls.
- */
-int generate(uint64_t seed, int ranks, int is_apart, struct op *ops);
-/* One line that says what an operation is. */
-void describe(const struct op *op, char *line, size_t bytes);
+extern struct program program;
 
-/* What the operations of all sequences work on. */
-struct state {
-	int rank, size, trace, is_apart;
-	const char *directory;
-	int log;
-	uint64_t hash;
-	/* Of descriptors: O_RDWR, or O_RDONLY. */
-	int access;
-	char *buffers[BUFFERS];
-	int fds[FILES];
-	FILE *streams[FILES];
-	MPI_File files[FILES];
-	/* Of all ranks; none if each file is one rank's. */
-	MPI_File common[FILES];
-	MPI_Comm comms[COMMS];
-	MPI_Request pending;
+/* Memory that a type lays out: the numbers TYPE COUNT BUFFER AT of a line. */
+struct typed {
+	MPI_Datatype type;
+	int count;
+	char *at;
 };
 
-extern struct state state;
+/* Takes the next number of the operation, or several. */
+long next(void);
+char *next_place(void);
+struct typed next_typed(void);
+/* The next numbers: a count, and as many numbers. */
+int next_list(int *numbers);
 
-/* Something that the program has seen: it is part of the result. */
-void event(const char *what, long long value);
-void event_sum(const char *what, const void *data, long bytes);
-uint64_t sum(const void *data, long bytes);
-void fill(void *data, long bytes, uint64_t seed);
+/* Something that the program has seen. */
+void event(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* A call of MPI's; the class of its error. */
+int event_code(const char *what, int code);
+void event_status(const char *what, int code, MPI_Status *status, MPI_Datatype type);
+void event_bytes(const char *what, const void *data, long bytes);
 /* Ends the job if `what` went wrong. */
 void must(int is_true, const char *what);
-char *file_name(int file);
-/* How a file's descriptors are opened. */
-int access_of(int file);
-void buffer_new(int buffer);
+void fill(void *data, long bytes, uint64_t seed);
+/* Memory that no operation knows of. */
+char *scratch(long bytes);
+int rank_in(int comm, int rank);
+
+void buffer_new(int buffer, uint64_t seed);
 void buffer_free(int buffer);
-/* True for buffers of whole pages from mmap. */
-int is_mapped(int buffer);
+void files_close(void);
+void requests_free(void);
+void fresh_status(MPI_Status *status);
+/* Completes requests in one of the ways that a plan has. */
+void complete(const char *what, int way, int count, struct request **requests);
+void make_type(const char *name, long id);
 
-void execute(const struct op *op);
-void execute_messages(const struct op *op);
+/* An operation: reads its numbers by `next`, all ranks all of them. */
+typedef void operation(void);
+operation *operation_named(const char *name);
 
-/* The calls that move data, each in SITES places of the program. */
-struct site {
-	long (*read)(int fd, void *data, long bytes);
-	long (*pread)(int fd, void *data, long bytes, long at);
-	long (*readv)(int fd, void *data, long bytes);
-	long (*fread)(FILE *stream, void *data, long bytes);
-	long (*write)(int fd, const void *data, long bytes);
-	long (*pwrite)(int fd, const void *data, long bytes, long at);
-	long (*writev)(int fd, void *data, long bytes);
-	long (*fwrite)(FILE *stream, const void *data, long bytes);
-	int (*mpi_read)(MPI_File file, long at, void *data, long bytes, MPI_Status *status);
-	int (*mpi_write)(MPI_File file, long at, const void *data, long bytes, MPI_Status *status);
-	int (*scatter)(const void *from, void *to, int bytes, int root, MPI_Comm comm);
-	int (*gather)(const void *from, void *to, int bytes, int root, MPI_Comm comm);
-	int (*send)(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm);
-	int (*recv)(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Status *status);
-};
+/*
+ * Calls it from the place of the program with this number. The transformation judges places by what follows on them; a
+ * single place for all operations would be left alone soon.
+ */
+void call_from(unsigned place, operation *what);
 
-extern const struct site sites[SITES];
+operation do_read, do_write, do_seek, do_truncate, do_size, do_reopen, do_sync, do_map, do_together;
+operation do_look, do_set, do_store, do_copy, do_renew, do_drop;
+operation do_scatter, do_scatterv, do_gather, do_gatherv, do_bcast, do_reduce, do_barrier, do_alltoall;
+operation do_message, do_begin, do_finish, do_collect, do_ring, do_wrong, do_cancel;
 
 #endif

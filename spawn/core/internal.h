@@ -100,6 +100,10 @@ struct hw_request {
 	struct hw_kept *memory;
 };
 
+/* descriptors.c: moves one to a high number, where it takes none that the program would get for its own, and its
+ * processes would see. Gives its number, which is the old one where there is no room; close-on-exec, if moved. */
+int hw_move_high(int fd);
+
 /* wire.c */
 
 /* Bytes that grow. After a lack of memory `failed` is set, and everything is ignored. */

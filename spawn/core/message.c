@@ -60,7 +60,7 @@ int hw_receive(int socket, void *data, size_t bytes, size_t *received, int *fds,
 	ssize_t got;
 
 	do
-		got = recvmsg(socket, &message, 0);
+		got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
 	while (got < 0 && errno == EINTR);
 	if (got < 0)
 		return errno;

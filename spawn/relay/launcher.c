@@ -94,7 +94,7 @@ static bool prepare(void)
 	snprintf(hw_relay.address, sizeof hw_relay.address, "headwater-relay-%d-%016llx", getpid(),
 	         (unsigned long long)random);
 	strcpy(address.sun_path + 1, hw_relay.address);
-	hw_relay.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	hw_relay.listener = hw_move_high(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	hw_relay.shared = mmap(NULL, sizeof *hw_relay.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (hw_relay.listener < 0 || hw_relay.shared == MAP_FAILED)
 		return false;
@@ -236,6 +236,8 @@ static pid_t relay(unsigned *fruitless)
 
 	if (pipe2(alive, O_CLOEXEC))
 		return original_fork();
+	alive[0] = hw_move_high(alive[0]);
+	alive[1] = hw_move_high(alive[1]);
 	pid_t child = original_fork();
 	if (child == 0) {
 		become_stub(generation);

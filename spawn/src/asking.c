@@ -236,8 +236,8 @@ int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char
 		snprintf(reason, HW_REASON_BYTES, "no more files may be open");
 		return EMFILE;
 	}
-	zygote->socket = ends[0];
-	zygote->identity = identity_of(ends[0]);
+	zygote->socket = hw_move_high(ends[0]);
+	zygote->identity = identity_of(zygote->socket);
 	zygote->owner = getpid();
 	zygote->key = start->key;
 	zygote->stopped_ms_max = start->options->stopped_ms_max;

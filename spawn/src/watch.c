@@ -181,7 +181,8 @@ static bool is_open(const struct hw_watch *watch)
 bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_start *start, int boundary,
                     char reason[HW_REASON_BYTES])
 {
-	*watch = (struct hw_watch){.inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK), .looked_ms = now_ms(), .told = true};
+	*watch = (struct hw_watch){
+		.inotify = hw_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)), .looked_ms = now_ms(), .told = true};
 	if (watch->inotify >= 0)
 		fcntl(watch->inotify, F_SETSIG, MARK);
 	if (check_process(pid, start->inherited, boundary, reason) && check_memory(watch, pid, start->envp, reason))

@@ -55,16 +55,16 @@ static int arrange(struct visit *visit, int *fds, uint32_t count)
 {
 	const struct hw_inherited *inherited = &visit->request.inherited;
 	for (uint32_t i = count; i-- > 0;) {
-		int wanted = inherited->fds[i];
-		if (fds[i] == wanted)
+		int wanted = inherited->fds[i], ends = inherited->fd_ends[i] ? FD_CLOEXEC : 0;
+		if (fds[i] == wanted) {
+			if (!ends && fcntl(wanted, F_SETFD, 0))
+				return ENOTSUP;
 			continue;
-		if (wanted < fds[i] || wanted >= hw_zygote.socket || dup2(fds[i], wanted) < 0)
+		}
+		if (wanted < fds[i] || wanted >= hw_zygote.socket || dup3(fds[i], wanted, ends ? O_CLOEXEC : 0) < 0)
 			return ENOTSUP;
 		close(fds[i]);
 	}
-	for (uint32_t i = 0; i < count; i++)
-		if (inherited->fd_ends[i] && fcntl(inherited->fds[i], F_SETFD, FD_CLOEXEC))
-			return ENOTSUP;
 	return 0;
 }
 

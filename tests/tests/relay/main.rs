@@ -22,14 +22,13 @@ impl Site {
         Site { fixture, origin }
     }
 
-    /// Runs a script in the fixture's directory, in which `$ORIGIN` is the program: without the relay, and with it.
+    /// Runs a script in the fixture's directory, in which `$ORIGIN` is the program, which tells its descriptors too: without
+    /// the relay, and with it.
     fn both(&self, script: &str) -> (Output, Output) {
-        let plain = Program::shell(script).env("ORIGIN", &self.origin).in_dir(self.fixture.shared());
+        let shell = |script| Program::shell(script).env("ORIGIN", &self.origin).env("ORIGIN_DESCRIPTORS", "1");
+        let plain = shell(script).in_dir(self.fixture.shared());
         // The script's own shell is relayed too.
-        let relayed = Program::shell(script)
-            .env("LD_PRELOAD", library())
-            .env("ORIGIN", &self.origin)
-            .in_dir(self.fixture.shared());
+        let relayed = shell(script).env("LD_PRELOAD", library()).in_dir(self.fixture.shared());
         (plain.run(), relayed.run())
     }
 

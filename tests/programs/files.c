@@ -274,7 +274,7 @@ int main(int argc, char **argv)
 	below(argv[1]);
 	walks(argv[1]);
 	nftw(argv[1], visit, 10, FTW_PHYS);
-	struct statfs fs;
+	struct statfs fs = {0};
 	printf("statfs: %s %lx\n", error(statfs(argv[1], &fs)), mounted ? 0 : (long)fs.f_type);
 	return 0;
 }

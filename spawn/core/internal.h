@@ -15,7 +15,7 @@
 
 #include "pspawn.h"
 
-#define HW_SPAWN_VERSION 2u
+#define HW_SPAWN_VERSION 3u
 /* Tells a process that it is a zygote: "SOCKET STOP NAME". */
 #define HW_ZYGOTE_VARIABLE "HEADWATER_ZYGOTE_SOCKET"
 /* What a Python zygote imports, separated by commas. */
@@ -30,7 +30,9 @@
 #define HW_INLINE_MAX 65536
 /* Processes of one request whose results fit into the context's own memory. */
 #define HW_RESULTS 512
-#define HW_REASON_BYTES 160
+#define HW_REASON_BYTES 480
+/* What stands between the reasons of a list. */
+#define HW_BETWEEN_REASONS "; "
 #define HW_DOMAINS_WORDS 16
 #define HW_SIGNALS 64
 /* Processors that a set can name. */
@@ -46,9 +48,10 @@ struct hw_result {
 /* The first message of a zygote, when it has stopped. It goes on after one byte of its owner's. */
 struct hw_hello {
 	uint32_t version;
-	uint32_t refused; /* 1: `reason` says why it can't be faithful */
+	uint32_t refused; /* 1: `reason` says why it can't be faithful, and it has ended; 2: it goes on */
 	uint32_t counted; /* 1: something has asked on which processors it may run */
 	char reason[HW_REASON_BYTES];
+	char early[HW_REASON_BYTES]; /* what of the program has run before it stopped in front of all constructors */
 };
 
 enum hw_request_flags {
@@ -100,6 +103,11 @@ struct hw_request {
 	struct hw_kept *memory;
 };
 
+/* reason.c */
+
+/* Adds one to a list of reasons, as far as there is room. */
+__attribute__((format(printf, 2, 3))) void hw_add_reason(char list[HW_REASON_BYTES], const char *format, ...);
+
 /* descriptors.c: moves one to a high number, where it takes none that the program would get for its own, and its
  * processes would see. Gives its number, which is the old one where there is no room; close-on-exec, if moved. */
 int hw_move_high(int fd);
@@ -117,6 +125,12 @@ void hw_encode(struct hw_bytes *bytes, const struct hw_inherited *inherited, con
 /* 0, EINVAL for bytes that are no request, or ENOMEM. The bytes must outlive the request. */
 int hw_decode(const char *data, size_t length, uint32_t count, struct hw_request *request);
 void hw_request_free(struct hw_request *request);
+/* Where requests are kept: the C library's memory, but in a process that may not use that yet. */
+struct hw_memory {
+	void *(*take)(size_t bytes); /* zeros, or NULL */
+	void (*give_back)(void *taken);
+};
+extern struct hw_memory hw_memory;
 
 /* apply.c: what is done in the new process. Async-signal-safe; gives 0 or an errno value. */
 
@@ -185,13 +199,13 @@ struct hw_program {
 	char *path;        /* of the file that is run: a script's interpreter; to free() */
 	char *script;      /* or NULL; to free() */
 	char *argument;    /* that the script gives its interpreter, or NULL; to free() */
-	const char *refusal; /* why no zygote can be made of it, or NULL */
+	char refusal[HW_REASON_BYTES]; /* why no zygote can be made of it: all reasons, or none */
 	struct hw_identity file; /* which was examined: the script's, if it is one */
 };
 /* 0, or what execve() would say. `name` is looked for in PATH if it has no slash. */
 int hw_program(const char *name, struct hw_program *program);
-/* elf.c: 0 with `*why` no zygote can be made of an ELF file, or with NULL, or what execve() says. */
-int hw_elf(int fd, const char **why);
+/* elf.c: adds why no zygote can be made of an ELF file. 0, or what execve() says. */
+int hw_elf(int fd, char reasons[HW_REASON_BYTES]);
 /* What is given to execve(). */
 char *hw_program_name(const struct hw_program *program);
 void hw_program_free(struct hw_program *program);
@@ -234,7 +248,7 @@ struct hw_watch {
 	long looked_ms;
 };
 struct hw_start;
-/* Looks at a zygote that has stopped. False with the reason if its processes could not be faithful. */
+/* Looks at a zygote that has stopped. False with the reasons added if its processes could not be faithful. */
 bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_start *start, int boundary,
                     char reason[HW_REASON_BYTES]);
 /* False once one of the files is another. */
@@ -254,6 +268,7 @@ struct hw_zygote {
 	uint64_t key;
 	unsigned cores; /* so many it may run on, and something before main() has asked; 0: nothing has */
 	char **words;   /* that it was started with; to free() */
+	char early[HW_REASON_BYTES]; /* what of the program it has run, in words */
 	struct hw_result *results;
 	struct hw_watch watch;
 };
@@ -268,7 +283,7 @@ struct hw_start {
 };
 /* Where a zygote's own descriptors begin if it is to serve a process with these limits. */
 int hw_boundary(const struct hw_inherited *inherited);
-/* Starts a zygote and waits until it has stopped. 0, or an errno value with the reason in words. */
+/* Starts a zygote and waits until it has stopped. 0, or an errno value with the reasons in words. */
 int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char reason[HW_REASON_BYTES]);
 void hw_zygote_end(struct hw_zygote *zygote);
 /* True if it can be asked. */

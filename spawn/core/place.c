@@ -2,10 +2,12 @@
 #include "internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define DOMAINS_MAX 256
 
@@ -13,7 +15,7 @@
 static struct {
 	int count;
 	int numbers[DOMAINS_MAX];
-	cpu_set_t *cores[DOMAINS_MAX];
+	cpu_set_t cores[DOMAINS_MAX];
 } machine;
 static pthread_once_t read_machine = PTHREAD_ONCE_INIT;
 
@@ -31,38 +33,39 @@ static void add_list(const char *list, cpu_set_t *set)
 	}
 }
 
+/* Reads a file's beginning as a string; false if there is none. Without the C library's memory: a zygote may not use it
+ * yet. */
+static bool read_text(const char *path, char *text, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, text, bytes - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[got > 0 ? got : 0] = 0;
+	return got > 0;
+}
+
 static void find_domains(void)
 {
 	for (int number = 0; number < DOMAINS_MAX; number++) {
 		char path[64], list[4096];
 		snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", number);
-		FILE *file = fopen(path, "re");
-		if (!file)
+		if (!read_text(path, list, sizeof list))
 			continue;
-		cpu_set_t *cores = fgets(list, sizeof list, file) ? calloc(1, sizeof *cores) : NULL;
-		fclose(file);
-		if (!cores)
-			continue;
-		add_list(list, cores);
-		if (!CPU_COUNT(cores)) {
-			free(cores);
-			continue;
-		}
-		machine.numbers[machine.count] = number;
-		machine.cores[machine.count++] = cores;
+		add_list(list, &machine.cores[machine.count]);
+		if (CPU_COUNT(&machine.cores[machine.count]))
+			machine.numbers[machine.count++] = number;
 	}
 	/* A kernel without domains has one. */
-	cpu_set_t *all = machine.count ? NULL : calloc(1, sizeof *all);
-	if (all) {
-		memset(all, 0xff, sizeof *all);
-		machine.cores[machine.count++] = all;
-	}
+	if (!machine.count)
+		memset(&machine.cores[machine.count++], 0xff, sizeof machine.cores[0]);
 }
 
 /* The processors of a domain that the caller may use. */
 static void usable(int domain, const cpu_set_t *allowed, cpu_set_t *set)
 {
-	CPU_AND(set, allowed, machine.cores[domain]);
+	CPU_AND(set, allowed, &machine.cores[domain]);
 }
 
 /* The set's processor with this number, counted from 0. */

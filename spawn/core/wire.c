@@ -127,9 +127,15 @@ static char *take_string(struct reader *reader)
 	return (char *)string;
 }
 
+static void *take_zeros(size_t bytes)
+{
+	return calloc(1, bytes);
+}
+struct hw_memory hw_memory = {take_zeros, free};
+
 static void *keep(struct reader *reader, size_t count, size_t size)
 {
-	struct hw_kept *kept = calloc(1, sizeof *kept + count * size);
+	struct hw_kept *kept = hw_memory.take(sizeof *kept + count * size);
 	if (!kept) {
 		reader->no_memory = true;
 		reader->at = NULL;
@@ -236,7 +242,7 @@ void hw_request_free(struct hw_request *request)
 	struct hw_kept *kept = request->memory;
 	while (kept) {
 		struct hw_kept *next = kept->next;
-		free(kept);
+		hw_memory.give_back(kept);
 		kept = next;
 	}
 	memset(request, 0, sizeof *request);

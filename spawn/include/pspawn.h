@@ -3,9 +3,10 @@
  * After "Optimizing Latency and Throughput for Spawning Processes on Massively Multicore Processors" (Kulkarni,
  * Lang, Ionkov, Lumsdaine, 2012): one exec and many forks instead of an exec for each process.
  *
- * A context holds a zygote: the program, started once and stopped before `main`. Each further process is a fork
- * of it, with arguments, environment, descriptors, directory, limits and signals of its own, and is a child of the
- * caller. What a zygote can't do faithfully is done by exec; pspawn_context_mechanism() tells which and why.
+ * A context holds a zygote: the program, loaded once with all its libraries, and stopped before its first constructor.
+ * Each further process is a fork of it, with arguments, environment, descriptors, directory, limits and signals of its
+ * own, and is a child of the caller. What a zygote can't do faithfully is done by exec; pspawn_context_mechanism()
+ * tells which and why.
  *
  * Unless said otherwise, functions give -1 and set errno on failure, have no side effects then, may be called by
  * several threads at once on different contexts, and by one at a time on the same. The caller reaps what it
@@ -59,8 +60,30 @@ enum pspawn_mechanism {
 	PSPAWN_PFORK        /* the first child forks the others, which are the caller's children nevertheless */
 };
 
-/* Where a zygote stops. */
+/* How a process from a zygote differs from one that was executed:
+ *
+ * - addresses: The program, its libraries, the heap, the first stack and what the kernel maps lie at the same addresses
+ *   in all processes of a zygote.
+ * - library: libheadwater-zygote.so is loaded too. It is the last in the list of what is loaded.
+ * - choosers: Functions that choose others by the kind of processor (IFUNC) run while the program is loaded: once, in the
+ *   zygote.
+ * - execution: For the kernel it is a fork. Tracers and audits see no execution, and its parent may still change its
+ *   process group.
+ *
+ * With PSPAWN_STOP_MAIN, besides:
+ *
+ * - constructors: They run once, in the zygote. What they draw, read or keep is the same in all processes: random
+ *   numbers, the time, the process's number, arguments, variables, input. What a fork does not take along is gone: locked
+ *   memory, a signal for the parent's end, children.
+ * - guards: The values that protect stacks and pointers are the same in all processes of a zygote. They are not derived
+ *   from AT_RANDOM, which is new in each.
+ * - arguments: Arguments and environment do not lie on the first stack.
+ */
+
+/* Where a zygote stops. PSPAWN_STOP_LOAD needs a processor of the kind x86-64 and a loader of glibc that is known; with
+ * any other there is no zygote. */
 enum pspawn_stop {
+	PSPAWN_STOP_LOAD, /* when all libraries are loaded, before the first constructor */
 	PSPAWN_STOP_MAIN, /* before main(), when all constructors have run */
 	PSPAWN_STOP_CALL, /* in main(), which runs with the context's arguments, when it calls pspawn_stop() */
 	PSPAWN_STOP_PYTHON /* in a Python interpreter, after `imports` */
@@ -93,9 +116,13 @@ struct pspawn_context_options {
 /* pspawn_context_create() with more options. */
 int pspawn_context_create_with(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options);
 
-/* How the context makes processes. If `reason` isn't NULL it is set to why there is no zygote, or to NULL; the text
- * lives as long as the context, or until the next call. */
+/* How the context makes processes. If `reason` isn't NULL it is set to why there is no zygote, all reasons with "; "
+ * between them, or to NULL; the text lives as long as the context, or until the next call. */
 enum pspawn_mechanism pspawn_context_mechanism(pspawn_context_t *ctx, const char **reason);
+
+/* What of the program has run before its zygote stopped in front of all constructors, so once for all its processes: in
+ * words, or NULL. The text lives as long as the zygote. */
+const char *pspawn_context_early(pspawn_context_t *ctx);
 
 /* The number of the context's zygote, or 0. */
 pid_t pspawn_context_zygote(pspawn_context_t *ctx);

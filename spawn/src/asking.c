@@ -17,9 +17,14 @@
 
 static const char *ended_early(const struct hw_start *start)
 {
-	return start->options->stop == PSPAWN_STOP_PYTHON
-	           ? "it ended during its imports: name none that only a process of its own can do, as MPI's"
-	           : "it ended before it came to main";
+	switch (start->options->stop) {
+	case PSPAWN_STOP_LOAD:
+		return "it ended before it was loaded";
+	case PSPAWN_STOP_PYTHON:
+		return "it ended during its imports: name none that only a process of its own can do, as MPI's";
+	default:
+		return "it ended before it came to main";
+	}
 }
 
 #define LIBRARY "libheadwater-zygote.so"
@@ -153,7 +158,9 @@ static int greet(struct hw_zygote *zygote, const struct hw_start *start, char re
 		polled = poll(&ready, 1, left > 0 ? (int)left : 0);
 	} while (polled < 0 && errno == EINTR);
 	if (polled <= 0) {
-		snprintf(reason, HW_REASON_BYTES, "its constructors did not end within %u ms", ms_max ? ms_max : START_MS_MAX);
+		snprintf(reason, HW_REASON_BYTES, "%s within %u ms",
+		         start->options->stop == PSPAWN_STOP_LOAD ? "it was not loaded" : "its constructors did not end",
+		         ms_max ? ms_max : START_MS_MAX);
 		return ETIMEDOUT;
 	}
 	error = hw_receive(zygote->socket, &hello, sizeof hello, &received, NULL, NULL);
@@ -162,14 +169,14 @@ static int greet(struct hw_zygote *zygote, const struct hw_start *start, char re
 		                                                  : ended_early(start));
 		return ECHILD;
 	}
-	if (hello.refused) {
-		hello.reason[HW_REASON_BYTES - 1] = 0;
+	hello.reason[HW_REASON_BYTES - 1] = hello.early[HW_REASON_BYTES - 1] = 0;
+	if (hello.refused)
 		snprintf(reason, HW_REASON_BYTES, "%s", hello.reason);
-		return ENOTSUP;
-	}
+	memcpy(zygote->early, hello.early, sizeof zygote->early);
 	if (!hello.counted)
 		zygote->cores = 0;
-	return 0;
+	/* One that goes on is looked at for more reasons. */
+	return hello.refused == 1 ? ENOTSUP : 0;
 }
 
 /* A file in memory with room for so many bytes, mapped. */
@@ -231,6 +238,7 @@ int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char
 	void *memory = NULL;
 
 	*zygote = HW_NO_ZYGOTE;
+	*reason = 0;
 	zygote->boundary = hw_boundary(start->inherited);
 	if (zygote->boundary <= 3 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
 		snprintf(reason, HW_REASON_BYTES, "no more files may be open");
@@ -257,7 +265,7 @@ int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char
 		if (error == EPIPE)
 			snprintf(reason, HW_REASON_BYTES, "%s", ended_early(start));
 		error = error ? error : greet(zygote, start, reason);
-		if (!error && !hw_watch_begin(&zygote->watch, zygote->pid, start, zygote->boundary, reason))
+		if (!error && (!hw_watch_begin(&zygote->watch, zygote->pid, start, zygote->boundary, reason) || *reason))
 			error = ENOTSUP;
 		error = error ? error : hw_send(zygote->socket, "", 1, NULL, 0, NULL, 0);
 	}

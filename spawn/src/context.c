@@ -153,7 +153,7 @@ static int open_context(struct pspawn_state *state, const char *path, const stru
 		error = hw_program(path, &state->program);
 	if (error || !hw_wants_zygote(state))
 		return error;
-	if (state->program.refusal) {
+	if (*state->program.refusal) {
 		give_reason(state, state->program.refusal);
 		state->starts = HW_STARTS_MAX;
 		return 0;
@@ -232,6 +232,12 @@ EXPORT enum pspawn_mechanism pspawn_context_mechanism(pspawn_context_t *ctx, con
 	return state->options.mechanism;
 }
 
+EXPORT const char *pspawn_context_early(pspawn_context_t *ctx)
+{
+	const struct hw_zygote *zygote = &ctx->state->zygote;
+	return hw_zygote_lives(zygote) && *zygote->early ? zygote->early : NULL;
+}
+
 EXPORT pid_t pspawn_context_zygote(pspawn_context_t *ctx)
 {
 	return hw_zygote_lives(&ctx->state->zygote) ? ctx->state->zygote.pid : 0;
@@ -294,9 +300,9 @@ static int renew_program(struct pspawn_state *state)
 		return error;
 	hw_program_free(&state->program);
 	state->program = program;
-	if (program.refusal)
+	if (*program.refusal)
 		give_reason(state, program.refusal);
-	return program.refusal ? ENOTSUP : 0;
+	return *program.refusal ? ENOTSUP : 0;
 }
 
 static bool is_unchanged(struct pspawn_state *state)

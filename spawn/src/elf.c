@@ -103,18 +103,19 @@ static int find_loader(const struct image *image, char loader[PATH_MAX])
 }
 
 /* Why no zygote can be made of an ELF file of this machine. */
-static const char *refusal(const struct image *image, const char *loader)
+static void judge(const struct image *image, const char *loader, char reasons[HW_REASON_BYTES])
 {
 	const char *name = strrchr(loader, '/');
 
 	if (!*loader)
-		return "it is linked statically";
-	if (!name || strncmp(name, "/ld-linux", 9))
-		return "its loader is not glibc's";
-	return needs_libc(image) ? NULL : "it does not ask for the C library itself";
+		hw_add_reason(reasons, "it is linked statically");
+	else if (!name || strncmp(name, "/ld-linux", 9))
+		hw_add_reason(reasons, "its loader is not glibc's");
+	if (*loader && !needs_libc(image))
+		hw_add_reason(reasons, "it does not ask for the C library itself");
 }
 
-int hw_elf(int fd, const char **why)
+int hw_elf(int fd, char reasons[HW_REASON_BYTES])
 {
 	struct image image = {.fd = fd};
 	char loader[PATH_MAX];
@@ -123,7 +124,7 @@ int hw_elf(int fd, const char **why)
 		return ENOEXEC;
 	if (image.header.e_ident[EI_CLASS] != ELFCLASS64 || image.header.e_machine != MACHINE) {
 		/* The kernel may run it by another loader, which exec will find. */
-		*why = "it is for another kind of processor";
+		hw_add_reason(reasons, "it is for another kind of processor");
 		return 0;
 	}
 	size_t bytes = image.header.e_phnum * sizeof *image.segments;
@@ -135,7 +136,7 @@ int hw_elf(int fd, const char **why)
 		return ENOMEM;
 	int error = read_at(&image, image.header.e_phoff, image.segments, bytes) ? find_loader(&image, loader) : ENOEXEC;
 	if (!error)
-		*why = refusal(&image, loader);
+		judge(&image, loader, reasons);
 	free(image.segments);
 	return error;
 }

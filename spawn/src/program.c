@@ -45,7 +45,7 @@ static int read_script(const char *line, size_t bytes, struct hw_program *progra
 	char *end = strchr(text, '\n');
 	if (!end && length == sizeof text - 1) {
 		/* The kernel may cut it off, or refuse it. */
-		program->refusal = "its first line is too long";
+		hw_add_reason(program->refusal, "its first line is too long");
 		return 0;
 	}
 	if (end)
@@ -79,15 +79,15 @@ static int judge(int fd, bool script_allowed, struct hw_program *program, char *
 	if (got > 2 && !memcmp(line, "#!", 2)) {
 		if (script_allowed)
 			return read_script(line, (size_t)got, program, interpreter);
-		program->refusal = "its interpreter is a script";
+		hw_add_reason(program->refusal, "its interpreter is a script");
 		return 0;
 	}
 	bool is_elf = got >= 4 && !memcmp(line, "\177ELF", 4);
 	if (!is_elf && got && kernel_knows_more()) {
-		program->refusal = "the kernel alone knows how to run it";
+		hw_add_reason(program->refusal, "the kernel alone knows how to run it");
 		return 0;
 	}
-	return hw_elf(fd, &program->refusal);
+	return hw_elf(fd, program->refusal);
 }
 
 static int examine(struct hw_program *program, bool script_allowed)
@@ -97,7 +97,7 @@ static int examine(struct hw_program *program, bool script_allowed)
 	int fd = open_program(program->path, &file);
 
 	if (fd == UNREADABLE) {
-		program->refusal = "it can't be read";
+		hw_add_reason(program->refusal, "it can't be read");
 		return 0;
 	}
 	if (fd < 0)
@@ -106,15 +106,12 @@ static int examine(struct hw_program *program, bool script_allowed)
 	int error = judge(fd, script_allowed, program, &interpreter);
 	close(fd);
 	if (!error && privileged)
-		program->refusal = "it runs with other privileges than its caller";
+		hw_add_reason(program->refusal, "it runs with other privileges than its caller");
 	if (error || !interpreter)
 		return error;
-	const char *why = program->refusal;
 	program->script = program->path;
 	program->path = interpreter;
-	error = examine(program, false);
-	program->refusal = program->refusal ? program->refusal : why;
-	return error;
+	return examine(program, false);
 }
 
 /* As execvp(): the first that may be run, EACCES if there was one that may not. */

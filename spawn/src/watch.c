@@ -34,7 +34,7 @@ static long now_ms(void)
 
 static bool refuse(char reason[HW_REASON_BYTES], const char *what, const char *detail)
 {
-	snprintf(reason, HW_REASON_BYTES, "%s%.100s", what, detail);
+	hw_add_reason(reason, "%s%.100s", what, detail);
 	return false;
 }
 
@@ -66,6 +66,7 @@ static bool check_process(pid_t pid, const struct hw_inherited *inherited, int b
 {
 	char path[PATH_BYTES], target[PATH_MAX], number[16];
 	struct dirent *entry;
+	bool good = true;
 	int tasks = 0;
 
 	snprintf(number, sizeof number, "%d", pid);
@@ -77,7 +78,7 @@ static bool check_process(pid_t pid, const struct hw_inherited *inherited, int b
 	if (directory)
 		closedir(directory);
 	if (tasks != 1)
-		return refuse(reason, "it has started threads", "");
+		good = refuse(reason, "it has started threads", "");
 	snprintf(path, sizeof path, "/proc/%d/fd", pid);
 	directory = opendir(path);
 	if (!directory)
@@ -90,11 +91,10 @@ static bool check_process(pid_t pid, const struct hw_inherited *inherited, int b
 		if (known)
 			continue;
 		target_of(number, fd, target);
-		closedir(directory);
-		return refuse(reason, "it has opened ", target);
+		good = refuse(reason, "it has opened ", target);
 	}
 	closedir(directory);
-	return check_given(number, inherited, reason);
+	return check_given(number, inherited, reason) && good;
 }
 
 static bool remember(struct hw_watch *watch, const char *path)
@@ -185,12 +185,17 @@ bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_start *st
 		.inotify = hw_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)), .looked_ms = now_ms(), .told = true};
 	if (watch->inotify >= 0)
 		fcntl(watch->inotify, F_SETSIG, MARK);
-	if (check_process(pid, start->inherited, boundary, reason) && check_memory(watch, pid, start->envp, reason))
+	char found[HW_REASON_BYTES] = "";
+	bool process = check_process(pid, start->inherited, boundary, found);
+	if (check_memory(watch, pid, start->envp, found) && process)
 		return true;
-	char what[HW_REASON_BYTES];
-	memcpy(what, reason, sizeof what);
-	snprintf(reason, HW_REASON_BYTES, "%s, %.120s",
-	         start->options->stop == PSPAWN_STOP_PYTHON ? "during its imports" : "before main", what);
+	static const char *const when[] = {
+		[PSPAWN_STOP_LOAD] = "as it was loaded",
+		[PSPAWN_STOP_MAIN] = "before main",
+		[PSPAWN_STOP_CALL] = "before it stopped",
+		[PSPAWN_STOP_PYTHON] = "during its imports",
+	};
+	hw_add_reason(reason, "%s, %s", when[start->options->stop], found);
 	hw_watch_end(watch);
 	return false;
 }

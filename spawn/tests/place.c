@@ -4,9 +4,11 @@
 #include "core/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,12 +23,15 @@
 static char lists[DOMAINS][LIST_BYTES];
 static cpu_set_t allowed;
 
-FILE *fopen(const char *path, const char *mode)
+int open(const char *path, int flags, ...)
 {
 	int domain;
 	CHECK(sscanf(path, "/sys/devices/system/node/node%d/cpulist", &domain) == 1, "%s", path);
-	CHECK(domain >= 0 && domain < DOMAINS && *mode == 'r', "%d", domain);
-	return lists[domain][0] ? fmemopen(lists[domain], strlen(lists[domain]), "r") : NULL;
+	CHECK(domain >= 0 && domain < DOMAINS && (flags & O_ACCMODE) == O_RDONLY, "%d", domain);
+	size_t bytes = strlen(lists[domain]);
+	int fd = bytes ? memfd_create("domain", MFD_CLOEXEC) : -1;
+	CHECK(fd < 0 || (write(fd, lists[domain], bytes) == (ssize_t)bytes && lseek(fd, 0, SEEK_SET) == 0), "%s", path);
+	return fd;
 }
 
 int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)

@@ -1,4 +1,4 @@
-/* sources: src/program.c src/elf.c */
+/* sources: src/program.c src/elf.c core/reason.c */
 /* What a path is: programs, scripts, damaged files, each judged without reading outside of it. */
 #include "core/internal.h"
 
@@ -30,7 +30,7 @@ static void judged(const char *content, size_t bytes, int expected, const char *
 	write_file(content, bytes);
 	int error = hw_program(path, &program);
 	CHECK(error == expected, "%.20s: %s", content, strerror(error));
-	CHECK(error || !refusal == !program.refusal, "%.20s: %s", content, program.refusal ? program.refusal : "none");
+	CHECK(error || !refusal == !*program.refusal, "%.20s: %s", content, program.refusal);
 	CHECK(error || !refusal || strstr(program.refusal, refusal), "%.20s: %s", content, program.refusal);
 	if (!error)
 		hw_program_free(&program);
@@ -54,7 +54,7 @@ static void scripts(void)
 	judged(longest, sizeof longest, 0, "too long");
 	CHECK(hw_program("", &program) == ENOENT && hw_program(NULL, &program) == ENOENT, "%s", "no name");
 	CHECK(hw_program("/tmp", &program) == EACCES, "%s", "a directory");
-	CHECK(hw_program("sh", &program) == 0 && strchr(program.path, '/') && !program.refusal, "%s", "by PATH");
+	CHECK(hw_program("sh", &program) == 0 && strchr(program.path, '/') && !*program.refusal, "%s", "by PATH");
 	hw_program_free(&program);
 	CHECK(hw_program("no-such-program", &program) == ENOENT, "%s", "by PATH");
 }

@@ -210,6 +210,7 @@ static bool become(struct visit *visit, uint32_t number, const struct hw_place *
 	munmap(buffer, BUFFER_BYTES);
 	if (visit->mapped)
 		munmap(visit->mapped, visit->head.bytes);
+	hw_load_forget_requests();
 	hw_fork_child();
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 	return true;
@@ -335,6 +336,7 @@ static void close_visit(struct visit *visit)
 	if (visit->outcomes)
 		munmap((void *)visit->outcomes, visit->head.count * sizeof *visit->outcomes);
 	hw_request_free(&visit->request);
+	hw_load_forget_requests();
 	/* What belongs to the owner must not stay open here: others wait for its end. */
 	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
 	close_range((unsigned)hw_zygote.socket + 2, ~0u, 0);
@@ -419,7 +421,7 @@ void hw_zygote_refuse(const char *format, ...)
 }
 
 /* Takes the memory for results, and tells that it has stopped. */
-static void greet(const char *changed)
+static void greet(const char changed[HW_REASON_BYTES])
 {
 	struct hw_hello hello = {.version = HW_SPAWN_VERSION};
 	size_t received;
@@ -433,14 +435,13 @@ static void greet(const char *changed)
 	if (standing_results == MAP_FAILED || buffer == MAP_FAILED)
 		_exit(127);
 	madvise(standing_results, bytes, MADV_DONTFORK);
-	if (!hw_present_prepare() || !hw_thread_number()) {
-		hello.refused = 1;
-		strcpy(hello.reason, "this kernel does not let a process change what /proc shows of it");
-	}
-	if (changed) {
-		hello.refused = 1;
-		snprintf(hello.reason, sizeof hello.reason, "before main, it has changed %s", changed);
-	}
+	memcpy(hello.reason, changed, sizeof hello.reason);
+	if (!hw_present_prepare() || !hw_thread_number())
+		hw_add_reason(hello.reason, "the kernel, or a filter of system calls (seccomp), does not let a process change what "
+		                            "/proc shows of it");
+	if (hw_zygote.stop == PSPAWN_STOP_LOAD)
+		hw_early(hello.early);
+	hello.refused = *hello.reason ? 2 : 0;
 	hello.counted = hw_cores_counted();
 	/* What threads a library has for its own use, it ends before a fork. */
 	hw_fork_prepare();
@@ -455,9 +456,11 @@ static void greet(const char *changed)
 
 void hw_zygote_serve(void)
 {
+	char changed[HW_REASON_BYTES] = "";
 	sigset_t all;
-	const char *changed = hw_zygote.stop == PSPAWN_STOP_MAIN ? hw_surroundings_changed() : NULL;
 
+	if (hw_zygote.stop == PSPAWN_STOP_MAIN)
+		hw_surroundings_changed(changed);
 	/* Nothing that is meant for the caller's processes may end or interrupt it. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Where the parts of this process are, as the kernel has them. */
@@ -17,6 +18,12 @@ static struct prctl_mm_map parts;
 static bool set_parts(void)
 {
 	return prctl(PR_SET_MM, PR_SET_MM_MAP, &parts, sizeof parts, 0) == 0;
+}
+
+/* Not as the C library knows it, which a program's own memory management may not have asked yet. */
+static unsigned long program_break(void)
+{
+	return (unsigned long)syscall(SYS_brk, 0);
 }
 
 bool hw_present_prepare(void)
@@ -41,7 +48,7 @@ bool hw_present_prepare(void)
 		field[number] = strtoul(at, &at, 10);
 	parts = (struct prctl_mm_map){
 		.start_code = field[START_CODE],   .end_code = field[END_CODE],  .start_data = field[START_DATA],
-		.end_data = field[END_DATA],       .start_brk = field[START_BRK], .brk = (unsigned long)sbrk(0),
+		.end_data = field[END_DATA],       .start_brk = field[START_BRK], .brk = program_break(),
 		.start_stack = field[START_STACK], .arg_start = field[ARG_START], .arg_end = field[ARG_END],
 		.env_start = field[ENV_START],     .env_end = field[ENV_END],     .exe_fd = (unsigned)-1,
 	};
@@ -69,28 +76,50 @@ static size_t measure(char *const *list, size_t *count)
 	return bytes;
 }
 
-bool hw_present(const struct pspawn_process *process)
+/* The list of arguments with all that follows on a new stack: the list of the environment, the auxiliary vector, the
+ * strings. Before it is how many arguments there are. NULL: there is no memory. */
+static char **make_image(const struct pspawn_process *process, size_t *arguments)
 {
-	size_t arguments, variables;
-	size_t argument_bytes = measure(process->argv, &arguments);
-	size_t bytes = argument_bytes + measure(process->envp, &variables);
-	size_t lists = (arguments + variables + 2) * sizeof(char *);
-	/* As on a new stack: arguments, right behind them the environment. */
-	char **list = mmap(NULL, lists + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t variables;
+	size_t bytes = measure(process->argv, arguments) + measure(process->envp, &variables);
+	size_t lists = (1 + *arguments + 1 + variables + 1) * sizeof(char *);
+	bool at_load = hw_zygote.stop == PSPAWN_STOP_LOAD;
 
-	if (list == MAP_FAILED)
-		return false;
-	char *strings = (char *)list + lists;
+	bytes += lists + hw_zygote.vector_bytes;
+	char **image = at_load ? hw_load_room(bytes)
+	                       : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (image == MAP_FAILED)
+		return NULL;
+	char **list = image + 1, *vector = (char *)image + lists, *strings = vector + hw_zygote.vector_bytes;
+	*(size_t *)image = *arguments;
+	memcpy(vector, hw_zygote.vector, hw_zygote.vector_bytes);
 	char *end = copy_list(process->argv, list, strings);
 	parts.arg_start = (unsigned long)strings;
 	parts.arg_end = parts.env_start = (unsigned long)end;
-	end = copy_list(process->envp, list + arguments + 1, end);
-	parts.env_end = (unsigned long)end;
-	parts.brk = (unsigned long)sbrk(0);
+	parts.env_end = (unsigned long)copy_list(process->envp, list + *arguments + 1, end);
+	if (at_load) {
+		parts.start_stack = (unsigned long)image;
+		hw_load_name(list[0]);
+	}
+	return list;
+}
+
+bool hw_present(const struct pspawn_process *process)
+{
+	size_t arguments;
+	char **list = make_image(process, &arguments);
+
+	if (!list)
+		return false;
+	parts.brk = program_break();
 	/* A limit of data that is exceeded already makes it impossible, but the program can do without. */
 	set_parts();
+	hw_load_renew_random();
 	hw_zygote.argc = (int)arguments;
 	hw_zygote.argv = list;
+	/* Before its constructors the C library is yet to be told. */
+	if (hw_zygote.stop == PSPAWN_STOP_LOAD)
+		return true;
 	environ = list + arguments + 1;
 	if (arguments) {
 		char *slash = strrchr(list[0], '/');

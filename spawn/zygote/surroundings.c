@@ -58,28 +58,29 @@ void hw_surroundings_before(char *const *envp)
 	look(&before, envp);
 }
 
-const char *hw_surroundings_changed(void)
+void hw_surroundings_changed(char reasons[HW_REASON_BYTES])
 {
 	struct surroundings now;
 	struct itimerval timer;
+	bool ticks = false;
 
 	look(&now, environ);
-	if (memcmp(&now.blocked, &before.blocked, sizeof now.blocked))
-		return "which signals are blocked";
-	if (now.umask != before.umask)
-		return "its umask";
-	if (now.device != before.device || now.directory != before.directory)
-		return "its working directory";
-	if (now.group != before.group || now.session != before.session)
-		return "its process group or session";
-	if (now.nice != before.nice || memcmp(&now.affinity, &before.affinity, sizeof now.affinity))
-		return "how it is scheduled";
-	if (memcmp(now.limits, before.limits, sizeof now.limits))
-		return "its limits";
-	if (now.variables != before.variables)
-		return "its environment";
 	for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++)
-		if (getitimer((__itimer_which_t)which, &timer) == 0 && (timer.it_value.tv_sec || timer.it_value.tv_usec))
-			return "its timers";
-	return NULL;
+		ticks |= getitimer((__itimer_which_t)which, &timer) == 0 && (timer.it_value.tv_sec || timer.it_value.tv_usec);
+	const struct {
+		bool is;
+		const char *what;
+	} changes[] = {
+		{memcmp(&now.blocked, &before.blocked, sizeof now.blocked), "which signals are blocked"},
+		{now.umask != before.umask, "its umask"},
+		{now.device != before.device || now.directory != before.directory, "its working directory"},
+		{now.group != before.group || now.session != before.session, "its process group or session"},
+		{now.nice != before.nice || memcmp(&now.affinity, &before.affinity, sizeof now.affinity), "how it is scheduled"},
+		{memcmp(now.limits, before.limits, sizeof now.limits), "its limits"},
+		{now.variables != before.variables, "its environment"},
+		{ticks, "its timers"},
+	};
+	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
+		if (changes[i].is)
+			hw_add_reason(reasons, "before main, it has changed %s", changes[i].what);
 }

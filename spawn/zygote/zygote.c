@@ -1,10 +1,10 @@
-/* Makes a program a zygote: it stops before main(), and each process that it makes goes on from there with arguments
- * of its own. Loaded by LD_PRELOAD into processes that pspawn.h's library starts; in any other it does nothing. */
+/* Makes a program a zygote: it stops, and each process that it makes goes on from there with arguments of its own. Loaded by LD_PRELOAD into processes that pspawn.h's library starts; in any other it does nothing. */
 #include "zygote.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +36,9 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
 	char **kept = envp;
 	int stop = 0, name = 0;
 
-	(void)argc, (void)argv;
-	for (char **entry = envp; *entry; entry++) {
+	char **entry = envp;
+	hw_bind(envp);
+	for (; *entry; entry++) {
 		char *value = value_of(*entry, HW_ZYGOTE_VARIABLE);
 		if (!value || sscanf(value, "%d %d%n", &hw_zygote.socket, &stop, &name) != 2)
 			continue;
@@ -48,15 +49,23 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
 	if (hw_zygote.socket < 0)
 		return;
 	fcntl(hw_zygote.socket, F_SETFD, FD_CLOEXEC);
+	/* It follows the environment. */
+	const ElfW(auxv_t) *end = hw_zygote.vector = entry + 1;
+	while (end++->a_type != AT_NULL)
+		;
+	hw_zygote.vector_bytes = (size_t)((const char *)end - (const char *)hw_zygote.vector);
 	hw_signals_begin();
-	for (char **entry = envp; *entry; entry++) {
+	for (entry = envp; *entry; entry++) {
 		char *preload = value_of(*entry, "LD_PRELOAD");
 		bool gone = value_of(*entry, HW_ZYGOTE_VARIABLE) || (preload && !take_first(preload));
 		if (!gone)
 			*kept++ = *entry;
 	}
 	*kept = NULL;
+	if (hw_zygote.stop == PSPAWN_STOP_LOAD)
+		hw_load_stop(argc, argv, envp);
 	hw_surroundings_before(envp);
+	errno = 0;
 }
 
 static int stopped_main(int argc, char **argv, char **envp)

@@ -13,11 +13,34 @@ struct zygote {
 	int (*main)(int, char **, char **);
 	/* What an interpreter does around a fork; NULL: nothing. */
 	void (*before_fork)(void), (*after_fork)(void);
+	const void *vector; /* the kernel's auxiliary vector */
+	size_t vector_bytes;
 	/* Of a process that was spawned. */
 	int argc;
 	char **argv;
 };
 extern struct zygote hw_zygote;
+
+/* load.c: the stop before all constructors. */
+
+/* Stops there, in the first of all constructors, which has these arguments; `envp` is the caller's environment. What
+ * the zygote makes goes on with the next one. */
+__attribute__((noreturn)) void hw_load_stop(int argc, char **argv, char *const *envp);
+/* Room for what the kernel gives a program at its start. */
+void *hw_load_room(size_t bytes);
+/* What the loader calls the program in its messages. */
+void hw_load_name(char *name);
+/* The memory of requests is free. */
+void hw_load_forget_requests(void);
+/* The kernel's random bytes (AT_RANDOM) are others. */
+void hw_load_renew_random(void);
+
+/* early.c: adds what of the program has run though none of its constructors has. */
+void hw_early(char notes[HW_REASON_BYTES]);
+
+/* bind.c: if the process is to stop before all constructors, this library's calls of the C library are of that alone. To
+ * be called before anything else is. */
+void hw_bind(char *const *envp);
 
 /* loop.c: answers requests, and comes back in each process that it makes. */
 void hw_zygote_serve(void);
@@ -28,8 +51,8 @@ __attribute__((noreturn, format(printf, 1, 2))) void hw_zygote_refuse(const char
 
 /* Remembers how the process is. */
 void hw_surroundings_before(char *const *envp);
-/* What is otherwise now, in words, or NULL. */
-const char *hw_surroundings_changed(void);
+/* Adds what is otherwise now. */
+void hw_surroundings_changed(char reasons[HW_REASON_BYTES]);
 
 /* present.c: how a process looks from outside. */
 

@@ -37,8 +37,13 @@ struct Library {
 
 const LIBRARIES: [Library; 3] = [
     Library { name: "libheadwater-spawn.so", folder: "src", shared: &["core"], flags: &[] },
-    // Its constructor comes before all others.
-    Library { name: "libheadwater-zygote.so", folder: "zygote", shared: &["core"], flags: &["-Wl,-z,initfirst"] },
+    // Its constructor comes before all others, and binds calls anew.
+    Library {
+        name: "libheadwater-zygote.so",
+        folder: "zygote",
+        shared: &["core"],
+        flags: &["-Wl,-z,initfirst", "-Wl,-z,norelro"],
+    },
     Library { name: "libheadwater-relay.so", folder: "relay", shared: &["core", "src"], flags: &[] },
 ];
 

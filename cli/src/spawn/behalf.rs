@@ -14,14 +14,12 @@ use std::ptr;
 use libc::pid_t;
 use rustix::process::Pid;
 
-use super::library::{
-    Interpreter, Mechanism, RawContext, RawContextOptions, STOP_PYTHON, list, pspawn_context_destroy,
-};
+use super::library::{Interpreter, Mechanism, RawContext, RawContextOptions, Stop, list, pspawn_context_destroy};
 
 /// `HW_FDS_MAX`.
 pub const FDS_MAX: usize = 240;
 /// `HW_REASON_BYTES`.
-const REASON_BYTES: usize = 160;
+const REASON_BYTES: usize = 480;
 
 /// What a process tells of itself.
 #[derive(Debug)]
@@ -152,7 +150,7 @@ impl Warm {
         let options = RawContextOptions {
             size: size_of::<RawContextOptions>(),
             mechanism: Mechanism::Zygote as c_uint,
-            stop: if interpreter.is_some() { STOP_PYTHON } else { 0 },
+            stop: if interpreter.is_some() { Stop::Python } else { Stop::Load } as c_uint,
             on_core: 0,
             core: 0,
             argv: words.as_ref().map_or(ptr::null(), |words| words.as_ptr()),

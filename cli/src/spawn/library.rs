@@ -33,6 +33,18 @@ pub enum Mechanism {
     Pfork,
 }
 
+/// Where a zygote stops, as `enum pspawn_stop` has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Stop {
+    /// When all libraries are loaded, before the first constructor.
+    Load,
+    /// Before `main`, when all constructors have run.
+    Main,
+    /// In a Python interpreter, after its imports.
+    Python = 3,
+}
+
 /// How processes are spread over the machine's memory domains, as `enum pspawn_numa` has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u32)]
@@ -183,6 +195,7 @@ unsafe extern "C" {
     ) -> c_int;
     pub(super) fn pspawn_context_destroy(context: *mut RawContext);
     fn pspawn_context_mechanism(context: *mut RawContext, reason: *mut *const c_char) -> c_uint;
+    fn pspawn_context_early(context: *mut RawContext) -> *const c_char;
     fn pspawn_mechanism_name(mechanism: c_uint) -> *const c_char;
     fn pspawn_many(
         context: *mut RawContext,
@@ -212,13 +225,11 @@ pub struct Interpreter {
     pub imports: CString,
 }
 
-/// `PSPAWN_STOP_PYTHON`.
-pub(super) const STOP_PYTHON: c_uint = 2;
-
 impl Context {
     /// Prepares `program`, which is looked for in PATH if its name has no slash. All its processes have `environment`
     /// beside their own variables; a zygote starts with it and with the variables and processors of `like`, one of
-    /// them. `zygote_library` is the path of `libheadwater-zygote.so`. With `interpreter` a zygote stops after its imports.
+    /// them. `zygote_library` is the path of `libheadwater-zygote.so`. A zygote stops where `stop` says; with `interpreter`, after
+    /// its imports.
     ///
     /// # Errors
     /// Those of `execve`. That no zygote can be made of it is none.
@@ -228,6 +239,7 @@ impl Context {
         environment: Vec<CString>,
         like: &Process,
         zygote_library: &Path,
+        stop: Stop,
         interpreter: Option<&Interpreter>,
     ) -> io::Result<Context> {
         let library = CString::new(zygote_library.as_os_str().as_bytes())?;
@@ -237,7 +249,7 @@ impl Context {
         let options = RawContextOptions {
             size: size_of::<RawContextOptions>(),
             mechanism: mechanism as c_uint,
-            stop: if interpreter.is_some() { STOP_PYTHON } else { 0 },
+            stop: if interpreter.is_some() { Stop::Python } else { stop } as c_uint,
             on_core: 0,
             core: 0,
             argv: words.as_ref().map_or(ptr::null(), |words| words.as_ptr()),
@@ -272,9 +284,14 @@ impl Context {
             6 => Mechanism::Pfork,
             _ => Mechanism::Vfork,
         };
-        // SAFETY: a reason is a string that lives until the next call, and is copied before that.
-        let text = |reason: *const c_char| unsafe { CStr::from_ptr(reason) }.to_string_lossy().into_owned();
-        (mechanism, (!reason.is_null()).then(|| text(reason)))
+        // SAFETY: a reason is a string that lives until the next call.
+        (mechanism, unsafe { text(reason) })
+    }
+
+    /// What of the program has run before its zygote stopped in front of all constructors, once for all processes.
+    pub fn early(&mut self) -> Option<String> {
+        // SAFETY: the context was made and not destroyed; the text lives as long as its zygote.
+        unsafe { text(pspawn_context_early(&raw mut self.raw)) }
     }
 
     /// Spawns these processes; gives for each its number, or why it was not started. They are children of this
@@ -323,6 +340,15 @@ impl Context {
         };
         Ok(pids.iter().zip(&errors).map(outcome).collect())
     }
+}
+
+/// A copy of a text of the library's.
+///
+/// # Safety
+/// It is NULL, or a string that lives during the call.
+unsafe fn text(text: *const c_char) -> Option<String> {
+    // SAFETY: as the caller says.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
 impl Drop for Context {
@@ -449,7 +475,8 @@ mod tests {
         let program = CString::new("sh").unwrap();
         let library = Path::new("/nonexistent/zygote.so");
         let mut context =
-            Context::create(&program, Mechanism::Vfork, Vec::new(), &Process::default(), library, None).unwrap();
+            Context::create(&program, Mechanism::Vfork, Vec::new(), &Process::default(), library, Stop::Load, None)
+                .unwrap();
         let words = |text: &str| text.split('|').map(|word| CString::new(word).unwrap()).collect();
         let process = |number: u8| Process {
             arguments: words("sh|-c|exit $NUMBER"),

@@ -4,6 +4,7 @@
 //! the [plan] has them, reads their output ([`outlet`]), and waits for them ([`processes`]). Or a launcher does all that itself ([`relay`]).
 
 pub mod behalf;
+mod check;
 mod guard;
 pub mod library;
 pub mod options;
@@ -24,6 +25,9 @@ pub use self::plan::interpreter_words;
 pub fn spawn(options: &SpawnOptions) -> Result<u8> {
     if options.relay {
         return relay::relay(&options.program);
+    }
+    if options.check {
+        return Ok(check::check(options));
     }
     plan::check(options)?;
     guard::guarded(|guard, held| work::work(options, guard, held))

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::library::{Mechanism, Numa};
+use super::library::{Mechanism, Numa, Stop};
 
 /// Examples, and what does not fit into a line.
 pub const SPAWN_HELP: &str = "\
@@ -17,6 +17,7 @@ Examples:
   headwater spawn -n 500 --from zygote --report -- ./app
   headwater spawn -n 64 --from zygote --imports numpy,torch -- python3 work.py {rank}
   headwater spawn --relay -- xargs -P 8 -n 1 ./app <inputs
+  headwater spawn --check -- ./app
 
 A process has its number, from 0, in HEADWATER_RANK, and how many there are in HEADWATER_RANKS. The first one reads \
 standard input, the others /dev/null.
@@ -50,11 +51,29 @@ pub struct SpawnOptions {
     #[arg(long, value_name = "HOW", value_enum, hide_possible_values = true)]
     pub numa: Option<NumaOption>,
 
-    /// How processes are made: zygote (forks of the program, started once and stopped before its main function), exec
+    /// How processes are made: zygote (forks of the program, loaded once and stopped before it begins), exec
     /// (each starts the program; also vfork, clone3, posix_spawn, fork, pfork), or auto: by a zygote where that is
     /// faithful and pays
     #[arg(long, value_name = "HOW", value_enum, default_value = "auto", hide_possible_values = true)]
     pub from: From,
+
+    /// Where a zygote stops: load (before the first constructor: each process runs them all by itself), or main (when
+    /// constructors have run, once for all processes: faster, for programs of which you know that it does no harm)
+    #[arg(
+        long,
+        value_name = "WHERE",
+        value_enum,
+        default_value = "load",
+        hide_possible_values = true,
+        conflicts_with = "imports"
+    )]
+    pub stop: StopOption,
+
+    /// Start nothing: say whether the program's processes can come from a zygote, with all reasons if not; status 0 if
+    /// they can, else 1
+    #[arg(long, conflicts_with_all = ["processes", "cores", "numa", "from", "output", "kill_on_failure", "report",
+          "progress"])]
+    pub check: bool,
 
     /// With a zygote, and a Python interpreter as the program: modules, separated by commas, that it imports before it
     /// is forked
@@ -81,8 +100,8 @@ pub struct SpawnOptions {
 
     /// Start this launcher (xargs, make, a shell, mpiexec, …), and have zygotes make what it starts again and again;
     /// what can't be done faithfully and in time, it does itself
-    #[arg(long, conflicts_with_all = ["processes", "cores", "numa", "from", "imports", "output", "kill_on_failure", "report",
-          "progress"])]
+    #[arg(long, conflicts_with_all = ["processes", "cores", "numa", "from", "stop", "imports", "output", "kill_on_failure",
+          "report", "progress", "check"])]
     pub relay: bool,
 
     /// The program and its arguments, in which {rank} is the process's number
@@ -117,6 +136,14 @@ pub enum From {
     PosixSpawn,
     Fork,
     Pfork,
+}
+
+/// `--stop`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[allow(missing_docs, reason = "the option's help tells them")]
+pub enum StopOption {
+    Load,
+    Main,
 }
 
 /// `--output`.
@@ -156,6 +183,16 @@ impl NumaOption {
             NumaOption::Fill => Numa::Fill,
             NumaOption::Spread => Numa::Spread,
             NumaOption::Domain => Numa::Domain,
+        }
+    }
+}
+
+impl StopOption {
+    /// As the library has it.
+    pub fn stop(self) -> Stop {
+        match self {
+            StopOption::Load => Stop::Load,
+            StopOption::Main => Stop::Main,
         }
     }
 }

@@ -100,17 +100,24 @@ pub fn work(options: &SpawnOptions, guard: Guard, held: Held) -> Result<u8> {
 
 /// The program, ready to be spawned, and why it will not be from a zygote if that was decided here.
 fn prepare(options: &SpawnOptions) -> io::Result<(Context, Option<String>)> {
-    let program = CString::new(options.program[0].as_bytes())?;
     let few = options.from == From::Auto && options.processes < ZYGOTE_PAYS;
     let mechanism = if few { Mechanism::Vfork } else { options.from.mechanism() };
+    Ok((
+        open_context(options, mechanism)?,
+        few.then(|| format!("for fewer than {ZYGOTE_PAYS} processes a zygote doesn't pay")),
+    ))
+}
+
+/// The program, and its zygote if processes are to be made from one.
+pub fn open_context(options: &SpawnOptions, mechanism: Mechanism) -> io::Result<Context> {
+    let program = CString::new(options.program[0].as_bytes())?;
     // Where it is missing the library says so.
     let library = prepare::find_installed(ZYGOTE_LIBRARY).unwrap_or_else(|_| PathBuf::from(ZYGOTE_LIBRARY));
     let environment = plan::environment(options.processes);
     let interpreter = plan::interpreter(options)?;
     let cores = options.cores.iter().flat_map(|Cores(cores)| cores.first().copied()).collect();
     let like = Process { variables: plan::variables(0), cores, ..Process::default() };
-    let context = Context::create(&program, mechanism, environment, &like, &library, interpreter.as_ref())?;
-    Ok((context, few.then(|| format!("for fewer than {ZYGOTE_PAYS} processes a zygote doesn't pay"))))
+    Context::create(&program, mechanism, environment, &like, &library, options.stop.stop(), interpreter.as_ref())
 }
 
 fn open_outlet(options: &SpawnOptions, screen: &Arc<Screen>, sender: Sender<Event>) -> Result<Option<Outlet>> {

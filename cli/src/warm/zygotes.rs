@@ -1,4 +1,4 @@
-//! The owner's zygotes: one for each program and what it looks at before `main`.
+//! The owner's zygotes: one for each program and what it looks at before it stops.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;

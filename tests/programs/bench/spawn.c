@@ -6,7 +6,7 @@
  * alone. async: all are made one by one, and then waited for; prints the microseconds of all together by their number.
  * vector: the same with one call. first: as sync, until the program has written CLOCK_MONOTONIC in nanoseconds to its
  * standard output. live: all live at once until standard input ends, and the mean of their proportional memory in KiB
- * is printed. The last line of each is "by MECHANISM". */
+ * is printed. The last line of each is "by MECHANISM". As MECHANISM, "main" is a zygote that stops before main(). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pspawn.h>
@@ -145,7 +145,9 @@ int main(int argc, char **argv)
 
 	if (argc < 7)
 		return 2;
-	while (strcmp(pspawn_mechanism_name(options.mechanism), argv[1]))
+	options.stop = strcmp(argv[1], "main") ? PSPAWN_STOP_LOAD : PSPAWN_STOP_MAIN;
+	const char *mechanism_name = options.stop == PSPAWN_STOP_MAIN ? "zygote" : argv[1];
+	while (strcmp(pspawn_mechanism_name(options.mechanism), mechanism_name))
 		if (++options.mechanism > PSPAWN_PFORK)
 			return 2;
 	int count = atoi(argv[3]);

@@ -182,27 +182,47 @@ static void replaced(char **arguments)
 	pspawn_context_destroy(&context);
 }
 
+/* Runs a program without arguments, whose status is to be this one. */
+static void run_once(pspawn_context_t *context, char *program, const char *expected)
+{
+	char *words[] = {program, NULL};
+	int status = 0;
+	pid_t pid = pspawn(context, words);
+
+	CHECK(pid > 0, "%s", program);
+	if (!strcmp(expected, "kill"))
+		kill(pid, SIGKILL);
+	CHECK(waitpid(pid, &status, 0) == pid, "%s", "wait");
+	int exited = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+	CHECK(!strcmp(expected, "kill") || exited == atoi(expected), "%x", (unsigned)status);
+}
+
+/* What a program's constructors do, each process from its zygote does: PROGRAM, exit status. */
+static void repeated(char **arguments)
+{
+	pspawn_context_t context;
+
+	make_zygote(&context, arguments[0]);
+	for (int i = 0; i < 3; i++)
+		run_once(&context, arguments[0], arguments[1]);
+	CHECK(pspawn_context_zygote(&context), "%s", "it lives");
+	pspawn_context_destroy(&context);
+	no_children();
+}
+
 /* A program for which there is no zygote runs nevertheless: PROGRAM, part of the reason, exit status. */
 static void refused(char **arguments)
 {
-	struct pspawn_context_options options = {.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .start_ms_max = 300};
+	struct pspawn_context_options options = {
+		.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .stop = PSPAWN_STOP_MAIN, .start_ms_max = 300};
 	pspawn_context_t context;
 	const char *reason = NULL;
-	char *words[] = {arguments[0], NULL};
 	int before = open_descriptors();
 	CHECK(pspawn_context_create_with(&context, arguments[0], &options) == 0, "%s", arguments[0]);
 	CHECK(pspawn_context_mechanism(&context, &reason) == PSPAWN_VFORK, "%s", "a zygote");
 	CHECK(reason && strstr(reason, arguments[1]), "%s", reason ? reason : "no reason");
-	if (strcmp(arguments[2], "-")) {
-		int status = 0;
-		pid_t pid = pspawn(&context, words);
-		CHECK(pid > 0, "%s", arguments[0]);
-		if (!strcmp(arguments[2], "kill"))
-			kill(pid, SIGKILL);
-		CHECK(waitpid(pid, &status, 0) == pid, "%s", "wait");
-		int exited = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-		CHECK(!strcmp(arguments[2], "kill") || exited == atoi(arguments[2]), "%x", (unsigned)status);
-	}
+	if (strcmp(arguments[2], "-"))
+		run_once(&context, arguments[0], arguments[2]);
 	no_children();
 	pspawn_context_destroy(&context);
 	CHECK(open_descriptors() == before, "%s", "descriptors leak");
@@ -380,9 +400,11 @@ static void counted_cores(char **arguments)
 	const struct pspawn_process free = {.argv = words}, bound = {.argv = words, .mask = &one, .mask_size = sizeof one};
 	const struct pspawn_process all_free[] = {free, free}, all_bound[] = {bound, bound}, mixed[] = {free, bound};
 	const int good = THREADS_RIGHT + BY_ZYGOTE;
-	make_zygote(&context, arguments[0]);
+	struct pspawn_context_options options = {
+		.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .stop = PSPAWN_STOP_MAIN};
+	CHECK(pspawn_context_create_with(&context, arguments[0], &options) == 0, "%s", arguments[0]);
 	pid_t first = pspawn_context_zygote(&context);
-	CHECK(count_like(all_free, 4, PSPAWN_NUMA_NONE, &context, good) == 4, "%s", "all cores");
+	CHECK(first && count_like(all_free, 4, PSPAWN_NUMA_NONE, &context, good) == 4, "%s", "all cores");
 	/* A few with another count are no reason for another zygote, until they come again. */
 	CHECK(count_like(all_bound, 1, PSPAWN_NUMA_NONE, &context, THREADS_RIGHT) == 1, "%s", "by exec");
 	CHECK(count_like(mixed, 8, PSPAWN_NUMA_NONE, &context, THREADS_RIGHT) == 8, "%s", "by exec");
@@ -397,20 +419,23 @@ static void counted_cores(char **arguments)
 	CHECK(count_like(all_free, 4, PSPAWN_NUMA_NONE, &context, good) == 4, "%s", "the caller's one core");
 	pspawn_context_destroy(&context);
 	sched_setaffinity(0, sizeof own, &own);
-	struct pspawn_context_options options = {
-		.size = sizeof options, .mechanism = PSPAWN_ZYGOTE, .mask = &one, .mask_size = sizeof one};
+	options.mask = &one;
+	options.mask_size = sizeof one;
 	CHECK(pspawn_context_create_with(&context, arguments[0], &options) == 0, "%s", "with a mask");
 	first = pspawn_context_zygote(&context);
 	CHECK(count_like(all_bound, 1, PSPAWN_NUMA_NONE, &context, good) == 1, "%s", "one core");
 	CHECK(first && pspawn_context_zygote(&context) == first, "%s", "the first zygote");
 	pspawn_context_destroy(&context);
-	/* What counts nothing has one zygote for all. */
-	make_zygote(&context, "/bin/true");
-	first = pspawn_context_zygote(&context);
-	CHECK(count_like(mixed, 8, PSPAWN_NUMA_NONE, &context, 0) == 8, "%s", "any cores");
-	CHECK(count_like(all_bound, 8, PSPAWN_NUMA_NONE, &context, 0) == 8, "%s", "any cores");
-	CHECK(pspawn_context_zygote(&context) == first, "%s", "the same zygote");
-	pspawn_context_destroy(&context);
+	/* What counts nothing has one zygote for all, and so has what counts when each process begins. */
+	for (int counts = 0; counts < 2; counts++) {
+		int right = counts ? good : 0;
+		make_zygote(&context, counts ? arguments[0] : "/bin/true");
+		first = pspawn_context_zygote(&context);
+		CHECK(count_like(mixed, 8, PSPAWN_NUMA_NONE, &context, right) == 8, "%d: any cores", counts);
+		CHECK(count_like(all_bound, 8, PSPAWN_NUMA_NONE, &context, right) == 8, "%d: any cores", counts);
+		CHECK(pspawn_context_zygote(&context) == first, "%s", "the same zygote");
+		pspawn_context_destroy(&context);
+	}
 	no_children();
 }
 
@@ -460,7 +485,7 @@ int main(int argc, char **argv)
 	static const struct trial trials[] = {
 		{"wait_for_all", wait_for_all}, {"wait_in_threads", wait_in_threads}, {"wait_in_handler", wait_in_handler},
 		{"close_all", close_all}, {"fork_owner", fork_owner}, {"other_variables", other_variables},
-		{"replaced", replaced}, {"refused", refused}, {"nothing_is_held", nothing_is_held},
+		{"replaced", replaced}, {"refused", refused}, {"repeated", repeated}, {"nothing_is_held", nothing_is_held},
 		{"named_descriptors", named_descriptors}, {"owner_killed", owner_killed},
 		{"zygote_stopped", zygote_stopped}, {"zygote_traced", zygote_traced}, {"counted_cores", counted_cores},
 	};

@@ -1,5 +1,6 @@
 /* start MECHANISM STATE PROGRAM ARGUMENT...: comes into an odd state, starts the program, and tells how it ended.
- * The mechanism is one of pspawn.h's by its name, or "plain" for posix_spawn. */
+ * The mechanism is one of pspawn.h's by its name, "main" for a zygote that stops before main(), or "plain" for
+ * posix_spawn. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -113,6 +114,10 @@ static pid_t by_context(const char *mechanism, const char *state, char **words)
 	for (int i = PSPAWN_AUTO; i <= PSPAWN_PFORK; i++)
 		if (!strcmp(mechanism, pspawn_mechanism_name((enum pspawn_mechanism)i)))
 			options.mechanism = (enum pspawn_mechanism)i;
+	if (!strcmp(mechanism, "main")) {
+		options.mechanism = PSPAWN_ZYGOTE;
+		options.stop = PSPAWN_STOP_MAIN;
+	}
 	/* A zygote that was there before the caller's state. */
 	if (strstr(state, "late"))
 		come_into("");

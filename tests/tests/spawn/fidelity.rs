@@ -4,7 +4,7 @@ use headwater_tests::harness::{Fixture, Program};
 
 use super::{build_caller, without_numbers};
 
-const MECHANISMS: [&str; 6] = ["zygote", "vfork", "clone3", "posix_spawn", "fork", "pfork"];
+const MECHANISMS: [&str; 7] = ["zygote", "main", "vfork", "clone3", "posix_spawn", "fork", "pfork"];
 
 /// Compares what `report` does with these arguments, from a caller in this state.
 fn check(fixture: &Fixture, state: &str, arguments: &[&str]) {

@@ -75,15 +75,32 @@ fn a_killed_owner_leaves_no_zygote() {
     check("owner_killed");
 }
 
-/// The program's constructor does `what`; the reason has `reason` in it, and the status is `status`.
-fn check_refused(fixture: &Fixture, what: &str, reason: &str, status: &str) {
+/// A program whose library's constructor does `what`.
+fn with_constructor(fixture: &Fixture, what: &str) -> String {
     let define = format!("-DWHAT=\"{what}\"");
     let library = format!("lib{what}.so");
     fixture.build("spawn/library.c", &library, &["-shared", "-fPIC", "-pthread", &define]);
     let linked = format!("-l{what}");
     let flags = ["-Wl,--no-as-needed", "-L{shared}", &linked, "-Wl,-rpath,{shared}"];
-    let program = build_exiting(fixture, what, 9, &flags);
-    run_trial(&fixture.path("hazards"), "refused", &[program.to_str().expect("a plain path"), reason, status]);
+    build_exiting(fixture, what, 9, &flags).display().to_string()
+}
+
+/// Before main, the program's constructor does `what`; the reason has `reason` in it, and the status is `status`.
+fn check_refused(fixture: &Fixture, what: &str, reason: &str, status: &str) {
+    let program = with_constructor(fixture, what);
+    run_trial(&fixture.path("hazards"), "refused", &[&program, reason, status]);
+}
+
+#[test]
+fn what_constructors_do_each_process_does() {
+    let fixture = Fixture::new("constructors");
+    let hazards = build_caller(&fixture, "hazards");
+    for what in ["thread", "socket", "file", "memory", "close", "variable", "umask", "directory", "timer"] {
+        run_trial(&hazards, "repeated", &[&with_constructor(&fixture, what), "9"]);
+    }
+    for (what, status) in [("crash", "134"), ("exit", "3"), ("block", "kill")] {
+        run_trial(&hazards, "repeated", &[&with_constructor(&fixture, what), status]);
+    }
 }
 
 #[test]

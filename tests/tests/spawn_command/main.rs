@@ -3,6 +3,7 @@
 mod ends;
 mod mechanisms;
 mod output;
+mod same;
 
 use std::process::{Command, Stdio};
 

@@ -33,7 +33,7 @@ pub(super) fn libraries(report: &mut Report) {
     ));
     let fixture = many_libraries(LIBRARIES, DIRECTORIES);
     let runs = Runs::new(&fixture, &["bin/app"]).variables(VARIABLES);
-    let ways = [Way::ZYGOTE, Way::POSIX_SPAWN, Way::VFORK];
+    let ways = [Way::ZYGOTE, Way::POSIX_SPAWN, Way::VFORK, Way::MAIN];
     compare(report, &runs, &ways, 60, &["4 times posix_spawn's", "5 times posix_spawn's"]);
 }
 
@@ -42,7 +42,13 @@ pub(super) fn tiny(report: &mut Report) {
     let fixture = many_libraries(1, 1);
     report.heading("Spawning a tiny dynamic program");
     let runs = Runs::new(&fixture, &["bin/empty"]);
-    compare(report, &runs, &[Way::ZYGOTE, Way::POSIX_SPAWN, Way::VFORK], 300, &["4 times posix_spawn's", ""]);
+    compare(
+        report,
+        &runs,
+        &[Way::ZYGOTE, Way::POSIX_SPAWN, Way::VFORK, Way::MAIN],
+        300,
+        &["4 times posix_spawn's", ""],
+    );
     report.heading("Spawning a tiny static program");
     fixture.build("bench/main.c", "bin/static", &["-static"]);
     let runs = Runs::new(&fixture, &["bin/static"]);

@@ -17,6 +17,8 @@ pub(super) struct Way {
 impl Way {
     pub(super) const AUTO: Way = Way { name: "auto" };
     pub(super) const ZYGOTE: Way = Way { name: "zygote" };
+    /// A zygote that stops before main, when constructors have run.
+    pub(super) const MAIN: Way = Way { name: "main" };
     pub(super) const VFORK: Way = Way { name: "vfork" };
     pub(super) const POSIX_SPAWN: Way = Way { name: "posix_spawn" };
     pub(super) const FORK: Way = Way { name: "fork" };

@@ -1,0 +1,49 @@
+//! `headwater spawn --check`: whether a program's processes can come from a zygote.
+
+use std::io::stdout;
+
+use super::library::Mechanism;
+use super::options::{SpawnOptions, StopOption};
+use super::work;
+use crate::exec::complaint;
+use crate::message::{say, show};
+
+/// What stands between the reasons that the library gives.
+const BETWEEN: &str = "; ";
+/// The status if there can be no zygote.
+const NO_ZYGOTE: u8 = 1;
+/// What is seen neither here nor when processes are started.
+const UNNOTICED_AT_MAIN: &str = "not noticed: what constructors have drawn, read or kept: random numbers, the time, the \
+                                 process's number and arguments, input, locked memory, children";
+
+/// Makes a zygote, ends it, and tells what that was like. Gives the exit status.
+pub fn check(options: &SpawnOptions) -> u8 {
+    let program = options.program[0].display();
+    let mut context = match work::open_context(options, Mechanism::Zygote) {
+        Ok(context) => context,
+        Err(e) => {
+            let (status, text) = complaint(&options.program[0], e);
+            say(text);
+            return status;
+        }
+    };
+    let (mechanism, reasons) = context.mechanism();
+    let is_zygote = mechanism == Mechanism::Zygote;
+    let at_main = options.stop == StopOption::Main || options.imports.is_some();
+    let place = match (&options.imports, options.stop) {
+        (Some(imports), _) => format!("after the import of {imports}"),
+        (None, StopOption::Load) => String::from("before its first constructor"),
+        (None, StopOption::Main) => String::from("before main"),
+    };
+    let mut lines = vec![match is_zygote {
+        true => format!("{program}: processes can come from a zygote that stops {place}"),
+        false => format!("{program}: processes can't come from a zygote that stops {place}; each is executed:"),
+    }];
+    let early = context.early();
+    let early = early.iter().flat_map(|early| early.split(BETWEEN));
+    lines.extend(reasons.iter().flat_map(|reasons| reasons.split(BETWEEN)).map(|reason| format!("  {reason}")));
+    lines.extend(early.map(|early| format!("  once for all processes, as it is loaded: {early}")));
+    lines.extend((is_zygote && at_main).then(|| format!("  {UNNOTICED_AT_MAIN}")));
+    show(stdout(), format_args!("{}\n", lines.join("\n")));
+    if is_zygote { 0 } else { NO_ZYGOTE }
+}

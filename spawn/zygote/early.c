@@ -1,0 +1,77 @@
+/* What of a program runs as it is loaded, before its first constructor: functions that choose which of several others is
+ * used on this processor (IFUNC). They are meant to look at nothing else. The C library's own are known to. */
+#include "zygote.h"
+
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+
+#define CHOOSES_MAX 6
+
+static const ElfW(Dyn) *entry_of(const struct link_map *map, ElfW(Sxword) tag)
+{
+	for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
+		if (entry->d_tag == tag)
+			return entry;
+	return NULL;
+}
+
+static const void *address_of(const struct link_map *map, ElfW(Sxword) tag)
+{
+	const ElfW(Dyn) *entry = entry_of(map, tag);
+	ElfW(Addr) address = entry ? entry->d_un.d_ptr : 0;
+	return (const void *)(address && address < map->l_addr ? address + map->l_addr : address);
+}
+
+/* True if one of its relocations, in this table, calls a function of its own to know the address. */
+static bool chooses(const struct link_map *map, ElfW(Sxword) table, ElfW(Sxword) bytes)
+{
+	const ElfW(Rela) *relocation = address_of(map, table);
+	const ElfW(Sym) *symbols = address_of(map, DT_SYMTAB);
+	const ElfW(Dyn) *size = entry_of(map, bytes);
+	size_t count = relocation && symbols && size ? size->d_un.d_val / sizeof *relocation : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const ElfW(Sym) *symbol = &symbols[ELF64_R_SYM(relocation[i].r_info)];
+		if (ELF64_R_TYPE(relocation[i].r_info) == R_X86_64_IRELATIVE ||
+		    (symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC))
+			return true;
+	}
+	return false;
+}
+
+static bool is_librarys_own(const char *name)
+{
+	static const char *const names[] = {"libc.so.6", "libm.so.6", "libmvec.so.1", "ld-linux-x86-64.so.2"};
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		if (!strcmp(names[i], name))
+			return true;
+	return false;
+}
+
+void hw_early(char notes[HW_REASON_BYTES])
+{
+	int count = 0;
+
+	for (const struct link_map *map = _r_debug.r_map; map; map = map->l_next) {
+		const char *slash = strrchr(map->l_name, '/');
+		const char *name = slash ? slash + 1 : *map->l_name ? map->l_name : "the program";
+		bool does = map->l_ld && !is_librarys_own(name) &&
+		            (chooses(map, DT_RELA, DT_RELASZ) || chooses(map, DT_JMPREL, DT_PLTRELSZ));
+		if (does && ++count <= CHOOSES_MAX)
+			hw_add_reason(notes, "%.64s chooses functions (IFUNC)", name);
+	}
+	if (count > CHOOSES_MAX)
+		hw_add_reason(notes, "so do %d more", count - CHOOSES_MAX);
+}
+
+#else
+
+void hw_early(char notes[HW_REASON_BYTES])
+{
+	(void)notes;
+}
+
+#endif

@@ -26,6 +26,7 @@ use crate::opened::Opened;
 use crate::own;
 use crate::run::Event;
 use crate::session::Session;
+use crate::store::{Disk, Store};
 use crate::topology::Arrangement;
 
 /// How long the daemons may take to be ready.
@@ -41,8 +42,8 @@ pub struct Settings<'a> {
     pub arrangement: &'a Arrangement,
     /// Who gets what.
     pub policy: Policy,
-    /// The most that a node's store holds, in bytes.
-    pub store_bytes_max: u64,
+    /// Where the stores are, and the most that a node's holds.
+    pub store: &'a Store,
     /// Whether memory domains have copies of their own.
     pub numa_replicas: bool,
     /// The scope.
@@ -70,6 +71,8 @@ pub struct Settings<'a> {
 pub struct Alone {
     /// All but what it inherits.
     pub config: Config,
+    /// Where content lies.
+    pub disk: Option<Disk>,
     /// Where its peers reach it.
     pub listener: TcpListener,
     /// How processes come to a mounted file system, if there is one.
@@ -142,7 +145,8 @@ impl Settings<'_> {
             listener_fd: -1,
             node_dir: session.node(node).path().to_owned(),
             session_lock: session.lock_path(),
-            store_bytes_max: self.store_bytes_max,
+            store_bytes_max: self.store.bytes_max,
+            disk: self.store.disk.as_ref().map(Disk::config),
             scope: self.scope.clone(),
             opened: Vec::new(),
             table: None,
@@ -222,6 +226,7 @@ impl Daemons {
         let daemon = settings.opened.with(|files| {
             let mut inherited: Vec<_> =
                 [listener.as_fd()].into_iter().chain(self.lifeline.as_ref().map(AsFd::as_fd)).collect();
+            inherited.extend(settings.store.disk.as_ref().map(Disk::root));
             if reads {
                 let named =
                     |(path, file): &(PathBuf, BorrowedFd<'_>)| Some((path.to_str()?.to_owned(), file.as_raw_fd()));
@@ -244,12 +249,14 @@ impl Daemons {
     /// Starts one daemon, whose peers are on other machines. With a mount, its supervisor can be left to
     /// itself: see [`Daemons::detach`].
     pub fn start_alone(session: &Session, alone: Alone, events: &Sender<Event>) -> Result<Daemons> {
-        let Alone { mut config, listener, via, opening, verbose } = alone;
+        let Alone { mut config, disk, listener, via, opening, verbose } = alone;
         config.listener_fd = listener.as_raw_fd();
+        config.disk = disk.as_ref().map(Disk::config);
+        let inherited: Vec<_> = [listener.as_fd()].into_iter().chain(disk.as_ref().map(Disk::root)).collect();
         let (subcommand, line) = subcommand(config, via, opening)?;
         let session = session.id;
         let said = move |line| Event::Daemon(Said { session, node: 0, line });
-        let daemon = Daemon::start(command(subcommand, verbose), &line, &[listener.as_fd()], events, said);
+        let daemon = Daemon::start(command(subcommand, verbose), &line, &inherited, events, said);
         let daemon = daemon.context("the daemon can't be started")?;
         Ok(Daemons { daemons: vec![daemon], session, first: 0, owner: None, lifeline: None })
     }

@@ -333,8 +333,8 @@ pub struct ServiceOptions {
           value_parser = OsStringValueParser::new().map(PreloadOption::from), value_hint = ValueHint::FilePath)]
     pub preload: PreloadOption,
 
-    /// Where the nodes' stores are: a directory in memory [default: /dev/shm, or another local
-    /// directory where programs may be loaded from]
+    /// Where the nodes' stores are: a directory in memory [default: a RAM disk of the session's own; where
+    /// that can't be had /dev/shm, or another local directory where programs may be loaded from]
     #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
     pub store: Option<PathBuf>,
 

@@ -21,6 +21,19 @@ pub fn close_inherited() {
     unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32) };
 }
 
+/// Closes all descriptors but standard input, output and error, and this one. Where the kernel can't do that (before
+/// Linux 5.9), they stay open.
+///
+/// Call it before anything is opened.
+pub fn close_but(number: u32) {
+    for (first, last) in [(3, number.saturating_sub(1)), (number.saturating_add(1).max(3), u32::MAX)] {
+        if first <= last {
+            // SAFETY: nothing in this process has a descriptor yet.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0u32) };
+        }
+    }
+}
+
 /// A write to what nobody reads ends this process, as it does others; Rust's ignore the signal.
 pub fn heed_closed_pipes() {
     // SAFETY: it is a default action, which runs no code of this process.

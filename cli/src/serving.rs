@@ -19,7 +19,7 @@ use crate::options::RunOptions;
 use crate::prepare;
 use crate::run::{Event, Interrupted};
 use crate::session::Session;
-use crate::store;
+use crate::store::{self, Disk, ReadBy};
 use crate::topology::Arrangement;
 use crate::via::{Choice, Mechanism, Program, prefix};
 
@@ -36,6 +36,8 @@ pub struct Serving {
     pub session: Session,
     /// What each node's processes need.
     pub attachments: Vec<Attachment>,
+    /// Where content lies.
+    pub disk: Option<Disk>,
 }
 
 /// What is to be served.
@@ -95,9 +97,10 @@ impl Wanted<'_> {
     ) -> Result<Serving> {
         let options = self.options;
         let library = (mechanism == Mechanism::Audit).then(prepare::read_audit_library).transpose()?;
-        let store = store::choose(options.service.store.as_deref(), options.service.store_max, options.nodes)?;
+        let read_by = if library.is_some() { ReadBy::Processes } else { ReadBy::Daemon };
+        let store = store::open(options.service.store.as_deref(), options.service.store_max, options.nodes, read_by)?;
         if options.service.verbose {
-            say(format_args!("stores in {}, of at most {} bytes each", store.directory.display(), store.bytes_max));
+            say(format_args!("stores {}, of at most {} bytes each", store.place(), store.bytes_max));
         }
         let session = Session::create(&store.directory, options.nodes)?;
         let mut scope = self.scope.clone();
@@ -116,7 +119,7 @@ impl Wanted<'_> {
         let settings = Settings {
             arrangement: self.arrangement,
             policy: options.service.policy(),
-            store_bytes_max: store.bytes_max,
+            store: &store,
             numa_replicas: options.service.numa_replicas,
             scope: scope.pairs(),
             opened: self.opened,
@@ -130,7 +133,7 @@ impl Wanted<'_> {
         };
         let mut daemons = Daemons::start(&session, &settings, sender)?;
         daemons.wait_ready(events)?;
-        Ok(Serving { daemons, session, attachments })
+        Ok(Serving { daemons, session, attachments, disk: store.disk })
     }
 
     fn attach_to_view(self, mechanism: Mechanism, scope: &Scope, node: &NodeDir) -> Result<Attachment> {

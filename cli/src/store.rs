@@ -1,16 +1,26 @@
 //! Where the stores of this machine's nodes are, and how much they may hold.
+//!
+//! What a session has on the machine lies in a directory that others use, too, mostly `/dev/shm`; content, which is
+//! almost all of it, on a RAM disk of the session's own, where it can be had and the user names no place.
 
 use std::env;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_closure::scope::network_file_system;
+use headwater_daemon::memory_free;
 use rustix::fs::{Access, StatVfsMountFlags};
+
+use crate::keep::Keeper;
+use crate::namespace::disk;
 
 /// `f_type` of tmpfs and ramfs.
 const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 /// The most that a node's store holds unless the user says otherwise, in bytes.
 const STORE_BYTES_MAX: u64 = 4 << 30;
+/// Of what is free, all stores take at most this part unless the user says otherwise: one half.
+const FREE_SHARE: u64 = 2;
 
 /// A place for stores.
 #[derive(Debug)]
@@ -21,6 +31,77 @@ pub struct Store {
     pub bytes_max: u64,
     /// Whether it is in memory, not on a disk.
     pub is_in_memory: bool,
+    /// Where content lies instead.
+    pub disk: Option<Disk>,
+    /// Why there is no such disk, if the user has not named a place.
+    pub why_shared: Option<String>,
+}
+
+/// A RAM disk that nothing but content lies on.
+#[derive(Debug)]
+pub struct Disk {
+    root: OwnedFd,
+    keeper: Option<Keeper>,
+}
+
+/// Who reads content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBy {
+    /// The daemon alone.
+    Daemon,
+    /// Processes, by its path.
+    Processes,
+}
+
+/// The same as [`choose`], with a disk for content where one can be had and the user names no directory.
+pub fn open(named: Option<&Path>, bytes_max: Option<u64>, nodes: u32, read_by: ReadBy) -> Result<Store> {
+    let mut store = choose(named, bytes_max, nodes)?;
+    if named.is_some() {
+        return Ok(store);
+    }
+    let free = memory_free().unwrap_or_else(|| free_bytes(&store.directory));
+    let of_memory = bytes_max.unwrap_or_else(|| share(free, nodes));
+    match Disk::make(of_memory.saturating_mul(u64::from(nodes)), read_by) {
+        Ok(disk) => (store.disk, store.bytes_max, store.is_in_memory) = (Some(disk), of_memory, true),
+        Err(error) => store.why_shared = Some(format!("{error:#}")),
+    }
+    Ok(store)
+}
+
+impl Disk {
+    fn make(bytes: u64, read_by: ReadBy) -> Result<Disk> {
+        let root = disk::make(bytes)?;
+        let keeper = match read_by {
+            ReadBy::Daemon => None,
+            ReadBy::Processes => {
+                disk::check(&root)?;
+                Some(Keeper::start(root.as_fd())?)
+            }
+        };
+        Ok(Disk { root, keeper })
+    }
+
+    /// The descriptor of its root directory, for a daemon to inherit.
+    pub fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// What a daemon is told of it.
+    pub fn config(&self) -> headwater_daemon::Disk {
+        let shown_at = self.keeper.as_ref().map(|keeper| keeper.root().clone());
+        headwater_daemon::Disk { fd: self.root.as_raw_fd(), shown_at }
+    }
+}
+
+impl Store {
+    /// Where content lies, for the user.
+    pub fn place(&self) -> String {
+        match (&self.disk, &self.why_shared) {
+            (Some(_), _) => "on a RAM disk of its own".into(),
+            (None, Some(why)) => format!("in {}, where others' memory is, too: {why}", self.directory.display()),
+            (None, None) => format!("in {}", self.directory.display()),
+        }
+    }
 }
 
 /// The directory that the user names, or the first in memory that will do, or else the first on a
@@ -30,10 +111,18 @@ pub fn choose(named: Option<&Path>, bytes_max: Option<u64>, nodes: u32) -> Resul
         Some(directory) => usable(directory).context("the store can't be there")?,
         None => default_directory()?,
     };
-    let free = rustix::fs::statvfs(&directory).map(|s| s.f_bavail.saturating_mul(s.f_frsize)).unwrap_or(0);
-    let share = (free / 2 / u64::from(nodes)).clamp(1, STORE_BYTES_MAX);
+    let bytes_max = bytes_max.unwrap_or_else(|| share(free_bytes(&directory), nodes));
     let is_in_memory = is_memory(&directory);
-    Ok(Store { directory, bytes_max: bytes_max.unwrap_or(share), is_in_memory })
+    Ok(Store { directory, bytes_max, is_in_memory, disk: None, why_shared: None })
+}
+
+/// The part of what is free that each of several nodes gets.
+fn share(free: u64, nodes: u32) -> u64 {
+    (free / FREE_SHARE / u64::from(nodes)).clamp(1, STORE_BYTES_MAX)
+}
+
+fn free_bytes(directory: &Path) -> u64 {
+    rustix::fs::statvfs(directory).map_or(0, |s| s.f_bavail.saturating_mul(s.f_frsize))
 }
 
 /// Where stores can be: in the directory that the user names, or in one of several.

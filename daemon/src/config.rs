@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use zeroize::Zeroize;
 
-use crate::layout::NodeDir;
+use crate::layout::{DiskRoots, NodeDir};
 use crate::preload::Preload;
 
 /// A node's place, its session and its bounds.
@@ -52,6 +52,9 @@ pub struct Config {
     pub session_lock: PathBuf,
     /// Bytes of content that the store may hold.
     pub store_bytes_max: u64,
+    /// A RAM disk of the session's own, for content; without it, content lies in the node's directory.
+    #[serde(default)]
+    pub disk: Option<Disk>,
     /// Included (`true`) and excluded directories; the longest match decides.
     pub scope: Vec<(bool, String)>,
     /// Files of the shared file system, by canonical path, that are open already in inherited
@@ -92,6 +95,15 @@ pub struct Fabric {
     pub carrier: PathBuf,
     /// The provider; by default the first that libfabric finds.
     pub provider: Option<String>,
+}
+
+/// A RAM disk that is mounted nowhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disk {
+    /// The inherited descriptor of its root directory.
+    pub fd: i32,
+    /// How the node's processes come to its root, if they do.
+    pub shown_at: Option<PathBuf>,
 }
 
 /// A mounted file system that the daemon serves. The mount stands and INIT is over.
@@ -231,7 +243,11 @@ impl Config {
 
     /// The node's directory, with its newest generation.
     pub fn dir(&self) -> NodeDir {
-        NodeDir::new(&self.node_dir).newest()
+        let dir = NodeDir::new(&self.node_dir).newest();
+        let Some(disk) = &self.disk else { return dir };
+        let own = PathBuf::from(format!("/proc/self/fd/{}", disk.fd));
+        let shown = disk.shown_at.clone().unwrap_or_else(|| own.clone());
+        dir.on_disk(DiskRoots { own, shown })
     }
 
     /// The overlay's trees, over all ranks. The configuration has been checked.
@@ -402,6 +418,7 @@ pub(crate) mod tests {
             node_dir: "/dev/shm/headwater-0/s/n1".into(),
             session_lock: "/dev/shm/headwater-0/s/lock".into(),
             store_bytes_max: 1 << 30,
+            disk: None,
             scope: vec![(true, "/lustre/sw".into()), (false, "/lustre/sw/home".into())],
             opened: Vec::new(),
             table: None,

@@ -193,7 +193,8 @@ impl Daemon {
         let mut links = Links::new(identity, listener, Addresses::of_config(config), registry, PEERS)
             .map_err(system("listen for peers"))?;
         links.use_fabric(config.fabric.as_ref());
-        let pressure = Pressure::start(config.store_bytes_max, dir.path(), registry, PRESSURE);
+        let (content, is_own_disk) = (dir.root(), config.disk.is_some());
+        let pressure = Pressure::start(config.store_bytes_max, (&content, is_own_disk), registry, PRESSURE);
         let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("wake the event loop"))?);
         // Last, because a table without a daemon would make processes wait.
         let create = || Table::create(&dir.table(), config.geometry(), &header);
@@ -437,7 +438,7 @@ fn header(dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32,
     Header {
         generation: dir.generation(),
         scope: scope.iter().map(|(included, path)| (*included, path.as_bytes().to_vec())).collect(),
-        store: bytes_of(&dir.root()),
+        store: bytes_of(&dir.shown(&dir.root())),
         socket: bytes_of(&dir.socket()),
         counters: bytes_of(&dir.counters()),
         store_dev,

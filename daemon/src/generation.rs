@@ -64,7 +64,7 @@ impl Generations {
         for dir in numbers.into_iter().map(|generation| dir.of_generation(generation)) {
             let generation = dir.generation();
             if generation > newest {
-                let _ = std::fs::remove_dir_all(dir.generation_dir());
+                let _ = dir.remove_generation();
             } else if generation < newest {
                 match Table::attach(&dir.table(), table.geometry()) {
                     Ok(table) => {
@@ -150,7 +150,7 @@ impl Daemon {
     pub(crate) fn begin_generation(&mut self, generation: u64, changes: Option<&[Change]>, live: &[(Path, bool)]) {
         if let Err(error) = self.try_generation(generation, changes, live) {
             tracing::warn!(generation, %error, "a generation could not be made; processes use the originals of what has changed. More space under --store helps");
-            let _ = std::fs::remove_dir_all(self.dir.of_generation(generation).generation_dir());
+            let _ = self.dir.of_generation(generation).remove_generation();
             self.inbox.push_back(Input::GenerationFailed { changes: changes.map(<[Change]>::to_vec) });
         }
     }

@@ -12,28 +12,48 @@ pub const GENERATION: u64 = 1;
 
 /// A node's directory, `SESSION/nK`, and what stands in it. Of what each generation has, one
 /// generation's is meant: the first, unless another was named.
+///
+/// Content may lie on a disk of the session's own, at the same path below the disk's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeDir(PathBuf, u64);
+pub struct NodeDir {
+    path: PathBuf,
+    generation: u64,
+    disk: Option<DiskRoots>,
+}
+
+/// Two names of a disk's root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskRoots {
+    /// The daemon's.
+    pub own: PathBuf,
+    /// The one for the node's processes.
+    pub shown: PathBuf,
+}
 
 impl NodeDir {
     /// The node directory at this path.
     pub fn new(path: impl Into<PathBuf>) -> NodeDir {
-        NodeDir(path.into(), GENERATION)
+        NodeDir { path: path.into(), generation: GENERATION, disk: None }
+    }
+
+    /// The same with content on a disk.
+    pub fn on_disk(self, disk: DiskRoots) -> NodeDir {
+        NodeDir { disk: Some(disk), ..self }
     }
 
     /// The directory itself.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// The socket on which processes ask.
     pub fn socket(&self) -> PathBuf {
-        self.0.join("sock")
+        self.path.join("sock")
     }
 
     /// The same directory with this generation's things.
     pub fn of_generation(&self, generation: u64) -> NodeDir {
-        NodeDir(self.0.clone(), generation)
+        NodeDir { generation, ..self.clone() }
     }
 
     /// The same directory with the newest generation's things.
@@ -45,23 +65,23 @@ impl NodeDir {
 
     /// The generation that is meant.
     pub fn generation(&self) -> u64 {
-        self.1
+        self.generation
     }
 
     /// Makes the generation that is meant the newest, at one stroke.
     pub fn publish(&self) -> io::Result<()> {
-        let beside = self.0.join("table.new");
+        let beside = self.path.join("table.new");
         match std::fs::remove_file(&beside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        symlink(Path::new(&self.1.to_string()).join("table"), &beside)?;
+        symlink(Path::new(&self.generation.to_string()).join("table"), &beside)?;
         std::fs::rename(beside, self.table_link())
     }
 
     /// The link to the newest generation's table, which processes are started with.
     pub fn table_link(&self) -> PathBuf {
-        self.0.join("table")
+        self.path.join("table")
     }
 
     /// The file with the processes' counters.
@@ -71,32 +91,62 @@ impl NodeDir {
 
     /// The socket on which the daemon is asked what it does, and told to clear or refresh.
     pub fn control(&self) -> PathBuf {
-        self.0.join("control")
+        self.path.join("control")
     }
 
     /// The socket of the daemon's supervisor.
     pub fn supervisor(&self) -> PathBuf {
-        self.0.join("supervisor")
+        self.path.join("supervisor")
     }
 
     /// Where the node's file system is mounted, unless the user names a place.
     pub fn view(&self) -> PathBuf {
-        self.0.join("view")
+        self.path.join("view")
     }
 
     /// Where files are that are in use and were renamed or have no record, for a daemon that takes over.
     pub fn moves(&self) -> PathBuf {
-        self.0.join("moves")
+        self.path.join("moves")
     }
 
     /// The directory of the audit shim's copy.
     pub fn library_dir(&self) -> PathBuf {
-        self.0.join("lib")
+        self.path.join("lib")
     }
 
     /// The generation's directory.
     pub fn generation_dir(&self) -> PathBuf {
-        self.0.join(self.1.to_string())
+        self.path.join(self.generation.to_string())
+    }
+
+    /// The generation's directory where content lies; without a disk, the same.
+    pub fn content_dir(&self) -> PathBuf {
+        self.content(&self.generation.to_string())
+    }
+
+    /// Removes both.
+    pub fn remove_generation(&self) -> io::Result<()> {
+        let content = match std::fs::remove_dir_all(self.content_dir()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        match &self.disk {
+            Some(_) => std::fs::remove_dir_all(self.generation_dir()).and(content),
+            None => content,
+        }
+    }
+
+    fn content(&self, name: &str) -> PathBuf {
+        match &self.disk {
+            Some(disk) => below(&disk.own, &self.path.join(name)),
+            None => self.path.join(name),
+        }
+    }
+
+    /// What the node's processes call something in the mirror.
+    pub fn shown(&self, file: &Path) -> PathBuf {
+        let rest = self.disk.as_ref().and_then(|disk| Some((disk, file.strip_prefix(&disk.own).ok()?)));
+        rest.map_or_else(|| file.to_owned(), |(disk, rest)| disk.shown.join(rest))
     }
 
     /// The shared table.
@@ -106,18 +156,22 @@ impl NodeDir {
 
     /// The mirror: this prefix and then the original's absolute path.
     pub fn root(&self) -> PathBuf {
-        self.generation_dir().join("root")
+        self.content_dir().join("root")
     }
 
     /// Where files are that have lost their place in the mirror and are still in use.
     pub fn parked(&self) -> PathBuf {
-        self.0.join("parked")
+        self.content("parked")
     }
 
     /// Where files are until they are complete.
     pub fn incoming(&self) -> PathBuf {
-        self.0.join("incoming")
+        self.content("incoming")
     }
+}
+
+fn below(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 #[cfg(test)]
@@ -135,5 +189,19 @@ mod tests {
             assert_eq!(dir.newest().table(), directory.path().join(generation.to_string()).join("table"));
             assert_eq!(std::fs::read_link(dir.table_link()).unwrap(), Path::new(&format!("{generation}/table")));
         }
+    }
+
+    #[test]
+    fn content_lies_on_the_disk_and_all_else_does_not() {
+        let roots = DiskRoots { own: "/proc/self/fd/7".into(), shown: "/proc/42/fd/3".into() };
+        let dir = NodeDir::new("/s/n0").on_disk(roots).of_generation(2);
+        assert_eq!((dir.table(), dir.socket()), ("/s/n0/2/table".into(), "/s/n0/sock".into()));
+        assert_eq!(
+            (dir.root(), dir.incoming()),
+            ("/proc/self/fd/7/s/n0/2/root".into(), "/proc/self/fd/7/s/n0/incoming".into())
+        );
+        assert_eq!(dir.shown(&dir.root()), Path::new("/proc/42/fd/3/s/n0/2/root"));
+        let dir = NodeDir::new("/s/n0");
+        assert_eq!((dir.root(), dir.shown(&dir.root())), ("/s/n0/1/root".into(), "/s/n0/1/root".into()));
     }
 }

@@ -30,13 +30,14 @@ pub mod supervisor;
 mod table;
 
 pub use config::{
-    Config, ConfigError, Fabric, MountConfig, Policy, SOCKET_PATH_BYTES_MAX, SessionId, SessionKey, TableGeometry,
+    Config, ConfigError, Disk, Fabric, MountConfig, Policy, SOCKET_PATH_BYTES_MAX, SessionId, SessionKey, TableGeometry,
 };
 pub use control_socket::{protocol, stats};
 pub use event_loop::DaemonError;
 pub use headwater_topology::{Branching, Forest, Shape};
 pub use overlay::has_aes;
 pub use preload::{Preload, PreloadList, PreloadProgram};
+pub use pressure::memory_free;
 pub use process::{run, run_from_stdio};
 pub use report::{Clients, Memory, Mount, Overlay, Preloaded, Report, SharedFs};
 pub use supervisor::supervise_from_stdio;

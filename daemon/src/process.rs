@@ -63,6 +63,9 @@ fn run_process() -> Result<(), DaemonError> {
     }
     let listener = inherited_listener(config.listener_fd).map_err(system("use the inherited socket"))?;
     let opened = config.opened.iter().filter_map(|(path, number)| inherited_file(path, *number).ok()).collect();
+    // Open as long as this process: content is reached by its number.
+    let disk = config.disk.as_ref().map(|disk| inherited_directory(disk.fd)).transpose();
+    let _disk = disk.map_err(system("use the inherited disk"))?;
     serve(&config, listener, opened, control, Some(termination), &mut io::stdout().lock())
 }
 
@@ -137,6 +140,11 @@ pub(crate) fn inherited_devices(numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
 /// A pipe.
 pub(crate) fn inherited_pipe(number: i32) -> io::Result<OwnedFd> {
     inherited(number, |pipe| is_a(pipe, FileType::Fifo))
+}
+
+/// A directory.
+pub(crate) fn inherited_directory(number: i32) -> io::Result<OwnedFd> {
+    inherited(number, |directory| is_a(directory, FileType::Directory))
 }
 
 /// A regular file, by its path.

@@ -109,7 +109,7 @@ impl Predecessor {
 fn clean(dir: &NodeDir) -> io::Result<()> {
     remove_socket(dir)?;
     ignore_absent(std::fs::remove_file(dir.counters()))?;
-    ignore_absent(std::fs::remove_dir_all(dir.generation_dir()))
+    ignore_absent(dir.remove_generation())
 }
 
 fn remove_socket(dir: &NodeDir) -> io::Result<()> {

@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use headwater_abi::Kind;
@@ -143,5 +144,65 @@ fn a_full_file_system_is_survived() {
     assert!(!is_resident(&cluster, "large"));
     assert_eq!(cluster.ask(0, "small", Want::WHOLE), Status::Done, "what was written of the large one is gone");
     assert!(is_resident(&cluster, "small"));
+    cluster.stop();
+}
+
+/// Bytes of a file system that are in use.
+fn used(directory: &std::path::Path) -> u64 {
+    let status = rustix::fs::statvfs(directory).unwrap();
+    (status.f_blocks - status.f_bfree) * status.f_frsize
+}
+
+#[test]
+fn what_is_evicted_and_still_in_use_is_counted() {
+    const BOUND: u64 = 400 << 10;
+    let mut cluster = Cluster::prepare();
+    let session = cluster.dir.path().join("session");
+    let _tmpfs = match Tmpfs::mount(session.clone(), "32m") {
+        Ok(tmpfs) => tmpfs,
+        Err(why) => return println!("skipped: {why}"),
+    };
+    std::fs::write(session.join("lock"), b"").unwrap();
+    for number in 0..60 {
+        cluster.write(&format!("f{number}"), &vec![b'x'; (number % 9 + 1) * 5000]);
+    }
+    cluster.run(1, |config| config.store_bytes_max = BOUND);
+    let table = |cluster: &Cluster| stats(&cluster.nodes[0]).memory.table;
+    let others = used(&session) - table(&cluster);
+    let check = |cluster: &Cluster| {
+        let taken = used(&session).saturating_sub(others + table(cluster));
+        assert!(taken <= BOUND, "{taken} bytes are taken");
+    };
+    let mut held = Vec::new();
+    for number in 0..60 {
+        cluster.ask(0, &format!("f{number}"), Want::WHOLE);
+        check(&cluster);
+        let before = number.saturating_sub(8);
+        // It has been evicted, and nobody has told those who looked it up before.
+        let copy = cluster.nodes[0].copy(&cluster.shared(&format!("f{before}")));
+        if number % 3 == 0
+            && !is_resident(&cluster, &format!("f{before}"))
+            && let Ok(copy) = File::open(copy)
+        {
+            held.push(copy);
+        }
+    }
+    assert!(!held.is_empty(), "something was evicted");
+    let parked = cluster.nodes[0].dir.parked();
+    let started = Instant::now();
+    while std::fs::read_dir(&parked).unwrap().count() == 0 {
+        assert!(started.elapsed() < Duration::from_secs(60), "what is in use never loses its place");
+        std::thread::sleep(Duration::from_millis(50));
+        cluster.ask(0, &format!("f{}", started.elapsed().as_millis() % 60), Want::WHOLE);
+        check(&cluster);
+    }
+    let bytes: u64 = held.iter().map(|copy| copy.metadata().unwrap()).map(|copy| copy.blocks() * 512).sum();
+    assert!(bytes > 0 && stats(&cluster.nodes[0]).memory.store >= bytes, "what is held is counted");
+    drop(held);
+    while std::fs::read_dir(&parked).unwrap().count() > 0 {
+        assert!(started.elapsed() < Duration::from_secs(60), "what nobody uses goes");
+        std::thread::sleep(Duration::from_millis(50));
+        check(&cluster);
+    }
     cluster.stop();
 }

@@ -58,7 +58,7 @@ static int slot_of(long lmid)
  * damaged, knows itself by the wrong path: it starts again from the original. */
 static void leave_store(const char *execfn, char **argv, char **envp)
 {
-	const char *table = NULL, *rest = execfn;
+	const char *table = NULL, *rest = execfn ? hw_after_way(execfn) : NULL;
 	size_t directory = 0;
 
 	for (char **entry = envp; *entry; entry++)
@@ -138,10 +138,21 @@ static char *store_answer(const char *path, size_t bytes, bool replica)
 	return length < 0 ? NULL : pending.answer;
 }
 
-static char *answer(const struct hw_target *target)
+/* The loader has no second try where the store has gone. */
+static bool is_reachable(const char *copy)
 {
-	if (target->in_store)
-		return store_answer(target->path, target->path_bytes, target->replica);
+	return !hw_store_can_vanish() || hw_sys(__NR_faccessat, AT_FDCWD, copy, 0) == 0;
+}
+
+static char *answer(struct hw_target *target)
+{
+	if (target->in_store) {
+		char *copy = store_answer(target->path, target->path_bytes, target->replica);
+
+		if (!copy || is_reachable(copy))
+			return copy;
+		target->in_store = false;
+	}
 	memcpy(pending.answer, target->path, target->path_bytes + 1);
 	return pending.answer;
 }
@@ -264,7 +275,7 @@ static char *objsearch_path(struct hw_object *loader, const char *name, bool nam
 	bool in_store = outcome == OPEN_STORE ||
 			(outcome == MISSING && started && path[0] == '/' && path[1] != '/');
 	char *store = in_store ? store_answer(target->path, target->path_bytes, target->replica) : NULL;
-	return store ? store : (char *)path;
+	return store && (outcome != OPEN_STORE || is_reachable(store)) ? store : (char *)path;
 }
 
 static char *objsearch_name(struct hw_object *loader, const char *name)

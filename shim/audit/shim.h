@@ -52,6 +52,10 @@ int hw_listing_has(const struct hw_record *record, const struct hw_listing *list
 
 /* The header's strings, NUL-terminated. */
 const char *hw_store_prefix(size_t *bytes);
+/* What stands before the original's path in the kernel's names of the store's files. */
+const char *hw_store_prefix_shown(size_t *bytes);
+/* True if the store is reached by way of a process, which may end: a copy that is known may not be found. */
+bool hw_store_can_vanish(void);
 /* The memory domain whose mirror this process uses; -1 if it uses the one that is there for all. */
 int hw_domain(void);
 /* True if (major, minor) is the store's device. */
@@ -131,6 +135,8 @@ bool hw_has_replicas(void);
 const char *hw_strip_store(const char *path);
 /* What follows "/GENERATION/root" or "/GENERATION/rootDOMAIN" in `text`, if it starts like that. Else NULL. */
 const char *hw_after_mirror(const char *text);
+/* What follows "/proc/PID/fd/N" in a path that starts so, or else the path. */
+const char *hw_after_way(const char *path);
 
 /* A bare name that is nowhere to be found is given to the loader as the store's prefix, this, and the
  * name: it fails without a search, and dlerror drops the prefix. */

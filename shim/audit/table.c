@@ -30,6 +30,7 @@ static struct {
 	bool away;                      /* for as long as it makes a child that sees other files */
 	struct text store, socket;
 	size_t node_bytes;              /* of the store's path: without the generation */
+	size_t way_bytes;               /* of the store's path: the way to a disk that is mounted nowhere */
 	struct scope_entry scope[SCOPE_MAX];
 	size_t scope_count;
 	int domain;                     /* -1: no mirror of its own */
@@ -159,6 +160,23 @@ static size_t node_prefix(const struct text *store)
 	return store->bytes;
 }
 
+static const char *skip_digits(const char *text)
+{
+	while (*text >= '0' && *text <= '9')
+		text++;
+	return text;
+}
+
+/* By such a path a disk is reached that is mounted nowhere. The kernel calls what lies there by the rest. */
+const char *hw_after_way(const char *path)
+{
+	const char *rest = hw_after(path, "/proc/");
+
+	rest = rest ? hw_after(skip_digits(rest), "/fd/") : NULL;
+	rest = rest ? skip_digits(rest) : NULL;
+	return rest && *rest == '/' ? rest : path;
+}
+
 /* An object must always be found in the same mirror, so a process that moves to another domain keeps this. */
 static int own_domain(uint64_t domains)
 {
@@ -206,6 +224,7 @@ void hw_attach(char *const envp[])
 		table.ino_slots_at = h->ino_slots_at;
 		table.ino_slot_mask = h->ino_slot_count - 1;
 		table.node_bytes = node_prefix(&table.store);
+		table.way_bytes = (size_t)(hw_after_way(table.store.at) - table.store.at);
 		table.domain = own_domain(h->domains);
 		table.base = base;
 		if (copy_path(base, bytes, h->counters_at, h->counters_bytes, &counters))
@@ -304,6 +323,17 @@ const char *hw_store_prefix(size_t *bytes)
 	return table.store.at;
 }
 
+const char *hw_store_prefix_shown(size_t *bytes)
+{
+	*bytes = table.store.bytes - table.way_bytes;
+	return table.store.at ? table.store.at + table.way_bytes : NULL;
+}
+
+bool hw_store_can_vanish(void)
+{
+	return table.way_bytes > 0;
+}
+
 bool hw_is_store_dev(uint32_t major, uint32_t minor)
 {
 	return table.base && header()->store_dev == ((uint64_t)major | (uint64_t)minor << 32);
@@ -324,13 +354,6 @@ bool hw_has_replicas(void)
 	return table.base && header()->domains;
 }
 
-static const char *skip_digits(const char *text)
-{
-	while (*text >= '0' && *text <= '9')
-		text++;
-	return text;
-}
-
 const char *hw_after_mirror(const char *text)
 {
 	const char *at = *text == '/' ? skip_digits(text + 1) : text;
@@ -339,16 +362,27 @@ const char *hw_after_mirror(const char *text)
 	return at ? skip_digits(at) : NULL;
 }
 
+/* What follows the node's directory in a path, that directory spelled from this byte of the store's path on. */
+static const char *after_node(const char *path, size_t at)
+{
+	for (; at < table.node_bytes; at++)
+		if (*path++ != table.store.at[at])
+			return NULL;
+	return path;
+}
+
 /* A process may have been started from what an older generation has. */
 const char *hw_strip_store(const char *path)
 {
-	const char *rest = path;
+	const char *rest;
 
 	if (!table.base || !path)
 		return NULL;
-	for (size_t at = 0; at < table.node_bytes; at++)
-		if (*rest++ != table.store.at[at])
-			return NULL;
+	rest = after_node(path, 0);
+	if (!rest && table.way_bytes)
+		rest = after_node(path, table.way_bytes);
+	if (!rest)
+		return NULL;
 	rest = table.node_bytes < table.store.bytes ? hw_after_mirror(rest) : skip_digits(rest);
 	return rest && *rest == '/' ? rest : NULL;
 }

@@ -6,7 +6,7 @@ use rustix::fs::Access;
 use rustix::process::{Resource, getrlimit};
 
 use super::Check;
-use crate::store;
+use crate::store::{self, ReadBy};
 use crate::summary::bytes;
 
 /// The least that a store can be useful with, in bytes.
@@ -21,7 +21,7 @@ const PROCESSES_MIN: u64 = 1024;
 /// Where the stores would be.
 pub fn store(named: Option<&Path>) -> Check {
     const NAME: &str = "store";
-    let store = match store::choose(named, None, 1) {
+    let store = match store::open(named, None, 1, ReadBy::Processes) {
         Ok(store) => store,
         Err(error) => {
             return Check::missing(
@@ -31,8 +31,22 @@ pub fn store(named: Option<&Path>) -> Check {
             );
         }
     };
+    let most = bytes(store.bytes_max);
+    if store.disk.is_some() {
+        let found =
+            format!("a RAM disk of each session's own, of at most {most}; in {}, little", store.directory.display());
+        return if store.bytes_max < STORE_BYTES_MIN {
+            Check::warning(NAME, found, "raise the memory limit of this control group, or free memory")
+        } else {
+            Check::ok(NAME, found)
+        };
+    }
     let free = free_bytes(&store.directory);
-    let found = format!("{}, {} free", store.directory.display(), bytes(free));
+    let found = format!("{}, {} free, of which it takes at most {most}", store.directory.display(), bytes(free));
+    if let Some(why) = &store.why_shared {
+        let next = "what programs share lies there, too: let users make user namespaces, or name a tmpfs with --store";
+        return Check::warning(NAME, format!("{found}. A RAM disk of its own can't be had: {why}"), next);
+    }
     if !store.is_in_memory {
         let next = "mount a tmpfs without noexec, and name it with --store (/dev/shm is noexec, full or not there)";
         Check::warning(NAME, format!("{found}, on a disk"), next)

@@ -16,7 +16,7 @@ use crate::prepare;
 use crate::run::Event;
 use crate::serving;
 use crate::session::Session;
-use crate::store;
+use crate::store::{self, Disk, ReadBy};
 use crate::topology::Arrangement;
 use crate::via::{Choice, Mechanism, Via};
 
@@ -24,6 +24,8 @@ use crate::via::{Choice, Mechanism, Via};
 pub struct Served {
     /// Unless there is nothing to serve.
     daemons: Option<Daemons>,
+    /// Where content lies. It goes after the daemons.
+    disk: Option<Disk>,
     way: Way,
     mechanism: Mechanism,
 }
@@ -42,7 +44,7 @@ impl Served {
         events: &Receiver<Event>,
     ) -> Result<Served, String> {
         if service.via == Via::Off || !service.scope.iter().any(|(is_included, _)| *is_included) {
-            return Ok(Served { daemons: None, way: Way::Plain, mechanism: Mechanism::Off });
+            return Ok(Served { daemons: None, disk: None, way: Way::Plain, mechanism: Mechanism::Off });
         }
         let is_root = rustix::process::geteuid().is_root();
         // A trial takes about as long as the thing itself.
@@ -79,7 +81,9 @@ impl Served {
 
     /// Ends the daemon; its report, if it still could give one.
     pub fn end(self, events: &Receiver<Event>) -> Option<Report> {
-        self.daemons?.stop(events).into_iter().next().flatten()
+        let report = self.daemons?.stop(events).into_iter().next().flatten();
+        drop(self.disk);
+        report
     }
 }
 
@@ -97,7 +101,8 @@ impl Attempt<'_> {
     /// Starts the daemon by this mechanism, in a directory of its own, and waits until it serves.
     fn by(&self, mechanism: Mechanism, number: u32) -> Result<Served> {
         let Attempt { service, roster, session, .. } = self;
-        let store = store::choose(service.store.as_deref(), service.store_bytes_max, 1)?;
+        let read_by = if mechanism == Mechanism::Audit { ReadBy::Processes } else { ReadBy::Daemon };
+        let store = store::open(service.store.as_deref(), service.store_bytes_max, 1, read_by)?;
         let node = session.node(number);
         let way = match mechanism {
             Mechanism::Audit => {
@@ -116,7 +121,7 @@ impl Attempt<'_> {
         let settings = Settings {
             arrangement: &arrangement,
             policy: service.policy,
-            store_bytes_max: store.bytes_max,
+            store: &store,
             numa_replicas: service.numa_replicas,
             scope: service.scope.clone(),
             opened: &opened,
@@ -134,6 +139,6 @@ impl Attempt<'_> {
         let mut daemons =
             Daemons::start_one(session, &settings, place, (&roster.addresses, self.overlay), self.sender)?;
         daemons.wait_ready(self.events)?;
-        Ok(Served { daemons: Some(daemons), way, mechanism })
+        Ok(Served { daemons: Some(daemons), disk: store.disk, way, mechanism })
     }
 }

@@ -19,7 +19,7 @@ use crate::prepare;
 use crate::run::{Event, Interrupted};
 use crate::session::Session;
 use crate::signals;
-use crate::store;
+use crate::store::{self, ReadBy};
 use crate::topology;
 
 /// Directories that are the kernel's: they are no files to be served.
@@ -37,7 +37,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
     let mount_point = existing_directory(&options.mount_point)?;
     let root = options.root.canonicalize().with_context(|| format!("{} can't be shown", options.root.display()))?;
     ensure!(root.is_dir(), "{} is not a directory", root.display());
-    let store = store::choose(options.store.as_deref(), options.store_max, options.nodes)?;
+    let store = store::open(options.store.as_deref(), options.store_max, options.nodes, ReadBy::Daemon)?;
     let session = Session::create(&store.directory, options.nodes)?;
     let hidden = hidden(&root, &mount_point, session.base());
     let scope = scope(&root, &options.exclude, &hidden)?;
@@ -54,7 +54,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
     let settings = Settings {
         arrangement: &arrangement,
         policy: Policy::Adaptive,
-        store_bytes_max: store.bytes_max,
+        store: &store,
         numa_replicas: false,
         scope,
         opened: &Opened::default(),

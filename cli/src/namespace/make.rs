@@ -71,7 +71,7 @@ pub fn may_mount() -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN))
 }
 
-fn mount_namespace() -> Result<OwnedFd> {
+pub(super) fn mount_namespace() -> Result<OwnedFd> {
     // SAFETY: the descriptor table stays shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }
         .context("the kernel refuses a mount namespace to this process. A container's profile may forbid it")?;
@@ -84,7 +84,7 @@ fn mount_namespace() -> Result<OwnedFd> {
 }
 
 /// A user namespace in which this process has every capability, and its own user and group alone.
-fn user_namespace() -> Result<OwnedFd> {
+pub(super) fn user_namespace() -> Result<OwnedFd> {
     let (uid, gid) = (geteuid(), getegid());
     // SAFETY: the descriptor table stays shared.
     unsafe { unshare_unsafe(UnshareFlags::NEWUSER) }.map_err(|errno| anyhow!(obstacles::user_namespace(errno)))?;

@@ -6,6 +6,7 @@
 //! the view over the scope, and is done. `headwater exec --enter` goes in.
 
 mod cover;
+pub mod disk;
 mod enter;
 mod make;
 mod obstacles;
@@ -32,6 +33,9 @@ pub fn run(options: &NamespaceOptions) -> u8 {
         let found = serde_json::to_string(&probe::answer()).unwrap_or_default();
         show(stdout(), format_args!("{found}\n"));
         return 0;
+    }
+    if let Some(bytes) = options.disk {
+        return disk::answer(bytes).map_or(crate::FAILURE, |()| 0);
     }
     // Whatever lies there may be covered, and is not to be held.
     let _ = std::env::set_current_dir("/");

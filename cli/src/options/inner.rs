@@ -43,6 +43,9 @@ pub enum InnerCommand {
     /// Remove what dead sessions left.
     #[command(hide = true)]
     Sweep(SweepOptions),
+    /// Have a RAM disk's descriptor until standard input ends.
+    #[command(hide = true)]
+    Keep(KeepOptions),
     /// Own the zygotes of a node's ranks.
     #[command(hide = true)]
     Warm(WarmOptions),
@@ -54,6 +57,16 @@ pub struct NamespaceOptions {
     /// Only try, and say on standard output what is possible.
     #[arg(long)]
     pub probe: bool,
+    /// Make a RAM disk of so many bytes instead, for whoever is at standard input.
+    #[arg(long)]
+    pub disk: Option<u64>,
+}
+
+/// Options of `headwater keep`.
+#[derive(Debug, Args)]
+pub struct KeepOptions {
+    /// The descriptor of its root directory.
+    pub root: u32,
 }
 
 /// Options of `headwater exec`.

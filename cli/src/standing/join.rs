@@ -25,7 +25,7 @@ use crate::prepare;
 use crate::run::{Event, Interrupted};
 use crate::session::Session;
 use crate::signals;
-use crate::store;
+use crate::store::{self, ReadBy};
 
 /// How often it is looked whether the mount still stands.
 const LOOK: Duration = Duration::from_secs(1);
@@ -88,7 +88,7 @@ fn mount(
     sender: &Sender<Event>,
     events: &Receiver<Event>,
 ) -> Result<NodeDir> {
-    let store = store::choose(options.place.store.as_deref(), options.place.store_max, 1)?;
+    let store = store::open(options.place.store.as_deref(), options.place.store_max, 1, ReadBy::Daemon)?;
     let listener = site.listen(options.place.listen)?;
     let mut session = Session::create(&store.directory, 1)?;
     let node = session.node(0);
@@ -102,7 +102,7 @@ fn mount(
         is_own_directory: false,
     };
     let (via, opening) = (Some(Via::Mount(via)), options.opening.named());
-    let alone = Alone { config, listener, via, opening, verbose: options.place.verbose };
+    let alone = Alone { config, disk: store.disk, listener, via, opening, verbose: options.place.verbose };
     let mut daemons = Daemons::start_alone(&session, alone, sender)?;
     if let Err(error) = daemons.wait_ready(events) {
         // What has been mounted is unmounted before the session's directory goes.

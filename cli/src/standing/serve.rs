@@ -16,7 +16,7 @@ use crate::prepare;
 use crate::run::{Event, Interrupted};
 use crate::session::Session;
 use crate::signals;
-use crate::store;
+use crate::store::{self, ReadBy};
 
 /// Serves until a signal ends it; the exit status.
 ///
@@ -33,12 +33,12 @@ pub fn serve(options: &ServeOptions) -> Result<u8> {
         options.site.readers
     );
     check_export(Path::new(&site.export))?;
-    let store = store::choose(options.place.store.as_deref(), options.place.store_max, 1)?;
+    let store = store::open(options.place.store.as_deref(), options.place.store_max, 1, ReadBy::Daemon)?;
     let listener = site.listen(options.place.listen)?;
     let mut session = Session::create(&store.directory, 1)?;
     prepare::prepare_mount(&session.node(0))?;
     let config = site.config(&mut session, store.bytes_max, &options.place);
-    let alone = Alone { config, listener, via: None, opening: None, verbose: options.place.verbose };
+    let alone = Alone { config, disk: store.disk, listener, via: None, opening: None, verbose: options.place.verbose };
     let mut daemons = Daemons::start_alone(&session, alone, &sender)?;
     if let Err(error) = daemons.wait_ready(&events) {
         drop(daemons);

@@ -115,6 +115,7 @@ impl Site {
             node_dir: session.node(0).path().to_owned(),
             session_lock: session.lock_path(),
             store_bytes_max,
+            disk: None,
             scope: vec![(true, self.export.clone())],
             opened: Vec::new(),
             table: None,

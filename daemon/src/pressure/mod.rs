@@ -63,16 +63,22 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    /// Watches for a store in `directory` that may hold `store_bytes_max`. The event loop may be woken
-    /// by `token`: see [`Pressure::woken`].
-    pub(crate) fn start(store_bytes_max: u64, directory: &Path, registry: &Registry, token: Token) -> Pressure {
+    /// Watches for a store in a directory, or on a disk of its own, that may hold `store_bytes_max`. The event
+    /// loop may be woken by `token`: see [`Pressure::woken`].
+    pub(crate) fn start(
+        store_bytes_max: u64,
+        (directory, is_own_disk): (&Path, bool),
+        registry: &Registry,
+        token: Token,
+    ) -> Pressure {
         let groups = Groups::find(Path::new("/proc/self"));
         let store = open(directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok();
         let kind = store.as_ref().and_then(|store| fstatfs(store).ok()).map(|status| status.f_type as u64);
         let group_stall = groups.stall_file().and_then(|file| Stall::open(&file, registry, token));
         Pressure {
             decider: Decider::new(store_bytes_max),
-            store,
+            // Of a disk of its own nobody else takes anything.
+            store: store.filter(|_| !is_own_disk),
             is_in_memory: kind.is_none_or(|kind| MEMORY.contains(&(kind & 0xffff_ffff))),
             groups,
             group_stall,
@@ -238,6 +244,12 @@ fn tell(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_up: bool)
             );
         }
     }
+}
+
+/// Bytes of memory that can be had: in the tightest of the control groups around this process, and on the machine.
+pub fn memory_free() -> Option<u64> {
+    let machine = machine().map(|(free, _)| free);
+    Groups::find(Path::new("/proc/self")).free().into_iter().chain(machine).min()
 }
 
 /// Bytes of memory that can be had on this machine without swapping, and that it has; see proc(5).

@@ -81,7 +81,8 @@ impl Store {
                     directories.push(path);
                 } else if kind.is_symlink() {
                     let target = fs::read_link(entry.path())?;
-                    let moved = moved(&target, from, to).or_else(|| moved(&target, &self.prefix, prefix));
+                    let [from, to, of, prefix] = [from, to, &self.prefix, prefix].map(|tree| self.dir.shown(tree));
+                    let moved = moved(&target, &from, &to).or_else(|| moved(&target, &of, &prefix));
                     let target = moved.unwrap_or(target);
                     match self.make_link(target.as_os_str().as_bytes(), rustix::fs::CWD, &name) {
                         Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
@@ -128,7 +129,7 @@ impl Store {
                 tracing::debug!(file = %file.display(), %error, "goes with its generation");
             }
         }
-        if let Err(error) = fs::remove_dir_all(dir.generation_dir()) {
+        if let Err(error) = dir.remove_generation() {
             let directory = dir.generation_dir();
             tracing::warn!(directory = %directory.display(), %error, "an older generation can't be removed and stays until the session ends");
         }
@@ -161,7 +162,7 @@ fn moved(target: &std::path::Path, from: &std::path::Path, to: &std::path::Path)
 /// A generation's files and links, in all of its mirrors.
 fn files(dir: &NodeDir) -> Vec<(PathBuf, fs::Metadata)> {
     let entries = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
-    let mirrors = entries(dir.generation_dir()).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mirrors = entries(dir.content_dir()).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let (mut directories, mut found): (Vec<PathBuf>, _) = (mirrors.map(|entry| entry.path()).collect(), Vec::new());
     while let Some(directory) = directories.pop() {
         for entry in entries(directory) {

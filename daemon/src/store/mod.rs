@@ -60,6 +60,7 @@ type Piece = (Path, Option<u32>);
 #[derive(Debug)]
 pub(crate) struct Store {
     prefix: PathBuf,
+    dir: NodeDir,
     /// Mirrors of older generations.
     older: Vec<PathBuf>,
     incoming_dir: PathBuf,
@@ -90,12 +91,14 @@ impl Store {
     /// An empty store. Links to directories within `scope` will lead to the mirror.
     pub(crate) fn create(dir: &NodeDir, scope: Vec<(bool, Path)>) -> io::Result<Store> {
         let (prefix, incoming_dir, parked_dir) = (dir.root(), dir.incoming(), dir.parked());
+        std::fs::create_dir_all(dir.generation_dir())?;
         std::fs::create_dir_all(&prefix)?;
         std::fs::create_dir_all(&incoming_dir)?;
         std::fs::create_dir_all(&parked_dir)?;
         let root = Rc::new(rustix::fs::open(&prefix, DIRECTORY, Mode::empty())?);
         Ok(Store {
             prefix,
+            dir: dir.clone(),
             older: Vec::new(),
             incoming_dir,
             parked_dir,
@@ -515,8 +518,8 @@ impl Store {
     fn mirrored_target(&self, path: &Path, target: &[u8]) -> Option<Vec<u8>> {
         if let Some(absolute) = Path::new(target) {
             let within = in_scope(&self.scope, &absolute);
-            let prefix = if within { self.prefix.as_os_str().as_bytes() } else { b"" };
-            return Some([prefix, target].concat());
+            let prefix = if within { self.dir.shown(&self.prefix) } else { PathBuf::new() };
+            return Some([prefix.as_os_str().as_bytes(), target].concat());
         }
         let mut depth = path.components().count() as i64 - 1;
         for name in target.split(|&b| b == b'/') {

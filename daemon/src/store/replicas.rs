@@ -195,7 +195,7 @@ impl Store {
         }
         let beside = self.incoming_dir.join("link");
         let _ = std::fs::remove_file(&beside);
-        match self.make_link(first.as_os_str().as_bytes(), rustix::fs::CWD, &beside) {
+        match self.make_link(self.dir.shown(first).as_os_str().as_bytes(), rustix::fs::CWD, &beside) {
             // A further name of the same file takes nothing.
             Err(error) if error.kind() == io::ErrorKind::StorageFull => std::fs::hard_link(first, &beside)?,
             made => self.taken.extend(made?),
@@ -218,12 +218,13 @@ impl Store {
     /// And the link, whose target in the first mirror this is.
     pub(super) fn link_in_domains(&mut self, path: &Path, target: &[u8]) -> io::Result<()> {
         let Some(parent) = path.parent() else { return Ok(()) };
-        let rest =
-            target.strip_prefix(self.prefix.as_os_str().as_encoded_bytes()).filter(|rest| rest.starts_with(b"/"));
+        let rest = target
+            .strip_prefix(self.dir.shown(&self.prefix).as_os_str().as_encoded_bytes())
+            .filter(|rest| rest.starts_with(b"/"));
         let mut taken = Vec::new();
         for (domain, root) in &self.replicas.domains {
             let parent = descend(root, &parent)?;
-            let prefix = of_domain(&self.prefix, *domain);
+            let prefix = self.dir.shown(&of_domain(&self.prefix, *domain));
             let moved = rest.map(|rest| [prefix.as_os_str().as_encoded_bytes(), rest].concat());
             match self.make_link(moved.as_deref().unwrap_or(target), &parent, path.name()) {
                 Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::StorageFull) => {}

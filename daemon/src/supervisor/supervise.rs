@@ -67,6 +67,8 @@ struct Inherited {
     lifeline: OwnedFd,
     /// Files that are open already. They are for the first daemon: later ones read what they need.
     opened: Vec<OwnedFd>,
+    /// The disk that content lies on.
+    disk: Option<OwnedFd>,
     /// The other end of the lifeline, where this process is the session's owner.
     owner: Option<OwnedFd>,
 }
@@ -251,9 +253,9 @@ impl Supervisor {
     }
 
     fn start_daemon(&mut self, executable: &Path) -> io::Result<DaemonProcess> {
-        let Inherited { listener, lifeline, opened, .. } = &self.inherited;
+        let Inherited { listener, lifeline, opened, disk, .. } = &self.inherited;
         let mut inherited = vec![listener.as_fd(), lifeline.as_fd()];
-        inherited.extend(opened.iter().map(AsFd::as_fd));
+        inherited.extend(opened.iter().chain(disk).map(AsFd::as_fd));
         inherited.extend(self.mounting.devices.iter().map(AsFd::as_fd));
         self.starts += 1;
         DaemonProcess::start(executable, &self.config.daemon, &inherited)
@@ -414,7 +416,8 @@ impl Inherited {
                 (read, Some(write))
             }
         };
-        Ok(Inherited { listener, lifeline, opened, owner })
+        let disk = config.disk.as_ref().map(|disk| process::inherited_directory(disk.fd)).transpose()?;
+        Ok(Inherited { listener, lifeline, opened, disk, owner })
     }
 }
 

@@ -26,7 +26,7 @@ impl Table {
             }
             Writer::attach(words, geometry, reserve)
         })?;
-        let (store, counters) = (dir.root(), dir.counters());
+        let (store, counters) = (dir.shown(&dir.root()), dir.counters());
         let (store, counters) = (store.as_os_str().as_bytes(), counters.as_os_str().as_bytes());
         table.writer.begin_generation(dir.generation(), store, counters).map_err(io::Error::other)?;
         table.writer.forget_live();

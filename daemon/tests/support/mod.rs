@@ -92,6 +92,7 @@ impl Cluster {
             node_dir: self.dir.path().join(format!("session/n{rank}")),
             session_lock: self.dir.path().join("session/lock"),
             store_bytes_max: 1 << 30,
+            disk: None,
             scope: vec![(true, self.shared("").to_str().unwrap().trim_end_matches('/').into())],
             opened: Vec::new(),
             table: Some(TableGeometry { slot_count: 1 << 12, ino_slot_count: 1 << 12, heap_bytes: 4 << 20 }),

@@ -160,6 +160,25 @@ static char *serve_realpath(struct hw_namespace *ns, const char *path, char *res
 	return resolved;
 }
 
+/* The kernel's name of what lies on a disk that is mounted nowhere leads nowhere, the original's path does. */
+static __attribute__((noinline)) char *serve_proc_link(struct hw_namespace *ns, const char *path, char *resolved)
+{
+	char original[HW_PATH_MAX];
+	duplicates *duplicate = REAL_AS(duplicates *, strdup);
+	if (!hw_attached() || !hw_store_can_vanish() || !hw_link_into_store(AT_FDCWD, path, original))
+		return UNSERVED_POINTER;
+	if (!resolved)
+		return duplicate ? duplicate(original) : UNSERVED_POINTER;
+	memcpy(resolved, original, strlen(original) + 1);
+	return resolved;
+}
+
+static char *serve_real(struct hw_namespace *ns, const char *path, char *resolved)
+{
+	char *result = serve_realpath(ns, path, resolved);
+	return result != UNSERVED_POINTER ? result : serve_proc_link(ns, path, resolved);
+}
+
 typedef char *resolves(const char *path, char *resolved);
 
 /* realpath of one of /proc's links may lead into the store. libc's own buffer is another than the caller's, which
@@ -188,7 +207,7 @@ static char *stripped(char *path)
 
 static char *resolve_path(struct hw_namespace *ns, resolves *real, const char *path, char *resolved)
 {
-	char *result = serve_realpath(ns, path, resolved);
+	char *result = serve_real(ns, path, resolved);
 	if (result != UNSERVED_POINTER)
 		return result;
 	if (!resolved)
@@ -211,6 +230,6 @@ WRAP(char *, __realpath_chk, (const char *path, char *resolved, size_t room), (p
 
 WRAP(char *, canonicalize_file_name, (const char *path), (path))
 {
-	char *result = serve_realpath(ns, path, NULL);
+	char *result = serve_real(ns, path, NULL);
 	return result != UNSERVED_POINTER ? result : stripped(REAL(canonicalize_file_name)(path));
 }

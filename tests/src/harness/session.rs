@@ -58,6 +58,7 @@ pub struct Headwater {
     options: Vec<OsString>,
     prefix: Vec<OsString>,
     store: Option<PathBuf>,
+    names_store: bool,
 }
 
 impl Headwater {
@@ -71,6 +72,7 @@ impl Headwater {
             options: Vec::new(),
             prefix: Vec::new(),
             store: None,
+            names_store: true,
         }
     }
 
@@ -102,6 +104,12 @@ impl Headwater {
     /// The store in this directory, which is not removed.
     pub fn store(mut self, dir: &Path) -> Headwater {
         self.store = Some(dir.into());
+        self
+    }
+
+    /// The store where it is if nobody names a place; what a session leaves in `/dev/shm` is not looked for.
+    pub fn store_of_its_own(mut self) -> Headwater {
+        self.names_store = false;
         self
     }
 
@@ -142,7 +150,10 @@ impl Headwater {
         command.extend(["--shared".into(), self.shared.clone().into()]);
         command.extend(["--nodes".into(), self.nodes.to_string().into()]);
         command.extend(["--ppn".into(), self.processes.to_string().into()]);
-        command.extend(["--store".into(), store.into(), "--summary-json".into(), summary.into()]);
+        if self.names_store {
+            command.extend(["--store".into(), store.into()]);
+        }
+        command.extend(["--summary-json".into(), summary.into()]);
         command.extend(self.options.iter().cloned());
         command.push("--".into());
         command

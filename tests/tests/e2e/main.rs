@@ -14,6 +14,7 @@ mod memory;
 mod names;
 mod open_close;
 mod options;
+mod own_disk;
 mod read_once;
 mod search;
 mod search_graph;

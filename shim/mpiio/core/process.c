@@ -1,12 +1,15 @@
 /* Other processes and threads of the program: what is put off is done before they begin. */
+#include <errno.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "files/change.h"
 #include "memory/deferred.h"
+#include "memory/lease.h"
 #include "memory/private.h"
 #include "mpi/control.h"
 #include "patterns/incoming.h"
@@ -22,12 +25,17 @@ void hw_before_vfork(void)
 pid_t hw_fork(void)
 {
 	hw_settle_everything();
+	/* No other thread has the lock in the child. */
+	hw_enter();
 	pid_t child = hw_libc.fork();
+	int saved = errno;
 	if (child == 0) {
 		hw_mode = HW_OFF;
 		hw_is_busy = 0;
 		hw_quick.is_watchful = 0;
 	}
+	hw_leave();
+	errno = saved;
 	return child;
 }
 
@@ -112,4 +120,14 @@ int hw_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void 
 		hw_private_threads_begin();
 	}
 	return hw_libc.pthread_create(thread, attributes, start, argument);
+}
+
+/* The process ends with the last thread of the program; that of the library must not keep it. */
+void hw_pthread_exit(void *value)
+{
+	if (hw_depth == 0 && hw_libc.syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) == getpid()) {
+		hw_settle_everything();
+		hw_lease_stop();
+	}
+	hw_libc.pthread_exit(value);
 }

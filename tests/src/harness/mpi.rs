@@ -157,7 +157,7 @@ pub struct Library {
 impl Library {
     /// The one that `cargo xtask dist` has built, which is to look at small operations and
     /// to transform them also where it expects no gain; or the file that
-    /// `HEADWATER_TEST_MPIIO` names.
+    /// `HEADWATER_TEST_MPIIO` names, as `cargo xtask test` does with one that checks what signals' handlers do.
     ///
     /// # Errors
     /// It is not built for this MPI.
@@ -188,7 +188,10 @@ impl Library {
 
     /// The words before a program that has the library. The launcher has it not. `report`: where rank 0 writes.
     pub fn words(&self, report: &Path) -> Vec<String> {
-        let preload = format!("LD_PRELOAD={}", self.path.display());
+        // Beside a build that checks what signals' handlers do, a library that sees allocations.
+        let checks = self.path.with_file_name("libheadwater-handlers.so");
+        let checks = checks.is_file().then(|| format!(":{}", checks.display())).unwrap_or_default();
+        let preload = format!("LD_PRELOAD={}{checks}", self.path.display());
         let report = format!("HEADWATER_IO_REPORT={}", report.display());
         let own = self.variables.iter().map(|(name, value)| format!("{name}={value}"));
         ["env".into(), preload, report].into_iter().chain(own).collect()

@@ -278,6 +278,28 @@ fn checkerboard(mpi: &Mpi) {
     }
 }
 
+/// A file of which a read was put off is changed by another process, while ranks that are nodes for all that can be seen
+/// have data on its way.
+fn leased(mpi: &Mpi) {
+    let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
+    if let Err(reason) = headwater_cluster::check() {
+        return skipped(reason);
+    }
+    let program = mpi.build("c/leased.c").unwrap().display().to_string();
+    let arguments = ["-m".to_owned(), program, "{dir}".to_owned()];
+    let unshare = Path::new("/usr/bin/unshare");
+    let job = Job { mpi, ranks: 3, program: unshare, arguments: arguments.into(), variables: vec![] };
+    let library = library.with("HEADWATER_IO_EVERYWHERE", "yes");
+    let (plain, served) = (job.run(None), job.run(Some(&library)));
+    let what = job.shown(Some(&library));
+    assert_eq!((plain.output.status, plain.output.stdout.lines().count()), (0, 12), "{}", plain.output.stderr);
+    assert!(!plain.output.stdout.contains("late"), "{}", plain.output.stdout);
+    assert_eq!(served.output.stdout, plain.output.stdout, "{what}: {}", served.output.stderr);
+    assert_eq!(served.output.status, 0, "{what}: {}", served.output.stderr);
+    assert_eq!(differences(&plain.files, &served.files), Vec::<String>::new(), "{what}");
+    assert!(transformed(&served.report) > 0, "{what}: {}", served.report);
+}
+
 /// Ranks that name sizes of which some are large and others aren't don't wait for each other.
 fn uneven(mpi: &Mpi) {
     let Ok(library) = Library::find(mpi) else { return skipped("the library is not built") };
@@ -341,6 +363,12 @@ fn requests_of_threads() {
 fn gathered_between_each_other() {
     crate::with_mpi("openmpi4", checkerboard);
     crate::with_mpi("mpich4", checkerboard);
+}
+
+#[test]
+fn changed_while_data_is_on_its_way() {
+    crate::with_mpi("openmpi4", leased);
+    crate::with_mpi("mpich4", leased);
 }
 
 #[test]

@@ -51,6 +51,11 @@ const FLAGS: &[&str] = &[
     "-Wl,--no-undefined",
 ];
 
+/// The core ends the program where a signal's handler does what it may not.
+const CHECKED: &[&str] = &["-DHW_CHECK_HANDLERS"];
+/// What is preloaded beside it, and sees allocations.
+const HANDLERS: &str = "shim/mpiio/tests/handlers";
+
 /// The functions that the library stands before.
 struct Tables {
     mpi: Vec<Function>,
@@ -85,21 +90,32 @@ pub struct Built {
 /// Compiles the front and a variant for each MPI that is there into `target/mpiio`, unless nothing has changed.
 pub fn build(shell: &Shell) -> Result<Built> {
     let (found, notes) = mpis::find(shell)?;
-    build_into(shell, &shell.path("target/mpiio"), &found, (CORE, Hand::Core), notes)
+    build_into(shell, &shell.path("target/mpiio"), &found, (CORE, Hand::Core, &[]), notes)
+}
+
+/// Compiles the same into `target/mpiio-checked`, for tests. Gives the front's path.
+pub fn build_checked(shell: &Shell) -> Result<PathBuf> {
+    let directory = shell.path("target/mpiio-checked");
+    let (found, notes) = mpis::find(shell)?;
+    let built = build_into(shell, &directory, &found, (CORE, Hand::Core, CHECKED), notes)?;
+    let mut command = shim::compiler(shell);
+    command.args(FLAGS).arg("-fno-builtin").args(sources(shell, HANDLERS)?);
+    shim::compile(shell, command, &directory.join("libheadwater-handlers.so"), &[shell.path(HANDLERS)])?;
+    Ok(built.front)
 }
 
 fn build_into(
     shell: &Shell,
     directory: &Path,
     found: &[Found],
-    (core, hand): (&str, Hand),
+    (core, hand, flags): (&str, Hand, &[&str]),
     notes: Vec<String>,
 ) -> Result<Built> {
     let tables = Tables::read(shell)?;
     let front = build_front(shell, directory, &tables)?;
     // A first build of the front needs no core.
     let found = if shell.path(core).exists() { found } else { &[] };
-    let variants = side_by_side::map(found, |one| build_variant(shell, directory, &tables, one, core, hand));
+    let variants = side_by_side::map(found, |one| build_variant(shell, directory, &tables, one, (core, hand, flags)));
     let variants = variants.into_iter().collect::<Result<_>>()?;
     Ok(Built { front, variants, notes })
 }
@@ -120,8 +136,7 @@ fn build_variant(
     directory: &Path,
     tables: &Tables,
     found: &Found,
-    core: &str,
-    hand: Hand,
+    (core, hand, flags): (&str, Hand, &[&str]),
 ) -> Result<PathBuf> {
     let name = found.mpi.name;
     let generated = directory.join("generated").join(name);
@@ -132,7 +147,7 @@ fn build_variant(
     write_if_changed(&generated.join("real.h"), &variant.real())?;
     write_if_changed(&generated.join("wrappers.c"), &variant.wrappers()?)?;
     let mut command = shim::compiler(shell);
-    command.args(FLAGS).arg(format!("-I{core}")).arg(format!("-I{}", generated.display()));
+    command.args(FLAGS).args(flags).arg(format!("-I{core}")).arg(format!("-I{}", generated.display()));
     for include in &found.includes {
         command.arg("-isystem").arg(include);
     }

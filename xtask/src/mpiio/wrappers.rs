@@ -101,6 +101,7 @@ impl<'a> Variant<'a> {
             let _ = writeln!(text, "\t__typeof__({name}) *{name};");
         }
         text.push_str("};\nextern struct hw_real hw_real;\n\n");
+        text.push_str(CHECKED_REAL);
         for function in self.libc {
             let _ = writeln!(text, "#undef {}", function.name);
         }
@@ -135,7 +136,7 @@ impl<'a> Variant<'a> {
         let mut text = format!(
             "/* Generated from shim/mpiio/calls. */\n#include <dlfcn.h>\n#include <limits.h>\n\n#include \"real.h\"\n#include \"roles.h\"\n\
              #include \"variant.h\"\n\n_Static_assert({macro_of_major} == {major}, \"mpi.h is of another MPI\");\n\n\
-             struct hw_real hw_real;\nstruct hw_libc hw_libc;\n"
+             #undef hw_real\nstruct hw_real hw_real;\nstruct hw_libc hw_libc;\n"
         );
         text.push_str(if self.hand == Hand::Traced { "#include \"trace.h\"\n" } else { "" });
         text.push_str(if self.globals.is_empty() { "" } else { "struct hw_globals hw_globals;\n" });
@@ -386,6 +387,15 @@ const GLOBALS_HEAD: &str = "\
 #undef OMPI_PREDEFINED_GLOBAL
 #define OMPI_PREDEFINED_GLOBAL(type, global) ((type)hw_globals.global)
 struct hw_globals {
+";
+
+/// What the core calls of MPI, in a build that sees to it that no signal's handler does.
+const CHECKED_REAL: &str = "\
+#ifdef HW_CHECK_HANDLERS
+struct hw_real *hw_real_checked(void);
+#define hw_real (*hw_real_checked())
+#endif
+
 ";
 
 const REAL_HEAD: &str = "\

@@ -138,9 +138,11 @@ pub fn run_c(shell: &Shell, name: &str, program: &mut Command) -> Result<Tally> 
 
 pub fn cargo(shell: &Shell) -> Result<Tally> {
     dist::run(shell)?;
+    let checked = mpiio::build_checked(shell)?;
     let mut command = shell.cargo(&["test", "--workspace", "--no-fail-fast", "--", "--show-output"]);
     // Most tests wait for much of their time.
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+    command.env("HEADWATER_TEST_MPIIO", checked);
     command.env("RUST_TEST_THREADS", (TESTS_A_PROCESSOR * processors).to_string());
     cargo_test(shell, command)
 }

@@ -19,9 +19,6 @@ static void change(const struct stat *status, off_t low, off_t high)
 {
 	struct hw_file *file = hw_file_known(status->st_dev, status->st_ino);
 	if (file) {
-		hw_enter();
-		hw_file_keep(file);
-		hw_leave();
 		hw_outstanding_keep(file, true);
 		hw_deferred_fill_file(file, low, high);
 		hw_enter();
@@ -156,6 +153,9 @@ static void before_removal(const char *path, int directory)
 		if (file) {
 			hw_outstanding_keep(file, false);
 			hw_file_has_lost_name(&status);
+			hw_enter();
+			hw_file_release(file);
+			hw_leave();
 		}
 	}
 	errno = saved;

@@ -4,13 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "../memory/fault.h"
+#include "../memory/lease.h"
 #include "real.h"
 
 /* Files whose content other nodes see too, by the magic number of statfs(2). */
@@ -252,11 +251,7 @@ bool hw_file_lease(struct hw_file *file)
 {
 	if (file->is_leased)
 		return true;
-	struct sigaction action;
-	if (hw_libc.sigaction(HW_LEASE_SIGNAL, NULL, &action) != 0 || !hw_is_lease_handler(&action))
-		return true;
-	file->is_leased = fcntl(file->descriptor, F_SETSIG, HW_LEASE_SIGNAL) == 0 &&
-			  fcntl(file->descriptor, F_SETLEASE, F_RDLCK) == 0;
+	file->is_leased = hw_lease_take(file->descriptor);
 	/*
 	 * Somebody, maybe the program itself, has it open for writing: another process could change it at any time. Where
 	 * others do so from other nodes, of which no lease tells, that is no difference.
@@ -267,19 +262,32 @@ bool hw_file_lease(struct hw_file *file)
 void hw_file_unlease(struct hw_file *file)
 {
 	if (file->is_leased)
-		fcntl(file->descriptor, F_SETLEASE, F_UNLCK);
+		hw_lease_give_up(file->descriptor);
 	file->is_leased = false;
 }
 
-struct hw_file *hw_file_known(uint64_t device, uint64_t inode)
+struct hw_file *hw_file_with_broken_lease(void)
 {
 	for (struct hw_file *file = known; file; file = file->next)
-		if (file->identity.device == device && file->identity.inode == inode)
+		if (file->is_leased && hw_lease_is_broken(file->descriptor))
 			return file;
 	return NULL;
 }
 
-struct hw_file *hw_file_by_descriptor(int descriptor)
+struct hw_file *hw_file_known(uint64_t device, uint64_t inode)
+{
+	struct hw_file *file;
+	hw_enter();
+	for (file = known; file; file = file->next)
+		if (file->identity.device == device && file->identity.inode == inode) {
+			hw_file_keep(file);
+			break;
+		}
+	hw_leave();
+	return file;
+}
+
+static struct hw_file *by_descriptor(int descriptor)
 {
 	for (struct hw_file *file = known; file; file = file->next)
 		if (file->descriptor == descriptor)
@@ -289,7 +297,10 @@ struct hw_file *hw_file_by_descriptor(int descriptor)
 
 bool hw_file_owns(int descriptor)
 {
-	return descriptor >= 0 && hw_file_by_descriptor(descriptor);
+	hw_enter();
+	bool is_own = descriptor >= 0 && by_descriptor(descriptor);
+	hw_leave();
+	return is_own;
 }
 
 void hw_file_locks_are_used(void)
@@ -324,7 +335,7 @@ void hw_file_has_lost_name(const struct stat *status)
 void hw_file_move(int descriptor)
 {
 	hw_enter();
-	struct hw_file *file = hw_file_by_descriptor(descriptor);
+	struct hw_file *file = by_descriptor(descriptor);
 	int other = file ? fcntl(descriptor, F_DUPFD_CLOEXEC, descriptor + 1) : -1;
 	if (other >= 0)
 		file->descriptor = other;

@@ -47,10 +47,11 @@ bool hw_file_is_unchanged(const struct hw_file *file);
 /* Asks the kernel to tell before somebody on this node opens it for writing. Without that, a change is seen too late.
  * False: somebody writes to it already. */
 bool hw_file_lease(struct hw_file *file);
-/* Of the files with deferred records, the one with these numbers, or NULL. */
+/* Of the files with deferred records, the one with these numbers, with one reference for the caller, or NULL. */
 struct hw_file *hw_file_known(uint64_t device, uint64_t inode);
-struct hw_file *hw_file_by_descriptor(int descriptor);
 void hw_file_unlease(struct hw_file *file);
+/* One of those that somebody waits to change, or NULL. With the lock held. */
+struct hw_file *hw_file_with_broken_lease(void);
 /* The program has changed the file: this is what it is like now. */
 void hw_file_refresh(const struct stat *status);
 /* What this node has kept of the file is older than what other nodes have written. */

@@ -10,6 +10,7 @@
 
 #include "../context.h"
 #include "../patterns/incoming.h"
+#include "lease.h"
 #include "pages.h"
 #include "private.h"
 #include "real.h"
@@ -129,10 +130,16 @@ static void warn_if_changed(const struct hw_file *file)
 	       file->path[0] ? file->path : "a file without a name");
 }
 
+/* Other threads must not see a page before all of it is there. */
+static bool is_apart(void)
+{
+	return hw_private_is_threaded() || hw_lease_is_server();
+}
+
 static void read_part(const struct hw_record *part)
 {
 	size_t bytes = part->high - part->low;
-	bool is_good = hw_private_is_threaded()
+	bool is_good = is_apart()
 			       ? hw_private_fill(part->low, part->high, part->file->descriptor, part->offset)
 			       : hw_read_whole(part->file->descriptor, (void *)part->low, bytes, part->offset);
 	if (!is_good)
@@ -142,8 +149,7 @@ static void read_part(const struct hw_record *part)
 /* Fills all that is deferred in these pages; what is in memory then may still be used if it is unchanged. */
 static void fill_pages(uintptr_t low, uintptr_t high)
 {
-	/* Other threads must not see a page before all of it is there. */
-	if (!hw_private_is_threaded())
+	if (!is_apart())
 		hw_pages_open(low, high);
 	for (size_t index = hw_record_find(low); hw_record_at(index) && hw_record_at(index)->low < high; index++) {
 		struct hw_record part = *hw_record_at(index);

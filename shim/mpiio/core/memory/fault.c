@@ -2,82 +2,88 @@
 #include "fault.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "../files/file.h"
 #include "../patterns/incoming.h"
-#include "../patterns/outstanding.h"
+#include "../signals/aside.h"
+#include "../signals/handler.h"
 #include "deferred.h"
 #include "kernel.h"
+#include "pages.h"
 #include "private.h"
 #include "real.h"
 #include "signals.h"
 
-static bool is_answered(uintptr_t address)
+/* What a page needs that was touched. */
+enum answer { NOT_OURS, ANSWERED, NEEDS_MESSAGES };
+
+/* Whether what is deferred there is still written by other ranks. */
+static bool is_written(uintptr_t address)
+{
+	uintptr_t page = hw_page_down(address);
+	return hw_incoming_is_writing() && hw_deferred_in(page, page + HW_PAGE_BYTES);
+}
+
+static void fill(uintptr_t address)
+{
+	/* A page may hold parts of both. */
+	hw_incoming_touch(address);
+	if (is_written(address))
+		hw_incoming_wait();
+	hw_enter();
+	hw_deferred_touch(address);
+	hw_leave();
+}
+
+static enum answer answer(uintptr_t address)
 {
 	static __thread uintptr_t last_address __attribute__((tls_model("initial-exec")));
 	static __thread int repetitions __attribute__((tls_model("initial-exec")));
+	struct hw_range closed;
 	hw_enter();
-	/* A page may hold parts of both. */
-	bool is_incoming = hw_incoming_touch(address);
-	bool is_ours = hw_deferred_touch(address) || is_incoming;
-	if (is_ours) {
+	enum answer result = NOT_OURS;
+	if (hw_pages_find(address, &closed)) {
+		bool needs_messages = hw_incoming_holds(address) || is_written(address);
 		repetitions = 0;
+		result = needs_messages && hw_depth == 0 ? NEEDS_MESSAGES : ANSWERED;
+		/* Within MPI no rank can be asked: it is let at the page until it has returned, and nobody else looks. */
+		if (needs_messages && hw_depth > 0)
+			hw_incoming_expose(address);
+		if (result == ANSWERED && !is_written(address) && !hw_deferred_touch(address))
+			hw_pages_settle(address, address + 1);
 	} else if (hw_private_page_is_open(address) && (address != last_address || repetitions < 3)) {
 		/* Another thread has answered this page's fault in the meantime. */
 		repetitions = address == last_address ? repetitions + 1 : 0;
 		last_address = address;
-		is_ours = true;
+		result = ANSWERED;
 	}
 	hw_leave();
-	return is_ours;
+	return result;
+}
+
+static void fill_aside(struct hw_aside *of)
+{
+	fill(of->address);
 }
 
 static void on_fault(int signal, siginfo_t *info, void *context)
 {
-	int saved = errno;
+	int saved = errno, before = hw_handler_begins();
+	struct hw_aside aside = {.work = fill_aside, .address = (uintptr_t)info->si_addr};
 	/* Sent by kill it has no address; a fault in what isn't mapped has another code. */
-	bool is_ours = info->si_code == SEGV_ACCERR && is_answered((uintptr_t)info->si_addr);
+	enum answer result = info->si_code == SEGV_ACCERR ? answer(aside.address) : NOT_OURS;
+	if (result == NEEDS_MESSAGES && !hw_aside(context, &aside))
+		fill(aside.address);
 	errno = saved;
-	if (!is_ours)
+	if (result == NOT_OURS)
 		hw_signal_give(signal, info, context);
+	hw_handler_ends(before);
 }
 
-static void on_lease(int signal, siginfo_t *info, void *context)
-{
-	struct timespec tick = {0, HW_TICK_NS};
-	(void)signal;
-	(void)context;
-	int saved = errno;
-	hw_enter();
-	struct hw_file *file = hw_file_by_descriptor(info->si_fd);
-	if (file && file->is_leased) {
-		hw_file_keep(file);
-		hw_deferred_fill_file(file, 0, INT64_MAX);
-		hw_outstanding_hold(file);
-		/* Whoever reads it for this rank sees by its times that it is another by now. */
-		nanosleep(&tick, NULL);
-		hw_file_unlease(file);
-		hw_file_release(file);
-	} else {
-		/* Whoever opens the file waits until the lease is given up. */
-		fcntl(info->si_fd, F_SETLEASE, F_UNLCK);
-	}
-	hw_leave();
-	errno = saved;
-}
-
-bool hw_is_lease_handler(const struct sigaction *action)
-{
-	return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == on_lease;
-}
-
-/* Faults on a stack that is itself protected need another one, with room for what MPI does meanwhile. */
+/*
+ * Faults on a stack that is itself protected need another one; where the handler can't leave anything to the thread, with
+ * room for what MPI does meanwhile.
+ */
 static bool give_stack(void)
 {
 	stack_t stack;
@@ -91,14 +97,11 @@ static bool give_stack(void)
 
 bool hw_fault_start(void)
 {
+	hw_handlers_start();
 	struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
 	hw_signals_block(&action.sa_mask);
 	if (!give_stack() || !hw_signal_take(SIGSEGV, &action))
 		return false;
 	hw_kernel_start();
-	struct sigaction lease = {.sa_sigaction = on_lease, .sa_flags = SA_SIGINFO | SA_RESTART}, before;
-	hw_signals_block(&lease.sa_mask);
-	if (hw_libc.sigaction(HW_LEASE_SIGNAL, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
-		hw_libc.sigaction(HW_LEASE_SIGNAL, &lease, NULL);
 	return true;
 }

@@ -19,6 +19,8 @@
 #include "../files/change.h"
 #include "../generated-calls.h"
 #include "../patterns/incoming.h"
+#include "../signals/aside.h"
+#include "../signals/handler.h"
 #include "private.h"
 #include "real.h"
 #include "records.h"
@@ -182,29 +184,50 @@ static bool needs_its_place(long number)
 	}
 }
 
+static void answer(struct hw_aside *of)
+{
+	const long *a = of->arguments;
+	long (*call)(long, ...) = hw_is_inside() ? (long (*)(long, ...))hw_libc.syscall : (long (*)(long, ...))hw_syscall;
+	is_answering = true;
+	long result = call(of->number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	of->result = result == -1 ? -errno : result;
+	is_answering = false;
+}
+
+static void settle(struct hw_aside *of)
+{
+	(void)of;
+	if (!hw_is_inside())
+		hw_settle_everything();
+	/* Until something is put off the next time. */
+	selector = PASS;
+}
+
 static void on_call(int signal, siginfo_t *info, void *of)
 {
 	ucontext_t *context = of;
-	int saved = errno;
+	int saved = errno, before = hw_handler_begins();
+	/* Otherwise nothing is to be done that a handler may not do. */
+	bool may_settle = hw_is_busy && hw_depth == 0 && !hw_is_inside();
 
 	if (info->si_code != RAISED) {
 		hw_signal_give(signal, info, of);
 	} else if (is_answering || info->si_arch != MACHINE || needs_its_place(info->si_syscall)) {
 		/* Calls of calls come where somebody has put other instructions in the place of libc's, as some file systems do. */
-		if (!hw_is_inside())
-			hw_settle_everything();
-		/* Until something is put off the next time. */
-		selector = PASS;
+		struct hw_aside aside = {.work = settle};
 		PLACE(context) -= INSTRUCTION_BYTES;
+		if (!may_settle || !hw_aside(context, &aside))
+			settle(&aside);
 	} else {
-		is_answering = true;
-		const long a[] = ARGUMENTS(context);
-		long (*call)(long, ...) = hw_is_inside() ? (long (*)(long, ...))hw_libc.syscall : (long (*)(long, ...))hw_syscall;
-		long result = call(info->si_syscall, a[0], a[1], a[2], a[3], a[4], a[5]);
-		RESULT(context) = result == -1 ? -errno : result;
-		is_answering = false;
+		struct hw_aside aside = {.work = answer, .is_call = true, .number = info->si_syscall,
+					 .arguments = ARGUMENTS(context)};
+		if (!may_settle || !hw_aside(context, &aside)) {
+			answer(&aside);
+			RESULT(context) = aside.result;
+		}
 	}
 	errno = saved;
+	hw_handler_ends(before);
 }
 
 static int find_text(struct dl_phdr_info *info, size_t size, void *of)

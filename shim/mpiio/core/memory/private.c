@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -189,9 +190,25 @@ bool hw_private_is_threaded(void)
 	return is_threaded;
 }
 
+bool hw_private_can_fill_apart(void)
+{
+	static enum { UNKNOWN, CAN, CANNOT } can;
+	if (can != UNKNOWN)
+		return can == CAN;
+	can = CANNOT;
+	/* Some kernels are told not to write under a protection. */
+	void *page = hw_libc.mmap(NULL, HW_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		return false;
+	if (open_memory() && hw_libc.pwrite(memory_descriptor, "", 1, (off_t)(uintptr_t)page) == 1)
+		can = CAN;
+	hw_libc.munmap(page, HW_PAGE_BYTES);
+	return can == CAN;
+}
+
 bool hw_private_can_fill(void)
 {
-	return !is_threaded || open_memory();
+	return !is_threaded || hw_private_can_fill_apart();
 }
 
 bool hw_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset)

@@ -19,7 +19,8 @@ bool hw_private_is_threaded(void);
 bool hw_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset);
 /* Whether the page can be read: another thread may have made it so. */
 bool hw_private_page_is_open(uintptr_t address);
-/* Whether pages can be filled while threads run. */
+/* Whether pages can be filled while they are protected; and whether they can be as far as there are threads. */
+bool hw_private_can_fill_apart(void);
 bool hw_private_can_fill(void);
 
 #endif

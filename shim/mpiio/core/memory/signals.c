@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "../engine.h"
+#include "../signals/handler.h"
 #include "real.h"
 
 struct taken {
@@ -86,10 +87,12 @@ void hw_signal_give(int signal, siginfo_t *info, void *context)
 	sigorset(&during, &during, &blocked);
 	spare(&during);
 	hw_libc.pthread_sigmask(SIG_SETMASK, &during, &before);
+	int of_ours = hw_handler_is_the_programs();
 	if (action.sa_flags & SA_SIGINFO)
 		action.sa_sigaction(signal, info, context);
 	else
 		action.sa_handler(signal);
+	hw_handler_ends(of_ours);
 	hw_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -253,23 +253,25 @@ bool hw_incoming_overlaps(uintptr_t low, uintptr_t high)
 	return first_in(low, high) != NULL;
 }
 
-/* MPI is at work and can't be called: the page is open until it has returned, and nobody else looks. */
-static bool expose(uintptr_t address)
+bool hw_incoming_holds(uintptr_t address)
 {
-	bool is_ours = false;
+	for (const struct hw_pending *one = hw_pending_list; one; one = one->next)
+		if (one->low <= address && address < one->high)
+			return true;
+	return false;
+}
+
+void hw_incoming_expose(uintptr_t address)
+{
+	hw_pages_admit(address, address + 1);
 	for (struct hw_pending *one = hw_pending_list; one; one = one->next)
-		if (one->low <= address && address < one->high) {
+		if (one->low <= address && address < one->high)
 			hw_pages_admit(one->low, one->high);
-			is_ours = true;
-		}
-	return is_ours;
 }
 
 bool hw_incoming_touch(uintptr_t address)
 {
 	bool is_ours = false;
-	if (hw_depth > 0)
-		return expose(address);
 	for (struct hw_pending *one = hw_pending_list, *next; one; one = next) {
 		next = one->next;
 		if (one->low <= address && address < one->high) {

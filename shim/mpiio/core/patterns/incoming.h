@@ -25,6 +25,10 @@ void hw_incoming_take_now(uint64_t id, int world_rank, struct hw_layout *layout,
 /* Releases the sender of what the program doesn't get. */
 void hw_incoming_refuse(const struct hw_envelope *envelope);
 bool hw_incoming_overlaps(uintptr_t low, uintptr_t high);
+/* Whether this page is protected for any of them. */
+bool hw_incoming_holds(uintptr_t address);
+/* Opens what is protected with this page, whatever is owed there, until the thread's outermost call ends. */
+void hw_incoming_expose(uintptr_t address);
 /* A page was touched. False: none of these. Talks to other ranks. */
 bool hw_incoming_touch(uintptr_t address);
 /* Fetches what lies in the range. */

@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "../context.h"
+#include "../memory/deferred.h"
 #include "../mpi/mounts.h"
 #include "real.h"
 
@@ -83,20 +85,32 @@ static bool read_runs(const struct outstanding *one, void *memory, size_t bytes)
 	return hw_runs_transfer(one->file->descriptor, &one->runs, &all, false);
 }
 
+/* The same by system calls alone. */
+static bool read_pieces(const struct outstanding *one, char *memory)
+{
+	for (uint32_t i = 0; i < one->runs.count; i++) {
+		const struct hw_run *run = &one->runs.run[i];
+		for (uint64_t piece = 0; piece < run->count; piece++, memory += run->bytes)
+			if (!hw_read_whole(one->file->descriptor, memory, run->bytes,
+					   (off_t)(run->offset + piece * run->stride)))
+				return false;
+	}
+	return true;
+}
+
 /* Whether the data no longer depends on the file. */
 static bool hold(struct outstanding *one)
 {
 	size_t bytes = hw_runs_bytes(&one->runs);
 	if (one->copy || one->held)
 		return true;
-	/* Some MPIs see mappings, and make them by calls that come back here. */
-	hw_step_in();
-	void *memory = hw_libc.mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory != MAP_FAILED && read_runs(one, memory, bytes))
+	/* By its number: some MPIs see mappings, and look at what they know of memory, which is the program's thread's. */
+	long mapped = hw_libc.syscall(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory = (void *)mapped;
+	if (memory != MAP_FAILED && read_pieces(one, memory))
 		one->held = memory;
 	else if (memory != MAP_FAILED)
-		hw_libc.munmap(memory, bytes);
-	hw_step_out();
+		hw_libc.syscall(SYS_munmap, memory, bytes, 0, 0, 0, 0);
 	return one->held != NULL;
 }
 

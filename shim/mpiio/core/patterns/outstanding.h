@@ -42,7 +42,7 @@ void hw_outstanding_poll(void);
  * are different afterwards, whatever their resolution.
  */
 void hw_outstanding_keep(const struct hw_file *file, bool is_changing);
-/* The file is about to change by somebody else: what others may still ask for is read now. In a signal's handler. */
+/* The file is about to change by somebody else: what others may still ask for is read now. By system calls alone. */
 void hw_outstanding_hold(const struct hw_file *file);
 /* At the end of MPI, by all ranks. */
 void hw_outstanding_finish(void);

@@ -32,6 +32,16 @@ static struct held {
 } held[HELD_FILES];
 static size_t held_next;
 
+static struct hw_file *open_file(const struct hw_hint *hint)
+{
+	hw_enter();
+	struct hw_file *file = hw_file_open(hint->path, O_RDONLY, &hint->identity);
+	int saved = errno;
+	hw_leave();
+	errno = saved;
+	return file;
+}
+
 static struct held *hold(const struct hw_hint *hint)
 {
 	for (size_t i = 0; i < HELD_FILES; i++)
@@ -40,7 +50,7 @@ static struct held *hold(const struct hw_hint *hint)
 			return &held[i];
 	double end = hw_seconds() + PATIENCE_SECONDS;
 	struct hw_file *file;
-	while (!(file = hw_file_open(hint->path, O_RDONLY, &hint->identity)) && errno != ENOLCK && hw_seconds() < end)
+	while (!(file = open_file(hint)) && errno != ENOLCK && hw_seconds() < end)
 		hw_pause();
 	if (!file)
 		return NULL;

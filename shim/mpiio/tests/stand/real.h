@@ -59,7 +59,7 @@
 	X(mlockall) X(mmap) X(mmap64) X(mprotect) X(mremap) X(munmap) X(open) X(open64) X(openat) X(openat64) \
 	X(popen) X(posix_fallocate) X(posix_fallocate64) X(posix_spawn) X(posix_spawnp) X(pread) X(pread64) \
 	X(preadv) X(preadv2) X(preadv64) X(preadv64v2) X(process_vm_readv) X(process_vm_writev) \
-	X(pthread_create) X(pthread_sigmask) X(pwrite) X(pwrite64) X(pwritev) X(pwritev2) X(pwritev64) \
+	X(pthread_create) X(pthread_exit) X(pthread_sigmask) X(pwrite) X(pwrite64) X(pwritev) X(pwritev2) X(pwritev64) \
 	X(pwritev64v2) X(read) X(readv) X(realloc) X(reallocarray) X(recv) X(recvfrom) X(recvmmsg) X(recvmsg) \
 	X(rename) X(renameat) X(renameat2) X(send) X(sendfile) X(sendfile64) X(sendmmsg) X(sendmsg) X(sendto) \
 	X(shmat) X(shmdt) X(sigaction) X(signal) X(sigprocmask) X(splice) X(syscall) X(system) X(sysv_signal) \

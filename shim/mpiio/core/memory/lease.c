@@ -1,0 +1,130 @@
+/* The signal is sent to the thread alone, which has it blocked and waits for it: the program may use it as it likes. */
+#include "lease.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../files/file.h"
+#include "../patterns/outstanding.h"
+#include "../signals/handler.h"
+#include "deferred.h"
+#include "private.h"
+#include "real.h"
+
+#define TOLD_BY (SIGRTMAX - 3)
+#define STACK_BYTES (128UL << 10)
+
+/* 0: there is none. */
+static volatile pid_t server;
+static volatile bool is_over;
+static sem_t has_begun;
+static __thread bool is_server __attribute__((tls_model("initial-exec")));
+
+bool hw_lease_is_server(void)
+{
+	return is_server;
+}
+
+/* A signal may stand for several files, and SIGIO for those that found no room. */
+static void give_up_broken(void)
+{
+	struct timespec tick = {0, HW_TICK_NS};
+	struct hw_file *file;
+	hw_enter();
+	while ((file = hw_file_with_broken_lease())) {
+		hw_file_keep(file);
+		hw_deferred_fill_file(file, 0, INT64_MAX);
+		hw_outstanding_hold(file);
+		/* What reads it for this rank sees by its times that it is another by now. */
+		nanosleep(&tick, NULL);
+		hw_file_unlease(file);
+		hw_file_release(file);
+	}
+	hw_leave();
+}
+
+static void *serve(void *unused)
+{
+	sigset_t told;
+	siginfo_t about;
+	(void)unused;
+	sigemptyset(&told);
+	sigaddset(&told, TOLD_BY);
+	sigaddset(&told, SIGIO);
+	/* None of its calls is the program's. */
+	hw_step_in();
+	is_server = true;
+	hw_handler_begins();
+	prctl(PR_SET_NAME, "headwater-io");
+	server = (pid_t)hw_libc.syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	sem_post(&has_begun);
+	while (!is_over)
+		if (sigwaitinfo(&told, &about) >= 0)
+			give_up_broken();
+	server = 0;
+	is_over = false;
+	return NULL;
+}
+
+/* With the lock held, and so all signals blocked, as they stay in the thread. */
+static bool start(void)
+{
+	static bool is_prepared;
+	pthread_attr_t attributes;
+	pthread_t thread;
+	if (server != 0)
+		return true;
+	/* Memory is filled while others look at it. */
+	if (!hw_private_can_fill_apart() || (!is_prepared && sem_init(&has_begun, 0, 0) != 0) ||
+	    pthread_attr_init(&attributes) != 0)
+		return false;
+	is_prepared = true;
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	hw_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
+	bool is_good = hw_libc.pthread_create(&thread, &attributes, serve, NULL) == 0;
+	hw_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	while (is_good && sem_wait(&has_begun) != 0)
+		;
+	return is_good;
+}
+
+bool hw_lease_take(int descriptor)
+{
+	if (!start()) {
+		errno = EAGAIN;
+		return false;
+	}
+	struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = server};
+	return fcntl(descriptor, F_SETSIG, TOLD_BY) == 0 && fcntl(descriptor, F_SETOWN_EX, &owner) == 0 &&
+	       fcntl(descriptor, F_SETLEASE, F_RDLCK) == 0;
+}
+
+void hw_lease_give_up(int descriptor)
+{
+	fcntl(descriptor, F_SETLEASE, F_UNLCK);
+}
+
+bool hw_lease_is_broken(int descriptor)
+{
+	return fcntl(descriptor, F_GETLEASE) != F_RDLCK;
+}
+
+void hw_lease_stop(void)
+{
+	pid_t thread = server;
+	if (thread == 0)
+		return;
+	is_over = true;
+	hw_libc.syscall(SYS_tgkill, getpid(), thread, TOLD_BY, 0, 0, 0);
+}

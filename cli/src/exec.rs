@@ -25,7 +25,7 @@ use crate::options::inner::ExecOptions;
 use crate::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
 use crate::via::prefix;
-use crate::warm::{Wanted, become_rank};
+use crate::warm::{NotBegun, Wanted, become_rank};
 
 /// A shell's exit status for a program that is not there.
 const NOT_FOUND: u8 = 127;
@@ -67,9 +67,18 @@ pub fn exec(options: &ExecOptions) -> u8 {
     let path = environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     if options.zygote {
         let supervisor = options.enter.as_deref().or(attached.enter.as_deref());
-        let why = warm(supervisor, options.imports.as_deref(), (name, path, arguments), &environment);
-        if options.speaks || attached.speaks {
-            say(format_args!("warning: {} comes from no zygote: {why}. It is executed", name.display()));
+        let speaks = options.speaks || attached.speaks;
+        match warm(supervisor, (options, speaks), (name, path, arguments), &environment) {
+            NotBegun::Refused(why) if speaks => {
+                say(format_args!("warning: {} comes from no zygote: {why}. It is executed", name.display()));
+            }
+            NotBegun::Refused(_) => {}
+            NotBegun::Wrong(why) => {
+                if speaks {
+                    say(format_args!("error: --warm-imports: {why}"));
+                }
+                return crate::FAILURE;
+            }
         }
     }
     let (status, message) = complaint(name, try_all(name, path, arguments, &environment));
@@ -151,22 +160,32 @@ fn enter(supervisor: &Path) {
     }
 }
 
-/// Has the node's zygote make the program, and ends as that does. Comes back, with the reason, if it has not begun.
+/// Has the node's zygote make the program, and ends as that does. Comes back if it has not begun.
 fn warm(
     supervisor: Option<&Path>,
-    imports: Option<&str>,
+    (options, speaks): (&ExecOptions, bool),
     (name, path, arguments): (&OsStr, Option<&OsStr>, &[OsString]),
     environment: &[(OsString, OsString)],
-) -> String {
+) -> NotBegun {
     let value = |wanted: &str| environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| Path::new(value));
     let Some(node) = supervisor.or(value(TABLE)).or(value(MOUNT)).and_then(Path::parent) else {
-        return "no session serves this node".into();
+        return String::from("no session serves this node").into();
     };
     // What is not found or can't be executed says so when it is executed.
-    let Some((file, arguments)) = choose(name, path, arguments) else { return "it can't be executed".into() };
+    let Some((file, arguments)) = choose(name, path, arguments) else {
+        return String::from("it can't be executed").into();
+    };
     let environment: BTreeMap<OsString, OsString> = environment.iter().cloned().collect();
-    let (program, arguments, is_audited) = (&file, &arguments[..], value(TABLE).is_some());
-    become_rank(&Wanted { node, program, arguments, environment: &environment, imports, is_audited })
+    become_rank(&Wanted {
+        node,
+        program: &file,
+        arguments: &arguments,
+        environment: &environment,
+        imports: options.imports.as_deref(),
+        reseed: options.reseed.as_deref(),
+        speaks,
+        is_audited: value(TABLE).is_some(),
+    })
 }
 
 /// What [`try_all`] would execute, and the arguments with the name.

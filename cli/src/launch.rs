@@ -17,8 +17,8 @@ use anyhow::{Context, Result};
 use rustix::process::Pid;
 
 use crate::io::options::IoOptions;
-use crate::options::RankOptions;
 use crate::own;
+use crate::warm::options::RankOptions;
 
 /// Names the session, in each of its processes.
 pub const SESSION: &str = "HEADWATER_SESSION";

@@ -23,6 +23,7 @@ use crate::spawn::options::{SPAWN_HELP, SpawnOptions};
 use crate::standing::options::{JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions};
 use crate::topology::options::{ShapeOptions, TOPOLOGY_HELP, TopologyOptions};
 use crate::via::Via;
+use crate::warm::options::RankOptions;
 
 use self::inner::InnerCommand;
 
@@ -199,53 +200,6 @@ pub struct RunOptions {
           value_hint = ValueHint::CommandWithArguments)]
     pub program: Vec<OsString>,
 }
-
-/// How a node's ranks are made.
-#[derive(Clone, Debug, Default, Args)]
-pub struct RankOptions {
-    /// How the processes of a node are made: exec, or zygote: the program is started once on each node, and its
-    /// processes are forked from that [default: exec, or zygote with --warm-imports]
-    #[arg(long, value_name = "HOW", env = "HEADWATER_RANKS_FROM", value_enum, hide_possible_values = true)]
-    pub ranks_from: Option<RanksFrom>,
-
-    /// What a Python program imports once on each node, such as numpy,torch: its processes begin with that
-    #[arg(long, value_name = "MODULES", env = "HEADWATER_WARM_IMPORTS", value_parser = parse_imports)]
-    pub warm_imports: Option<String>,
-}
-
-/// How a node's ranks are made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RanksFrom {
-    /// Each executes the program.
-    Exec,
-    /// They are forked from one process that has done the program's start.
-    Zygote,
-}
-
-impl RankOptions {
-    /// What `headwater exec` is told of it.
-    pub fn words(&self) -> Vec<OsString> {
-        let is_wanted = self.ranks_from.map_or(self.warm_imports.is_some(), |from| from == RanksFrom::Zygote);
-        let imports = self.warm_imports.iter().flat_map(|imports| [OsString::from("--imports"), imports.into()]);
-        if is_wanted { [OsString::from("--zygote")].into_iter().chain(imports).collect() } else { Vec::new() }
-    }
-}
-
-/// Names of modules, separated by commas.
-fn parse_imports(text: &str) -> Result<String, String> {
-    let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_');
-    let is_module = |name: &str| name.split('.').all(is_part);
-    if !text.split(',').all(is_module) {
-        Err("name modules, separated by commas, such as numpy,torch.nn".into())
-    } else if text.len() > IMPORTS_BYTES_MAX {
-        Err(format!("the names have more than {IMPORTS_BYTES_MAX} bytes together: name fewer modules"))
-    } else {
-        Ok(text.into())
-    }
-}
-
-/// What the spawning library takes.
-const IMPORTS_BYTES_MAX: usize = 900;
 
 /// Options of `headwater start`.
 #[derive(Debug, Args)]
@@ -543,18 +497,6 @@ mod tests {
         assert!(!settled(&["--summary", "--no-summary"]).prints_summary(true));
         assert!(settled(&["--no-summary", "--summary"]).prints_summary(false));
         assert!(settled(&[]).prints_summary(true) && !settled(&[]).prints_summary(false));
-    }
-
-    #[test]
-    fn imports_want_a_zygote_unless_exec_is_named() {
-        let words = |words: &[&str]| settled(words).ranks.words();
-        assert_eq!(words(&[]), [""; 0]);
-        assert_eq!(words(&["--ranks-from", "zygote"]), ["--zygote"]);
-        assert_eq!(words(&["--warm-imports", "numpy,a_b.c"]), ["--zygote", "--imports", "numpy,a_b.c"]);
-        assert_eq!(words(&["--warm-imports", "numpy", "--ranks-from", "exec"]), [""; 0]);
-        for wrong in ["", "numpy,", "numpy torch", "a..b", "os;x", &"a".repeat(901)] {
-            assert!(parse_imports(wrong).is_err(), "{wrong}");
-        }
     }
 
     #[test]

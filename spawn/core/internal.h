@@ -45,10 +45,18 @@ struct hw_result {
 	int32_t error;
 };
 
+enum hw_refusal {
+	HW_STOPPED,    /* none */
+	HW_UNFAITHFUL, /* `reason` says why its processes could not be faithful; it has ended */
+	HW_DOUBTFUL,   /* the same, but it goes on: it is only asked what there is against it */
+	HW_LEAVES_OUT  /* it can be one if it does not import a module: `reason` is "?NAME\nWHY" for one that isn't there,
+	                  or "-NAME\nWHY" */
+};
+
 /* The first message of a zygote, when it has stopped. It goes on after one byte of its owner's. */
 struct hw_hello {
 	uint32_t version;
-	uint32_t refused; /* 1: `reason` says why it can't be faithful, and it has ended; 2: it goes on */
+	uint32_t refused; /* enum hw_refusal */
 	uint32_t counted; /* 1: something has asked on which processors it may run */
 	char reason[HW_REASON_BYTES];
 	char early[HW_REASON_BYTES]; /* what of the program has run before it stopped in front of all constructors */

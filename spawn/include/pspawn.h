@@ -98,7 +98,10 @@ struct pspawn_context_options {
 	int core;
 	char *const *argv;                /* of the zygote; with PSPAWN_STOP_CALL these reach main() */
 	char *const *envp;                /* of the zygote; NULL: the caller's */
-	const char *imports;              /* with PSPAWN_STOP_PYTHON: modules, separated by commas */
+	const char *imports;              /* with PSPAWN_STOP_PYTHON: modules, separated by commas. Lines that follow are a
+	                                     table of how processes reseed modules that draw random numbers as they are
+	                                     imported: MODULE: STATEMENT. Those that are neither there nor known are left
+	                                     out, and so are those that can't be imported */
 	const char *key_variables;        /* more variables that constructors look at, separated by commas; a process for
 	                                     which one differs is spawned from another zygote. NAME* stands for all that
 	                                     begin so. LD_*, OMP_*, MALLOC_*, PYTHON* and others are always such */

@@ -75,8 +75,8 @@ static const char *known_as(const struct hw_start *start)
 struct environment {
 	char preload[PATH_MAX + 4096];
 	char socket[64];
-	char imports[1024];
-	char **list; /* to free() */
+	char *imports; /* to free() */
+	char **list;   /* to free() */
 };
 
 static int make_environment(struct environment *made, const struct hw_start *start, int socket)
@@ -106,9 +106,10 @@ static int make_environment(struct environment *made, const struct hw_start *sta
 	made->list[kept++] = made->preload;
 	made->list[kept++] = made->socket;
 	if (start->options->imports) {
-		length = snprintf(made->imports, sizeof made->imports, HW_IMPORTS_VARIABLE "=%s", start->options->imports);
-		if (length < 0 || (size_t)length >= sizeof made->imports)
-			return ENAMETOOLONG;
+		if (asprintf(&made->imports, HW_IMPORTS_VARIABLE "=%s", start->options->imports) < 0) {
+			made->imports = NULL;
+			return ENOMEM;
+		}
 		made->list[kept++] = made->imports;
 	}
 	return 0;
@@ -175,8 +176,15 @@ static int greet(struct hw_zygote *zygote, const struct hw_start *start, char re
 	memcpy(zygote->early, hello.early, sizeof zygote->early);
 	if (!hello.counted)
 		zygote->cores = 0;
-	/* One that goes on is looked at for more reasons. */
-	return hello.refused == 1 ? ENOTSUP : 0;
+	switch (hello.refused) {
+	case HW_STOPPED:
+	case HW_DOUBTFUL:
+		return 0;
+	case HW_LEAVES_OUT:
+		return ENOPKG;
+	default:
+		return ENOTSUP;
+	}
 }
 
 /* A file in memory with room for so many bytes, mapped. */
@@ -222,6 +230,7 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 		zygote->pid = result.pid > 0 ? result.pid : 0;
 		error = result.error;
 	}
+	free(environment.imports);
 	free(environment.list);
 	return error;
 }

@@ -113,6 +113,11 @@ int hw_behalf_prepare(pspawn_context_t *ctx, const struct hw_arrived *arrived, c
 	return error;
 }
 
+const char *hw_behalf_left_out(const pspawn_context_t *ctx)
+{
+	return ctx->state->left_out ? ctx->state->left_out : "";
+}
+
 static const char *reason_of(int error)
 {
 	switch (error) {

@@ -34,6 +34,10 @@ struct hw_arrived {
  * value with the reason in `why`, which has HW_REASON_BYTES. */
 int hw_behalf_prepare(pspawn_context_t *ctx, const struct hw_arrived *arrived, char *why);
 
+/* What the context's zygote was to import and has not, each a line: "?NAME: WHY" if there is no such module, "-NAME: WHY"
+ * if processes import it themselves. It lives until the next call. */
+const char *hw_behalf_left_out(const pspawn_context_t *ctx);
+
 /* Makes the process, never by exec: a child of the caller that leads a group of its own and is killed when the calling
  * thread ends. 0 with its number, or as above. */
 int hw_behalf_spawn(pspawn_context_t *ctx, const struct hw_arrived *arrived, pid_t *pid, char *why);

@@ -111,7 +111,9 @@ static int start(struct pspawn_state *state, const struct hw_inherited *inherite
 
 	if (state->starts >= HW_STARTS_MAX)
 		return ECHILD;
-	error = hw_zygote_start(&state->zygote, &how, state->reason);
+	do
+		error = hw_zygote_start(&state->zygote, &how, state->reason);
+	while (error == ENOPKG && (error = hw_leave_out(state)) == 0);
 	/* For want of room it may be otherwise later. */
 	if (error)
 		state->starts = error == EAGAIN || error == ENOMEM || error == EMFILE ? state->starts + 1 : HW_STARTS_MAX;
@@ -183,6 +185,7 @@ static int create(pspawn_context_t *ctx, const char *path, const struct pspawn_c
 	if (error) {
 		hw_program_free(&state->program);
 		forget_options(&state->options);
+		free(state->left_out);
 		free(state);
 		errno = error;
 		return -1;
@@ -216,6 +219,7 @@ EXPORT void pspawn_context_destroy(pspawn_context_t *ctx)
 	hw_zygote_end(&state->zygote);
 	hw_program_free(&state->program);
 	forget_options(&state->options);
+	free(state->left_out);
 	free(state);
 	ctx->state = NULL;
 }

@@ -19,6 +19,7 @@ struct pspawn_state {
 	unsigned starts; /* that failed, or whose zygote died */
 	unsigned cores_missed; /* on so many the processes of the last call may run for which there was no zygote */
 	char reason[HW_REASON_BYTES];
+	char *left_out; /* lines "?NAME: WHY" or "-NAME: WHY", as enum hw_refusal tells; NULL: none */
 };
 
 /* True if processes are to be made by a zygote where there can be one. */
@@ -41,6 +42,9 @@ struct hw_wanted {
  * there is none. */
 int hw_zygote_see_to(struct pspawn_state *state, uint64_t key, const struct hw_wanted *wanted,
                      const struct hw_inherited *starter);
+
+/* imports.c: takes out of the imports what the reason names. 0, or an errno value. */
+int hw_leave_out(struct pspawn_state *state);
 
 /* batch.c */
 

@@ -407,17 +407,34 @@ static int take_results(void)
 	return fd;
 }
 
-void hw_zygote_refuse(const char *format, ...)
+__attribute__((noreturn, format(printf, 2, 0))) static void refuse(enum hw_refusal refused, const char *format,
+                                                                   va_list values)
 {
-	struct hw_hello hello = {.version = HW_SPAWN_VERSION, .refused = 1};
-	va_list values;
+	struct hw_hello hello = {.version = HW_SPAWN_VERSION, .refused = refused};
 
 	take_results();
-	va_start(values, format);
 	vsnprintf(hello.reason, sizeof hello.reason, format, values);
-	va_end(values);
 	hw_send(hw_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
 	_exit(0);
+}
+
+void hw_zygote_refuse(const char *format, ...)
+{
+	va_list values;
+	va_start(values, format);
+	refuse(HW_UNFAITHFUL, format, values);
+}
+
+__attribute__((noreturn, format(printf, 1, 2))) static void leave_out(const char *format, ...)
+{
+	va_list values;
+	va_start(values, format);
+	refuse(HW_LEAVES_OUT, format, values);
+}
+
+void hw_zygote_leave_out(const char *reason)
+{
+	leave_out("%s", reason);
 }
 
 /* Takes the memory for results, and tells that it has stopped. */
@@ -441,7 +458,7 @@ static void greet(const char changed[HW_REASON_BYTES])
 		                            "/proc shows of it");
 	if (hw_zygote.stop == PSPAWN_STOP_LOAD)
 		hw_early(hello.early);
-	hello.refused = *hello.reason ? 2 : 0;
+	hello.refused = *hello.reason ? HW_DOUBTFUL : HW_STOPPED;
 	hello.counted = hw_cores_counted();
 	/* What threads a library has for its own use, it ends before a fork. */
 	hw_fork_prepare();

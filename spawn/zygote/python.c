@@ -77,17 +77,22 @@ static bool start(int argc, char **argv)
 /* Gives NULL, or why processes could not be faithful. */
 static const char *import(const char *names)
 {
-	object *code = hw_py.Py_CompileString(hw_python_code, "<headwater>", FILE_INPUT);
-	object *space = hw_py.PyDict_New();
+	const char *const texts[] = {hw_python_code, hw_python_random};
+	object *space = hw_py.PyDict_New(), *draws = hw_python_draws();
 	object *prepare = NULL, *done = NULL;
+	bool good = space && draws && !hw_py.PyDict_SetItemString(space, "draws", draws) &&
+	            !hw_py.PyDict_SetItemString(space, "__builtins__", hw_py.PyEval_GetBuiltins());
 
-	if (code && space && !hw_py.PyDict_SetItemString(space, "__builtins__", hw_py.PyEval_GetBuiltins()) &&
-	    hw_py.PyEval_EvalCode(code, space, space)) {
+	for (size_t i = 0; good && i < sizeof texts / sizeof texts[0]; i++) {
+		object *code = hw_py.Py_CompileString(texts[i], "<headwater>", FILE_INPUT);
+		good = code && hw_py.PyEval_EvalCode(code, space, space);
+	}
+	if (good) {
 		prepare = hw_py.PyDict_GetItemString(space, "prepare");
 		zygote.become = hw_py.PyDict_GetItemString(space, "become");
 	}
 	if (prepare && zygote.become)
-		done = hw_py.PyObject_CallFunction(prepare, "s", names);
+		done = hw_py.PyObject_CallFunction(prepare, "sI", names, hw_draws_count());
 	if (!done) {
 		hw_py.PyErr_Clear();
 		return "the interpreter could not run its zygote's code";
@@ -278,11 +283,15 @@ int hw_python_main(int argc, char **argv)
 	if (!names || stat(".", &zygote.directory))
 		hw_zygote_refuse("%s", strerror(errno));
 	unsigned opened = open_files();
+	hw_draws_begin();
 	if (!hw_python_read(argv, &read) || read.kind != HW_PYTHON_INPUT || read.what || !start(argc, argv))
 		hw_zygote_refuse("the interpreter does not start with the %s given", "options");
 	reason = import(names);
+	if (reason && (reason[0] == '?' || reason[0] == '-'))
+		hw_zygote_leave_out(reason);
 	if (reason)
 		hw_zygote_refuse("%s", reason);
+	hw_draws_end();
 	free(names);
 	fflush(NULL);
 	close_files(opened);
@@ -290,6 +299,7 @@ int hw_python_main(int argc, char **argv)
 	hw_zygote.before_fork = hw_py.PyOS_BeforeFork;
 	hw_zygote.after_fork = hw_py.PyOS_AfterFork_Parent;
 	hw_zygote_serve();
+	hw_draws_renew();
 	if (!is_as_at_start() || !hw_python_read(hw_zygote.argv, &read) || !hw_python_can_run(&read))
 		exec_interpreter();
 	hw_py.PyOS_AfterFork_Child();

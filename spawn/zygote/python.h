@@ -49,6 +49,7 @@ struct compiler_flags {
 	X(long, PyLong_AsLong, (object *))                                                                                 \
 	X(object *, PyUnicode_DecodeFSDefault, (const char *))                                                             \
 	X(const char *, PyUnicode_AsUTF8, (object *))                                                                      \
+	X(object *, PyCFunction_NewEx, (void *, object *, object *))                                                       \
 	X(object *, PyObject_CallFunction, (object *, const char *, ...))                                                  \
 	X(object *, PyObject_GetAttrString, (object *, const char *))                                                      \
 	X(object *, PyImport_ImportModule, (const char *))                                                                 \
@@ -88,5 +89,10 @@ int hw_python_end(int status);
 
 /* python_code.c */
 extern const char hw_python_code[];
+
+/* python_random.c */
+extern const char hw_python_random[];
+/* A function of Python: what has been drawn since it was last called, or an empty string. NULL: no memory. */
+object *hw_python_draws(void);
 
 #endif

@@ -47,6 +47,9 @@ void hw_zygote_serve(void);
 /* Tells the owner why this program can't be a zygote, and ends. */
 __attribute__((noreturn, format(printf, 1, 2))) void hw_zygote_refuse(const char *format, ...);
 
+/* The same, if that is for one of the modules that it was to import: see enum hw_refusal. */
+__attribute__((noreturn)) void hw_zygote_leave_out(const char *reason);
+
 /* surroundings.c: what constructors change. */
 
 /* Remembers how the process is. */
@@ -63,6 +66,15 @@ bool hw_present(const struct pspawn_process *process);
 
 /* cores.c: true if something has asked on which processors this process may run. */
 bool hw_cores_counted(void);
+
+/* draws.c: who takes random numbers. Noticed is what happens between the first two calls. */
+void hw_draws_begin(void);
+void hw_draws_end(void);
+unsigned hw_draws_count(void);
+/* What was noticed first since the call before, or NULL. */
+const char *hw_draws_take(void);
+/* A process gets random bytes of its own where the kernel has written some. */
+void hw_draws_renew(void);
 
 /* signals.c */
 

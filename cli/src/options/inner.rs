@@ -96,6 +96,9 @@ pub struct ExecOptions {
     /// What that imports.
     #[arg(long, requires = "zygote")]
     pub imports: Option<String>,
+    /// The file that tells how ranks reseed what that has imported.
+    #[arg(long, requires = "imports")]
+    pub reseed: Option<PathBuf>,
     /// This process tells what is to be told once a node.
     #[arg(long, requires = "zygote")]
     pub speaks: bool,

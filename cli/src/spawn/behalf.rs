@@ -84,6 +84,7 @@ unsafe extern "C" {
         options: *const RawContextOptions,
     ) -> c_int;
     fn hw_behalf_prepare(context: *mut RawContext, arrived: *const RawArrived, why: *mut c_char) -> c_int;
+    fn hw_behalf_left_out(context: *const RawContext) -> *const c_char;
     fn hw_behalf_spawn(
         context: *mut RawContext,
         arrived: *const RawArrived,
@@ -184,6 +185,12 @@ impl Warm {
         outcome(error, &why)
     }
 
+    /// Modules that the zygote was to import and has not: those that aren't there, and those that processes import
+    /// themselves, each with the reason.
+    pub fn left_out(&self) -> (Vec<String>, Vec<String>) {
+        left_out(&self.0)
+    }
+
     /// Makes the process, which is killed when this thread ends.
     ///
     /// # Errors
@@ -203,6 +210,15 @@ impl Drop for Warm {
         // SAFETY: it was made, and nobody uses it after this.
         unsafe { pspawn_context_destroy(&raw mut self.0) };
     }
+}
+
+/// What [`Warm::left_out`] gives, of any context that was made.
+pub(super) fn left_out(context: &RawContext) -> (Vec<String>, Vec<String>) {
+    // SAFETY: the text, ended by NUL, lives until the next call that changes the context.
+    let text = unsafe { CStr::from_ptr(hw_behalf_left_out(context)) }.to_string_lossy().into_owned();
+    let (missing, own): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with('?'));
+    let plain = |lines: Vec<&str>| lines.iter().map(|line| line[1..].to_owned()).collect();
+    (plain(missing), plain(own))
 }
 
 fn numbers(arrived: &Arrived) -> Vec<c_int> {

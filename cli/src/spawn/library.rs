@@ -294,6 +294,12 @@ impl Context {
         unsafe { text(pspawn_context_early(&raw mut self.raw)) }
     }
 
+    /// Modules that the zygote was to import and has not, each with the reason.
+    pub fn left_out(&self) -> Vec<String> {
+        let (missing, own) = super::behalf::left_out(&self.raw);
+        missing.into_iter().chain(own).collect()
+    }
+
     /// Spawns these processes; gives for each its number, or why it was not started. They are children of this
     /// process, and begin with the default action for SIGPIPE, which Rust programs ignore.
     ///

@@ -72,6 +72,10 @@ pub fn work(options: &SpawnOptions, guard: Guard, held: Held) -> Result<u8> {
             options.program[0].display()
         ));
     }
+    for module in context.left_out() {
+        let (name, why) = module.split_once(": ").unwrap_or((&module, ""));
+        say(format_args!("warning: the zygote has not imported {name}: {why}. Each process imports it itself"));
+    }
     let screen = Arc::new(Screen::default());
     let mut outlet = open_outlet(options, &screen, sender)?;
     let mut work = Work::new(options, guard, &events, outlet.is_some());

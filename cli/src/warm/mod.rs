@@ -8,16 +8,18 @@
 //! Nothing is left: a rank is killed when its proxy has gone, and by the kernel when the owner has; zygotes end with
 //! the owner, and the owner when no proxy has been there for a second.
 
+pub mod options;
 mod owner;
 mod packet;
 mod proxy;
 mod request;
+pub mod reseed;
 mod zygotes;
 
 use std::path::{Path, PathBuf};
 
 pub use owner::serve;
-pub use proxy::{Wanted, become_rank};
+pub use proxy::{NotBegun, Wanted, become_rank};
 
 /// Which sources both were made of: a description has the layout of C structures.
 const BUILD: &str = env!("HEADWATER_WARM_BUILD");

@@ -179,17 +179,14 @@ impl Owner {
 
     /// Sees to a zygote for what is asked.
     fn prepare(&mut self, socket: OwnedFd, bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Proxy> {
-        let prepared = read(bytes, fds).and_then(|asked| self.zygotes.prepare(&asked).map(|()| asked));
-        match prepared {
-            Ok(asked) => {
-                say(&socket, &Answer::Ready, &[])?;
-                Some(Proxy { socket, stage: Stage::Ready(Box::new(asked)) })
-            }
-            Err(why) => {
-                say(&socket, &Answer::Refused(why), &[]);
-                None
-            }
-        }
+        let asked = read(bytes, fds);
+        let answer = match &asked {
+            Ok(asked) => self.zygotes.prepare(asked),
+            Err(why) => Answer::Refused(why.clone()),
+        };
+        say(&socket, &answer, &[])?;
+        let asked = asked.ok().filter(|_| matches!(answer, Answer::Ready(_)))?;
+        Some(Proxy { socket, stage: Stage::Ready(Box::new(asked)) })
     }
 
     /// Has the rank made.

@@ -14,17 +14,19 @@ use rustix::net::{
 /// Descriptors of one packet: the kernel takes 253.
 pub const FDS_MAX: usize = 250;
 /// Bytes of one packet.
-const BYTES_MAX: usize = 512;
+const BYTES_MAX: usize = 8192;
 
 /// What the owner says to a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// There is a zygote: the rank is begun when the proxy says so.
-    Ready,
+    /// There is a zygote: the rank is begun when the proxy says so. These modules it has not imported, and why.
+    Ready(Vec<String>),
     /// It has begun. A descriptor of it comes along.
     Started,
     /// It was not begun; why.
     Refused(String),
+    /// It can't be begun as the user has asked; why.
+    Wrong(String),
     /// It was stopped.
     Stopped,
     /// It has ended with this exit code.
@@ -39,10 +41,13 @@ pub const GO: &[u8] = b"go";
 impl Answer {
     /// The packet's bytes.
     pub fn encode(&self) -> Vec<u8> {
+        let text =
+            |kind: &[u8], text: &str| [kind, &text.as_bytes()[..text.floor_char_boundary(BYTES_MAX - 1)]].concat();
         match self {
-            Answer::Ready => b"r".to_vec(),
+            Answer::Ready(left_out) => text(b"r", &left_out.join("\n")),
             Answer::Started => b"s".to_vec(),
-            Answer::Refused(why) => [b"n", &why.as_bytes()[..why.floor_char_boundary(BYTES_MAX - 1)]].concat(),
+            Answer::Refused(why) => text(b"n", why),
+            Answer::Wrong(why) => text(b"w", why),
             Answer::Stopped => b"t".to_vec(),
             Answer::Exited(code) => vec![b'e', *code],
             Answer::Killed(signal) => vec![b'k', *signal],
@@ -51,10 +56,12 @@ impl Answer {
 
     /// The answer with these bytes; `None` if there is none.
     pub fn decode(bytes: &[u8]) -> Option<Answer> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match *bytes {
-            [b'r'] => Some(Answer::Ready),
+            [b'r', ref lines @ ..] => Some(Answer::Ready(text(lines).lines().map(str::to_owned).collect())),
             [b's'] => Some(Answer::Started),
-            [b'n', ref why @ ..] => Some(Answer::Refused(String::from_utf8_lossy(why).into_owned())),
+            [b'n', ref why @ ..] => Some(Answer::Refused(text(why))),
+            [b'w', ref why @ ..] => Some(Answer::Wrong(text(why))),
             [b't'] => Some(Answer::Stopped),
             [b'e', code] => Some(Answer::Exited(code)),
             [b'k', signal] => Some(Answer::Killed(signal)),
@@ -133,12 +140,14 @@ mod tests {
     #[test]
     fn answers_are_understood_and_nothing_else() {
         let refused = Answer::Refused("it is linked statically".into());
-        for answer in [Answer::Ready, Answer::Started, refused, Answer::Stopped, Answer::Exited(3), Answer::Killed(9)] {
+        let ready = [&[][..], &["a: draws", "b: fails"]].map(|left| left.iter().map(|&line| line.to_owned()).collect());
+        let others = [Answer::Started, refused, Answer::Wrong("no".into()), Answer::Stopped, Answer::Exited(3)];
+        for answer in ready.map(Answer::Ready).into_iter().chain(others).chain([Answer::Killed(9)]) {
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
         let long = Answer::Refused("é".repeat(BYTES_MAX)).encode();
         assert!(long.len() <= BYTES_MAX && Answer::decode(&long).is_some());
-        for garbage in [&b""[..], b"x", b"e", b"e12", b"rr"] {
+        for garbage in [&b""[..], b"x", b"e", b"e12", b"ss"] {
             assert_eq!(Answer::decode(garbage), None);
         }
     }

@@ -19,7 +19,7 @@ use rustix::fs::{FlockOperation, MemfdFlags, Mode, OFlags, flock, memfd_create};
 use super::packet::{self, Answer, GO};
 use super::request::Request;
 use super::zygotes::START_MS_MAX;
-use super::{BUILD, lock, socket};
+use super::{BUILD, lock, reseed, socket};
 use crate::message::say;
 use crate::own;
 use crate::process;
@@ -47,12 +47,31 @@ pub struct Wanted<'a> {
     pub environment: &'a BTreeMap<OsString, OsString>,
     /// What it imports before ranks are made, separated by commas, if it is a Python interpreter.
     pub imports: Option<&'a str>,
+    /// The table of how ranks reseed modules that draw random numbers as they are imported.
+    pub reseed: Option<&'a Path>,
+    /// This rank tells what is to be told once a node.
+    pub speaks: bool,
     /// The processes of the node look up their files in its table.
     pub is_audited: bool,
 }
 
-/// Has a zygote make what is wanted, and ends as it ends. Comes back, with the reason, if it has not begun.
-pub fn become_rank(wanted: &Wanted) -> String {
+/// Why a rank has not begun.
+#[derive(Debug)]
+pub enum NotBegun {
+    /// No zygote can make it: the program is to be executed.
+    Refused(String),
+    /// What the user has asked for can't be.
+    Wrong(String),
+}
+
+impl From<String> for NotBegun {
+    fn from(why: String) -> NotBegun {
+        NotBegun::Refused(why)
+    }
+}
+
+/// Has a zygote make what is wanted, and ends as it ends. Comes back if it has not begun.
+pub fn become_rank(wanted: &Wanted) -> NotBegun {
     match begin(wanted) {
         Ok(rank) => rank.attend(),
         Err(why) => why,
@@ -67,19 +86,23 @@ struct Rank {
     passing: Passing,
 }
 
-fn begin(wanted: &Wanted) -> Result<Rank, String> {
+fn begin(wanted: &Wanted) -> Result<Rank, NotBegun> {
     let (request, cwd, description) = ask_for(wanted)?;
     let mut attempts = 0;
-    let owner = loop {
+    let (owner, left_out) = loop {
         attempts += 1;
         // An owner that has just ended took no request.
         match offer(wanted.node, &request, &cwd, &description) {
-            Ok(owner) => break owner,
+            Ok(ready) => break ready,
             Err(Failure::Ended) if attempts < 3 => {}
-            Err(Failure::Ended) => return Err("the process with the node's zygotes has ended".into()),
-            Err(Failure::Refused(why)) => return Err(why),
+            Err(Failure::Ended) => return Err(String::from("the process with the node's zygotes has ended").into()),
+            Err(Failure::NotBegun(why)) => return Err(why),
         }
     };
+    for module in left_out.iter().filter(|_| wanted.speaks) {
+        let (name, why) = module.split_once(": ").unwrap_or((module, ""));
+        say(format_args!("warning: {name} is not imported warm: {why}. Each rank imports it itself"));
+    }
     // From now on signals are the rank's.
     let mut passing = Passing::begin().map_err(|error| format!("signals can't be watched: {error}"))?;
     let (answer, mut fds) = match packet::send(&owner, GO, &[], true).map(|()| answer(&owner, None)) {
@@ -98,7 +121,7 @@ fn begin(wanted: &Wanted) -> Result<Rank, String> {
         }
         (Answer::Refused(why), _) => {
             passing.end();
-            Err(why)
+            Err(why.into())
         }
         _ => {
             say("the process that ranks come from is not understood. The rank is killed");
@@ -140,7 +163,7 @@ fn ask_for(wanted: &Wanted) -> Result<(OwnedFd, OwnedFd, Description), String> {
     let request = Request {
         build: BUILD.into(),
         program: wanted.program.as_os_str().as_bytes().into(),
-        interpreter: wanted.imports.map(|imports| (words(), imports.into())),
+        interpreter: imports(wanted)?.map(|imports| (words(), imports.into())),
         generation: if wanted.is_audited { NodeDir::new(wanted.node).newest().generation() } else { 0 },
         place: description.place,
         variables: description.variables,
@@ -153,6 +176,13 @@ fn ask_for(wanted: &Wanted) -> Result<(OwnedFd, OwnedFd, Description), String> {
     Ok((file.into(), cwd, description))
 }
 
+/// What the zygote imports, and behind that the table.
+fn imports(wanted: &Wanted) -> Result<Option<String>, String> {
+    let Some(names) = wanted.imports else { return Ok(None) };
+    let table = wanted.reseed.map(reseed::read).transpose()?.unwrap_or_default();
+    Ok(Some(format!("{names}\n{table}")))
+}
+
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
@@ -161,21 +191,33 @@ enum Failure {
     /// There is no owner any more.
     Ended,
     /// It has none for this one.
-    Refused(String),
+    NotBegun(NotBegun),
 }
 
-/// Asks the owner, until it has a zygote.
-fn offer(node: &Path, request: &OwnedFd, cwd: &OwnedFd, description: &Description) -> Result<OwnedFd, Failure> {
-    let owner = come(node).map_err(Failure::Refused)?;
+impl From<String> for Failure {
+    fn from(why: String) -> Failure {
+        Failure::NotBegun(NotBegun::Refused(why))
+    }
+}
+
+/// Asks the owner, until it has a zygote; the modules that this has not imported come along.
+fn offer(
+    node: &Path,
+    request: &OwnedFd,
+    cwd: &OwnedFd,
+    description: &Description,
+) -> Result<(OwnedFd, Vec<String>), Failure> {
+    let owner = come(node)?;
     let fds: Vec<_> = [request.as_fd(), cwd.as_fd()].into_iter().chain(description.borrowed()).collect();
     packet::send(&owner, BUILD.as_bytes(), &fds, true).map_err(|_| Failure::Ended)?;
     match answer(&owner, Some(Instant::now() + READY_MAX)) {
-        Ok((Answer::Ready, _)) => Ok(owner),
-        Ok((Answer::Refused(why), _)) => Err(Failure::Refused(why)),
-        Ok(_) => Err(Failure::Refused("the process with the node's zygotes is not understood".into())),
+        Ok((Answer::Ready(left_out), _)) => Ok((owner, left_out)),
+        Ok((Answer::Refused(why), _)) => Err(why.into()),
+        Ok((Answer::Wrong(why), _)) => Err(Failure::NotBegun(NotBegun::Wrong(why))),
+        Ok(_) => Err(String::from("the process with the node's zygotes is not understood").into()),
         Err(error) if error.kind() == io::ErrorKind::TimedOut => {
             let seconds = READY_MAX.as_secs();
-            Err(Failure::Refused(format!("no zygote was ready within {seconds} seconds")))
+            Err(format!("no zygote was ready within {seconds} seconds").into())
         }
         Err(_) => Err(Failure::Ended),
     }

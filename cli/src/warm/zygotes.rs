@@ -10,6 +10,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 
+use super::packet::Answer;
 use super::request::Request;
 use crate::prepare;
 use crate::spawn::behalf::{Arrived, Warm};
@@ -59,12 +60,15 @@ impl Zygotes {
         Zygotes { library, all: Vec::new() }
     }
 
-    /// Sees to a zygote that can make the rank.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub fn prepare(&mut self, asked: &Asked) -> Result<(), String> {
-        with_arrived(asked, |arrived| self.of(&asked.request)?.prepare(arrived))
+    /// Sees to a zygote that can make the rank; what its proxy is to be told.
+    pub fn prepare(&mut self, asked: &Asked) -> Answer {
+        let prepared = with_arrived(asked, |arrived| {
+            let warm = self.of(&asked.request)?;
+            let ready = warm.prepare(arrived);
+            let (missing, own) = warm.left_out();
+            if missing.is_empty() { ready.map(|()| Answer::Ready(own)) } else { Ok(Answer::Wrong(missing.join("; "))) }
+        });
+        prepared.unwrap_or_else(Answer::Refused)
     }
 
     /// Makes the rank.

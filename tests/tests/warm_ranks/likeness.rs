@@ -1,10 +1,7 @@
 //! What a rank sees, compared with one that executed the program.
 
-use std::collections::BTreeSet;
-
-use headwater_tests::harness::services::environment;
 use headwater_tests::harness::user::ORDINARY;
-use headwater_tests::harness::{Headwater, Output, Program, Session, skipped};
+use headwater_tests::harness::{Headwater, Output, Program, Session};
 use serde_json::Value;
 
 use crate::{fixture, from_zygotes, mechanisms, python, warm};
@@ -90,28 +87,18 @@ fn ordinary_users_have_warm_ranks_in_a_user_namespace() {
     }
 }
 
+/// What is left of imports is collected at the end of a rank, too.
 #[test]
-fn ranks_draw_different_numbers() {
+fn what_was_imported_ends_with_the_rank() {
     let Some(fixture) = fixture() else { return };
-    let draw = |program: &Program, imports: &str| {
-        let session = warm(&fixture, imports).on(1, 4).run(program);
-        assert_eq!(
-            (from_zygotes(&session), session.output.status),
-            (4, 0),
-            "{:?} {}",
-            session.output,
-            session.messages
-        );
-        let numbers: BTreeSet<&str> = session.output.stdout.split_whitespace().collect();
-        assert_eq!(numbers.len(), 4, "{numbers:?}");
-    };
-    draw(&python(&fixture, &["-c", "import os, random; os.write(1, b'%r\\n' % random.random())"]), "random");
-    match environment("numpy", &["numpy"]) {
-        Err(reason) => skipped(reason),
-        Ok(environment) => {
-            let script = "import os, numpy; os.write(1, b'%r\\n' % float(numpy.random.random()))";
-            let python = Program::new(environment.join("bin/python3")).args(["-c", script]);
-            draw(&python.env("PYTHONDONTWRITEBYTECODE", "1"), "numpy");
-        }
+    let module = "import os\nclass Kept:\n    def __init__(self):\n        self.own = self\n    def __del__(self, write=os.write):\n        \
+                  write(1, b'collected\\n')\nKept.kept = Kept()\n";
+    fixture.file("kept.py", module, 0o644);
+    for script in ["import kept", "import kept, sys; del kept.Kept.kept; sys.exit(3)"] {
+        let program = python(&fixture, &["-c", script]);
+        let (exec, zygote) = (fixture.headwater().run(&program), warm(&fixture, "kept").run(&program));
+        zygote.output.assert_same(&exec.output);
+        assert_eq!((from_zygotes(&zygote), zygote.messages.as_str()), (1, ""));
+        assert!(exec.output.stdout.contains("collected") || script.ends_with("kept"), "{:?}", exec.output);
     }
 }

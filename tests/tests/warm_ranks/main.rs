@@ -5,6 +5,7 @@
 mod ends;
 mod launchers;
 mod likeness;
+mod random;
 mod refusals;
 
 use std::fs;

@@ -37,6 +37,50 @@ fn the_reason_is_told_once_a_node() {
 }
 
 #[test]
+fn modules_that_are_not_there_are_an_error() {
+    let Some(fixture) = fixture() else { return };
+    let program = python(&fixture, &["-c", "import os; os.write(1, b'begun\\n')"]);
+    let session = warm(&fixture, "json,nosuchmod,json.none").on(2, 2).run(&program);
+    assert_eq!((session.output.status, session.output.stdout.as_str()), (125, ""), "{}", session.messages);
+    let line = "headwater: error: --warm-imports: nosuchmod: ModuleNotFoundError: No module named 'nosuchmod'; \
+                json.none: ModuleNotFoundError: No module named 'json.none'\n";
+    assert_eq!(session.messages, line.repeat(2));
+}
+
+#[test]
+fn modules_that_can_not_be_imported_are_left_to_the_ranks() {
+    let Some(fixture) = fixture() else { return };
+    fixture.file("fails.py", "import os\nif 'FAILS' in os.environ:\n    raise OSError('no such\\ndevice')\n", 0o644);
+    fixture.file("needs.py", "import nosuchmod\n", 0o644);
+    let script = "import fails, json, sys; sys.stdout.write('fine\\n')";
+    let program = python(&fixture, &["-c", script]).env("FAILS", "");
+    let exec = fixture.headwater().on(1, 1).run(&program);
+    let zygote = warm(&fixture, "fails,needs,json").on(1, 1).run(&program);
+    let own = |name: &str, why: &str| {
+        format!("headwater: warning: {name} is not imported warm: {why}. Each rank imports it itself\n")
+    };
+    let expected = own("fails", "OSError: no such") + &own("needs", "ModuleNotFoundError: No module named 'nosuchmod'");
+    zygote.output.assert_same(&exec.output);
+    assert_eq!((from_zygotes(&zygote), zygote.messages), (1, expected));
+}
+
+#[test]
+fn tables_that_are_none_are_told() {
+    let Some(fixture) = fixture() else { return };
+    let program = python(&fixture, &["-c", "import os; os.write(1, b'begun\\n')"]);
+    let table = |text: &str| {
+        let path = fixture.file("table", text, 0o644).display().to_string();
+        warm(&fixture, "json").option("--warm-reseed").option(&path).on(1, 2).run(&program)
+    };
+    let session = table("json pass\n");
+    assert_ne!(session.output.status, 0);
+    assert_eq!(session.output.stdout, "");
+    let session = table("json: for\n");
+    assert_eq!((from_zygotes(&session), session.output.stdout.as_str()), (0, "begun\nbegun\n"));
+    assert!(session.messages.contains("<how json is reseeded>"), "{}", session.messages);
+}
+
+#[test]
 fn programs_that_are_not_there_say_so_as_ever() {
     let Some(fixture) = fixture() else { return };
     let program = Program::new(PYTHON).args(["-c", "import os; os.execv('/nonexistent', ['x'])"]);

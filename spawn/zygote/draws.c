@@ -1,0 +1,345 @@
+/* Where random numbers come from: calls that give some, or that seed a generator of the C library, are noticed while a
+ * zygote's imports run. All that is called here does what it does without this library.
+ *
+ * Not seen: instructions of the processor that give random numbers, system calls that go past the C library, and
+ * generators that are seeded from a clock or an address. */
+#include "zygote.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ERRNO_MAX 4095
+/* What the kernel gives each program. */
+#define AT_RANDOM_BYTES 16
+
+static atomic_bool notices;
+static atomic_uint count;
+/* What was noticed first since it was taken, or NULL. */
+static _Atomic(const char *) first;
+
+void hw_draws_begin(void)
+{
+	atomic_store(&notices, true);
+}
+
+void hw_draws_end(void)
+{
+	atomic_store(&notices, false);
+}
+
+unsigned hw_draws_count(void)
+{
+	return atomic_load(&count);
+}
+
+const char *hw_draws_take(void)
+{
+	return atomic_exchange(&first, NULL);
+}
+
+void hw_draws_renew(void)
+{
+	void *bytes = (void *)getauxval(AT_RANDOM);
+	if (bytes)
+		syscall(SYS_getrandom, bytes, AT_RANDOM_BYTES, GRND_NONBLOCK);
+}
+
+static void note(const char *what)
+{
+	if (!atomic_load_explicit(&notices, memory_order_relaxed))
+		return;
+	const char *none = NULL;
+	atomic_fetch_add(&count, 1);
+	atomic_compare_exchange_strong(&first, &none, what);
+}
+
+static void note_file(const char *path)
+{
+	static const char *const files[] = {"/dev/urandom", "/dev/random", "/dev/hwrng"};
+
+	if (!atomic_load_explicit(&notices, memory_order_relaxed) || !path)
+		return;
+	for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+		if (!strcmp(path, files[i]))
+			note(files[i]);
+	if (!strncmp(path, "/proc/sys/kernel/random/", 24))
+		note("/proc/sys/kernel/random");
+}
+
+/* The function that stands behind this library's; it is looked for once. */
+static void *find(_Atomic(void *) *known, const char *name)
+{
+	void *found = atomic_load_explicit(known, memory_order_relaxed);
+	if (!found) {
+		found = dlsym(RTLD_NEXT, name);
+		atomic_store_explicit(known, found, memory_order_relaxed);
+	}
+	return found;
+}
+
+/* The function that a caller would have found: its library may be seen by that caller's object alone. NULL: none. */
+static void *find_for(const void *caller, const char *name)
+{
+	void *found = dlsym(RTLD_NEXT, name);
+	Dl_info object;
+
+	if (found || !dladdr(caller, &object) || !object.dli_fname)
+		return found;
+	void *handle = dlopen(object.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle) {
+		found = dlsym(handle, name);
+		dlclose(handle);
+	}
+	return found;
+}
+
+EXPORT ssize_t getrandom(void *buffer, size_t bytes, unsigned flags)
+{
+	static _Atomic(void *) known;
+	ssize_t (*original)(void *, size_t, unsigned) = find(&known, "getrandom");
+
+	note("getrandom");
+	return original ? original(buffer, bytes, flags) : syscall(SYS_getrandom, buffer, bytes, flags);
+}
+
+EXPORT int getentropy(void *buffer, size_t bytes)
+{
+	static _Atomic(void *) known;
+	int (*original)(void *, size_t) = find(&known, "getentropy");
+
+	note("getentropy");
+	if (original)
+		return original(buffer, bytes);
+	return bytes > 256 || syscall(SYS_getrandom, buffer, bytes, 0) != (long)bytes ? -1 : 0;
+}
+
+/* Fills the buffer for functions that can't fail. */
+static void fill(unsigned char *buffer, size_t bytes)
+{
+	while (bytes) {
+		long got = syscall(SYS_getrandom, buffer, bytes, 0);
+		if (got > 0) {
+			buffer += got;
+			bytes -= (size_t)got;
+		}
+	}
+}
+
+EXPORT void arc4random_buf(void *buffer, size_t bytes);
+EXPORT void arc4random_buf(void *buffer, size_t bytes)
+{
+	void (*original)(void *, size_t) = find_for(__builtin_return_address(0), "arc4random_buf");
+
+	note("arc4random");
+	original ? original(buffer, bytes) : fill(buffer, bytes);
+}
+
+EXPORT uint32_t arc4random(void);
+EXPORT uint32_t arc4random(void)
+{
+	uint32_t (*original)(void) = find_for(__builtin_return_address(0), "arc4random"), value;
+
+	note("arc4random");
+	if (original)
+		return original();
+	fill((unsigned char *)&value, sizeof value);
+	return value;
+}
+
+EXPORT uint32_t arc4random_uniform(uint32_t bound);
+EXPORT uint32_t arc4random_uniform(uint32_t bound)
+{
+	uint32_t (*original)(uint32_t) = find_for(__builtin_return_address(0), "arc4random_uniform"), value;
+
+	note("arc4random");
+	if (original)
+		return original(bound);
+	/* The numbers below this would make the small ones more frequent. */
+	uint32_t left_out = bound > 1 ? -bound % bound : 0;
+	do
+		fill((unsigned char *)&value, sizeof value);
+	while (value < left_out);
+	return bound > 1 ? value % bound : 0;
+}
+
+/* std::random_device's operator(), which takes its numbers from the processor where it can. */
+EXPORT unsigned _ZNSt13random_device9_M_getvalEv(void *device);
+EXPORT unsigned _ZNSt13random_device9_M_getvalEv(void *device)
+{
+	unsigned (*original)(void *) = find_for(__builtin_return_address(0), "_ZNSt13random_device9_M_getvalEv"), value;
+
+	note("std::random_device");
+	if (original)
+		return original(device);
+	fill((unsigned char *)&value, sizeof value);
+	return value;
+}
+
+/* OpenSSL's, whose generator asks the kernel now and then. */
+EXPORT int RAND_bytes(unsigned char *buffer, int bytes);
+EXPORT int RAND_bytes(unsigned char *buffer, int bytes)
+{
+	int (*original)(unsigned char *, int) = find_for(__builtin_return_address(0), "RAND_bytes");
+
+	note("RAND_bytes");
+	if (original)
+		return original(buffer, bytes);
+	fill(buffer, bytes > 0 ? (size_t)bytes : 0);
+	return bytes >= 0;
+}
+
+EXPORT int RAND_priv_bytes(unsigned char *buffer, int bytes);
+EXPORT int RAND_priv_bytes(unsigned char *buffer, int bytes)
+{
+	int (*original)(unsigned char *, int) = find_for(__builtin_return_address(0), "RAND_priv_bytes");
+
+	note("RAND_priv_bytes");
+	if (original)
+		return original(buffer, bytes);
+	fill(buffer, bytes > 0 ? (size_t)bytes : 0);
+	return bytes >= 0;
+}
+
+/* The kernel's answer: a negative errno value for an error. */
+static long enter_kernel(long number, const long words[6])
+{
+#if defined __x86_64__
+	register long r10 __asm__("r10") = words[3];
+	register long r8 __asm__("r8") = words[4];
+	register long r9 __asm__("r9") = words[5];
+	long answer;
+
+	__asm__ volatile("syscall"
+	                 : "=a"(answer)
+	                 : "a"(number), "D"(words[0]), "S"(words[1]), "d"(words[2]), "r"(r10), "r"(r8), "r"(r9)
+	                 : "rcx", "r11", "memory");
+	return answer;
+#elif defined __aarch64__
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = words[0];
+	register long x1 __asm__("x1") = words[1];
+	register long x2 __asm__("x2") = words[2];
+	register long x3 __asm__("x3") = words[3];
+	register long x4 __asm__("x4") = words[4];
+	register long x5 __asm__("x5") = words[5];
+
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+	return x0;
+#else
+#error "this processor's system call is to be written"
+#endif
+}
+
+/* By no function of the C library: this one is called before those can be found. */
+EXPORT long syscall(long number, ...)
+{
+	long words[6];
+	va_list list;
+
+	va_start(list, number);
+	for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+		words[i] = va_arg(list, long);
+	va_end(list);
+	if (number == SYS_getrandom)
+		note("getrandom");
+	long answer = enter_kernel(number, words);
+	if (answer >= 0 || answer < -ERRNO_MAX)
+		return answer;
+	errno = (int)-answer;
+	return -1;
+}
+
+/* X(name, parameters, arguments): of the C library, seeding a generator of its own. */
+#define SEEDS(X)                                                                                                       \
+	X(void, srand, (unsigned seed), (seed))                                                                            \
+	X(void, srandom, (unsigned seed), (seed))                                                                          \
+	X(void, srand48, (long seed), (seed))                                                                              \
+	X(void, lcong48, (unsigned short seed[7]), (seed))                                                                 \
+	X(unsigned short *, seed48, (unsigned short seed[3]), (seed))                                                      \
+	X(char *, initstate, (unsigned seed, char *state, size_t bytes), (seed, state, bytes))
+
+#define DEFINE(result, name, parameters, arguments)                                                                    \
+	EXPORT result name parameters                                                                                      \
+	{                                                                                                                  \
+		static _Atomic(void *) known;                                                                                  \
+		result(*original) parameters = find(&known, #name);                                                            \
+		note(#name);                                                                                                   \
+		return original arguments;                                                                                     \
+	}
+SEEDS(DEFINE)
+
+/* What else tells processes apart, and seeds generators. */
+EXPORT pid_t getpid(void)
+{
+	note("getpid");
+	return (pid_t)syscall(SYS_getpid);
+}
+
+static mode_t mode_of(int flags, va_list list)
+{
+	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(list, mode_t) : 0;
+}
+
+#define OPENS(name)                                                                                                    \
+	EXPORT int name(const char *path, int flags, ...)                                                                  \
+	{                                                                                                                  \
+		static _Atomic(void *) known;                                                                                  \
+		int (*original)(const char *, int, ...) = find(&known, #name);                                                 \
+		va_list list;                                                                                                  \
+		va_start(list, flags);                                                                                         \
+		mode_t mode = mode_of(flags, list);                                                                            \
+		va_end(list);                                                                                                  \
+		note_file(path);                                                                                               \
+		return original(path, flags, mode);                                                                            \
+	}
+OPENS(open)
+OPENS(open64)
+
+#define OPENS_AT(name)                                                                                                 \
+	EXPORT int name(int directory, const char *path, int flags, ...)                                                   \
+	{                                                                                                                  \
+		static _Atomic(void *) known;                                                                                  \
+		int (*original)(int, const char *, int, ...) = find(&known, #name);                                            \
+		va_list list;                                                                                                  \
+		va_start(list, flags);                                                                                         \
+		mode_t mode = mode_of(flags, list);                                                                            \
+		va_end(list);                                                                                                  \
+		note_file(path);                                                                                               \
+		return original(directory, path, flags, mode);                                                                 \
+	}
+OPENS_AT(openat)
+OPENS_AT(openat64)
+
+/* What programs call that were compiled with checks. */
+#define OPENS_2(name)                                                                                                  \
+	EXPORT int name(const char *path, int flags);                                                                      \
+	EXPORT int name(const char *path, int flags)                                                                       \
+	{                                                                                                                  \
+		static _Atomic(void *) known;                                                                                  \
+		int (*original)(const char *, int) = find(&known, #name);                                                      \
+		note_file(path);                                                                                               \
+		return original(path, flags);                                                                                  \
+	}
+OPENS_2(__open_2)
+OPENS_2(__open64_2)
+
+#define OPENS_STREAM(name)                                                                                             \
+	EXPORT FILE *name(const char *path, const char *mode)                                                              \
+	{                                                                                                                  \
+		static _Atomic(void *) known;                                                                                  \
+		FILE *(*original)(const char *, const char *) = find(&known, #name);                                           \
+		note_file(path);                                                                                               \
+		return original(path, mode);                                                                                   \
+	}
+OPENS_STREAM(fopen)
+OPENS_STREAM(fopen64)

@@ -380,6 +380,9 @@ impl Daemon {
             }
             // A mount sees what is changed in it, whoever does.
             Publication::Unaudited => {
+                tracing::info!(
+                    "a program runs that does not say what it changes; processes compare what is known with the originals"
+                );
                 self.table.unaudited();
                 self.generations.unaudited();
             }

@@ -26,15 +26,10 @@ static void leave(void)
 /* ---- mounts ---- */
 
 /* The path behind a descriptor; its length, or 0. */
-static size_t path_of(long fd, char out[HW_PATH_MAX])
+static size_t path_of(int fd, char out[HW_PATH_MAX])
 {
-	char link[32] = "/proc/self/fd/", digits[16];
-	size_t at = strlen(link), count = 0;
-	for (unsigned long rest = (unsigned long)fd; rest || !count; rest /= 10)
-		digits[count++] = (char)('0' + rest % 10);
-	while (count)
-		link[at++] = digits[--count];
-	link[at] = 0;
+	char link[HW_LINK_BYTES];
+	hw_descriptor_link(fd, link);
 	long bytes = hw_sys(__NR_readlinkat, AT_FDCWD, link, out, HW_PATH_MAX - 1);
 	if (bytes <= 0)
 		return 0;
@@ -51,7 +46,7 @@ static __attribute__((noinline)) void note_mount(int dirfd, const char *path)
 	long fd = !path || !*path ? dirfd : hw_sys(__NR_openat, dirfd, path, O_PATH | O_CLOEXEC);
 	if (fd < 0 && fd != AT_FDCWD)
 		return;
-	size_t bytes = fd == AT_FDCWD ? 0 : path_of(fd, place);
+	size_t bytes = fd == AT_FDCWD ? 0 : path_of((int)fd, place);
 	if (path && *path && fd >= 0)
 		hw_sys(__NR_close, fd);
 	if (!bytes)

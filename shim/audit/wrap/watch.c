@@ -1,7 +1,8 @@
 /* inotify_add_watch: who reads a file through the store's copy hears of changes once they are in the copy.
  *
  * The copy of a path that has gone live follows its original, a moment later. A reader that waits for the original
- * to be changed (tail -f) would look into its descriptor before that, and wait for ever. */
+ * to be changed (tail -f) would look into its descriptor before that, and wait for ever. Nor need the path be live
+ * yet, or whoever changes it say so; who waits for a change expects one, so it goes live. */
 #include "wrap.h"
 
 #include <sys/inotify.h>
@@ -34,6 +35,9 @@ static __attribute__((noinline)) int serve_watch(struct hw_namespace *ns, int in
 	int fd = held(path);
 	if (fd < 0)
 		return UNSERVED;
+	const struct hw_record *record = hw_store_descriptor(fd);
+	if (record)
+		hw_goes_live(AT_FDCWD, record->path, false);
 	hw_descriptor_link(fd, link);
 	long watch = hw_sys(__NR_inotify_add_watch, instance, link, mask & ~(uint32_t)IN_DONT_FOLLOW);
 	return watch < 0 ? fail(ns, (int)-watch) : (int)watch;

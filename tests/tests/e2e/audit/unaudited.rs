@@ -1,6 +1,6 @@
 //! What programs change that nobody hears of, because they are not audited, is seen by those that start after them.
 
-use headwater_tests::harness::{Fixture, Program, has_program};
+use headwater_tests::harness::{Fixture, Program, has_program, skipped};
 
 /// What there is before, and how it is looked at, so that the session knows all of it.
 fn prepare(fixture: &Fixture) -> String {
@@ -82,6 +82,35 @@ fn what_a_running_process_looks_at_afterwards_is_new() {
 }
 
 #[test]
+fn what_is_open_follows_them_once_somebody_looks() {
+    if !has_program("python3") {
+        return skipped("python3 is not installed");
+    }
+    let fixture = Fixture::new("unauditedopen");
+    prepare(&fixture);
+    let script = "
+import mmap, os, subprocess, sys, time
+write = lambda: subprocess.run(['sh', '-c', 'echo more >> longer; printf FIRST | dd of=mode conv=notrunc 2> /dev/null'], env={})
+if sys.argv[1] == 'waits':
+    tail = subprocess.Popen(['tail', '-n', '+1', '-f', 'longer'], stdout=subprocess.PIPE)
+    print(tail.stdout.readline()); write(); print(tail.stdout.readline(), flush=True); tail.kill()
+else:
+    file, fd = open('longer'), os.open('mode', os.O_RDONLY)
+    shared = mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ)
+    print(file.read(), os.pread(fd, 5, 0), shared[:5], flush=True); write()
+    print(os.stat('longer').st_size, os.stat('mode').st_size)
+    seen, until = '', time.monotonic() + 20
+    while time.monotonic() < until and not (seen and shared[:5] == b'FIRST'):
+        seen += file.read()
+    print(seen, os.pread(fd, 5, 0), shared[:5], os.fstat(file.fileno()).st_size)";
+    fixture.file("bin/opened.py", script, 0o644);
+    let script = fixture.path("bin/opened.py").display().to_string();
+    for way in ["looks", "waits"] {
+        check(&fixture, &format!("python3 {script} {way}"));
+    }
+}
+
+#[test]
 fn libraries_that_they_make_are_found() {
     let fixture = Fixture::new("unauditedlib");
     let writer = "env -u LD_AUDIT cp";
@@ -106,7 +135,7 @@ fn libraries_that_they_make_are_found() {
 fn a_core_file_is_seen() {
     let pattern = std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     if pattern.starts_with(['|', '/']) {
-        return headwater_tests::harness::skipped("core files go elsewhere on this machine");
+        return skipped("core files go elsewhere on this machine");
     }
     let fixture = Fixture::new("core");
     prepare(&fixture);

@@ -363,7 +363,12 @@ impl Maker {
         let mut division = match self.random.below(6) {
             0 => {
                 let whole = Type::contiguous(base, columns);
-                Division { whole, counts: all(rows / ranks), places: (0..ranks).map(|r| r * rows / ranks).collect(), bytes }
+                Division {
+                    whole,
+                    counts: all(rows / ranks),
+                    places: (0..ranks).map(|r| r * rows / ranks).collect(),
+                    bytes,
+                }
             }
             1 | 2 => {
                 let width = columns / ranks - self.random.pick(&[0, 0, 1]).min(columns / ranks - 1);

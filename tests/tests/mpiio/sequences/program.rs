@@ -409,9 +409,7 @@ fn described(of: &Type, inner: &[usize]) -> (&'static str, Vec<i64>) {
         Type::Indexed { lengths, places, .. } => ("indexed", with(&[&count(places), lengths, places])),
         Type::HIndexed { lengths, places, .. } => ("hindexed", with(&[&count(places), lengths, places])),
         Type::IndexedBlock { length, places, .. } => ("indexed_block", with(&[&count(places), &[*length], places])),
-        Type::Struct { lengths, places, .. } => {
-            ("struct", [&count(places)[..], lengths, places, &inner].concat())
-        }
+        Type::Struct { lengths, places, .. } => ("struct", [&count(places)[..], lengths, places, &inner].concat()),
         Type::Subarray { sizes, parts, starts, is_fortran, .. } => {
             ("subarray", with(&[&[i64::from(*is_fortran)], &count(sizes), sizes, parts, starts]))
         }

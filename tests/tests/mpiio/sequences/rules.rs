@@ -130,7 +130,9 @@ impl Rules<'_> {
                     && parts.whole.elements() == elements(&parts.each)
                     && parts.whole.base() == parts.each.of.base()
             }
-            Kind::Message(m) => m.from < ranks && m.to < ranks && m.from != m.to && m.send.of.base() == m.receive.of.base(),
+            Kind::Message(m) => {
+                m.from < ranks && m.to < ranks && m.from != m.to && m.send.of.base() == m.receive.of.base()
+            }
             Kind::Begin { message: m, .. } => m.from < ranks && m.to < ranks && m.send.of.base() == m.receive.of.base(),
             Kind::Finish { rank, .. } => *rank < ranks,
             Kind::Ring { shift, send, receive, .. } => {
@@ -228,15 +230,8 @@ impl Rules<'_> {
     fn overwrite(&mut self, message: &Message, site: u64) {
         let (low, high) = span(&message.receive);
         let place = Place { at: low, ..message.receive.place };
-        let op = MemoryOp {
-            what: OnMemory::Set,
-            rank: message.to,
-            place,
-            other: place,
-            bytes: high - low,
-            how: 0,
-            step: 1,
-        };
+        let op =
+            MemoryOp { what: OnMemory::Set, rank: message.to, place, other: place, bytes: high - low, how: 0, step: 1 };
         self.ops.push(Op { site, kind: Kind::Memory(op) });
     }
 

@@ -201,7 +201,6 @@ fn difference(plain: &Logs, served: &Logs) -> Option<Difference> {
     None
 }
 
-
 /// What a job that ended too early has said, and where its ranks were.
 fn death(run: &Run) -> String {
     let last = run.last.iter().map(|log| log.lines().last().unwrap_or("(nothing)"));

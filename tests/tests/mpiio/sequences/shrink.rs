@@ -23,9 +23,8 @@ pub fn shrink(ground: &Ground, number: u64, program: &Program) -> (Program, Opti
         if batch.is_empty() {
             break;
         }
-        let tried: Vec<(u64, Program)> = (batch.iter().enumerate())
-            .map(|(n, program)| (number + n as u64, moved(&lawful(program), n)))
-            .collect();
+        let tried: Vec<(u64, Program)> =
+            (batch.iter().enumerate()).map(|(n, program)| (number + n as u64, moved(&lawful(program), n))).collect();
         let judged = ground.judge(&tried, Care { is_quick: true, ..Care::default() });
         match judged.differences.into_iter().next() {
             Some((at, difference)) => {

@@ -28,7 +28,11 @@ impl Touch {
             if one.0 < two.1 && two.0 < one.1 {
                 return true;
             }
-            if one.1 <= two.1 { a.next() } else { b.next() };
+            if one.1 <= two.1 {
+                a.next()
+            } else {
+                b.next()
+            };
         }
         false
     }

@@ -1,4 +1,4 @@
-/* What changes where paths lead.
+/* What changes where paths lead, and who goes there.
  *
  * A process that goes to another root directory, or into other namespaces, may find other files under the
  * table's paths: from then on nothing is served to it, nor to what it forks. What it executes looks for itself.
@@ -122,6 +122,37 @@ WRAP(int, unshare, (int flags), (flags))
 	return REAL(unshare)(flags);
 }
 
+/* The daemon hears its own user alone, so who becomes another one can't say what it changes. */
+static __attribute__((noinline)) void note_user(uid_t user)
+{
+	if (user != (uid_t)-1 && hw_in_use() && !hw_unaudited() && hw_sys(__NR_geteuid) != (long)user)
+		hw_goes_unaudited();
+}
+
+WRAP(int, setuid, (uid_t user), (user))
+{
+	note_user(user);
+	return REAL(setuid)(user);
+}
+
+WRAP(int, seteuid, (uid_t user), (user))
+{
+	note_user(user);
+	return REAL(seteuid)(user);
+}
+
+WRAP(int, setreuid, (uid_t real, uid_t user), (real, user))
+{
+	note_user(user);
+	return REAL(setreuid)(real, user);
+}
+
+WRAP(int, setresuid, (uid_t real, uid_t user, uid_t saved), (real, user, saved))
+{
+	note_user(user);
+	return REAL(setresuid)(real, user, saved);
+}
+
 /* ---- a child ---- */
 
 /* The child's memory is a copy that says so already, while the parent goes on as it was; if they share their memory
@@ -205,6 +236,13 @@ static __attribute__((noinline)) long call_elsewhere(struct hw_namespace *ns, lo
 		if ((uint64_t)a & VIEW_FLAGS)
 			leave();
 		break;
+	case __NR_setuid:
+		note_user((uid_t)a);
+		break;
+	case __NR_setreuid:
+	case __NR_setresuid:
+		note_user((uid_t)b);
+		break;
 	case __NR_mount:
 		note_mounting((const char *)a, (const char *)b, (unsigned long)d);
 		break;
@@ -239,6 +277,9 @@ static bool leads_elsewhere(long number)
 	case __NR_pivot_root:
 	case __NR_setns:
 	case __NR_unshare:
+	case __NR_setuid:
+	case __NR_setreuid:
+	case __NR_setresuid:
 	case __NR_mount:
 	case __NR_umount2:
 	case __NR_move_mount:

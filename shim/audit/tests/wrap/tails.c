@@ -159,7 +159,7 @@ static void look_at(const char *path)
 
 int main(int argc, char **argv)
 {
-	static const char *const own[] = { "/proc/self/exe", "/proc/self/cwd", "/proc/self", "/proc/self/root/proc/self/exe" };
+	static const char *const own[] = { "/proc/self/exe", "/proc/self/cwd", "/proc/self/root/proc/self/exe" };
 	char link[64];
 	if (argc != 2)
 		return 2;

@@ -1,12 +1,16 @@
 //! What programs change that nobody hears of, because they are not audited, is seen by those that start after them.
 
-use headwater_tests::harness::{Fixture, Program, has_program, skipped};
+use std::os::unix::fs::PermissionsExt;
+
+use headwater_tests::harness::{Fixture, Program, has_program, is_root, skipped};
 
 /// What there is before, and how it is looked at, so that the session knows all of it.
 fn prepare(fixture: &Fixture) -> String {
     for name in ["overwritten", "longer", "replaced", "removed", "moved", "mode", "v1/text", "v2/text"] {
-        fixture.file(&format!("pkg/{name}"), format!("first {name}\n"), 0o644);
+        fixture.file(&format!("pkg/{name}"), format!("first {name}\n"), 0o666);
     }
+    let everybody = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(fixture.path("pkg"), everybody).expect("an own directory");
     fixture.link("v1", "pkg/current");
     "for f in new overwritten longer replaced removed current/text made/inner moved there; do \
        test -e $f && echo $f exists; cat $f; done 2>&1; ls . made 2>&1; stat -c '%a %s' mode overwritten; \
@@ -49,6 +53,9 @@ fn what_they_change_is_seen_however_they_are_started() {
         format!("LD_AUDIT=/none.so {dynamic} . 2> /dev/null"),
         format!("sh -c 'exec {writer} .'"),
     ];
+    if is_root() {
+        ways.push(format!("setpriv --reuid=65534 --regid=65534 --clear-groups {dynamic} ."));
+    }
     if has_program("python3") {
         for call in [
             format!("subprocess.run(['{writer}', '.'])"),
@@ -58,6 +65,7 @@ fn what_they_change_is_seen_however_they_are_started() {
             format!("os.system('{writer} .')"),
             format!("os.environ.pop('LD_AUDIT', 0), os.system('{dynamic} .')"),
             format!("os.execl('{writer}', 'w', '.')"),
+            "os.geteuid() or os.setuid(65534); os.rename('v2', 'new'); open('longer', 'a').write('x')".into(),
         ] {
             ways.push(format!("python3 -c \"import os, subprocess; {call}\""));
         }

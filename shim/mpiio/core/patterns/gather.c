@@ -142,8 +142,9 @@ static int take_own(const struct gather *g)
 	if (g->send == MPI_IN_PLACE)
 		return MPI_SUCCESS;
 	hw_in(g->send, g->send_count, g->send_type);
-	return hw_real.MPI_Sendrecv(g->send, (int)g->send_count, g->send_type, 0, 0, block, (int)count, g->receive_type,
-				    0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+	/* As MPI's own gather does it: Open MPI 4 copies long ones between two types with gaps otherwise than it sends them. */
+	return hw_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, block, (int)count, g->receive_type, 0,
+				  MPI_COMM_SELF);
 }
 
 /* How a rank sends is decided by what it has, which it alone knows before. */

@@ -14,6 +14,8 @@
 #define SMALL_BYTES 1024UL
 #define LARGE_BYTES (512UL << 10)
 #define ROUNDS 5
+/* So long it is measured, if it can be helped: a job's start is waited for. */
+#define MEASURED_S_MAX 0.005
 /* Of messages of 64 MB and more between processes of a node, with Open MPI and MPICH: 0.12 to 0.30 ns a byte. */
 #define MESSAGE_BYTE_S_MIN 0.25e-9
 /* Smaller gains are left. */
@@ -39,63 +41,95 @@ static struct {
 	double file_byte_s;
 } parameters;
 
+/* What rank 0 has spent so far. */
+static double begun;
+
+static bool is_over(double next_s)
+{
+	return hw_seconds() + next_s - begun > MEASURED_S_MAX;
+}
+
+/* Rank 0 sends, until a message without content is the last one. */
 static double one_way(size_t bytes, char *buffer)
 {
 	int peer = hw_ranks - 1;
-	double best = 1e9;
-	for (int i = 0; i < ROUNDS; i++) {
+	double best = 1e9, took = 0;
+	for (int i = 0; i < ROUNDS && (i == 0 || !is_over(took)); i++) {
 		double begin = hw_seconds();
-		if (hw_rank == 0) {
-			hw_real.MPI_Send(buffer, (int)bytes, MPI_BYTE, peer, HW_TAG_ACK, hw_control);
-			hw_real.MPI_Recv(buffer, 0, MPI_BYTE, peer, HW_TAG_ACK, hw_control, MPI_STATUS_IGNORE);
-		} else if (hw_rank == peer) {
-			hw_real.MPI_Recv(buffer, (int)bytes, MPI_BYTE, 0, HW_TAG_ACK, hw_control, MPI_STATUS_IGNORE);
-			hw_real.MPI_Send(buffer, 0, MPI_BYTE, 0, HW_TAG_ACK, hw_control);
-		}
-		double took = hw_seconds() - begin;
+		hw_real.MPI_Send(buffer, (int)bytes, MPI_BYTE, peer, HW_TAG_ACK, hw_control);
+		hw_real.MPI_Recv(buffer, 0, MPI_BYTE, peer, HW_TAG_ACK, hw_control, MPI_STATUS_IGNORE);
+		took = hw_seconds() - begin;
 		best = took < best ? took : best;
 	}
 	return best;
 }
 
-static double agreement(void)
+static void answer(char *buffer)
+{
+	for (int bytes = 1; bytes > 0;) {
+		MPI_Status status;
+		hw_real.MPI_Recv(buffer, LARGE_BYTES, MPI_BYTE, 0, HW_TAG_ACK, hw_control, &status);
+		hw_real.MPI_Get_count(&status, MPI_BYTE, &bytes);
+		if (bytes > 0)
+			hw_real.MPI_Send(buffer, 0, MPI_BYTE, 0, HW_TAG_ACK, hw_control);
+	}
+}
+
+/* Rank 0 says with each round whether it is the last one; `next_s` is what a round may take. */
+static double agreement(double next_s)
 {
 	double best = 1e9;
 	char order[1024] = {0};
 	int answer = 1, *answers = calloc((size_t)hw_ranks, sizeof(int));
-	for (int i = 0; i < ROUNDS && answers; i++) {
+	if (!answers)
+		abort();
+	for (int i = 1; order[0] == 0; i++) {
+		if (hw_rank == 0)
+			order[0] = i == ROUNDS || is_over(next_s);
 		double begin = hw_seconds();
 		hw_real.MPI_Bcast(order, sizeof(order), MPI_BYTE, 0, hw_control);
 		hw_real.MPI_Gather(&answer, 1, MPI_INT, answers, 1, MPI_INT, 0, hw_control);
-		double took = hw_seconds() - begin;
-		best = took < best ? took : best;
+		next_s = hw_seconds() - begin;
+		best = next_s < best ? next_s : best;
 	}
 	free(answers);
 	return best;
+}
+
+/* What one rank finds out, of the one that is furthest from it in number. */
+static void measure(void)
+{
+	char *buffer = calloc(1, LARGE_BYTES), *copy = malloc(LARGE_BYTES);
+	if (!buffer || !copy)
+		abort();
+	begun = hw_seconds();
+	if (hw_rank == 0) {
+		double small = one_way(SMALL_BYTES, buffer), large = one_way(LARGE_BYTES, buffer);
+		hw_real.MPI_Send(buffer, 0, MPI_BYTE, hw_ranks - 1, HW_TAG_ACK, hw_control);
+		parameters.latency_s = small;
+		parameters.byte_s = large > small ? (large - small) / (double)(LARGE_BYTES - SMALL_BYTES) : 0;
+		/* What was just sent is in a cache, and seems quicker than what a program sends. */
+		if (parameters.byte_s < MESSAGE_BYTE_S_MIN)
+			parameters.byte_s = MESSAGE_BYTE_S_MIN;
+		double begin = hw_seconds();
+		memcpy(copy, buffer, LARGE_BYTES);
+		parameters.file_byte_s = (hw_seconds() - begin) / (double)LARGE_BYTES;
+	} else if (hw_rank == hw_ranks - 1) {
+		answer(buffer);
+	}
+	free(copy);
+	free(buffer);
 }
 
 void hw_model_start(void)
 {
 	const char *choice = getenv("HEADWATER_IO_MODEL");
 	is_forced = choice && strcmp(choice, "always") == 0;
-	char *buffer = calloc(1, LARGE_BYTES);
-	if (!buffer)
-		abort();
-	double small = one_way(SMALL_BYTES, buffer), large = one_way(LARGE_BYTES, buffer);
-	double begin = hw_seconds();
-	char *copy = malloc(LARGE_BYTES);
-	if (copy)
-		memcpy(copy, buffer, LARGE_BYTES);
-	parameters.file_byte_s = (hw_seconds() - begin) / (double)LARGE_BYTES;
-	free(copy);
-	parameters.byte_s = large > small ? (large - small) / (double)(LARGE_BYTES - SMALL_BYTES) : 0;
-	/* What was just sent is in a cache, and seems quicker than what a program sends. */
-	if (parameters.byte_s < MESSAGE_BYTE_S_MIN)
-		parameters.byte_s = MESSAGE_BYTE_S_MIN;
-	parameters.latency_s = small;
-	parameters.agreement_s = agreement();
-	free(buffer);
-	hw_real.MPI_Bcast(&parameters, sizeof(parameters), MPI_BYTE, 0, hw_control);
+	measure();
+	/* Ranks that don't measure leave the processors to those that do. */
+	hw_together_wait();
+	parameters.agreement_s = agreement(4 * parameters.latency_s);
+	hw_together_tell(&parameters, sizeof(parameters));
 }
 
 /* The root sends to one after the other; in a tree all of it still leaves the root. */

@@ -65,6 +65,14 @@ extern struct hw_last_comm {
 void hw_finish(void);
 /* Waits without keeping a processor from those who are waited for. */
 void hw_pause(void);
+/*
+ * What all ranks do together while the job starts. Ranks that come early leave the processors to the others, which MPI's
+ * own calls don't with every MPI.
+ */
+void hw_together_reduce(const void *own, void *all, int count, MPI_Datatype type, MPI_Op operation);
+/* From rank 0. */
+void hw_together_tell(void *memory, int bytes);
+void hw_together_wait(void);
 /* A stream goes in pieces of this size. */
 #define HW_PIECE_BYTES (4UL << 20)
 #define HW_PIECES_MAX 64

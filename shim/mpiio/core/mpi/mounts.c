@@ -123,17 +123,17 @@ void hw_mounts_start(void)
 	find_place(&mine[0], &mine[1]);
 	mine[2] = ~mine[0];
 	mine[3] = ~mine[1];
-	hw_real.MPI_Allreduce(mine, least, 4, MPI_UINT64_T, MPI_MIN, hw_control);
+	hw_together_reduce(mine, least, 4, MPI_UINT64_T, MPI_MIN);
 	is_one_node = least[1] == ~least[3];
 	look(least[0] == ~least[2]);
 	for (size_t i = 0; i < mount_count; i++)
 		hashes[i] = mounts[i].hash;
-	hw_real.MPI_Bcast(hashes, MOUNTS_MAX, MPI_UINT64_T, 0, hw_control);
+	hw_together_tell(hashes, sizeof(hashes));
 	for (size_t i = 0; i < MOUNTS_MAX; i++)
 		for (size_t own = 0; own < mount_count; own++)
 			if (hashes[i] && mounts[own].hash == hashes[i])
 				here |= 1ULL << i;
-	hw_real.MPI_Allreduce(&here, &common, 1, MPI_UINT64_T, MPI_BAND, hw_control);
+	hw_together_reduce(&here, &common, 1, MPI_UINT64_T, MPI_BAND);
 	/* From rank 0's order to this one's. */
 	for (size_t own = 0; own < mount_count; own++) {
 		bool is_common = false;

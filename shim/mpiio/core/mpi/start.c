@@ -126,22 +126,15 @@ static const char *gpu_driver(void)
 	return found;
 }
 
-/* What all ranks must have in common. */
-struct agreement {
-	int32_t version, mode;
-	int32_t not_version, not_mode;
-	int64_t bytes_min, not_bytes_min;
-};
+/* Of what ranks say to each other. */
+#define VERSION 3
 
+/* Whether all ranks are of this version, and want the same. */
 static bool agree(enum hw_mode mode)
 {
-	struct agreement mine = {2, (int32_t)mode, -2, -(int32_t)mode, (int64_t)hw_bytes_min, -(int64_t)hw_bytes_min}, least;
-	int32_t small[4] = {mine.version, mine.mode, mine.not_version, mine.not_mode}, small_least[4];
-	int64_t large[2] = {mine.bytes_min, mine.not_bytes_min};
-	hw_real.MPI_Allreduce(small, small_least, 4, MPI_INT32_T, MPI_MIN, hw_control);
-	hw_real.MPI_Allreduce(large, &least.bytes_min, 2, MPI_INT64_T, MPI_MIN, hw_control);
-	(void)least;
-	return small_least[0] == -small_least[2] && small_least[1] == -small_least[3] && small_least[1] != HW_OFF;
+	int32_t mine[4] = {VERSION, -VERSION, (int32_t)mode, -(int32_t)mode}, least[4] = {0};
+	hw_together_reduce(mine, least, 4, MPI_INT32_T, MPI_MIN);
+	return least[0] == -least[1] && least[2] == -least[3] && least[2] != HW_OFF;
 }
 
 static void at_exit(void)
@@ -169,8 +162,14 @@ static bool begin(enum hw_mode mode)
 		return false;
 	if (hw_rank == 0 && getrandom(hw_cookie, sizeof(hw_cookie), 0) != sizeof(hw_cookie))
 		hw_say("there is no randomness; the job's I/O is left as it is");
-	hw_real.MPI_Bcast(hw_cookie, sizeof(hw_cookie), MPI_BYTE, 0, hw_control);
-	hw_real.MPI_Bcast(&hw_bytes_min, sizeof(hw_bytes_min), MPI_BYTE, 0, hw_control);
+	struct {
+		unsigned char cookie[HW_COOKIE_BYTES];
+		uint64_t bytes_min;
+	} common = {.bytes_min = hw_bytes_min};
+	memcpy(common.cookie, hw_cookie, sizeof(common.cookie));
+	hw_together_tell(&common, sizeof(common));
+	memcpy(hw_cookie, common.cookie, sizeof(common.cookie));
+	hw_bytes_min = common.bytes_min;
 	hw_comm_start();
 	hw_mounts_start();
 	hw_model_start();

@@ -18,6 +18,42 @@ void hw_pause(void)
 	}
 }
 
+/* So many looks are worth it before a sleep. */
+#define LOOKS 8
+
+static void wait_sparingly(MPI_Request *request)
+{
+	struct timespec moment = {0, 20000};
+	int is_done = 0;
+	for (int looks = 0; hw_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_done; looks++) {
+		if (looks < LOOKS)
+			sched_yield();
+		else
+			nanosleep(&moment, NULL);
+	}
+}
+
+void hw_together_reduce(const void *own, void *all, int count, MPI_Datatype type, MPI_Op operation)
+{
+	MPI_Request request;
+	if (hw_real.MPI_Iallreduce(own, all, count, type, operation, hw_control, &request) == MPI_SUCCESS)
+		wait_sparingly(&request);
+}
+
+void hw_together_tell(void *memory, int bytes)
+{
+	MPI_Request request;
+	if (hw_real.MPI_Ibcast(memory, bytes, MPI_BYTE, 0, hw_control, &request) == MPI_SUCCESS)
+		wait_sparingly(&request);
+}
+
+void hw_together_wait(void)
+{
+	MPI_Request request;
+	if (hw_real.MPI_Ibarrier(hw_control, &request) == MPI_SUCCESS)
+		wait_sparingly(&request);
+}
+
 static bool move(const struct hw_layout *layout, size_t bytes, int peer, int tag, bool is_send)
 {
 	char *piece = malloc(bytes < HW_PIECE_BYTES ? bytes + 1 : HW_PIECE_BYTES);

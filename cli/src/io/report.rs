@@ -57,7 +57,7 @@ fn parse(text: &str, file: &Path) -> Result<Vec<Place>> {
             .with_context(|| format!("line {number} of {} is no line of a report", file.display()))
     });
     let places: Vec<Place> = places.collect::<Result<_>>()?;
-    ensure!(!places.is_empty(), "{} is empty: the program read and wrote nothing for others", file.display());
+    ensure!(!places.is_empty(), "{} is empty: no rank was seen to read or write for others", file.display());
     Ok(places)
 }
 

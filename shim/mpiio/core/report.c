@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "context.h"
+#include "left.h"
 #include "memory/records.h"
 #include "model.h"
 #include "mpi/control.h"
@@ -53,9 +54,24 @@ static size_t write_line(const struct hw_context *context, char *line)
 	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;
 }
 
+/* Not of one place, but of all that left it for the same reason. */
+static size_t write_left(enum hw_pattern pattern, enum hw_left why, char *line)
+{
+	uint64_t operations, bytes;
+	if (!hw_left_sum(pattern, why, &operations, &bytes))
+		return 0;
+	int written = snprintf(line, LINE_BYTES_MAX,
+			       "{\"context\": \"several places\", \"pattern\": \"%s\", \"operations\": %llu, "
+			       "\"transformed\": 0, \"bytes\": %llu, \"decision\": \"leave\", \"why\": \"%s\", "
+			       "\"seconds_saved\": 0}\n",
+			       hw_pattern_name(pattern), (unsigned long long)operations, (unsigned long long)bytes,
+			       hw_left_why(why));
+	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;
+}
+
 static char *own_lines(size_t *bytes)
 {
-	size_t room = hw_context_count() * LINE_BYTES_MAX + 1;
+	size_t room = (hw_context_count() + HW_PATTERNS * HW_LEFTS) * LINE_BYTES_MAX + 1;
 	char *text = malloc(room);
 	*bytes = 0;
 	for (size_t i = 0; text && i < hw_context_count(); i++) {
@@ -64,6 +80,9 @@ static char *own_lines(size_t *bytes)
 		if (context->has_pattern || (context->is_off && hw_rank == 0))
 			*bytes += write_line(context, text + *bytes);
 	}
+	for (int pattern = 0; text && pattern < HW_PATTERNS; pattern++)
+		for (int why = HW_NOT_LEFT + 1; why < HW_LEFTS; why++)
+			*bytes += write_left(pattern, why, text + *bytes);
 	return text;
 }
 
@@ -111,6 +130,14 @@ static void tell(void)
 			hw_say("%s at %s: %.1f MB, %s", hw_pattern_name(context->pattern), context->name,
 			       (double)context->bytes / 1e6, why_of(context));
 	}
+	for (int pattern = 0; pattern < HW_PATTERNS; pattern++)
+		for (int why = HW_NOT_LEFT + 1; why < HW_LEFTS; why++) {
+			uint64_t operations, bytes;
+			if (hw_left_sum(pattern, why, &operations, &bytes))
+				hw_say("%s: %.3f MB of %llu operation%s left as messages: %s", hw_pattern_name(pattern),
+				       (double)bytes / 1e6, (unsigned long long)operations, operations == 1 ? "" : "s",
+				       hw_left_why(why));
+		}
 }
 
 void hw_report_reason(const char *format, const char *what)

@@ -1,6 +1,10 @@
 //! The library's report: lines of JSON, one for each place of the program where it saw a pattern.
 
+use headwater_tests::harness::mpi::{Library, Mpi};
+use headwater_tests::harness::skipped;
 use serde::Deserialize;
+
+use crate::job::Job;
 
 /// One of them, as far as tests look at it.
 #[derive(Debug, Deserialize)]
@@ -10,6 +14,8 @@ pub struct Line {
     pub transformed: u64,
     pub bytes: u64,
     pub decision: String,
+    #[serde(default)]
+    pub why: String,
 }
 
 /// The lines of a report.
@@ -26,6 +32,49 @@ pub fn transformed(text: &str) -> u64 {
 /// At how many places operations were transformed.
 pub fn transformed_places(text: &str) -> usize {
     report(text).iter().filter(|line| line.transformed > 0).count()
+}
+
+/// The report of a program of which nothing is worth it, with the thresholds that users have.
+fn left(mpi: &Mpi, bytes: usize, what: &str) -> Vec<Line> {
+    let mut library = Library::find(mpi).unwrap();
+    library.variables.clear();
+    let program = mpi.build("c/left.c").unwrap();
+    let arguments = vec!["{dir}".into(), bytes.to_string(), what.into()];
+    let done = Job { mpi, ranks: 2, program: &program, arguments, variables: vec![] }.run(Some(&library));
+    assert_eq!(done.output.status, 0, "{}", done.output.stderr);
+    report(&done.report)
+}
+
+/// What was found and left is told, with its reason, and nothing of what is no pattern.
+fn reasons(mpi: &Mpi) {
+    if Library::find(mpi).is_err() {
+        return skipped("the library is not built");
+    }
+    for bytes in [8 << 10, 100 << 10] {
+        let small = if bytes < 65536 { "too few bytes" } else { "" };
+        let is_told = |lines: &[Line], pattern: &str, times: u64, parts: u64, why: &str| {
+            let all = (times * parts * bytes as u64, times, 0);
+            let of = |line: &&Line| line.pattern == pattern && line.decision == "leave";
+            let sum = lines.iter().filter(of).map(|line| (line.bytes, line.operations, line.transformed));
+            let sum = sum.reduce(|a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2));
+            assert_eq!(sum, Some(all), "{pattern} of {bytes}: {lines:?}");
+            let has_why = lines.iter().filter(of).all(|line| line.why.starts_with(why) && !line.why.is_empty());
+            assert!(has_why, "{pattern} of {bytes}: {lines:?}");
+        };
+        assert_eq!(left(mpi, bytes, "none").len(), 0);
+        for (what, times) in [("some", 1), ("threads", 4)] {
+            let lines = left(mpi, bytes, what);
+            is_told(&lines, "read+scatter", 5 * times, 2, small);
+            is_told(&lines, "read+send", 3 * times, 1, small);
+            is_told(&lines, "gather+write", 2 * times, 2, small);
+        }
+    }
+}
+
+#[test]
+fn what_is_left_is_told() {
+    crate::with_mpi("openmpi4", reasons);
+    crate::with_mpi("mpich4", reasons);
 }
 
 #[test]

@@ -40,6 +40,20 @@ static size_t would_get(int descriptor, size_t bytes, off_t *offset, const struc
 	return bytes < left ? bytes : left;
 }
 
+__thread enum hw_left hw_read_left;
+
+/* Why such a read can't be put off, as far as is known before. */
+static enum hw_left why_not(const struct hw_file *file, const void *memory, size_t bytes)
+{
+	if (!file)
+		return HW_LEFT_OPENED;
+	if (!hw_mounts_share(&file->identity))
+		return HW_LEFT_NOT_SHARED;
+	if (!hw_private_can_fill())
+		return HW_LEFT_THREADS;
+	return hw_private_is(memory, bytes) ? HW_NOT_LEFT : HW_LEFT_MEMORY;
+}
+
 static bool put_off(int descriptor, void *memory, size_t bytes, off_t offset, const struct stat *status,
 		    struct hw_context *context)
 {
@@ -48,8 +62,10 @@ static bool put_off(int descriptor, void *memory, size_t bytes, off_t offset, co
 	hw_use_out(memory, bytes);
 	hw_enter();
 	struct hw_file *file = hw_file_of(descriptor, status);
-	bool is_deferred = file && hw_mounts_share(&file->identity) && hw_private_can_fill() &&
-			   hw_private_is(memory, bytes) && hw_defer(memory, bytes, file, offset, context);
+	hw_read_left = why_not(file, memory, bytes);
+	bool is_deferred = hw_read_left == HW_NOT_LEFT && hw_defer(memory, bytes, file, offset, context);
+	if (hw_read_left == HW_NOT_LEFT && !is_deferred)
+		hw_read_left = HW_LEFT_CHANGING;
 	if (file)
 		hw_file_release(file);
 	hw_leave();
@@ -84,10 +100,13 @@ static bool is_worth_it(int descriptor, struct stat *status)
 bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, const void *caller, ssize_t *result)
 {
 	struct stat status;
+	hw_read_left = bytes < hw_bytes_min ? HW_LEFT_SMALL : HW_NOT_LEFT;
 	if (!hw_looks_at(bytes) || hw_mode == HW_OBSERVE || hw_fortran_is_buffer(memory, bytes))
 		return false;
 	int saved = errno;
-	struct hw_context *context = is_worth_it(descriptor, &status) ? hw_context_of(HW_OP_READ, caller) : NULL;
+	bool is_worth = is_worth_it(descriptor, &status);
+	struct hw_context *context = is_worth ? hw_context_of(HW_OP_READ, caller) : NULL;
+	hw_read_left = is_worth ? HW_NOT_LEFT : HW_LEFT_SMALL_FILE;
 	if (hw_context_is_off(context) || hw_fortran_is_other(context)) {
 		errno = saved;
 		return false;
@@ -97,6 +116,7 @@ bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, c
 	size_t would = would_get(descriptor, bytes, &offset, &status);
 	hw_step_out();
 	bool is_deferred = false;
+	hw_read_left = would > 0 ? HW_LEFT_SMALL : HW_LEFT_OPENED;
 	if (would >= hw_bytes_min) {
 		hw_context_begins(context);
 		is_deferred = put_off(descriptor, memory, would, offset, &status, context);
@@ -193,12 +213,16 @@ static inline bool is_plain(size_t bytes)
 ssize_t hw_read(int descriptor, void *memory, size_t bytes)
 {
 	ssize_t result;
-	if (is_plain(bytes))
-		return hw_libc.read(descriptor, memory, bytes);
+	if (is_plain(bytes)) {
+		result = hw_libc.read(descriptor, memory, bytes);
+		hw_left_read(descriptor, memory, result, HW_LEFT_SMALL);
+		return result;
+	}
 	if (hw_read_instead(descriptor, memory, bytes, HW_OWN_POSITION, __builtin_return_address(0), &result))
 		return result;
 	before_read(descriptor, memory, bytes, HW_OWN_POSITION);
 	result = hw_libc.read(descriptor, memory, bytes);
+	hw_left_read(descriptor, memory, result, hw_read_left);
 	hw_read_observed(descriptor, memory, result, HW_OWN_POSITION);
 	return result;
 }
@@ -206,12 +230,17 @@ ssize_t hw_read(int descriptor, void *memory, size_t bytes)
 ssize_t hw_pread(int descriptor, void *memory, size_t bytes, off_t offset)
 {
 	ssize_t result;
-	if (is_plain(bytes))
-		return hw_libc.pread(descriptor, memory, bytes, offset);
+	hw_read_left = HW_LEFT_SMALL;
+	if (is_plain(bytes)) {
+		result = hw_libc.pread(descriptor, memory, bytes, offset);
+		hw_left_read(descriptor, memory, result, hw_read_left);
+		return result;
+	}
 	if (offset >= 0 && hw_read_instead(descriptor, memory, bytes, offset, __builtin_return_address(0), &result))
 		return result;
 	before_read(descriptor, memory, bytes, offset);
 	result = hw_libc.pread(descriptor, memory, bytes, offset);
+	hw_left_read(descriptor, memory, result, hw_read_left);
 	hw_read_observed(descriptor, memory, result, offset);
 	return result;
 }
@@ -263,6 +292,7 @@ static bool vector_instead(int descriptor, const struct iovec *pieces, int count
 			before_read(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
 			got = is_own ? hw_libc.read(descriptor, pieces[i].iov_base, pieces[i].iov_len)
 				     : hw_libc.pread(descriptor, pieces[i].iov_base, pieces[i].iov_len, at);
+			hw_left_read(descriptor, pieces[i].iov_base, got, hw_read_left);
 		}
 		if (got < 0) {
 			*result = *result > 0 ? *result : -1;

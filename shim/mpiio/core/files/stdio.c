@@ -57,6 +57,8 @@ static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
 		if (hw_is_busy && hw_depth == 0)
 			hw_use_in(memory, bytes);
 		size_t items = hw_libc.fread(memory, size, count, stream);
+		if (size > 0 && items * size >= HW_PAGE_BYTES && bytes < hw_bytes_min)
+			hw_left_read(fileno(stream), memory, (ssize_t)(items * size), HW_LEFT_SMALL);
 		if (hw_mode == HW_OBSERVE && size > 0 && hw_looks_at(items * size))
 			hw_read_observed(fileno(stream), memory, (ssize_t)(items * size),
 					 ftello(stream) - (off_t)(items * size));
@@ -64,6 +66,7 @@ static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
 	}
 	flockfile(stream);
 	size_t done = 0;
+	hw_read_left = HW_NOT_LEFT;
 	/* One read of Linux has a limit, a fread has none. */
 	while (done < bytes && is_plain(stream)) {
 		size_t part = read_past((char *)memory + done, bytes - done, stream);
@@ -74,7 +77,9 @@ static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
 	if (done < bytes) {
 		if (hw_is_busy)
 			hw_use_in((char *)memory + done, bytes - done);
-		done += hw_libc.fread((char *)memory + done, 1, bytes - done, stream);
+		size_t got = hw_libc.fread((char *)memory + done, 1, bytes - done, stream);
+		hw_left_read(fileno(stream), (char *)memory + done, (ssize_t)got, hw_read_left);
+		done += got;
 	}
 	funlockfile(stream);
 	return done / size;
@@ -126,6 +131,8 @@ static size_t write_stream(const void *memory, size_t size, size_t count, FILE *
 	bool is_sane = !__builtin_mul_overflow(size, count, &bytes) && bytes > 0;
 	if (is_sane && hw_mode == HW_OBSERVE)
 		hw_observe_write(memory, bytes);
+	if (is_sane && !hw_incoming_any())
+		hw_left_written(memory, bytes);
 	if (!is_sane || !hw_is_busy || hw_depth > 0)
 		return hw_libc.fwrite(memory, size, count, stream);
 	flockfile(stream);

@@ -3,6 +3,7 @@
 #define HW_TRANSFER_H
 
 #include "../engine.h"
+#include "../left.h"
 
 /* For the descriptor's own position. */
 #define HW_OWN_POSITION (-1)
@@ -20,6 +21,8 @@ static inline void hw_descriptor_changed(void)
  * original is to be called.
  */
 bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, const void *caller, ssize_t *result);
+/* Why it did nothing the last time, in this thread. */
+extern __thread enum hw_left hw_read_left __attribute__((tls_model("initial-exec")));
 /* Has the owners of the data write it. False: the original is to be called; the memory is filled. */
 bool hw_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result);
 /* Notes that this memory was filled from there, as a stream does from its buffer beside a read that was put off. */

@@ -33,6 +33,7 @@ bool hw_write_instead(int descriptor, const void *memory, size_t bytes, off_t of
 		hw_after_change(descriptor);
 		*result = (ssize_t)bytes;
 	} else {
+		hw_left_written(memory, bytes);
 		hw_use_in(memory, bytes);
 	}
 	errno = saved;
@@ -58,8 +59,10 @@ static void before(int descriptor, off_t offset, size_t bytes)
 ssize_t hw_write(int descriptor, const void *memory, size_t bytes)
 {
 	ssize_t result;
-	if (!hw_is_busy && hw_mode != HW_OBSERVE)
+	if (!hw_is_busy && hw_mode != HW_OBSERVE) {
+		hw_left_written(memory, bytes);
 		return hw_libc.write(descriptor, memory, bytes);
+	}
 	hw_observe_write(memory, bytes);
 	if (hw_write_instead(descriptor, memory, bytes, HW_OWN_POSITION, &result))
 		return result;
@@ -72,8 +75,10 @@ ssize_t hw_write(int descriptor, const void *memory, size_t bytes)
 ssize_t hw_pwrite(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
 	ssize_t result;
-	if (!hw_is_busy && hw_mode != HW_OBSERVE)
+	if (!hw_is_busy && hw_mode != HW_OBSERVE) {
+		hw_left_written(memory, bytes);
 		return hw_libc.pwrite(descriptor, memory, bytes, offset);
+	}
 	hw_observe_write(memory, bytes);
 	if (offset >= 0 && hw_write_instead(descriptor, memory, bytes, offset, &result))
 		return result;

@@ -9,10 +9,12 @@
 
 #include "../context.h"
 #include "../generated-calls.h"
+#include "../left.h"
 #include "../memory/pages.h"
 #include "../memory/private.h"
 #include "../model.h"
 #include "../mpi/control.h"
+#include "../mpi/mounts.h"
 #include "../mpi/turn.h"
 #include "../mpi/typed.h"
 #include "../report.h"
@@ -54,6 +56,8 @@ struct gather {
 	struct hw_comm *known;
 	struct hw_context *context;
 	struct hw_layout *layouts;
+	/* At the root. */
+	enum hw_left why;
 };
 
 static void *block_of(const struct gather *g, int rank, MPI_Count *count)
@@ -112,9 +116,12 @@ static void free_layouts(struct gather *g)
 static bool decide(struct gather *g)
 {
 	size_t bytes = 0;
-	if ((hw_mode != HW_AUTO && hw_mode != HW_VERIFY) || g->known->size > RANKS_MAX || hw_private_is_threaded() ||
-	    hw_incoming_any())
+	if ((hw_mode != HW_AUTO && hw_mode != HW_VERIFY) || g->known->size > RANKS_MAX)
 		return false;
+	g->why = hw_private_is_threaded() ? HW_LEFT_THREADS : HW_LEFT_BUSY;
+	if (g->why == HW_LEFT_THREADS || hw_incoming_any())
+		return false;
+	g->why = HW_NOT_LEFT;
 	g->context = hw_context_here(HW_OP_GATHER);
 	if (hw_context_is_off(g->context))
 		return false;
@@ -131,6 +138,7 @@ static bool decide(struct gather *g)
 	}
 	if (is_fit && bytes > 0 && hw_model_gather_gain(bytes, g->known->size) > 0)
 		return true;
+	g->why = !is_fit ? HW_LEFT_LAYOUT : bytes == 0 ? HW_LEFT_SMALL : HW_LEFT_NO_GAIN;
 	free_layouts(g);
 	return false;
 }
@@ -225,6 +233,23 @@ static int other_side(struct gather *g, const struct order *order)
 	return result;
 }
 
+/* The root's gather goes as messages; if it is written, that is told. */
+static void note_left(const struct gather *g)
+{
+	MPI_Count count, all = 0;
+	if (g->why == HW_NOT_LEFT || hw_mode == HW_OFF)
+		return;
+	hw_step_in();
+	void *first = block_of(g, 0, &count);
+	for (int rank = 0; rank < g->known->size; rank++) {
+		block_of(g, rank, &count);
+		all += count;
+	}
+	size_t bytes = hw_type_bytes(all, g->receive_type);
+	hw_step_out();
+	hw_left_gathered(first, bytes, g->why);
+}
+
 static int gather(struct gather *g)
 {
 	struct order order = {0};
@@ -236,8 +261,12 @@ static int gather(struct gather *g)
 		clear_destination(g);
 	if (g->send != MPI_IN_PLACE)
 		hw_in(g->send, g->send_count, g->send_type);
-	if (!hw_turn_comes(turn))
+	if (!hw_turn_comes(turn)) {
+		g->why = hw_private_is_threaded() ? HW_LEFT_THREADS : HW_LEFT_NO_GAIN;
+		if (is_root)
+			note_left(g);
 		return original(g);
+	}
 	hw_step_in();
 	if (is_root) {
 		order.is_tried = decide(g);
@@ -253,6 +282,8 @@ static int gather(struct gather *g)
 	free_layouts(g);
 	if (!order.is_tried)
 		result = original(g);
+	if (!order.is_tried && is_root)
+		note_left(g);
 	if (is_root && hw_mode == HW_OBSERVE)
 		hw_observe_received(g->receive, g->known->size, g->receive_count, g->receive_type);
 	return order.is_tried && result != MPI_SUCCESS ? hw_error(g->comm, result) : result;
@@ -283,6 +314,11 @@ static int enter(struct gather *g)
 	bool is_even = !is_plain && (g->has_counts || hw_comm_is_even(g->known, g->comm, HW_TURN_GATHER, part_bytes, g));
 	if (is_even && may_gain(g))
 		return gather(g);
+	if (!is_plain && g->known->rank == g->root) {
+		bool is_small = !g->has_counts && part_bytes(g) < hw_bytes_min;
+		g->why = is_small ? HW_LEFT_SMALL : hw_mounts_is_one_node() ? HW_LEFT_ONE_NODE : HW_LEFT_NO_GAIN;
+		note_left(g);
+	}
 	if (hw_is_busy) {
 		hw_communicates();
 		if (g->send != MPI_IN_PLACE)

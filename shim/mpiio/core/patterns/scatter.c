@@ -11,6 +11,7 @@
 
 #include "../context.h"
 #include "../generated-calls.h"
+#include "../left.h"
 #include "../memory/deferred.h"
 #include "../model.h"
 #include "../mpi/control.h"
@@ -63,6 +64,7 @@ struct scatter {
 	struct hw_comm *known;
 	struct hw_context *context;
 	/* At the root. */
+	enum hw_left why;
 	struct part *parts;
 	struct hw_file *file;
 };
@@ -151,10 +153,14 @@ static void release(struct scatter *s)
 	hw_leave();
 }
 
-static bool is_worth_it(const struct scatter *s, size_t by_file)
+static bool is_worth_it(struct scatter *s, size_t by_file)
 {
-	if (by_file == 0 || !s->file->path[0] || !hw_mounts_share(&s->file->identity) || !hw_file_is_unchanged(s->file))
+	if (by_file == 0)
 		return false;
+	s->why = !hw_mounts_share(&s->file->identity) ? HW_LEFT_NOT_SHARED : HW_LEFT_CHANGING;
+	if (s->why == HW_LEFT_NOT_SHARED || !s->file->path[0] || !hw_file_is_unchanged(s->file))
+		return false;
+	s->why = HW_NOT_LEFT;
 	if (hw_model_scatter_gain(by_file, s->known->size) > 0)
 		return true;
 	hw_context_seen(s->context, HW_READ_SCATTER, by_file, "messages are not slower");
@@ -174,6 +180,8 @@ static bool decide(struct scatter *s, struct order *order)
 		return false;
 	for (int rank = 0; rank < s->known->size && is_known; rank++)
 		is_known = find_part(s, rank, &by_file);
+	if (!is_known && by_file > 0)
+		s->why = HW_LEFT_LAYOUT;
 	if (!is_known || !is_worth_it(s, by_file)) {
 		release(s);
 		return false;
@@ -334,6 +342,26 @@ static int verify(struct scatter *s, const struct order *order, int result)
 	return result == MPI_SUCCESS ? second : result;
 }
 
+/* The root's scatter goes as messages. */
+static void note_left(const struct scatter *s)
+{
+	MPI_Count count, all = 0;
+	if (s->why == HW_NOT_LEFT && hw_left_reads.high == 0)
+		return;
+	hw_step_in();
+	const void *first = block_of(s, 0, &count);
+	for (int rank = 0; rank < s->known->size; rank++) {
+		block_of(s, rank, &count);
+		all += count;
+	}
+	size_t bytes = hw_type_bytes(all, s->send_type);
+	hw_step_out();
+	if (s->why != HW_NOT_LEFT)
+		hw_left_count(HW_READ_SCATTER, bytes, s->why);
+	else
+		hw_left_passed_on(HW_READ_SCATTER, first, bytes);
+}
+
 static int scatter(struct scatter *s)
 {
 	struct order order;
@@ -343,8 +371,10 @@ static int scatter(struct scatter *s)
 	if (hw_is_busy)
 		hw_communicates();
 	if (!hw_turn_comes(turn)) {
-		if (is_root)
+		if (is_root) {
+			note_left(s);
 			fill_source(s);
+		}
 		return original(s);
 	}
 	hw_step_in();
@@ -362,8 +392,10 @@ static int scatter(struct scatter *s)
 	}
 	hw_step_out();
 	if (order.action != BY_FILE) {
-		if (is_root)
+		if (is_root) {
+			note_left(s);
 			fill_source(s);
+		}
 		if (is_root && hw_mode == HW_OBSERVE)
 			hw_observe_scatter(s->send, s->known->size, s->send_count, s->send_type);
 		result = original(s);
@@ -400,6 +432,8 @@ __attribute__((noinline)) static int enter(const void *send, int send_count, MPI
 	bool is_fit = s.known && root >= 0 && root < s.known->size &&
 		      hw_comm_is_even(s.known, comm, HW_TURN_SCATTER, part_bytes, &s);
 	if (!is_fit || !may_gain(&s)) {
+		if (s.known && s.known->rank == root)
+			note_left(&s);
 		if (hw_is_busy) {
 			hw_communicates();
 			if (s.known && s.known->rank == root)
@@ -416,11 +450,23 @@ __attribute__((noinline)) static int enter(const void *send, int send_count, MPI
 	return scatter(&s);
 }
 
+__attribute__((noinline)) static void pass_noted(const void *send, int send_count, MPI_Datatype send_type, int root,
+						 MPI_Comm comm)
+{
+	struct scatter s = {.send = send, .send_count = send_count, .send_type = send_type, .root = root, .comm = comm};
+	s.known = hw_last_comm.known;
+	if (s.known->rank == root)
+		note_left(&s);
+}
+
 int hw_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
 		   MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	if (hw_collective_passes(HW_TURN_SCATTER, send_count, send_type, receive_count, receive_type, root, comm))
+	if (hw_collective_passes(HW_TURN_SCATTER, send_count, send_type, receive_count, receive_type, root, comm)) {
+		if (hw_left_is_near(&hw_left_reads, send))
+			pass_noted(send, send_count, send_type, root, comm);
 		return hw_real.MPI_Scatter(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
+	}
 	return enter(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
 }
 

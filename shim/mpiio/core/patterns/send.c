@@ -9,6 +9,7 @@
 
 #include "../context.h"
 #include "../generated-calls.h"
+#include "../left.h"
 #include "../memory/deferred.h"
 #include "../model.h"
 #include "../report.h"
@@ -184,6 +185,8 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 	if (hw_depth == 0 && hw_mode != HW_OFF) {
 		if (hw_is_busy && hint_instead(call, buffer, count, type, destination, tag, comm, &result))
 			return result;
+		if (hw_left_is_near(&hw_left_reads, buffer))
+			hw_left_passed_on(HW_READ_SEND, buffer, hw_type_bytes(count, type));
 		hw_before_send(buffer, count, type);
 		if (hw_mode == HW_OBSERVE)
 			hw_observe_send(buffer, count, type);
@@ -253,6 +256,8 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		}
 		done(&sending);
 	}
+	if (hw_mode != HW_OFF && hw_depth == 0 && hw_left_is_near(&hw_left_reads, buffer))
+		hw_left_passed_on(HW_READ_SEND, buffer, hw_type_bytes(count, type));
 	if (hw_is_busy && hw_depth == 0) {
 		hw_outstanding_poll();
 		hw_in(buffer, count, type);

@@ -22,6 +22,8 @@ const char hw_python_random[] =
 	"    'filelock._core._fork': '',\n"
 	"    'pyarrow.lib': '',\n"
 	"    'sympy.core.random': 'module.rng.seed()\\nmodule._assumptions_rng.seed()',\n"
+	"    'sympy.core.symbol': 'dummy = module.Dummy\\ndummy._prng.seed()\\n'\n"
+	"        'dummy._base_dummy_index = dummy._prng.randint(10**6, 9 * 10**6)',\n"
 	"    'joblib._multiprocessing_helpers': '',\n"
 	"    'jax._src.clusters.k8s_cluster': '',\n"
 	"    'torch._C': \"\"\"\n"

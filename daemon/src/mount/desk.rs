@@ -277,6 +277,7 @@ impl Mount {
     /// Lets go of a file's copy, so that it can be evicted.
     pub(crate) fn close_copy(&self, path: &Path) {
         if let Some(node) = self.view().node_of(path) {
+            self.view().originals.first.was_given(node);
             self.view().contents.close(node);
         }
     }

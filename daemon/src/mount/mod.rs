@@ -71,6 +71,7 @@ pub(crate) fn start(
     let mut view = View::new(mount, parts).map_err(io::Error::other)?;
     if !config.recover {
         view.ahead = Ahead::of_new_connection();
+        view.originals.first = original::First::of_new_connection();
         // Of another connection's nodes; mostly there is none.
         let _ = std::fs::remove_file(config.dir().moves());
     }

@@ -84,6 +84,25 @@ impl Notices {
         }
     }
 
+    /// A node's attributes and pages need no notice any more. False if there was none in the queue.
+    pub(super) fn cancel(&self, node: NodeId) -> bool {
+        let notice = Notice::NodeChanged(node);
+        let mut queue = self.queue();
+        let before = queue.later.len() + queue.order.len();
+        queue.later.retain(|(_, later)| *later != notice);
+        if queue.waiting.remove(&notice) {
+            queue.order.retain(|waiting| *waiting != notice);
+        }
+        queue.later.len() + queue.order.len() < before
+    }
+
+    /// A node's notice, if it is in the queue, is sent some moments from now.
+    pub(super) fn postpone(&self, node: NodeId) {
+        if self.cancel(node) {
+            self.send_later(Notice::NodeChanged(node));
+        }
+    }
+
     /// Has the thread look after what is kept open, soon.
     pub(crate) fn wake(&self) {
         self.queue().is_woken = true;
@@ -237,6 +256,21 @@ mod tests {
         notices.close();
         notices.send(one);
         assert_eq!(notices.next(None), Next::End);
+    }
+
+    #[test]
+    fn a_notice_can_be_cancelled() {
+        let notices = Notices::default();
+        notices.send(Notice::NodeChanged(NodeId(1)));
+        notices.send(Notice::NodeChanged(NodeId(2)));
+        notices.send_later(Notice::NodeChanged(NodeId(1)));
+        assert!(notices.cancel(NodeId(1)) && !notices.cancel(NodeId(1)));
+        assert_eq!(notices.next(None), Next::Tell(Notice::NodeChanged(NodeId(2))));
+        assert_eq!(notices.next(Some(Instant::now())), Next::Tend);
+        notices.queue().is_telling = false;
+        assert!(notices.is_idle());
+        notices.send(Notice::NodeChanged(NodeId(1)));
+        assert_eq!(notices.next(None), Next::Tell(Notice::NodeChanged(NodeId(1))));
     }
 
     #[test]

@@ -75,6 +75,11 @@ impl Blocks {
         }
     }
 
+    /// Whether there is any block of this file.
+    pub(crate) fn has_any(&self, path: &Path) -> bool {
+        self.partial(path).is_some_and(|file| file.resident.iter().any(|word| word.load(Ordering::Acquire) != 0))
+    }
+
     /// Whether the node wants to know that this whole file is used. Said once.
     pub(crate) fn take_mark(&self, path: &Path) -> bool {
         if self.mark_count.load(Ordering::Relaxed) == 0 {

@@ -2,6 +2,7 @@
 //! could not get. Errors are the original's own.
 
 mod files;
+mod first;
 mod journal;
 mod listing;
 mod places;
@@ -21,6 +22,7 @@ use rustix::fs::{Mode, OFlags, SeekFrom, readlinkat};
 use rustix::io::{Errno, pread};
 
 pub(super) use self::files::Writer;
+pub(crate) use self::first::First;
 pub(crate) use self::places::{Identity, Originals, lent_to};
 pub(super) use self::target::Target;
 use super::caller::as_caller;
@@ -129,7 +131,10 @@ pub(super) fn reader(call: &Call<'_>, path: &Path) -> Result<Arc<OwnedFd>, Errno
         return Ok(fd);
     }
     let target = match target_of(call, path) {
-        Err(errno) => return replaced(call, path).and_then(|(_, identity)| copy(call, path, identity)).ok_or(errno),
+        Err(errno) => match first::adopt(call, path) {
+            Some(target) => target,
+            None => return replaced(call, path).and_then(|(_, identity)| copy(call, path, identity)).ok_or(errno),
+        },
         Ok(target) => target,
     };
     // Opening anything else could wait, or be noticed.
@@ -203,7 +208,10 @@ fn getattr(call: &Call<'_>, path: &Path, with_birth: bool) -> Result<Flow, Errno
             call.view.originals.files.confirm(call.request.node, Identity::of(&target.attr));
             (shown(call.view, path, &target), call.original_ttl(path))
         }
-        Err(errno) => (call.view.shown(&replaced(call, path).ok_or(errno)?.0), FOREVER),
+        Err(errno) => match first::successor(call, path) {
+            Some(target) => (shown(call.view, path, &target), call.original_ttl(path)),
+            None => (call.view.shown(&replaced(call, path).ok_or(errno)?.0), FOREVER),
+        },
     };
     Ok(answered(if with_birth { call.reply.statx(&attr, ttl) } else { call.reply.attr(&attr, ttl) }))
 }
@@ -251,19 +259,24 @@ fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32) -> Result<Flow, E
             buffer.resize(bytes, 0);
         }
         let buffer = &mut buffer[..bytes];
-        let filled = match read_full(&*reader(call, path)?, buffer, offset) {
+        let mut file = reader(call, path)?;
+        let filled = match read_full(&file, buffer, offset) {
             Err(Errno::STALE) => {
                 // The server has forgotten what the descriptor stood for; the name may still lead there.
                 call.view.originals.files.close(call.request.node);
-                read_full(&*reader(call, path)?, buffer, offset)?
+                file = reader(call, path)?;
+                read_full(&file, buffer, offset)?
             }
             result => result?,
         };
-        // Since the kernel asked, the original has taken the snapshot's place, and may have another
-        // size. Of a shorter one the answer itself tells; to come to the end of a longer one, whoever
-        // reads on has to learn its size first.
-        let is_longer = || call.view.known(call.request.node)?.record.attr().map(|a| a.size < offset + filled as u64);
-        if call.attempt.rounds > 0 && is_longer() == Some(true) {
+        // The original has taken the snapshot's place, and may have another size. Of a shorter one the
+        // answer itself tells; to come to the end of a longer one, whoever reads on has to learn its size
+        // first.
+        if let Some(known) = call.view.table(|reader| reader.record(call.request.node.0)?.attr())
+            && !first::tell(call, path, &file, known.size)
+            && call.attempt.rounds > 0
+            && known.size < offset + filled as u64
+        {
             let _ = call.reply.device.invalidate_node(call.request.node, ATTRIBUTES_ALONE, 0);
         }
         Ok(answered(call.reply.data(&buffer[..filled])))

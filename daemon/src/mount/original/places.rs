@@ -18,6 +18,7 @@ use headwater_fuse::NodeId;
 
 use super::super::view::View;
 use super::files::Files;
+use super::first::First;
 use super::journal::Journal;
 
 /// Spare numbers of one path.
@@ -79,6 +80,8 @@ pub(crate) struct Originals {
     lacks_records: AtomicBool,
     /// Open ones.
     pub(crate) files: Files,
+    /// Those that take the place of what nobody has read.
+    pub(crate) first: First,
 }
 
 #[derive(Debug, Default)]
@@ -106,7 +109,12 @@ struct Place {
 impl Originals {
     /// Keeps at most `open_max` originals open.
     pub(crate) fn new(open_max: usize) -> Originals {
-        Originals { places: Mutex::default(), lacks_records: AtomicBool::new(false), files: Files::new(open_max) }
+        Originals {
+            places: Mutex::default(),
+            lacks_records: AtomicBool::new(false),
+            files: Files::new(open_max),
+            first: First::default(),
+        }
     }
 
     /// Where the original of `node` stands, if that can differ from its record's path.
@@ -196,6 +204,23 @@ impl Originals {
         if node != NodeId::ROOT && !places.by_node.contains_key(&node) && !places.by_identity.contains_key(&identity) {
             places.insert(node, identity, path);
         }
+    }
+
+    /// Says that `node`, of which that was not settled, stands for another original now. False if it stands for
+    /// one already that is not this.
+    pub(super) fn adopt(&self, node: NodeId, path: &Path, identity: Identity) -> bool {
+        let mut places = self.lock();
+        if let Some(place) = places.by_node.get(&node) {
+            return place.identity == identity;
+        }
+        // The name may have been looked up since, and have a node of its own.
+        let known = places.by_identity.get(&identity).copied();
+        places.insert(node, identity, path);
+        if let Some(known) = known {
+            places.by_identity.insert(identity, known);
+        }
+        places.note([node]);
+        true
     }
 
     /// What must stand where `node` is, if that is known.
@@ -317,6 +342,7 @@ impl Originals {
         }
         drop(places);
         drop(place);
+        self.first.forget(node);
         self.files.close(node);
     }
 

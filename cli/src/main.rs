@@ -11,7 +11,6 @@ mod exec;
 mod generate;
 mod io;
 mod job;
-mod keep;
 mod launch;
 mod message;
 mod mount;
@@ -113,7 +112,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Inner(InnerCommand::Front(options)) => job::front(&options),
         Command::Inner(InnerCommand::Node(options)) => job::serve_node(&options),
         Command::Inner(InnerCommand::Sweep(options)) => Ok(doctor::sweep(&options)),
-        Command::Inner(InnerCommand::Keep(options)) => keep::keep(&options),
+        Command::Inner(InnerCommand::Keep(options)) => namespace::keeper::keep(&options),
         Command::Inner(InnerCommand::Warm(options)) => warm::serve(&options),
     };
     done.map_or_else(

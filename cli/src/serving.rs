@@ -153,6 +153,7 @@ impl Serving {
     pub fn end(self, events: &Receiver<Event>) -> Vec<Option<Report>> {
         let reports = self.daemons.stop(events);
         drop(self.session);
+        drop(self.disk);
         reports
     }
 }

@@ -12,8 +12,8 @@ use headwater_closure::scope::network_file_system;
 use headwater_daemon::memory_free;
 use rustix::fs::{Access, StatVfsMountFlags};
 
-use crate::keep::Keeper;
 use crate::namespace::disk;
+use crate::namespace::keeper::Keeper;
 
 /// `f_type` of tmpfs and ramfs.
 const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];

@@ -8,6 +8,7 @@
 mod cover;
 pub mod disk;
 mod enter;
+pub mod keeper;
 mod make;
 mod obstacles;
 mod probe;

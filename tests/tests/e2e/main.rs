@@ -14,7 +14,6 @@ mod memory;
 mod names;
 mod open_close;
 mod options;
-mod own_disk;
 mod read_once;
 mod search;
 mod search_graph;

@@ -1,6 +1,10 @@
 //! The store on a RAM disk of the session's own: what others share is theirs.
 
+use std::path::Path;
+
 use headwater_tests::harness::{Fixture, Mechanism, Program, has_program, is_root, skipped, user};
+
+const PYTHON: &str = "/usr/bin/python3";
 
 /// Runs what follows where `/dev/shm` has so many bytes, as mount(8) writes them.
 fn with_shared_memory(size: &str) -> [String; 7] {
@@ -32,15 +36,16 @@ fn job(fixture: &Fixture, shared_mib: u32) -> Program {
          print('written')",
         fixture.path("data").display()
     );
-    Program::new("python3").args(["-c", &script])
+    Program::new(PYTHON).args(["-c", &script])
 }
 
 fn others_have_their_memory(via: Mechanism, user: &[&str]) {
     if !is_root() {
         return skipped("a small /dev/shm needs root to mount it");
     }
-    if !has_program("python3") {
-        return skipped("needs python3");
+    // One that every user may run.
+    if !Path::new(PYTHON).exists() {
+        return skipped("needs /usr/bin/python3");
     }
     let fixture = Fixture::new("shm");
     for (size, shared_mib) in [("60m", 40), ("64m", 56)] {
@@ -103,5 +108,27 @@ fn a_keeper_that_is_killed_takes_nothing_along() {
         fixture.path("").display()
     );
     let session = fixture.headwater().store_of_its_own().same_output(&Program::new("sh").args(["-c", &script]));
+    assert_eq!(session.output.status, 0, "{:?}", session.output);
+}
+
+/// The supervisor has the disk, and gives it to the next daemon.
+#[test]
+fn a_daemon_that_is_killed_is_followed_by_one_on_the_same_disk() {
+    if !has_program("pgrep") {
+        return skipped("needs pgrep");
+    }
+    let fixture = Fixture::new("disk-daemon");
+    for name in ["f", "g"] {
+        fixture.file(&format!("data/{name}"), format!("{name}\n").repeat(10_000), 0o644);
+    }
+    let script = format!(
+        "cd {0}; exec 3<f; cksum f\n\
+         for owner in $(pgrep -P $PPID -f '^headwater supervise'); do\n\
+         for daemon in $(pgrep -P $owner -f '^headwater daemon'); do kill -9 $daemon; done; done\n\
+         cksum <&3; cksum f g; ls",
+        fixture.path("data").display()
+    );
+    let headwater = fixture.headwater().via(Mechanism::Namespace).store_of_its_own();
+    let session = headwater.same_output(&Program::new("sh").args(["-c", &script]));
     assert_eq!(session.output.status, 0, "{:?}", session.output);
 }

@@ -1,5 +1,7 @@
 //! Processes that map files, share memory, and read one another's.
 
+mod own_disk;
+
 use std::path::PathBuf;
 
 use headwater_tests::harness::{Fixture, Mechanism, Program, is_root, skipped};

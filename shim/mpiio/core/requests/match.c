@@ -139,7 +139,7 @@ static void take(MPI_Comm comm, MPI_Status *status)
 	memcpy(&envelope, content, sizeof(envelope));
 	if (hw_is_ours(content, (size_t)bytes))
 		hw_real.MPI_Status_set_elements_x(&one->status, MPI_BYTE, (MPI_Count)envelope.bytes);
-	*status = one->status;
+	copy_status(one, status);
 	hw_enter();
 	struct hw_taken **link = &taken_list;
 	while (*link)

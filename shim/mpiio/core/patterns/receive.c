@@ -413,6 +413,9 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 		hw_outstanding_poll();
 	if (hw_offer_any())
 		hw_offer_release();
+	/* As a request it would have another status with MPICH. */
+	if (source == MPI_PROC_NULL)
+		return HW_INSIDE(hw_real.MPI_Recv(buffer, count, type, source, tag, comm, status));
 	int result;
 	bool is_shared = hw_match_is_shared();
 	if (is_shared)
@@ -421,7 +424,7 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 	if (hw_match_taken(buffer, count, type, source, tag, comm, status, is_shared, &result))
 		return result;
 	hw_step_in();
-	if (!is_shared && source != MPI_PROC_NULL && is_concerned(buffer, count, type)) {
+	if (!is_shared && is_concerned(buffer, count, type)) {
 		result = receive_beside(buffer, count, type, source, tag, comm, kept);
 		hw_step_out();
 		return result;
@@ -433,7 +436,7 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 	else
 		result = hw_real.MPI_Recv(buffer, count, type, source, tag, comm, kept);
 	hw_step_out();
-	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
+	if (result == MPI_SUCCESS)
 		result = hw_received(buffer, count, type, comm, kept, !hw_requests_receiving());
 	return result;
 }

@@ -255,15 +255,6 @@ void do_reopen(void)
 	}
 }
 
-/* RANK FILE */
-void do_sync(void)
-{
-	long rank = next(), file = next();
-
-	if (program.rank == rank)
-		event_call("fsync", fsync(descriptor(file)));
-}
-
 /* RANK FILE AT BYTES: looks at the file, as far as it goes, in a mapping of it. */
 void do_map(void)
 {

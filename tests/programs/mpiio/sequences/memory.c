@@ -162,7 +162,7 @@ static void look_at_random(char *to, const char *from, long bytes, long step)
 {
 	long blocks = (bytes + step - 1) / step, factor = 7919;
 
-	while (blocks % factor == 0)
+	while (blocks > 0 && blocks % factor == 0)
 		factor += 2;
 	for (long block = 0; block < blocks; block++) {
 		long at = (block * factor + 11) % blocks * step;

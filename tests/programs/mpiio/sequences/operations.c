@@ -8,7 +8,7 @@ static const struct {
 	operation *what;
 } operations[] = {
 	{"read", do_read}, {"write", do_write}, {"seek", do_seek}, {"truncate", do_truncate}, {"size", do_size},
-	{"reopen", do_reopen}, {"sync", do_sync}, {"map", do_map}, {"together", do_together},
+	{"reopen", do_reopen}, {"map", do_map}, {"together", do_together},
 	{"look", do_look}, {"set", do_set}, {"store", do_store}, {"copy", do_copy}, {"renew", do_renew}, {"drop", do_drop},
 	{"scatter", do_scatter}, {"scatterv", do_scatterv}, {"gather", do_gather}, {"gatherv", do_gatherv},
 	{"bcast", do_bcast}, {"reduce", do_reduce}, {"barrier", do_barrier}, {"alltoall", do_alltoall},

@@ -13,7 +13,7 @@ enum way { WAIT, WAITALL, WAITANY, WAITSOME, TEST, TESTALL, TESTANY, TESTSOME, G
 
 /* Several requests that are to complete. */
 struct several {
-	int count, done, codes[REQUESTS_MAX], is_done[REQUESTS_MAX];
+	int count, done, codes[REQUESTS_MAX], is_done[REQUESTS_MAX], is_persistent[REQUESTS_MAX];
 	MPI_Request handles[REQUESTS_MAX];
 	MPI_Status statuses[REQUESTS_MAX];
 };
@@ -67,28 +67,33 @@ static void one_is_done(struct several *all, int one, int code, const MPI_Status
 		all->statuses[one] = *status;
 }
 
+/* With MPICH 5 a persistent request that MPI_Request_get_status has shown to be complete is inactive from then on. */
 static void complete_one(struct several *all, int one, enum way way)
 {
 	MPI_Request *handle = &all->handles[one];
-	MPI_Status *status = &all->statuses[one];
-	int is_done = 0, code = MPI_SUCCESS;
+	MPI_Status *status = &all->statuses[one], shown;
+	int is_done = 0, code = MPI_SUCCESS, is_persistent = all->is_persistent[one];
 
 	while (way == TEST && !is_done && code == MPI_SUCCESS) {
 		code = MPI_Test(handle, &is_done, status);
 		sched_yield();
 	}
-	if (way == GET_STATUS_ONCE)
+	if (way == GET_STATUS_ONCE && !is_persistent)
 		MPI_Request_get_status(*handle, &is_done, status);
 	is_done = 0;
 	while (way == GET_STATUS && !is_done) {
 		MPI_Request_get_status(*handle, &is_done, status);
 		sched_yield();
 	}
+	shown = *status;
 	if (way != TEST) {
 		fresh_status(status);
 		code = MPI_Wait(handle, status);
 	}
-	one_is_done(all, one, code, status);
+	if (way == GET_STATUS && is_persistent)
+		one_is_done(all, one, MPI_SUCCESS, &shown);
+	else
+		one_is_done(all, one, code, status);
 }
 
 /* With an error in a status others may be pending yet: these are waited for. */
@@ -149,6 +154,7 @@ void complete(const char *what, int way, int count, struct request **requests)
 	all.count = count;
 	for (int one = 0; one < count; one++) {
 		all.handles[one] = requests[one]->handle;
+		all.is_persistent[one] = requests[one]->is_persistent;
 		fresh_status(&all.statuses[one]);
 	}
 	if (way == WAITALL || way == TESTALL || way == IGNORED)

@@ -89,7 +89,7 @@ operation *operation_named(const char *name);
  */
 void call_from(unsigned place, operation *what);
 
-operation do_read, do_write, do_seek, do_truncate, do_size, do_reopen, do_sync, do_map, do_together;
+operation do_read, do_write, do_seek, do_truncate, do_size, do_reopen, do_map, do_together;
 operation do_look, do_set, do_store, do_copy, do_renew, do_drop;
 operation do_scatter, do_scatterv, do_gather, do_gatherv, do_bcast, do_reduce, do_barrier, do_alltoall;
 operation do_message, do_begin, do_finish, do_collect, do_ring, do_wrong, do_cancel;

@@ -1,7 +1,7 @@
-//! Programs from seeds: patterns that are transformed and their relatives, with anything else in between.
+//! Programs from seeds: patterns (`patterns.rs`), with anything else in between.
 
 use super::program::{
-    Access, Collective, FileOp, Kind, MemoryOp, Message, OnFile, OnMemory, Op, Parts, Place, Program, Typed,
+    Access, Collective, FileOp, Kind, MemoryOp, Message, OnFile, OnMemory, Op, Place, Program, Typed,
 };
 use super::random::Random;
 use super::types::{BASE_BYTES, Type, lay};
@@ -9,10 +9,10 @@ use super::types::{BASE_BYTES, Type, lay};
 const PAGE_BYTES: i64 = 4096;
 /// Ways of the plan: of reads and writes, requests' beginnings and ends, sends and receives.
 const FILE_WAYS: i64 = 6;
-const BEGINS: i64 = 5;
+pub(super) const BEGINS: i64 = 5;
 const COMPLETIONS: i64 = 11;
-const SENDS: i64 = 4;
-const RECEIVES: i64 = 9;
+pub(super) const SENDS: i64 = 4;
+pub(super) const RECEIVES: i64 = 9;
 /// Looks: by the program's own loads, by system calls, by a child; and by a thread, where others are allowed.
 const LOOKS: [i64; 10] = [0, 0, 1, 2, 2, 3, 4, 5, 6, 7];
 const LOOK_BY_THREAD: i64 = 8;
@@ -30,26 +30,18 @@ pub struct Setting {
     pub is_apart: bool,
 }
 
-struct Maker {
-    random: Random,
-    program: Program,
-    site: u64,
+pub(super) struct Maker {
+    pub(super) random: Random,
+    pub(super) program: Program,
+    pub(super) site: u64,
     tags: usize,
     has_looked_by_child: bool,
 }
 
-/// The matrix of a pattern: a part of it for each rank, which is so many elements of `whole` at a place.
-struct Division {
-    whole: Type,
-    counts: Vec<i64>,
-    places: Vec<i64>,
-    bytes: i64,
-}
-
 pub fn program(seed: u64, setting: &Setting) -> Program {
     let mut random = Random::new(seed);
-    let ranks = 2 + random.index(setting.ranks_max - 1);
-    let buffer_bytes = PAGE_BYTES * random.pick(&[16, 75, 150, 200, 256]);
+    let ranks = if random.one_in(2) { setting.ranks_max } else { 2 + random.index(setting.ranks_max - 1) };
+    let buffer_bytes = PAGE_BYTES * random.pick(&[16, 75, 150, 200, 256, 256]);
     let is_mapped = (0..4).map(|_| random.one_in(2)).collect();
     let accesses = [Access::ReadOnly, Access::ReadOnly, Access::ReadWrite, Access::WriteOnly];
     // The first is read, the last is written.
@@ -74,7 +66,7 @@ pub fn program(seed: u64, setting: &Setting) -> Program {
     };
     let mut maker = Maker { random, program, site: seed % SITES * SITES_OF_ONE, tags: 0, has_looked_by_child: false };
     for _ in 0..1 + maker.random.below(4) {
-        if maker.random.one_in(4) {
+        if maker.random.one_in(5) {
             maker.anything();
         } else {
             maker.pattern();
@@ -84,41 +76,41 @@ pub fn program(seed: u64, setting: &Setting) -> Program {
 }
 
 impl Maker {
-    fn add(&mut self, kind: Kind) {
+    pub(super) fn add(&mut self, kind: Kind) {
         let site = self.site;
         self.program.ops.push(Op { site, kind });
     }
 
-    fn tag(&mut self) -> usize {
+    pub(super) fn tag(&mut self) -> usize {
         self.tags += 1;
         self.tags.min(250)
     }
 
-    fn rank(&mut self) -> usize {
+    pub(super) fn rank(&mut self) -> usize {
         self.random.index(self.program.ranks)
     }
 
-    fn root(&mut self) -> usize {
+    pub(super) fn root(&mut self) -> usize {
         if self.random.one_in(3) { self.rank() } else { 0 }
     }
 
-    fn comm(&mut self) -> usize {
+    pub(super) fn comm(&mut self) -> usize {
         usize::from(self.random.one_in(4))
     }
 
-    fn buffer(&mut self, not: usize) -> usize {
+    pub(super) fn buffer(&mut self, not: usize) -> usize {
         (not + 1 + self.random.index(self.program.is_mapped.len() - 1)) % self.program.is_mapped.len()
     }
 
     /// Sizes around pages and thresholds, and any others, up to a bound.
-    fn size(&mut self, bound: i64) -> i64 {
+    pub(super) fn size(&mut self, bound: i64) -> i64 {
         let sizes = [0, 1, 7, 4095, 4096, 4097, 8192, 16384, 65535, 65536, 65537, 131_072, 262_144, 300_000];
         let size = if self.random.one_in(2) { self.random.pick(&sizes) } else { self.random.below(bound) };
         size.min(bound)
     }
 
     /// Room for so many bytes in a buffer.
-    fn place(&mut self, buffer: usize, bytes: i64) -> Place {
+    pub(super) fn place(&mut self, buffer: usize, bytes: i64) -> Place {
         let room = self.program.buffer_bytes - bytes;
         let at = match self.random.below(4) {
             0 => 0,
@@ -130,7 +122,7 @@ impl Maker {
     }
 
     /// Memory for so many elements, by any type.
-    fn typed(&mut self, base: usize, elements: i64, buffer: usize) -> Typed {
+    pub(super) fn typed(&mut self, base: usize, elements: i64, buffer: usize) -> Typed {
         let room = self.program.buffer_bytes;
         if elements == 0 {
             return Typed { of: Type::Base(base), count: 0, place: Place { buffer, at: 0 } };
@@ -144,13 +136,13 @@ impl Maker {
         Typed { of, count, place }
     }
 
-    fn read(&mut self, rank: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
+    pub(super) fn read(&mut self, rank: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
         let way = self.random.below(FILE_WAYS);
         let op = FileOp { what: OnFile::Read, rank, file, way, place, bytes, at, is_stale: false };
         self.add(Kind::File(op));
     }
 
-    fn write(&mut self, rank: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
+    pub(super) fn write(&mut self, rank: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
         let way = self.random.below(FILE_WAYS);
         let op = FileOp { what: OnFile::Write, rank, file, way, place, bytes, at, is_stale: false };
         self.add(Kind::File(op));
@@ -159,7 +151,7 @@ impl Maker {
     /// One more use of a file.
     fn file_work(&mut self) {
         let whats = [OnFile::Read, OnFile::Write, OnFile::Seek, OnFile::Seek, OnFile::Truncate, OnFile::Size];
-        let whats = [&whats[..], &[OnFile::Size, OnFile::Reopen, OnFile::Sync, OnFile::Map, OnFile::Map]].concat();
+        let whats = [&whats[..], &[OnFile::Size, OnFile::Reopen, OnFile::Map, OnFile::Map]].concat();
         let (what, file) = (self.random.pick(&whats), self.random.index(3));
         let rank = self.owner(file);
         let bytes = self.size(self.program.buffer_bytes);
@@ -175,11 +167,11 @@ impl Maker {
         self.add(Kind::File(FileOp { what, rank, file, way, place, bytes, at, is_stale: false }));
     }
 
-    fn owner(&mut self, file: usize) -> usize {
+    pub(super) fn owner(&mut self, file: usize) -> usize {
         if self.program.is_apart { file % self.program.ranks } else { self.root() }
     }
 
-    fn file_place(&mut self) -> i64 {
+    pub(super) fn file_place(&mut self) -> i64 {
         match self.random.below(4) {
             0 => 0,
             1 => self.random.below(20) * PAGE_BYTES,
@@ -188,7 +180,7 @@ impl Maker {
         }
     }
 
-    fn look_at(&mut self, rank: usize, place: Place, bytes: i64, step: i64) {
+    pub(super) fn look_at(&mut self, rank: usize, place: Place, bytes: i64, step: i64) {
         let mut how = self.random.pick(&LOOKS);
         if self.random.one_in(25) && !self.has_looked_by_child {
             self.has_looked_by_child = true;
@@ -268,7 +260,7 @@ impl Maker {
         self.add(Kind::Collect { all: Collective { comm, root, way, send, receive }, tag, step });
     }
 
-    fn message(&mut self, comm: usize, from: usize, to: usize, send: Typed, receive: Typed) -> Message {
+    pub(super) fn message(&mut self, comm: usize, from: usize, to: usize, send: Typed, receive: Typed) -> Message {
         let begins = self.random.one_in(2);
         let (sends, receives) = if begins { (BEGINS, BEGINS) } else { (SENDS + BEGINS, RECEIVES + BEGINS) };
         Message {
@@ -314,13 +306,13 @@ impl Maker {
         self.add(Kind::Begin { sends: !sends, message });
     }
 
-    fn finish(&mut self, rank: usize) {
+    pub(super) fn finish(&mut self, rank: usize) {
         let completion = self.random.below(COMPLETIONS);
         let count_max = if self.random.one_in(3) { 1 } else { 60 };
         self.add(Kind::Finish { rank, completion, requests: vec![], count_max });
     }
 
-    fn anything(&mut self) {
+    pub(super) fn anything(&mut self) {
         match self.random.below(14) {
             0..5 => self.memory_work(),
             5..8 => self.file_work(),
@@ -342,265 +334,9 @@ impl Maker {
     }
 
     /// Something in the middle of a pattern.
-    fn disturb(&mut self, one_in: i64) {
+    pub(super) fn disturb(&mut self, one_in: i64) {
         while self.random.one_in(one_in) {
             self.anything();
-        }
-    }
-
-    /// Rows, columns or blocks of a matrix, whose rows are often longer than a page.
-    fn division(&mut self) -> Division {
-        let base = self.random.index(3);
-        let own = BASE_BYTES[base];
-        let ranks = self.program.ranks as i64;
-        let row_bytes = self.random.pick(&[64, 1000, 4096, 4800, 5016, 8192, 9000, 20_000]) / (8 * ranks) * 8 * ranks;
-        let columns = (row_bytes / own).max(ranks);
-        let rows_max = self.program.buffer_bytes / (columns * own);
-        let rows = ((rows_max - self.random.below(1 + rows_max / 2)) / ranks * ranks).max(0);
-        let bytes = rows * columns * own;
-        let all = |n: i64| (0..ranks).map(|_| n).collect::<Vec<i64>>();
-        let vector = |count, length, stride| Type::Vector { count, length, stride, of: Box::new(Type::Base(base)) };
-        let mut division = match self.random.below(6) {
-            0 => {
-                let whole = Type::contiguous(base, columns);
-                Division {
-                    whole,
-                    counts: all(rows / ranks),
-                    places: (0..ranks).map(|r| r * rows / ranks).collect(),
-                    bytes,
-                }
-            }
-            1 | 2 => {
-                let width = columns / ranks - self.random.pick(&[0, 0, 1]).min(columns / ranks - 1);
-                let whole = vector(rows, width, columns).resized(0, width * own);
-                Division { whole, counts: all(1), places: (0..ranks).collect(), bytes }
-            }
-            3 => {
-                let down = if ranks % 2 == 0 { 2 } else { ranks };
-                let across = ranks / down;
-                let (height, width) = (rows / down, columns / across);
-                let places = (0..ranks).map(|r| r / across * height * columns + r % across * width).collect();
-                let whole = if self.random.one_in(2) {
-                    vector(height, width, columns)
-                } else {
-                    let (sizes, parts) = (vec![rows, columns], vec![height, width]);
-                    let of = Box::new(Type::Base(base));
-                    Type::Subarray { sizes, parts, starts: vec![0, 0], is_fortran: false, of }
-                };
-                Division { whole: whole.resized(0, own), counts: all(1), places, bytes }
-            }
-            4 => {
-                let whole = vector(rows / ranks, columns, columns * ranks).resized(0, columns * own);
-                Division { whole, counts: all(1), places: (0..ranks).collect(), bytes }
-            }
-            _ => self.division_of_any(base),
-        };
-        if self.random.one_in(4) {
-            let (first, last) = (self.random.index(ranks as usize), self.random.index(ranks as usize));
-            division.places.swap(first, last);
-            division.counts.swap(first, last);
-        }
-        if self.random.one_in(8) {
-            let place = self.random.index(ranks as usize);
-            division.counts[place] = 0;
-        }
-        division
-    }
-
-    /// So many of any type for each, one behind the other.
-    fn division_of_any(&mut self, base: usize) -> Division {
-        let ranks = self.program.ranks as i64;
-        let room = self.program.buffer_bytes / ranks / 2;
-        let elements = (self.size(room) / BASE_BYTES[base]).max(1);
-        let (of, count, low) = lay(&mut self.random, base, elements, room);
-        let mut blocks = vec![];
-        of.blocks(low, count, &mut blocks);
-        let high = blocks.iter().map(|block| block.1).max().unwrap_or(0);
-        if low != 0 || count != 1 {
-            let whole = Type::contiguous(base, elements);
-            let (counts, places) = ((0..ranks).map(|_| 1).collect(), (0..ranks).collect());
-            return Division { whole, counts, places, bytes: elements * BASE_BYTES[base] * ranks };
-        }
-        let whole = of.resized(0, (high + 7) / 8 * 8);
-        let bytes = whole.extent() * ranks;
-        Division { whole, counts: (0..ranks).map(|_| 1).collect(), places: (0..ranks).collect(), bytes }
-    }
-
-    /// One of the patterns, some times at the same place of the program.
-    fn pattern(&mut self) {
-        let first = self.program.ops.len();
-        let division = self.division();
-        if division.bytes <= 0 || division.bytes > self.program.buffer_bytes {
-            return;
-        }
-        let reads = self.random.one_in(2);
-        let file = if self.random.one_in(3) { 1 } else { 2 * usize::from(!reads) };
-        let root = self.owner(file);
-        let buffer = self.random.index(4);
-        let place = self.place(buffer, division.bytes);
-        let at = if self.random.one_in(4) { None } else { Some(self.file_place()) };
-        let in_one = 3 + self.random.below(8);
-        if reads {
-            self.read_all(root, file, place, division.bytes, at);
-            self.disturb(in_one);
-            self.move_parts(&division, false, root, place, in_one);
-        } else {
-            self.move_parts(&division, true, root, place, in_one);
-            self.look_between(root, place, division.bytes);
-            self.disturb(in_one);
-            self.write_all(root, file, place, division.bytes, at);
-        }
-        self.look_between(root, place, division.bytes);
-        self.disturb(in_one);
-        self.repeat(first);
-        self.site += 1;
-    }
-
-    /// As a program's loop would; tags come again with all that is persistent, others are new.
-    fn repeat(&mut self, first: usize) {
-        let times = if self.random.one_in(3) { 1 + self.random.below(3) } else { 0 };
-        let once = self.program.ops[first..].to_vec();
-        for _ in 0..times {
-            for op in &once {
-                let mut op = op.clone();
-                if let Kind::Collect { tag, .. } | Kind::Cancel { tag, .. } = &mut op.kind {
-                    *tag = self.tag();
-                }
-                self.program.ops.push(op);
-            }
-        }
-    }
-
-    fn read_all(&mut self, root: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
-        let many = self.random.pick(&[1, 1, 1, 2, 3]);
-        let piece = bytes / many;
-        for n in 0..many {
-            let own = if n == many - 1 { bytes - piece * n } else { piece };
-            self.read(root, file, Place { at: place.at + piece * n, ..place }, own, at.map(|at| at + piece * n));
-        }
-    }
-
-    fn write_all(&mut self, root: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
-        let many = self.random.pick(&[1, 1, 1, 2]);
-        let piece = bytes / many;
-        for n in 0..many {
-            let own = if n == many - 1 { bytes - piece * n } else { piece };
-            self.write(root, file, Place { at: place.at + piece * n, ..place }, own, at.map(|at| at + piece * n));
-        }
-    }
-
-    /// The root looks at a part, writes into it, or doesn't.
-    fn look_between(&mut self, root: usize, place: Place, bytes: i64) {
-        let from = if self.random.one_in(2) { 0 } else { self.random.below(bytes) };
-        let part = if self.random.one_in(2) { bytes - from } else { self.random.below((bytes - from).min(20_000)) };
-        let place = Place { at: place.at + from, ..place };
-        match self.random.below(4) {
-            0 => self.look_at(root, place, part, 0),
-            1 => {
-                let (what, step) = (self.random.pick(&[OnMemory::Store, OnMemory::Set]), 1 + self.random.below(9000));
-                let how = self.random.below(5);
-                let op = MemoryOp { what, rank: root, place, other: place, bytes: part, how, step };
-                self.add(Kind::Memory(op));
-            }
-            _ => {}
-        }
-    }
-
-    /// From the matrix to the ranks, or from these into it.
-    fn move_parts(&mut self, division: &Division, is_gather: bool, root: usize, place: Place, in_one: i64) {
-        let base = division.whole.base();
-        let elements = division.whole.elements();
-        let comm = self.comm();
-        let buffer = self.buffer(place.buffer);
-        let most = division.counts.iter().copied().max().unwrap_or(1);
-        let each = if most > 1 {
-            let place = self.place(buffer, most * division.whole.bytes());
-            Typed { of: Type::contiguous(base, elements), count: 1, place }
-        } else {
-            self.typed(base, elements, buffer)
-        };
-        let is_alike = division.counts.iter().all(|count| *count == division.counts[0])
-            && division.places.windows(2).all(|two| two[1] - two[0] == division.counts[0])
-            && division.places[0] == 0;
-        let way = self.random.pick(&[0, 0, 0, 1, 2, 4]);
-        match self.random.below(6) {
-            0..3 if is_alike && self.random.one_in(2) => {
-                let count = division.counts[0];
-                let whole = Typed { of: division.whole.clone(), count, place };
-                let each = Typed { count: each.count * count, ..each };
-                let (send, receive) = if is_gather { (each, whole) } else { (whole, each) };
-                let all = Collective { comm, root, way: way & 3, send, receive };
-                self.add(if is_gather { Kind::Gather(all) } else { Kind::Scatter(all) });
-            }
-            0..3 => {
-                let (counts, places) = (division.counts.clone(), division.places.clone());
-                let whole = division.whole.clone();
-                self.add(Kind::Parts(Parts { is_gather, comm, root, way, whole, place, counts, places, each }));
-            }
-            3 => self.move_messages(division, is_gather, root, place, &each, in_one, false),
-            _ => self.move_messages(division, is_gather, root, place, &each, in_one, true),
-        }
-        let rank = if is_gather { root } else { self.rank() };
-        let (place, bytes) = (Place { buffer, at: 0 }, self.program.buffer_bytes);
-        if !self.random.one_in(3) && !is_gather {
-            self.look_at(rank, place, bytes, 0);
-        }
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn move_messages(
-        &mut self,
-        division: &Division,
-        is_gather: bool,
-        root: usize,
-        place: Place,
-        each: &Typed,
-        in_one: i64,
-        is_apart: bool,
-    ) {
-        let extent = division.whole.extent();
-        let (way, alike) = (self.random.next(), self.random.one_in(2));
-        let comm = self.comm();
-        let peers = (0..self.program.ranks).filter(|peer| *peer != root);
-        let mut messages = vec![];
-        for peer in peers {
-            let at = place.at + division.places[peer] * extent;
-            let of_root = Typed {
-                of: division.whole.clone(),
-                count: division.counts[peer],
-                place: Place { buffer: place.buffer, at },
-            };
-            let of_peer = Typed { count: each.count * division.counts[peer], ..each.clone() };
-            let mut message = match is_gather {
-                true => self.message(comm, peer, root, of_peer, of_root),
-                false => self.message(comm, root, peer, of_root, of_peer),
-            };
-            if alike {
-                let mut same = Random::new(way);
-                message.send_way = same.below(SENDS + BEGINS);
-                message.receive_way = same.below(RECEIVES + BEGINS);
-            }
-            messages.push(message);
-        }
-        if !is_apart {
-            for message in messages {
-                self.add(Kind::Message(message));
-                self.disturb(in_one * 2);
-            }
-            return;
-        }
-        let receives_first = self.random.one_in(2);
-        for sends in [!receives_first, receives_first] {
-            for message in &mut messages {
-                (message.send_way, message.receive_way) = (message.send_way % BEGINS, message.receive_way % BEGINS);
-                self.add(Kind::Begin { sends, message: message.clone() });
-                self.disturb(in_one * 3);
-            }
-        }
-        for rank in 0..self.program.ranks {
-            if !self.random.one_in(6) {
-                self.finish(rank);
-            }
         }
     }
 }

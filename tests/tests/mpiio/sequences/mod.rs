@@ -5,6 +5,7 @@
 //! `HEADWATER_TEST_PROGRAMS=N` runs so many.
 
 mod generate;
+mod patterns;
 mod program;
 mod random;
 mod rules;
@@ -13,22 +14,25 @@ mod shrink;
 mod touches;
 mod types;
 
-use std::fmt::Write;
 use std::time::{Duration, Instant, SystemTime};
 
 use headwater_tests::harness::mpi::{Library, Mpi};
+use headwater_tests::harness::services::Ssh;
 use headwater_tests::harness::skipped;
 
+use crate::nodes::Nodes;
 use crate::report::transformed;
 use generate::Setting;
 use program::{Plan, Program};
 use rules::lawful;
-use run::{Care, Difference, Ground};
+use run::{Care, Difference, Ground, OnNodes};
 
 /// Programs of a job.
 const IN_ONE: u64 = 50;
 /// How long new seeds are run with each MPI.
 const TIME_MAX: Duration = Duration::from_secs(12);
+const NODES_MAX: usize = 3;
+/// Without an end.
 const LONG: Duration = Duration::from_secs(1 << 24);
 /// So many bytes of what is looked at have a line of their own where a difference is shown.
 const CHUNK: i64 = 512;
@@ -38,16 +42,30 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// What all programs of a block have in common, on one node.
-fn setting(block: u64, mpi: &Mpi) -> (Setting, Vec<(&'static str, &'static str)>) {
-    // Ranks of MPICH wait without yielding.
-    let most = if mpi.is_open_mpi() { [2, 3, 4, 2, 6] } else { [2, 2, 3, 2, 4] };
-    let ranks_max = most[(block % 5) as usize];
-    let variables = match block % 7 {
-        5 => vec![("HEADWATER_IO", "verify")],
-        _ => vec![],
-    };
-    (Setting { ranks_max, has_threads: block % 6 == 4, is_apart: false }, variables)
+/// What a block's job is like.
+struct Job {
+    setting: Setting,
+    /// How many nodes its ranks are on.
+    nodes: usize,
+    variables: Vec<(&'static str, &'static str)>,
+}
+
+impl Job {
+    fn of(block: u64, mpi: &Mpi, is_on_nodes: bool) -> Job {
+        // Ranks of MPICH wait without yielding.
+        let most = if mpi.is_open_mpi() { [2, 3, 4, 2, 6] } else { [2, 2, 3, 2, 4] };
+        let variables = match (block % 7, is_on_nodes) {
+            (5, false) => vec![("HEADWATER_IO", "verify")],
+            (6, false) => vec![("HEADWATER_IO_MODEL", "measured")],
+            (_, true) => vec![("HEADWATER_IO_EVERYWHERE", "yes")],
+            _ => vec![],
+        };
+        let setting = match is_on_nodes {
+            false => Setting { ranks_max: most[(block % 5) as usize], has_threads: block % 6 == 4, is_apart: false },
+            true => Setting { ranks_max: [3, 4, 6][(block % 3) as usize], has_threads: false, is_apart: true },
+        };
+        Job { setting, nodes: if is_on_nodes { 2 + (block % 2) as usize } else { 1 }, variables }
+    }
 }
 
 fn made(seeds: impl Iterator<Item = u64>, setting: &Setting) -> Vec<(u64, Program)> {
@@ -55,25 +73,21 @@ fn made(seeds: impl Iterator<Item = u64>, setting: &Setting) -> Vec<(u64, Progra
 }
 
 /// Says what differs, as small as it was found.
-fn explained(ground: &Ground, seed: u64, first: Difference, setting: &Setting) -> String {
+fn explained(ground: &Ground, seed: u64, setting: &Setting) -> String {
     let whole = generate::program(seed, setting);
-    let mut text = format!("seed {seed}, {}, {} ranks: {first:?}\n", ground.mpi.name, ground.ranks);
-    let again = format!("HEADWATER_TEST_SEED={seed} HEADWATER_TEST_PROGRAMS=1 cargo test -p headwater-tests sequences");
-    writeln!(text, "again: {again}").unwrap();
     if !ground.is_steady(seed, &lawful(&whole)) {
-        return text + "two plain runs of it differ: the generated program has no single result\n";
+        return "two plain runs of it differ: the program has no single result".to_owned();
     }
     let alone = ground.judge(&[(seed, lawful(&whole))], Care::default());
     if alone.differences.is_empty() {
         let first = seed / IN_ONE * IN_ONE;
-        let many = seed - first + 1;
-        return text + &format!("only behind others: HEADWATER_TEST_SEED={first} HEADWATER_TEST_PROGRAMS={many}\n");
+        return format!("only behind others: HEADWATER_TEST_SEED={first} HEADWATER_TEST_PROGRAMS={}", seed - first + 1);
     }
-    let (small, _) = shrink::shrink(ground, seed, &whole);
-    let small = lawful(&small);
+    let small = lawful(&shrink::shrink(ground, seed, &whole));
     let care = Care { chunk: CHUNK, is_quick: true };
     let difference = ground.judge(&[(seed, small.clone())], care).differences.remove(&seed);
-    text + &format!("smallest: {difference:?}\n{}", Plan::text(seed, &small))
+    let difference = difference.map(|difference| difference.to_string()).unwrap_or_default();
+    format!("the smallest: {difference}\n{}", Plan::text(seed, &small))
 }
 
 /// Runs some seeds of a block; how many operations were transformed, and what differs.
@@ -83,29 +97,42 @@ fn run(ground: &Ground, setting: &Setting, seeds: std::ops::Range<u64>) -> (u64,
     (operations, judged.differences.into_iter().collect())
 }
 
-/// Blocks from a seed on, until the time or the number of programs is over. `is_survey`: also behind a difference.
-fn run_from(mpi: &Mpi, first: u64, programs: u64, time: Duration, is_survey: bool) -> u64 {
-    let end = Instant::now() + time;
-    let last = first.saturating_add(programs);
-    let (mut from, mut operations) = (first, 0);
+/// Which seeds are run.
+struct Seeds {
+    first: u64,
+    count: u64,
+    /// New programs are begun for so long.
+    time: Duration,
+    /// Goes on behind a difference.
+    is_survey: bool,
+}
+
+/// Runs blocks; how many operations were transformed.
+fn run_all(mpi: &Mpi, seeds: &Seeds, nodes: Option<(&Nodes, &Ssh)>) -> u64 {
+    let end = Instant::now() + seeds.time;
+    let last = seeds.first.saturating_add(seeds.count);
+    let (mut from, mut operations) = (seeds.first, 0);
     let mut failures = vec![];
-    while from < last && Instant::now() < end && (is_survey || failures.is_empty()) {
-        let (setting, variables) = setting(from / IN_ONE, mpi);
+    while from < last && Instant::now() < end && (seeds.is_survey || failures.is_empty()) {
+        let job = Job::of(from / IN_ONE, mpi, nodes.is_some());
         let library = Library::find(mpi).unwrap();
-        let library = variables.iter().fold(library, |library, (name, value)| library.with(name, value));
-        let ground = Ground { mpi, ranks: setting.ranks_max, library: &library, nodes: None };
+        let library = job.variables.iter().fold(library, |library, (name, value)| library.with(name, value));
+        let nodes = nodes.map(|(nodes, ssh)| OnNodes { nodes, ssh, count: job.nodes });
+        let ground = Ground { mpi, ranks: job.setting.ranks_max, library: &library, nodes };
         let to = ((from / IN_ONE + 1) * IN_ONE).min(last);
-        let (transformed, different) = run(&ground, &setting, from..to);
+        let (transformed, different) = run(&ground, &job.setting, from..to);
         operations += transformed;
-        from = to;
-        different.iter().for_each(|(seed, difference)| println!("{} seed {seed}: {difference:?}", mpi.name));
-        let is_first = failures.is_empty();
-        failures.extend(different.iter().map(|(seed, _)| *seed));
-        if let (Some((seed, difference)), true) = (different.into_iter().next(), is_first) {
-            println!("{}", explained(&ground, seed, difference, &setting));
+        for (seed, difference) in different {
+            println!("{} seed {seed}, {} ranks on {} nodes: {difference}", mpi.name, ground.ranks, job.nodes);
+            println!("again: HEADWATER_TEST_SEED={seed} HEADWATER_TEST_PROGRAMS=1 and the same test");
+            if failures.is_empty() {
+                println!("{}", explained(&ground, seed, &job.setting));
+            }
+            failures.push(seed);
         }
+        from = to;
     }
-    println!("{}: seeds {first} to {from}, {operations} operations transformed", mpi.name);
+    println!("{}: seeds {} to {from}, {operations} operations transformed", mpi.name, seeds.first);
     assert!(failures.is_empty(), "programs of the seeds {failures:?} differ with the library");
     operations
 }
@@ -116,17 +143,57 @@ fn new_seed() -> u64 {
     since.as_millis() as u64 / IN_ONE * IN_ONE
 }
 
+/// The seeds that the environment names.
+fn named() -> Option<Seeds> {
+    let (seed, programs) = (number("HEADWATER_TEST_SEED"), number("HEADWATER_TEST_PROGRAMS"));
+    (seed.is_some() || programs.is_some()).then(|| Seeds {
+        first: seed.unwrap_or_else(new_seed),
+        count: programs.unwrap_or(IN_ONE),
+        time: LONG,
+        is_survey: true,
+    })
+}
+
 fn generated(mpi: &Mpi) {
     if let Err(reason) = Library::find(mpi) {
         return skipped(reason);
     }
-    let (seed, programs) = (number("HEADWATER_TEST_SEED"), number("HEADWATER_TEST_PROGRAMS"));
-    if seed.is_some() || programs.is_some() {
-        run_from(mpi, seed.unwrap_or_else(new_seed), programs.unwrap_or(IN_ONE), LONG, true);
+    if let Some(seeds) = named() {
+        run_all(mpi, &seeds, None);
         return;
     }
-    assert!(run_from(mpi, 0, IN_ONE, LONG, false) > 0, "nothing was transformed");
-    run_from(mpi, new_seed(), u64::MAX, TIME_MAX, false);
+    let fixed = Seeds { first: 0, count: IN_ONE, time: LONG, is_survey: false };
+    assert!(run_all(mpi, &fixed, None) > 0, "nothing was transformed");
+    run_all(mpi, &Seeds { first: new_seed(), count: u64::MAX, time: TIME_MAX, is_survey: false }, None);
+}
+
+/// The same with ranks on several nodes.
+fn on_nodes(mpi: &Mpi) {
+    if let Err(reason) = Library::find(mpi) {
+        return skipped(reason);
+    }
+    let Some(nodes) = Nodes::up(NODES_MAX, mpi) else { return };
+    let Ok(ssh) = nodes.ssh().map_err(skipped) else { return };
+    let seeds = named().unwrap_or(Seeds { first: 0, count: IN_ONE, time: LONG, is_survey: false });
+    assert!(run_all(mpi, &seeds, Some((&nodes, &ssh))) > 0, "nothing was transformed");
 }
 
 crate::for_each_mpi!(generated);
+
+#[test]
+fn open_mpi_4_on_nodes() {
+    crate::with_mpi("openmpi4", on_nodes);
+}
+
+#[test]
+fn mpich_5_on_nodes() {
+    crate::with_mpi("mpich5", on_nodes);
+}
+
+#[test]
+fn others_on_nodes() {
+    if crate::all() || named().is_some() {
+        crate::with_mpi("openmpi5", on_nodes);
+        crate::with_mpi("mpich4", on_nodes);
+    }
+}

@@ -36,7 +36,6 @@ pub enum OnFile {
     Truncate,
     Size,
     Reopen,
-    Sync,
     Map,
 }
 
@@ -364,7 +363,7 @@ impl Plan {
             OnFile::Truncate => line.number(op.bytes).number(op.way).end(),
             OnFile::Reopen => line.number(op.way).end(),
             OnFile::Map => line.number(at).number(op.bytes).end(),
-            OnFile::Size | OnFile::Sync => line.end(),
+            OnFile::Size => line.end(),
         }
     }
 

@@ -114,9 +114,11 @@ impl Rules<'_> {
         };
         match kind {
             Kind::File(op) => op.rank < ranks && op.file < self.program.files.len(),
-            Kind::Memory(op) => {
-                op.rank < ranks && (op.what != OnMemory::Drop || self.program.is_mapped[op.place.buffer])
-            }
+            Kind::Memory(op) => match op.what {
+                OnMemory::Drop => self.program.is_mapped[op.place.buffer],
+                OnMemory::Renew => !self.is_of_message(op.rank, op.place.buffer),
+                _ => true,
+            },
             Kind::Together { file, .. } => *file < self.program.files.len() && !self.program.is_apart,
             Kind::Scatter(all) | Kind::Gather(all) | Kind::Bcast(all) => is_even(all),
             Kind::Collect { all, step, .. } => {
@@ -175,6 +177,13 @@ impl Rules<'_> {
     /// A tag is one message's.
     fn is_known(&mut self, message: &Message) -> bool {
         self.messages.entry(message.tag).or_insert_with(|| message.clone()) == message
+    }
+
+    /// Persistent requests keep addresses.
+    fn is_of_message(&self, rank: usize, buffer: usize) -> bool {
+        self.messages.values().any(|m| {
+            (m.from, m.send.place.buffer) == (rank, buffer) || (m.to, m.receive.place.buffer) == (rank, buffer)
+        })
     }
 
     /// Ranks may be ahead of others: any tag from anybody is only the one message if there are two ranks.

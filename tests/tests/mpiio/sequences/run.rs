@@ -1,6 +1,7 @@
 //! Jobs that carry out programs, and what their ranks logged.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
@@ -13,8 +14,8 @@ use super::program::{Plan, Program};
 use crate::nodes::Nodes;
 
 /// How long a program may take, and one that is known to hang.
-const SECONDS_MAX: u64 = 25;
-const SECONDS_TRIED: u64 = 8;
+const SECONDS_MAX: u64 = 60;
+const SECONDS_TRIED: u64 = 10;
 /// What a job takes beside a program that hangs.
 const SECONDS_OF_JOB: u64 = 300;
 /// What of an error's text is shown.
@@ -51,12 +52,22 @@ struct Run {
 }
 
 /// How a program with the library differs from the original.
-#[derive(Debug)]
 pub enum Difference {
     /// The first line of a rank that isn't the same: its rank, and the lines.
     Line { rank: usize, plain: String, served: String },
     /// The job ended in it: what was said, and where each rank was.
     Death(String),
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Difference::Line { rank, plain, served } => {
+                write!(f, "rank {rank}: `{plain}`, with the library `{served}`")
+            }
+            Difference::Death(text) => write!(f, "the job ends: {text}"),
+        }
+    }
 }
 
 pub struct Judged {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::program::{Kind, Op, Program, Typed};
 use super::rules::lawful;
-use super::run::{Care, Difference, Ground};
+use super::run::{Care, Ground};
 use super::types::Type;
 
 /// How long to try, and how many at once.
@@ -12,10 +12,9 @@ const TIME_MAX: Duration = Duration::from_secs(100);
 const BATCH: usize = 12;
 
 /// The smallest that was found. The number stays, since the data follows from it.
-pub fn shrink(ground: &Ground, number: u64, program: &Program) -> (Program, Option<Difference>) {
+pub fn shrink(ground: &Ground, number: u64, program: &Program) -> Program {
     let end = Instant::now() + TIME_MAX;
     let mut best = program.clone();
-    let mut found = None;
     let mut from = 0;
     while Instant::now() < end {
         let all = candidates(&best);
@@ -27,15 +26,14 @@ pub fn shrink(ground: &Ground, number: u64, program: &Program) -> (Program, Opti
             (batch.iter().enumerate()).map(|(n, program)| (number + n as u64, moved(&lawful(program), n))).collect();
         let judged = ground.judge(&tried, Care { is_quick: true, ..Care::default() });
         match judged.differences.into_iter().next() {
-            Some((at, difference)) => {
+            Some((at, _)) => {
                 best = batch[(at - number) as usize].clone();
-                found = Some(difference);
                 from = 0;
             }
             None => from += batch.len(),
         }
     }
-    (best, found)
+    best
 }
 
 /// The same at other places of the program: what the library has learnt of these doesn't count.

@@ -1,0 +1,289 @@
+//! The patterns that are transformed, and their relatives: one rank reads a matrix and gives each a part, or gets the
+//! parts from all and writes it.
+
+use super::generate::{BEGINS, Maker, RECEIVES, SENDS};
+use super::program::{Collective, FileOp, Kind, MemoryOp, OnFile, OnMemory, Parts, Place, Typed};
+use super::random::Random;
+use super::types::{BASE_BYTES, Type, lay};
+
+/// The matrix of a pattern: a part of it for each rank, which is so many elements of `whole` at a place.
+struct Division {
+    whole: Type,
+    counts: Vec<i64>,
+    places: Vec<i64>,
+    bytes: i64,
+}
+
+/// A matrix that is divided among the ranks, or gathered from them.
+struct Moving {
+    division: Division,
+    is_gather: bool,
+    root: usize,
+    place: Place,
+    /// Something else happens once in so many times.
+    in_one: i64,
+}
+
+impl Maker {
+    /// Rows, columns or blocks of a matrix, whose rows are often longer than a page.
+    fn division(&mut self) -> Division {
+        let base = self.random.index(3);
+        let own = BASE_BYTES[base];
+        let ranks = self.program.ranks as i64;
+        let row_bytes =
+            self.random.pick(&[64, 1000, 4096, 4800, 8192, 9000, 12_000, 16_384, 20_000]) / (8 * ranks) * 8 * ranks;
+        let columns = (row_bytes / own).max(ranks);
+        let rows_max = self.program.buffer_bytes / (columns * own);
+        let rows = ((rows_max - self.random.below(1 + rows_max / 2)) / ranks * ranks).max(0);
+        let bytes = rows * columns * own;
+        let all = |n: i64| (0..ranks).map(|_| n).collect::<Vec<i64>>();
+        let vector = |count, length, stride| Type::Vector { count, length, stride, of: Box::new(Type::Base(base)) };
+        let mut division = match self.random.below(6) {
+            0 => {
+                let whole = Type::contiguous(base, columns);
+                Division {
+                    whole,
+                    counts: all(rows / ranks),
+                    places: (0..ranks).map(|r| r * rows / ranks).collect(),
+                    bytes,
+                }
+            }
+            1 | 2 => {
+                let width = columns / ranks - self.random.pick(&[0, 0, 1]).min(columns / ranks - 1);
+                let whole = vector(rows, width, columns).resized(0, width * own);
+                Division { whole, counts: all(1), places: (0..ranks).collect(), bytes }
+            }
+            3 => {
+                let down = if ranks % 2 == 0 { 2 } else { ranks };
+                let across = ranks / down;
+                let (height, width) = (rows / down, columns / across);
+                let places = (0..ranks).map(|r| r / across * height * columns + r % across * width).collect();
+                let whole = if self.random.one_in(2) {
+                    vector(height, width, columns)
+                } else {
+                    let (sizes, parts) = (vec![rows, columns], vec![height, width]);
+                    let of = Box::new(Type::Base(base));
+                    Type::Subarray { sizes, parts, starts: vec![0, 0], is_fortran: false, of }
+                };
+                Division { whole: whole.resized(0, own), counts: all(1), places, bytes }
+            }
+            4 => {
+                let whole = vector(rows / ranks, columns, columns * ranks).resized(0, columns * own);
+                Division { whole, counts: all(1), places: (0..ranks).collect(), bytes }
+            }
+            _ => self.division_of_any(base),
+        };
+        if self.random.one_in(4) {
+            let (first, last) = (self.random.index(ranks as usize), self.random.index(ranks as usize));
+            division.places.swap(first, last);
+            division.counts.swap(first, last);
+        }
+        if self.random.one_in(8) {
+            let place = self.random.index(ranks as usize);
+            division.counts[place] = 0;
+        }
+        division
+    }
+
+    /// So many of any type for each, one behind the other.
+    fn division_of_any(&mut self, base: usize) -> Division {
+        let ranks = self.program.ranks as i64;
+        let room = self.program.buffer_bytes / ranks / 2;
+        let elements = (self.size(room) / BASE_BYTES[base]).max(1);
+        let (of, count, low) = lay(&mut self.random, base, elements, room);
+        let mut blocks = vec![];
+        of.blocks(low, count, &mut blocks);
+        let high = blocks.iter().map(|block| block.1).max().unwrap_or(0);
+        if low != 0 || count != 1 {
+            let whole = Type::contiguous(base, elements);
+            let (counts, places) = ((0..ranks).map(|_| 1).collect(), (0..ranks).collect());
+            return Division { whole, counts, places, bytes: elements * BASE_BYTES[base] * ranks };
+        }
+        let whole = of.resized(0, (high + 7) / 8 * 8);
+        let bytes = whole.extent() * ranks;
+        Division { whole, counts: (0..ranks).map(|_| 1).collect(), places: (0..ranks).collect(), bytes }
+    }
+
+    /// One of the patterns, some times at the same place of the program.
+    pub(super) fn pattern(&mut self) {
+        let first = self.program.ops.len();
+        let division = self.division();
+        if division.bytes <= 0 || division.bytes > self.program.buffer_bytes {
+            return;
+        }
+        let reads = self.random.one_in(2);
+        let file = if self.random.one_in(3) { 1 } else { 2 * usize::from(!reads) };
+        let root = self.owner(file);
+        let buffer = self.random.index(4);
+        let place = self.place(buffer, division.bytes);
+        let at = if self.random.one_in(4) { None } else { Some(self.file_place()) };
+        let in_one = 3 + self.random.below(8);
+        let bytes = division.bytes;
+        let moving = Moving { division, is_gather: !reads, root, place, in_one };
+        if reads {
+            self.read_all(root, file, place, bytes, at);
+            self.disturb(in_one);
+            self.move_parts(&moving);
+        } else {
+            self.move_parts(&moving);
+            self.look_between(root, place, bytes);
+            self.disturb(in_one);
+            self.write_all(root, file, place, bytes, at);
+        }
+        self.look_between(root, place, bytes);
+        self.disturb(in_one);
+        self.repeat(first);
+        self.site += 1;
+    }
+
+    /// As a program's loop would, with other data.
+    fn repeat(&mut self, first: usize) {
+        let times = if self.random.one_in(3) { 1 + self.random.below(3) } else { 0 };
+        let once = self.program.ops[first..].to_vec();
+        for time in 1..=times {
+            let (buffer, bytes, step) = (self.random.index(4), self.program.buffer_bytes, 997 + time);
+            let place = Place { buffer, at: 0 };
+            for rank in 0..self.program.ranks {
+                let what = OnMemory::Store;
+                self.add(Kind::Memory(MemoryOp { what, rank, place, other: place, bytes, how: 0, step }));
+            }
+            for op in &once {
+                let mut op = op.clone();
+                if let Kind::File(FileOp { what: OnFile::Read, at: Some(at), .. }) = &mut op.kind {
+                    *at += time * 1000;
+                }
+                if let Kind::Collect { tag, .. } | Kind::Cancel { tag, .. } = &mut op.kind {
+                    *tag = self.tag();
+                }
+                self.program.ops.push(op);
+            }
+        }
+    }
+
+    fn read_all(&mut self, root: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
+        let many = self.random.pick(&[1, 1, 1, 2, 3]);
+        let piece = bytes / many;
+        for n in 0..many {
+            let own = if n == many - 1 { bytes - piece * n } else { piece };
+            self.read(root, file, Place { at: place.at + piece * n, ..place }, own, at.map(|at| at + piece * n));
+        }
+    }
+
+    fn write_all(&mut self, root: usize, file: usize, place: Place, bytes: i64, at: Option<i64>) {
+        let many = self.random.pick(&[1, 1, 1, 2]);
+        let piece = bytes / many;
+        for n in 0..many {
+            let own = if n == many - 1 { bytes - piece * n } else { piece };
+            self.write(root, file, Place { at: place.at + piece * n, ..place }, own, at.map(|at| at + piece * n));
+        }
+    }
+
+    /// The root looks at a part, writes into it, or doesn't.
+    fn look_between(&mut self, root: usize, place: Place, bytes: i64) {
+        let from = if self.random.one_in(2) { 0 } else { self.random.below(bytes) };
+        let part = if self.random.one_in(2) { bytes - from } else { self.random.below((bytes - from).min(20_000)) };
+        let place = Place { at: place.at + from, ..place };
+        match self.random.below(4) {
+            0 => self.look_at(root, place, part, 0),
+            1 => {
+                let (what, step) = (self.random.pick(&[OnMemory::Store, OnMemory::Set]), 1 + self.random.below(9000));
+                let how = self.random.below(5);
+                let op = MemoryOp { what, rank: root, place, other: place, bytes: part, how, step };
+                self.add(Kind::Memory(op));
+            }
+            _ => {}
+        }
+    }
+
+    /// From the matrix to the ranks, or from these into it.
+    fn move_parts(&mut self, moving: &Moving) {
+        let Moving { division, is_gather, root, place, .. } = moving;
+        let (is_gather, root, place) = (*is_gather, *root, *place);
+        let base = division.whole.base();
+        let elements = division.whole.elements();
+        let comm = self.comm();
+        let buffer = self.buffer(place.buffer);
+        let most = division.counts.iter().copied().max().unwrap_or(1);
+        let each = if most > 1 {
+            let place = self.place(buffer, most * division.whole.bytes());
+            Typed { of: Type::contiguous(base, elements), count: 1, place }
+        } else {
+            self.typed(base, elements, buffer)
+        };
+        let is_alike = division.counts.iter().all(|count| *count == division.counts[0])
+            && division.places.windows(2).all(|two| two[1] - two[0] == division.counts[0])
+            && division.places[0] == 0;
+        let way = self.random.pick(&[0, 0, 0, 1, 2, 4]);
+        match self.random.below(6) {
+            0..3 if is_alike && self.random.one_in(2) => {
+                let count = division.counts[0];
+                let whole = Typed { of: division.whole.clone(), count, place };
+                let each = Typed { count: each.count * count, ..each };
+                let (send, receive) = if is_gather { (each, whole) } else { (whole, each) };
+                let all = Collective { comm, root, way: way & 3, send, receive };
+                self.add(if is_gather { Kind::Gather(all) } else { Kind::Scatter(all) });
+            }
+            0..3 => {
+                let (counts, places) = (division.counts.clone(), division.places.clone());
+                let whole = division.whole.clone();
+                self.add(Kind::Parts(Parts { is_gather, comm, root, way, whole, place, counts, places, each }));
+            }
+            _ => self.move_messages(moving, &each),
+        }
+        let rank = if is_gather { root } else { self.rank() };
+        let (place, bytes) = (Place { buffer, at: 0 }, self.program.buffer_bytes);
+        if !self.random.one_in(3) && !is_gather {
+            self.look_at(rank, place, bytes, 0);
+        }
+    }
+
+    /// The same, a message for each part.
+    fn move_messages(&mut self, moving: &Moving, each: &Typed) {
+        let Moving { division, is_gather, root, place, in_one } = moving;
+        let root = *root;
+        let extent = division.whole.extent();
+        let (way, alike) = (self.random.next(), self.random.one_in(2));
+        let comm = self.comm();
+        let peers = (0..self.program.ranks).filter(|peer| *peer != root);
+        let mut messages = vec![];
+        for peer in peers {
+            let at = place.at + division.places[peer] * extent;
+            let of_root = Typed {
+                of: division.whole.clone(),
+                count: division.counts[peer],
+                place: Place { buffer: place.buffer, at },
+            };
+            let of_peer = Typed { count: each.count * division.counts[peer], ..each.clone() };
+            let mut message = match is_gather {
+                true => self.message(comm, peer, root, of_peer, of_root),
+                false => self.message(comm, root, peer, of_root, of_peer),
+            };
+            if alike {
+                let mut same = Random::new(way);
+                message.send_way = same.below(SENDS + BEGINS);
+                message.receive_way = same.below(RECEIVES + BEGINS);
+            }
+            messages.push(message);
+        }
+        if self.random.one_in(3) {
+            for message in messages {
+                self.add(Kind::Message(message));
+                self.disturb(*in_one * 2);
+            }
+            return;
+        }
+        let receives_first = self.random.one_in(2);
+        for sends in [!receives_first, receives_first] {
+            for message in &mut messages {
+                (message.send_way, message.receive_way) = (message.send_way % BEGINS, message.receive_way % BEGINS);
+                self.add(Kind::Begin { sends, message: message.clone() });
+                self.disturb(*in_one * 3);
+            }
+        }
+        for rank in 0..self.program.ranks {
+            if !self.random.one_in(6) {
+                self.finish(rank);
+            }
+        }
+    }
+}

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::program::{Access, Collective, FileOp, Kind, MemoryOp, Message, OnFile, OnMemory, Op, Place, Program};
-use super::touches::{Touch, elements, half, is_cut, span, touches};
+use super::touches::{Touch, cut_span, elements, half, is_cut, span, touches};
 
 /// What stands for the rank where all ranks use a file.
 const ALL: usize = usize::MAX;
@@ -237,7 +237,7 @@ impl Rules<'_> {
     }
 
     fn overwrite(&mut self, message: &Message, site: u64) {
-        let (low, high) = span(&message.receive);
+        let (low, high) = cut_span(message);
         let place = Place { at: low, ..message.receive.place };
         let op =
             MemoryOp { what: OnMemory::Set, rank: message.to, place, other: place, bytes: high - low, how: 0, step: 1 };

@@ -149,13 +149,19 @@ pub fn is_cut(message: &Message) -> bool {
     elements(&message.send) > elements(&message.receive)
 }
 
+/// What a message that is too long may be written to: with Open MPI 4, also what lies behind its receiver's memory.
+pub fn cut_span(message: &Message) -> (i64, i64) {
+    let (low, high) = span(&message.receive);
+    (low, high.max(low + elements(&message.send) * message.send.of.bytes() / message.send.of.elements()))
+}
+
 /// The memory of one end of a message.
 pub fn half(message: &Message, sends: bool) -> Option<Touch> {
     let mut touches = Touches(Some(vec![]));
     if sends {
         touches.typed(message.from, &message.send, 1, false);
     } else if is_cut(message) {
-        let (low, high) = span(&message.receive);
+        let (low, high) = cut_span(message);
         touches.range(message.to, Place { at: low, ..message.receive.place }, high - low, true);
     } else {
         touches.typed(message.to, &message.receive, 1, true);

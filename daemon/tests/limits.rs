@@ -174,7 +174,7 @@ fn what_is_evicted_and_still_in_use_is_counted() {
         assert!(taken <= BOUND, "{taken} bytes are taken");
     };
     let mut held = Vec::new();
-    for number in 0..60 {
+    for number in 0..60_usize {
         cluster.ask(0, &format!("f{number}"), Want::WHOLE);
         check(&cluster);
         let before = number.saturating_sub(8);

@@ -54,7 +54,9 @@ fn what_they_change_is_seen_however_they_are_started() {
         format!("sh -c 'exec {writer} .'"),
     ];
     if is_root() {
-        ways.push(format!("setpriv --reuid=65534 --regid=65534 --clear-groups {dynamic} ."));
+        // Another user's loader complains of the audit library, which it can't read.
+        let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+        ways.push(format!("{nobody} {dynamic} . 2> /dev/null"));
     }
     if has_program("python3") {
         for call in [

@@ -188,14 +188,10 @@ fn open_mpi_4_on_nodes() {
 }
 
 #[test]
-fn mpich_5_on_nodes() {
-    crate::with_mpi("mpich5", on_nodes);
-}
-
-#[test]
 fn others_on_nodes() {
     if crate::all() || named().is_some() {
         crate::with_mpi("openmpi5", on_nodes);
         crate::with_mpi("mpich4", on_nodes);
+        crate::with_mpi("mpich5", on_nodes);
     }
 }

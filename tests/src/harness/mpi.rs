@@ -190,7 +190,7 @@ impl Library {
     pub fn words(&self, report: &Path) -> Vec<String> {
         // Beside a build that checks what signals' handlers do, a library that sees allocations.
         let checks = self.path.with_file_name("libheadwater-handlers.so");
-        let checks = checks.is_file().then(|| format!(":{}", checks.display())).unwrap_or_default();
+        let checks = if checks.is_file() { format!(":{}", checks.display()) } else { String::new() };
         let preload = format!("LD_PRELOAD={}{checks}", self.path.display());
         let report = format!("HEADWATER_IO_REPORT={}", report.display());
         let own = self.variables.iter().map(|(name, value)| format!("{name}={value}"));

@@ -65,12 +65,14 @@ impl Rules<'_> {
             return;
         }
         let mut op = op.clone();
+        let is_barred = match &mut op.kind {
+            Kind::File(file) => !self.file(file, op.site),
+            _ => false,
+        };
+        if is_barred {
+            return;
+        }
         match &mut op.kind {
-            Kind::File(file) => {
-                if !self.file(file, op.site) {
-                    return;
-                }
-            }
             Kind::Together { file, writes, .. } => self.turn(*file, ALL, *writes, op.site),
             Kind::Message(message) => {
                 if !self.is_known(message) {

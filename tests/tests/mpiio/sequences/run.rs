@@ -123,7 +123,7 @@ impl Ground<'_> {
         fs::write(&plan, programs.iter().map(|(number, program)| Plan::text(*number, program)).collect::<String>())
             .unwrap();
         let seconds = if care.is_quick { SECONDS_TRIED } else { SECONDS_MAX };
-        let mut words = library.then(|| self.library.words(&report)).unwrap_or_else(|| vec!["env".into()]);
+        let mut words = if library { self.library.words(&report) } else { vec!["env".into()] };
         words.push(self.mpi.build("sequences").unwrap().display().to_string());
         words.extend([&dir, &plan].map(|path| path.display().to_string()));
         words.extend([care.chunk.to_string(), seconds.to_string()]);

@@ -242,9 +242,9 @@ static enum step verified(int dirfd, const char *path, unsigned want, const stru
 	bool same = st.st_ino == attr->ino && st.st_mode == attr->mode && (uint64_t)st.st_size == attr->size &&
 		    st.st_mtim.tv_sec == attr->mtime_s && (uint64_t)st.st_mtim.tv_nsec == attr->mtime_ns &&
 		    st.st_ctim.tv_sec == attr->ctime_s && (uint64_t)st.st_ctim.tv_nsec == attr->ctime_ns;
-	/* Who has it open is to see what it has become, too. */
+	/* Who has it open is to see what it has become, too. Where nobody can be told, nothing is hidden by it. */
 	if (!same && HW_KIND(found->state) == HW_FILE)
-		hw_goes_live(AT_FDCWD, found->path, false);
+		hw_request(found->path, found->path_bytes, HW_WANT_LIVE | HW_WANT_NO_FOLLOW);
 	return same ? STEP_KNOWN : STEP_ORIGINAL;
 }
 

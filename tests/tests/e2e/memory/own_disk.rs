@@ -100,7 +100,7 @@ fn a_keeper_that_is_killed_takes_nothing_along() {
         fixture.file(&format!("data/{name}"), format!("{name}\n").repeat(10_000), 0o644);
     }
     fixture.library("lib/libx.so", "x", &[]);
-    let app = fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]);
+    fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]);
     let script = format!(
         "cd {0}; exec 3<data/f; bin/app open=libx.so call=x; cksum data/f\n\
          for keeper in $(pgrep -P $PPID -f '^headwater keep'); do kill -9 $keeper; done\n\

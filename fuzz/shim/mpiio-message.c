@@ -255,6 +255,19 @@ static ssize_t write_vector(int descriptor, const struct iovec *pieces, int coun
 	return bytes;
 }
 
+static int start_broadcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request)
+{
+	*request = MPI_REQUEST_NULL;
+	return broadcast(buffer, count, type, root, comm);
+}
+
+static int start_barrier(MPI_Comm comm, MPI_Request *request)
+{
+	(void)comm;
+	*request = MPI_REQUEST_NULL;
+	return MPI_SUCCESS;
+}
+
 __attribute__((constructor)) static void start(void)
 {
 	struct stat status;
@@ -264,7 +277,7 @@ __attribute__((constructor)) static void start(void)
 		.MPI_Status_set_elements_x = set_elements, .MPI_Type_get_envelope = get_envelope,
 		.MPI_Type_get_extent = get_extent, .MPI_Type_get_true_extent = get_extent, .MPI_Type_size_x = get_size,
 		.MPI_Bcast = broadcast, .MPI_Scatter = scatter_one, .MPI_Gather = gather_one, .MPI_Reduce = reduce,
-		.MPI_Allreduce = reduce_to_all,
+		.MPI_Allreduce = reduce_to_all, .MPI_Ibcast = start_broadcast, .MPI_Ibarrier = start_barrier,
 		.MPI_Comm_call_errhandler = call_handler, .MPI_Comm_get_attr = get_attribute,
 		.MPI_Comm_create_keyval = create_key,
 	};

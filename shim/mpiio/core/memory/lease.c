@@ -17,6 +17,7 @@
 #include "deferred.h"
 #include "private.h"
 #include "real.h"
+#include "signals.h"
 
 #define TOLD_BY (SIGRTMAX - 3)
 #define STACK_BYTES (128UL << 10)
@@ -87,7 +88,7 @@ static bool start(void)
 		return false;
 	is_prepared = true;
 	sigset_t all, before;
-	sigfillset(&all);
+	hw_signals_block(&all);
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	hw_libc.pthread_sigmask(SIG_SETMASK, &all, &before);

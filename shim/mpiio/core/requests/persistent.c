@@ -71,7 +71,7 @@ int hw_MPI_Start(MPI_Request *request)
 		hw_in(one->buffer, one->count, one->type);
 	bool is_receive = one && one->kind == HW_PERSISTENT_RECEIVE;
 	if (is_receive)
-		hw_out(one->buffer, one->count, one->type);
+		hw_before_receive(one->buffer, one->count, one->type);
 	bool is_shared = hw_depth == 0 && hw_match_is_shared();
 	hw_match_lock(is_shared);
 	if (is_receive && deliver(one, is_shared))

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::io::{Write, stderr};
 
-/// Says a line on standard error, after the command's name.
+/// Says a line on standard error, after the command's name, and in one piece: others write there too.
 pub fn say(message: impl Display) {
-    let _ = writeln!(stderr(), "headwater: {message}");
+    let _ = stderr().write_all(format!("headwater: {message}\n").as_bytes());
 }
 
 /// Writes text as it is.

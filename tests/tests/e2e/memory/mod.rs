@@ -71,7 +71,7 @@ pub fn a_ram_disk_that_fills_up(via: Mechanism) {
     let loader = Program::new(fixture.build("loader.c", "bin/app", &[])).args(opened).args(["objects"]);
     let sums = format!("cksum {0}/* {0}/*; ls -l {0}", fixture.path("data").display());
     let sums = Program::new("sh").args(["-c", &sums]);
-    for size in ["4400k", "10m"] {
+    for size in ["4480k", "10m"] {
         let disk = RamDisk::mount(fixture.outside(size), size);
         let headwater = fixture.headwater().via(via).store(&disk.0).option("--store-max").option("1G");
         headwater.same_output(&loader);

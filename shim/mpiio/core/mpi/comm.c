@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../generated-calls.h"
 #include "../memory/private.h"
 #include "control.h"
 #include "real.h"
@@ -128,6 +129,9 @@ bool hw_comm_is_even(struct hw_comm *comm, MPI_Comm handle, int kind, size_t (*b
 	struct hw_even *even = &comm->even[kind];
 	if (!hw_even_is_asked(++even->operations) || even->is_uneven)
 		return !even->is_uneven;
+	/* A rank that is asked something meanwhile can't answer. */
+	if (hw_is_busy)
+		hw_communicates();
 	int64_t mine = (int64_t)bytes(of), ends[2] = {mine, -mine}, least[2] = {mine, -mine};
 	hw_step_in();
 	hw_real.MPI_Allreduce(ends, least, 2, MPI_INT64_T, MPI_MIN, handle);

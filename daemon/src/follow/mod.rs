@@ -155,11 +155,14 @@ impl Follower {
             if self.copies.iter().any(|watched| watched.copy.path() == &followed.path) {
                 continue;
             }
+            let copy = Copy::new(followed, &self.budget);
             if self.copies.len() >= FOLLOWED_MAX {
-                tracing::warn!(path = %followed.path, "too many open files change at once; this one keeps what it had for those who have it open");
+                // Of many that are removed at once most are open nowhere.
+                if copy.is_in_use() {
+                    tracing::warn!(path = %copy.path(), "too many open files change at once; this one keeps what it had for those who have it open");
+                }
                 continue;
             }
-            let copy = Copy::new(followed, &self.budget);
             self.copies.push(Watched { copy, watch: None, is_due: true });
         }
     }

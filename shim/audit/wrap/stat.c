@@ -36,11 +36,6 @@ static uint32_t device_minor(dev_t dev)
 	return (uint32_t)(dev & 0xff) | (uint32_t)(dev >> 12 & ~UINT64_C(0xff));
 }
 
-dev_t hw_attr_device(const struct hw_attr *attr)
-{
-	return device(attr->dev_major, attr->dev_minor);
-}
-
 static void give_stat(const struct hw_attr *attr, struct stat *out)
 {
 	*out = (struct stat){

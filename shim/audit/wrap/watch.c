@@ -15,12 +15,15 @@
 /* A descriptor of this process that has the store's copy of the file at `path` open; or -1. */
 static int held(const char *path)
 {
-	struct stat original;
-	if (hw_sys(__NR_newfstatat, AT_FDCWD, path, &original, 0) < 0)
+	struct stat watched, original;
+	if (hw_sys(__NR_newfstatat, AT_FDCWD, path, &watched, 0) < 0)
 		return -1;
 	for (int fd = 0; fd < HELD_MAX; fd++) {
 		const struct hw_record *record = hw_store_descriptor(fd);
-		if (record && record->attr.ino == original.st_ino && hw_attr_device(&record->attr) == original.st_dev)
+		/* The record's device is the reader's node's, which may have another number for it. */
+		if (record && record->attr.ino == watched.st_ino &&
+		    hw_sys(__NR_newfstatat, AT_FDCWD, record->path, &original, 0) == 0 &&
+		    original.st_ino == watched.st_ino && original.st_dev == watched.st_dev)
 			return fd;
 	}
 	return -1;

@@ -74,8 +74,6 @@ const struct hw_record *hw_store_descriptor(int fd);
 /* The link of /proc that leads to what a descriptor has open. */
 #define HW_LINK_BYTES 32
 void hw_descriptor_link(int fd, char out[HW_LINK_BYTES]);
-/* The device of the original, as libc packs it. */
-dev_t hw_attr_device(const struct hw_attr *attr);
 
 /* ---- dir.c ---- */
 

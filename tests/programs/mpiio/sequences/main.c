@@ -1,11 +1,11 @@
 /*
  * Carries out the programs of a plan; two runs are alike if their logs are.
  *
- *   sequences DIRECTORY PLAN CHUNK SECONDS
+ *   sequences DIRECTORY PLAN CHUNK SECONDS PAUSES
  *
  * Rank R writes DIRECTORY/log.R, which is mapped, so that it is whole after any end. Unless CHUNK is 0, each so
  * many bytes of what is looked at have a line of their own. A program that takes more SECONDS hangs: the default of the
- * signal ends it.
+ * signal ends it. Unless PAUSES is 0, a rank waits before some operations, for times that follow from the number.
  */
 #define _GNU_SOURCE
 #include "sequences.h"
@@ -28,6 +28,7 @@ static struct {
 	char *log;
 	long log_bytes, chunk;
 	unsigned seconds;
+	uint64_t pauses;
 	int world_rank, line;
 } state;
 
@@ -162,7 +163,7 @@ static void make_file(int file, long bytes)
 	syscall(SYS_close, fd);
 }
 
-/* The numbers: SIZE THREADS BUFFER_BYTES BUFFERS, for each 1 if it is mapped, FILES, for each its bytes and access. */
+/* The numbers: SIZE THREADS BUFFER_BYTES BUFFERS, for each what it is made of, FILES, for each its bytes and access. */
 static void begin(long number)
 {
 	int rank, size;
@@ -182,11 +183,12 @@ static void begin(long number)
 	program.types[0] = MPI_BYTE;
 	program.types[1] = MPI_INT;
 	program.types[2] = MPI_DOUBLE;
+	program.types[3] = structure_type();
 	program.has_threads = (int)next();
 	program.buffer_bytes = next();
 	program.buffers = (int)next();
 	for (int buffer = 0; buffer < program.buffers; buffer++) {
-		program.is_mapped[buffer] = (int)next();
+		program.memory[buffer] = (enum memory)next();
 		buffer_new(buffer, ((uint64_t)number * RANKS_MAX + (uint64_t)rank) * BUFFERS_MAX + (uint64_t)buffer);
 	}
 	program.files = (int)next();
@@ -238,7 +240,7 @@ static void end(void)
 	}
 	requests_free();
 	files_close();
-	for (int type = 3; type < TYPES_MAX; type++)
+	for (int type = BASES; type < TYPES_MAX; type++)
 		if (program.types[type] != (MPI_Datatype)0 && program.types[type] != MPI_DATATYPE_NULL)
 			MPI_Type_free(&program.types[type]);
 	MPI_Barrier(program.comms[0]);
@@ -258,6 +260,16 @@ static char *split(char *line)
 	while ((word = strtok_r(NULL, " ", &rest)) && argument_count < ARGUMENTS_MAX)
 		arguments[argument_count++] = strtol(word, NULL, 10);
 	return name;
+}
+
+/* Up to a millisecond, once in three times. */
+static void pause_at_random(void)
+{
+	if (state.pauses == 0)
+		return;
+	state.pauses = state.pauses * 6364136223846793005u + 1442695040888963407u;
+	if ((state.pauses >> 33) % 3 == 0)
+		usleep((unsigned)(state.pauses >> 40) % 1000);
 }
 
 static void carry_out(char *line)
@@ -285,6 +297,7 @@ static void carry_out(char *line)
 
 		must(what != NULL, name);
 		event("-");
+		pause_at_random();
 		call_from((unsigned)next(), what);
 	}
 }
@@ -324,13 +337,14 @@ int main(int argc, char **argv)
 {
 	char *text, *rest = NULL;
 
-	if (argc < 5)
+	if (argc < 6)
 		return 2;
 	state.directory = argv[1];
 	state.chunk = atol(argv[3]);
 	state.seconds = (unsigned)atol(argv[4]);
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &state.world_rank);
+	state.pauses = (uint64_t)atol(argv[5]) * (uint64_t)(state.world_rank + 1);
 	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 	MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
 	start_log();

@@ -43,24 +43,41 @@ static int odd(int buffer)
 	return 7 + 16 * buffer;
 }
 
+/* A private view is one of a file that is full of data. */
+static char *mapped(enum memory memory, size_t bytes)
+{
+	int fd = memory == OF_FILE ? memfd_create("buffer", MFD_CLOEXEC) : -1;
+	int flags = (memory == SHARED ? MAP_SHARED : MAP_PRIVATE) | (memory == OF_FILE ? 0 : MAP_ANONYMOUS);
+	char *at;
+
+	if (memory == OF_FILE) {
+		char *data = scratch((long)bytes);
+
+		fill(data, (long)bytes, 1);
+		must(fd >= 0 && syscall(SYS_write, fd, data, bytes) == (long)bytes, "a file of memory is written");
+	}
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+	if (memory == OF_FILE)
+		syscall(SYS_close, fd);
+	return at;
+}
+
 void buffer_new(int buffer, uint64_t seed)
 {
 	size_t bytes = (size_t)program.buffer_bytes;
-	char *at = program.is_mapped[buffer] ?
-		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) :
-		malloc(bytes + 256);
+	char *at = program.memory[buffer] == ALLOCATED ? malloc(bytes + 256) : mapped(program.memory[buffer], bytes);
 
 	must(at && at != MAP_FAILED, "memory");
-	program.buffer[buffer] = program.is_mapped[buffer] ? at : at + odd(buffer) + 1;
+	program.buffer[buffer] = program.memory[buffer] == ALLOCATED ? at + odd(buffer) + 1 : at;
 	fill(program.buffer[buffer], program.buffer_bytes, seed);
 }
 
 void buffer_free(int buffer)
 {
-	if (program.is_mapped[buffer])
-		munmap(program.buffer[buffer], (size_t)program.buffer_bytes);
-	else
+	if (program.memory[buffer] == ALLOCATED)
 		free(program.buffer[buffer] - odd(buffer) - 1);
+	else
+		munmap(program.buffer[buffer], (size_t)program.buffer_bytes);
 	program.buffer[buffer] = NULL;
 }
 
@@ -271,12 +288,12 @@ void do_renew(void)
 	buffer_new((int)buffer, (uint64_t)seed);
 }
 
-/* RANK BUFFER AT BYTES: whole pages become zeros. */
+/* RANK BUFFER AT BYTES: whole pages become what they were at first, unless they are shared. */
 void do_drop(void)
 {
 	long rank = next(), buffer = next(), at = next(), bytes = next();
 	char *from = program.buffer[buffer] + at - at % 4096;
 
-	if (program.rank == rank && program.is_mapped[buffer])
+	if (program.rank == rank && program.memory[buffer] != ALLOCATED)
 		event("madvise %d", madvise(from, (size_t)bytes, MADV_DONTNEED));
 }

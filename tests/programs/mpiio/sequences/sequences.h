@@ -10,6 +10,10 @@
 #include <stdio.h>
 
 enum { BUFFERS_MAX = 8, FILES_MAX = 4, TYPES_MAX = 256, TAGS_MAX = 256, ARGUMENTS_MAX = 4096, RANKS_MAX = 16 };
+/* The first types are those that all others are made of. */
+enum { BASES = 4 };
+/* Buffers: inside of what malloc gives, or pages of mmap. */
+enum memory { ALLOCATED, MAPPED, SHARED, OF_FILE };
 
 /* How a file's descriptors are opened; the same numbers are in the plan. */
 enum access { READ_ONLY, READ_WRITE, WRITE_ONLY };
@@ -29,8 +33,7 @@ struct program {
 	int buffers, files, has_threads;
 	char *buffer[BUFFERS_MAX];
 	long buffer_bytes;
-	/* Of pages from mmap, or inside of what malloc gives. */
-	int is_mapped[BUFFERS_MAX];
+	enum memory memory[BUFFERS_MAX];
 	char file_name[FILES_MAX][1024];
 	enum access access[FILES_MAX];
 	int fd[FILES_MAX];
@@ -78,6 +81,7 @@ void fresh_status(MPI_Status *status);
 /* Completes requests in one of the ways that a plan has. */
 void complete(const char *what, int way, int count, struct request **requests);
 void make_type(const char *name, long id);
+MPI_Datatype structure_type(void);
 
 /* An operation: reads its numbers by `next`, all ranks all of them. */
 typedef void operation(void);

@@ -69,13 +69,25 @@ static int subarray(MPI_Datatype *made)
 	return MPI_Type_create_subarray(count, sizes, parts, starts, order, of, made);
 }
 
+MPI_Datatype structure_type(void)
+{
+	static MPI_Datatype made = MPI_DATATYPE_NULL;
+	int lengths[] = {1, 1, 4};
+	MPI_Aint places[] = {0, 8, 12};
+	MPI_Datatype types[] = {MPI_DOUBLE, MPI_INT, MPI_BYTE};
+
+	if (made == MPI_DATATYPE_NULL)
+		must(!MPI_Type_create_struct(3, lengths, places, types, &made) && !MPI_Type_commit(&made), "a structure");
+	return made;
+}
+
 void make_type(const char *name, long id)
 {
 	MPI_Datatype *made = &program.types[id], of;
 	int code = MPI_ERR_TYPE, count, length;
 	MPI_Aint at;
 
-	must(id >= 3 && id < TYPES_MAX, "a number for a type");
+	must(id >= BASES && id < TYPES_MAX, "a number for a type");
 	if (!strcmp(name, "contiguous")) {
 		of = next_type();
 		code = MPI_Type_contiguous((int)next(), of, made);

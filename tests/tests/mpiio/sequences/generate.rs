@@ -1,10 +1,10 @@
 //! Programs from seeds: patterns (`patterns.rs`), with anything else in between.
 
 use super::program::{
-    Access, Collective, FileOp, Kind, MemoryOp, Message, OnFile, OnMemory, Op, Place, Program, Typed,
+    Access, Collective, FileOp, Kind, Memory, MemoryOp, Message, OnFile, OnMemory, Op, Place, Program, Typed,
 };
 use super::random::Random;
-use super::types::{BASE_BYTES, Type, lay};
+use super::types::{BASE_BYTES, DOUBLE, STRUCTURE, Type, lay};
 
 const PAGE_BYTES: i64 = 4096;
 /// Ways of the plan: of reads and writes, requests' beginnings and ends, sends and receives.
@@ -35,6 +35,7 @@ pub(super) struct Maker {
     pub(super) program: Program,
     pub(super) site: u64,
     tags: usize,
+    has_structures: bool,
     has_looked_by_child: bool,
 }
 
@@ -42,7 +43,12 @@ pub fn program(seed: u64, setting: &Setting) -> Program {
     let mut random = Random::new(seed);
     let ranks = if random.one_in(2) { setting.ranks_max } else { 2 + random.index(setting.ranks_max - 1) };
     let buffer_bytes = PAGE_BYTES * random.pick(&[16, 75, 150, 200, 256, 256]);
-    let is_mapped = (0..4).map(|_| random.one_in(2)).collect();
+    let mapped = match seed % 5 {
+        3 => Memory::Shared,
+        4 => Memory::OfFile,
+        _ => Memory::Mapped,
+    };
+    let memory = (0..4).map(|_| if random.one_in(2) { mapped } else { Memory::Allocated }).collect();
     let accesses = [Access::ReadOnly, Access::ReadOnly, Access::ReadWrite, Access::WriteOnly];
     // The first is read, the last is written.
     let files = (0..3)
@@ -60,11 +66,18 @@ pub fn program(seed: u64, setting: &Setting) -> Program {
         has_threads: setting.has_threads,
         is_apart: setting.is_apart,
         buffer_bytes,
-        is_mapped,
+        memory,
         files,
         ops: vec![],
     };
-    let mut maker = Maker { random, program, site: seed % SITES * SITES_OF_ONE, tags: 0, has_looked_by_child: false };
+    let mut maker = Maker {
+        random,
+        program,
+        site: seed % SITES * SITES_OF_ONE,
+        tags: 0,
+        has_structures: seed % 4 == 3,
+        has_looked_by_child: false,
+    };
     for _ in 0..1 + maker.random.below(4) {
         if maker.random.one_in(5) {
             maker.anything();
@@ -94,12 +107,20 @@ impl Maker {
         if self.random.one_in(3) { self.rank() } else { 0 }
     }
 
+    /// What a type's elements are.
+    pub(super) fn base(&mut self) -> usize {
+        match self.random.index(3) {
+            DOUBLE if self.has_structures => STRUCTURE,
+            base => base,
+        }
+    }
+
     pub(super) fn comm(&mut self) -> usize {
         usize::from(self.random.one_in(4))
     }
 
     pub(super) fn buffer(&mut self, not: usize) -> usize {
-        (not + 1 + self.random.index(self.program.is_mapped.len() - 1)) % self.program.is_mapped.len()
+        (not + 1 + self.random.index(self.program.memory.len() - 1)) % self.program.memory.len()
     }
 
     /// Sizes around pages and thresholds, and any others, up to a bound.
@@ -212,7 +233,7 @@ impl Maker {
     }
 
     fn collective_work(&mut self) {
-        let (comm, root, base) = (self.comm(), self.root(), self.random.index(3));
+        let (comm, root, base) = (self.comm(), self.root(), self.base());
         let ranks = self.program.ranks as i64;
         let elements = self.size(self.program.buffer_bytes / ranks / 2) / BASE_BYTES[base];
         let buffer = self.random.index(4);
@@ -279,7 +300,7 @@ impl Maker {
     }
 
     fn message_work(&mut self) {
-        let (comm, from, to, base) = (self.comm(), self.rank(), self.rank(), self.random.index(3));
+        let (comm, from, to, base) = (self.comm(), self.rank(), self.rank(), self.base());
         let elements = self.size(self.program.buffer_bytes / 2) / BASE_BYTES[base];
         let room = match self.random.below(8) {
             0 => elements / 2,
@@ -323,7 +344,7 @@ impl Maker {
                 self.finish(rank);
             }
             _ => {
-                let (rank, base, buffer) = (self.rank(), self.random.index(3), self.random.index(4));
+                let (rank, base, buffer) = (self.rank(), self.base(), self.random.index(4));
                 let elements = self.size(100_000) / 8;
                 let typed = self.typed(base, elements, buffer);
                 let (tag, what) = (self.tag(), self.random.below(14));

@@ -50,6 +50,7 @@ struct Job {
     /// How many nodes its ranks are on.
     nodes: usize,
     variables: Vec<(&'static str, &'static str)>,
+    care: Care,
 }
 
 impl Job {
@@ -66,7 +67,8 @@ impl Job {
             false => Setting { ranks_max: most[(block % 5) as usize], has_threads: block % 6 == 4, is_apart: false },
             true => Setting { ranks_max: [3, 4, 6][(block % 3) as usize], has_threads: false, is_apart: true },
         };
-        Job { setting, nodes: if is_on_nodes { 2 + (block % 2) as usize } else { 1 }, variables }
+        let care = Care { pauses: if block % 4 == 3 { block } else { 0 }, ..Care::default() };
+        Job { setting, care, nodes: if is_on_nodes { 2 + (block % 2) as usize } else { 1 }, variables }
     }
 }
 
@@ -75,23 +77,24 @@ fn made(seeds: impl Iterator<Item = u64>, setting: &Setting) -> Vec<(u64, Progra
 }
 
 /// Says what differs, as small as it was found.
-fn explained(ground: &Ground, seed: u64, setting: &Setting) -> String {
+fn explained(ground: &Ground, seed: u64, setting: &Setting, care: Care) -> String {
     let whole = generate::program(seed, setting);
-    let alone = ground.judge(&[(seed, lawful(&whole))], Care::default());
+    let alone = ground.judge(&[(seed, lawful(&whole))], care);
     if alone.differences.is_empty() {
         let first = seed / IN_ONE * IN_ONE;
         return format!("only behind others: HEADWATER_TEST_SEED={first} HEADWATER_TEST_PROGRAMS={}", seed - first + 1);
     }
-    let small = lawful(&shrink::shrink(ground, seed, &whole));
-    let care = Care { chunk: CHUNK, is_quick: true };
+    let care = Care { is_quick: true, ..care };
+    let small = lawful(&shrink::shrink(ground, seed, &whole, care));
+    let care = Care { chunk: CHUNK, ..care };
     let difference = ground.judge(&[(seed, small.clone())], care).differences.remove(&seed);
     let difference = difference.map(|difference| difference.to_string()).unwrap_or_default();
     format!("the smallest: {difference}\n{}", Plan::text(seed, &small))
 }
 
 /// Runs some seeds of a block; how many operations were transformed, and what differs.
-fn run(ground: &Ground, setting: &Setting, seeds: std::ops::Range<u64>) -> (u64, Vec<(u64, Difference)>) {
-    let judged = ground.judge(&made(seeds, setting), Care::default());
+fn run(ground: &Ground, job: &Job, seeds: std::ops::Range<u64>) -> (u64, Vec<(u64, Difference)>) {
+    let judged = ground.judge(&made(seeds, &job.setting), job.care);
     let operations = judged.reports.iter().map(|report| transformed(report)).sum();
     (operations, judged.differences.into_iter().collect())
 }
@@ -119,7 +122,7 @@ fn run_all(mpi: &Mpi, seeds: &Seeds, nodes: Option<(&Nodes, &Ssh)>) -> u64 {
         let nodes = nodes.map(|(nodes, ssh)| OnNodes { nodes, ssh, count: job.nodes });
         let ground = Ground { mpi, ranks: job.setting.ranks_max, library: &library, nodes };
         let to = ((from / IN_ONE + 1) * IN_ONE).min(last);
-        let (transformed, different) = run(&ground, &job.setting, from..to);
+        let (transformed, different) = run(&ground, &job, from..to);
         operations += transformed;
         for (seed, difference) in different {
             println!("{} seed {seed}, {} ranks on {} nodes: {difference}", mpi.name, ground.ranks, job.nodes);
@@ -129,7 +132,7 @@ fn run_all(mpi: &Mpi, seeds: &Seeds, nodes: Option<(&Nodes, &Ssh)>) -> u64 {
                 continue;
             }
             if failures.is_empty() {
-                println!("{}", explained(&ground, seed, &job.setting));
+                println!("{}", explained(&ground, seed, &job.setting, job.care));
             }
             failures.push(seed);
         }

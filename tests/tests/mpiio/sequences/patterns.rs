@@ -27,7 +27,7 @@ struct Moving {
 impl Maker {
     /// Rows, columns or blocks of a matrix, whose rows are often longer than a page.
     fn division(&mut self) -> Division {
-        let base = self.random.index(3);
+        let base = self.base();
         let own = BASE_BYTES[base];
         let ranks = self.program.ranks as i64;
         let row_bytes =

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::{Display, Write};
 
-use super::types::Type;
+use super::types::{BASE_BYTES, Type};
 
 /// How a file's descriptors are opened, in the numbers of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,17 @@ pub enum Access {
     ReadOnly,
     ReadWrite,
     WriteOnly,
+}
+
+/// What memory a buffer is made of, in the numbers of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Of malloc.
+    Allocated,
+    /// Of mmap: private, shared with others, or a private view of a file.
+    Mapped,
+    Shared,
+    OfFile,
 }
 
 /// A place in the memory of a rank.
@@ -194,8 +205,7 @@ pub struct Program {
     /// Each file is one rank's, by their numbers; nobody else uses it.
     pub is_apart: bool,
     pub buffer_bytes: i64,
-    /// Of pages from mmap, or of malloc.
-    pub is_mapped: Vec<bool>,
+    pub memory: Vec<Memory>,
     pub files: Vec<(i64, Access)>,
     pub ops: Vec<Op>,
 }
@@ -246,8 +256,8 @@ impl Plan {
     pub fn text(number: u64, program: &Program) -> String {
         let mut plan = Plan { text: String::new(), types: HashMap::new() };
         let line = plan.line("program").number(number).number(program.ranks).number(i64::from(program.has_threads));
-        let line = line.number(program.buffer_bytes).number(program.is_mapped.len());
-        let line = program.is_mapped.iter().fold(line, |line, is_mapped| line.number(i64::from(*is_mapped)));
+        let line = line.number(program.buffer_bytes).number(program.memory.len());
+        let line = program.memory.iter().fold(line, |line, memory| line.number(*memory as i64));
         let line = line.number(program.files.len());
         program.files.iter().fold(line, |line, (bytes, access)| line.number(bytes).number(*access as i64)).end();
         for op in &program.ops {
@@ -283,7 +293,7 @@ impl Plan {
             Type::Base(_) => vec![],
         };
         // The first numbers are those of MPI's own types.
-        let number = self.types.len() + 3;
+        let number = self.types.len() + BASE_BYTES.len();
         let (name, numbers) = described(of, &inner);
         let line = self.line(&format!("type_{name}")).number(number);
         numbers.iter().fold(line, |line, number| line.number(number)).end();

@@ -6,7 +6,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::program::{Access, Collective, FileOp, Kind, MemoryOp, Message, OnFile, OnMemory, Op, Place, Program};
+use super::program::{
+    Access, Collective, FileOp, Kind, Memory, MemoryOp, Message, OnFile, OnMemory, Op, Place, Program,
+};
 use super::touches::{Touch, cut_span, elements, half, is_cut, span, touches};
 
 /// What stands for the rank where all ranks use a file.
@@ -117,7 +119,7 @@ impl Rules<'_> {
         match kind {
             Kind::File(op) => op.rank < ranks && op.file < self.program.files.len(),
             Kind::Memory(op) => match op.what {
-                OnMemory::Drop => self.program.is_mapped[op.place.buffer],
+                OnMemory::Drop => self.program.memory[op.place.buffer] != Memory::Allocated,
                 OnMemory::Renew => !self.is_of_message(op.rank, op.place.buffer),
                 _ => true,
             },

@@ -73,16 +73,20 @@ impl fmt::Display for Difference {
 /// So many plain programs of a job may hang or die: in an MPI, or on a machine that does other things.
 const PLAIN_DEATHS_MAX: usize = 2;
 
+/// Runs that are compared, each with other pauses.
+const STEADY_RUNS: u64 = 10;
+
 pub struct Judged {
     pub differences: BTreeMap<u64, Difference>,
     /// What the library reported.
     pub reports: Vec<String>,
 }
 
-/// How detailed logs are, and how long a program may take.
+/// How detailed logs are, how long a program may take, and the number from which the pauses of ranks follow.
 #[derive(Clone, Copy, Default)]
 pub struct Care {
     pub chunk: i64,
+    pub pauses: u64,
     pub is_quick: bool,
 }
 
@@ -129,7 +133,7 @@ impl Ground<'_> {
         let mut words = if library { self.library.words(&report) } else { vec!["env".into()] };
         words.push(self.mpi.build("sequences").unwrap().display().to_string());
         words.extend([&dir, &plan].map(|path| path.display().to_string()));
-        words.extend([care.chunk.to_string(), seconds.to_string()]);
+        words.extend([care.chunk.to_string(), seconds.to_string(), care.pauses.to_string()]);
         let job = match self.nodes {
             Some(on) => on.nodes.launcher(self.mpi, on.ssh, on.count, self.ranks),
             None => self.mpi.launcher(self.ranks).in_dir(&dir),
@@ -195,12 +199,12 @@ impl Ground<'_> {
         judged
     }
 
-    /// Whether two plain runs of a program are alike, which they must be.
+    /// Whether plain runs of a program are alike, which they must be, whenever its ranks come to its operations.
     pub fn is_steady(&self, number: u64, program: &Program) -> bool {
         let one = [(number, program.clone())];
-        let run = || self.run(&one, false, Care::default()).ended.remove(&number);
-        let first = run();
-        first.is_some() && (0..3).all(|_| run() == first)
+        let run = |pauses| self.run(&one, false, Care { pauses, ..Care::default() }).ended.remove(&number);
+        let first = run(0);
+        first.is_some() && (0..STEADY_RUNS).all(|pauses| run(pauses) == first)
     }
 }
 

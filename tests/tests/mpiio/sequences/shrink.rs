@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::program::{Kind, Op, Program, Typed};
+use super::program::{Kind, Memory, Op, Program, Typed};
 use super::rules::lawful;
 use super::run::{Care, Ground};
 use super::types::Type;
@@ -12,7 +12,7 @@ const TIME_MAX: Duration = Duration::from_secs(100);
 const BATCH: usize = 12;
 
 /// The smallest that was found. The number stays, since the data follows from it.
-pub fn shrink(ground: &Ground, number: u64, program: &Program) -> Program {
+pub fn shrink(ground: &Ground, number: u64, program: &Program, care: Care) -> Program {
     let end = Instant::now() + TIME_MAX;
     let mut best = program.clone();
     let mut from = 0;
@@ -24,7 +24,7 @@ pub fn shrink(ground: &Ground, number: u64, program: &Program) -> Program {
         }
         let tried: Vec<(u64, Program)> =
             (batch.iter().enumerate()).map(|(n, program)| (number + n as u64, moved(&lawful(program), n))).collect();
-        let judged = ground.judge(&tried, Care { is_quick: true, ..Care::default() });
+        let judged = ground.judge(&tried, care);
         match judged.differences.into_iter().next() {
             Some((at, _)) => {
                 best = batch[(at - number) as usize].clone();
@@ -66,8 +66,8 @@ fn candidates(program: &Program) -> Vec<Program> {
             all.push(with(ops));
         }
     }
-    if program.is_mapped.contains(&false) {
-        all.push(Program { is_mapped: vec![true; program.is_mapped.len()], ..program.clone() });
+    if program.memory.iter().any(|memory| *memory != Memory::Mapped) {
+        all.push(Program { memory: vec![Memory::Mapped; program.memory.len()], ..program.clone() });
     }
     all
 }

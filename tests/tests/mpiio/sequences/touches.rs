@@ -41,7 +41,7 @@ impl Touch {
         let ends = [self.blocks.first(), self.blocks.last()].into_iter().flatten();
         let mut ends = ends.flat_map(|block| [block.0, block.1]);
         self.rank < program.ranks
-            && self.buffer < program.is_mapped.len()
+            && self.buffer < program.memory.len()
             && ends.all(|end| (0..=program.buffer_bytes).contains(&end))
     }
 }

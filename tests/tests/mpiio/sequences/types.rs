@@ -2,8 +2,10 @@
 
 use super::random::Random;
 
-/// MPI_BYTE, MPI_INT and MPI_DOUBLE have the first numbers in a plan.
-pub const BASE_BYTES: [i64; 3] = [1, 4, 8];
+/// MPI_BYTE, MPI_INT, MPI_DOUBLE, and a structure of a double, an int and four bytes have the first numbers in a plan.
+pub const BASE_BYTES: [i64; 4] = [1, 4, 8, 16];
+pub const DOUBLE: usize = 2;
+pub const STRUCTURE: usize = 3;
 /// More pieces than this are of no interest, and take long.
 const BLOCKS_MAX: i64 = 20_000;
 
@@ -353,7 +355,7 @@ mod tests {
     fn what_is_laid_has_its_elements_and_room() {
         let mut random = Random::new(1);
         for _ in 0..2000 {
-            let (base, elements) = (random.index(3), 1 + random.below(5000));
+            let (base, elements) = (random.index(4), 1 + random.below(5000));
             let room = elements * BASE_BYTES[base] * (1 + random.below(4));
             let (of, count, low) = lay(&mut random, base, elements, room);
             assert_eq!(of.elements() * count, elements, "{of:?}");

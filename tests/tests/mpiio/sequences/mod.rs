@@ -23,14 +23,18 @@ use headwater_tests::harness::skipped;
 use crate::nodes::Nodes;
 use crate::report::transformed;
 use generate::Setting;
-use program::{Plan, Program};
+use program::Plan;
 use rules::lawful;
-use run::{Care, Difference, Ground, OnNodes};
+use run::{Care, Difference, Ground, Numbered, OnNodes};
 
 /// Programs of a job.
 const IN_ONE: u64 = 50;
 /// The block that is always run: with three ranks, and interleaved parts of a matrix whose rows are longer than a page.
 const FIXED: u64 = IN_ONE;
+/// Plans that differed or hung once, whatever programs are made today.
+const KEPT: [&str; 2] = [include_str!("kept/asked_while_it_writes.plan"), include_str!("kept/short_persistent.plan")];
+/// The ranks of these.
+const KEPT_RANKS: usize = 2;
 /// How long new seeds are run with each MPI.
 const TIME_MAX: Duration = Duration::from_secs(12);
 const NODES_MAX: usize = 3;
@@ -72,29 +76,29 @@ impl Job {
     }
 }
 
-fn made(seeds: impl Iterator<Item = u64>, setting: &Setting) -> Vec<(u64, Program)> {
-    seeds.map(|seed| (seed, lawful(&generate::program(seed, setting)))).collect()
+fn made(seed: u64, setting: &Setting) -> Numbered {
+    (seed, Plan::text(seed, &lawful(&generate::program(seed, setting))))
 }
 
 /// Says what differs, as small as it was found.
 fn explained(ground: &Ground, seed: u64, setting: &Setting, care: Care) -> String {
-    let whole = generate::program(seed, setting);
-    let alone = ground.judge(&[(seed, lawful(&whole))], care);
+    let alone = ground.judge(&[made(seed, setting)], care);
     if alone.differences.is_empty() {
         let first = seed / IN_ONE * IN_ONE;
         return format!("only behind others: HEADWATER_TEST_SEED={first} HEADWATER_TEST_PROGRAMS={}", seed - first + 1);
     }
     let care = Care { is_quick: true, ..care };
-    let small = lawful(&shrink::shrink(ground, seed, &whole, care));
+    let small = shrink::shrink(ground, seed, &generate::program(seed, setting), care);
+    let small = (seed, Plan::text(seed, &lawful(&small)));
     let care = Care { chunk: CHUNK, ..care };
-    let difference = ground.judge(&[(seed, small.clone())], care).differences.remove(&seed);
+    let difference = ground.judge(std::slice::from_ref(&small), care).differences.remove(&seed);
     let difference = difference.map(|difference| difference.to_string()).unwrap_or_default();
-    format!("the smallest: {difference}\n{}", Plan::text(seed, &small))
+    format!("the smallest: {difference}\n{}", small.1)
 }
 
 /// Runs some seeds of a block; how many operations were transformed, and what differs.
 fn run(ground: &Ground, job: &Job, seeds: std::ops::Range<u64>) -> (u64, Vec<(u64, Difference)>) {
-    let judged = ground.judge(&made(seeds, &job.setting), job.care);
+    let judged = ground.judge(&seeds.map(|seed| made(seed, &job.setting)).collect::<Vec<_>>(), job.care);
     let operations = judged.reports.iter().map(|report| transformed(report)).sum();
     (operations, judged.differences.into_iter().collect())
 }
@@ -127,7 +131,7 @@ fn run_all(mpi: &Mpi, seeds: &Seeds, nodes: Option<(&Nodes, &Ssh)>) -> u64 {
         for (seed, difference) in different {
             println!("{} seed {seed}, {} ranks on {} nodes: {difference}", mpi.name, ground.ranks, job.nodes);
             println!("again: HEADWATER_TEST_SEED={seed} HEADWATER_TEST_PROGRAMS=1 and the same test");
-            if !ground.is_steady(seed, &lawful(&generate::program(seed, &job.setting))) {
+            if !ground.is_steady(&made(seed, &job.setting)) {
                 println!("two plain runs of it differ: the program has no single result");
                 continue;
             }
@@ -184,7 +188,29 @@ fn on_nodes(mpi: &Mpi) {
     assert!(run_all(mpi, &seeds, Some((&nodes, &ssh))) > 0, "nothing was transformed");
 }
 
+/// Plans begin with their numbers.
+fn kept(mpi: &Mpi) {
+    let library = match Library::find(mpi) {
+        Ok(library) => library,
+        Err(reason) => return skipped(reason),
+    };
+    let numbered = |text: &str| {
+        let number = text.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+        (number.expect("a plan begins with `program` and its number"), text.to_owned())
+    };
+    let ground = Ground { mpi, ranks: KEPT_RANKS, library: &library, nodes: None };
+    let judged = ground.judge(&KEPT.map(numbered), Care::default());
+    for (number, difference) in &judged.differences {
+        println!("{} program {number}: {difference}", mpi.name);
+    }
+    assert!(judged.differences.is_empty(), "kept programs differ");
+}
+
 crate::for_each_mpi!(generated);
+
+mod kept_plans {
+    crate::for_each_mpi!(super::kept);
+}
 
 #[test]
 fn open_mpi_4_on_nodes() {

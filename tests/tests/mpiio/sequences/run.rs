@@ -10,7 +10,6 @@ use headwater_tests::harness::mpi::{Library, Mpi};
 use headwater_tests::harness::services::Ssh;
 use headwater_tests::harness::{Output, Program as Command};
 
-use super::program::{Plan, Program};
 use crate::nodes::Nodes;
 
 /// How long a program may take, and one that is known to hang.
@@ -37,6 +36,9 @@ pub struct OnNodes<'a> {
     pub ssh: &'a Ssh,
     pub count: usize,
 }
+
+/// A program's number, and its plan.
+pub type Numbered = (u64, String);
 
 /// What the ranks logged of a program.
 type Logs = Vec<String>;
@@ -119,7 +121,7 @@ fn split(text: &str) -> Vec<(u64, String, bool)> {
 }
 
 impl Ground<'_> {
-    fn run(&self, programs: &[(u64, Program)], library: bool, care: Care) -> Run {
+    fn run(&self, programs: &[Numbered], library: bool, care: Care) -> Run {
         let scratch = match self.nodes {
             Some(on) => tempfile::tempdir_in(on.nodes.shared()).expect("the nodes' directory takes another"),
             None => headwater_tests::scratch("mpiio"),
@@ -127,8 +129,7 @@ impl Ground<'_> {
         let (dir, report) = (scratch.path().join("job"), scratch.path().join("report"));
         let plan = scratch.path().join("plan");
         fs::create_dir(&dir).unwrap();
-        fs::write(&plan, programs.iter().map(|(number, program)| Plan::text(*number, program)).collect::<String>())
-            .unwrap();
+        fs::write(&plan, programs.iter().map(|(_, text)| text.as_str()).collect::<String>()).unwrap();
         let seconds = if care.is_quick { SECONDS_TRIED } else { SECONDS_MAX };
         let mut words = if library { self.library.words(&report) } else { vec!["env".into()] };
         words.push(self.mpi.build("sequences").unwrap().display().to_string());
@@ -164,7 +165,7 @@ impl Ground<'_> {
     ///
     /// # Panics
     /// If several plain programs don't end.
-    pub fn judge(&self, programs: &[(u64, Program)], care: Care) -> Judged {
+    pub fn judge(&self, programs: &[Numbered], care: Care) -> Judged {
         let mut programs = programs.to_vec();
         let total = programs.len();
         let plain = loop {
@@ -173,9 +174,9 @@ impl Ground<'_> {
                 break plain;
             }
             let at = plain.ended.len().min(programs.len() - 1);
-            let (number, program) = programs.remove(at);
+            let (number, text) = programs.remove(at);
             println!("{} seed {number} without the library: {}", self.mpi.name, death(&plain));
-            assert!(total - programs.len() <= PLAIN_DEATHS_MAX, "{}", Plan::text(number, &program));
+            assert!(total - programs.len() <= PLAIN_DEATHS_MAX, "{text}");
         };
         let mut judged = Judged { differences: BTreeMap::new(), reports: vec![] };
         let mut left = &programs[..];
@@ -200,9 +201,11 @@ impl Ground<'_> {
     }
 
     /// Whether plain runs of a program are alike, which they must be, whenever its ranks come to its operations.
-    pub fn is_steady(&self, number: u64, program: &Program) -> bool {
-        let one = [(number, program.clone())];
-        let run = |pauses| self.run(&one, false, Care { pauses, ..Care::default() }).ended.remove(&number);
+    pub fn is_steady(&self, program: &Numbered) -> bool {
+        let run = |pauses| {
+            let care = Care { pauses, ..Care::default() };
+            self.run(std::slice::from_ref(program), false, care).ended.remove(&program.0)
+        };
         let first = run(0);
         first.is_some() && (0..STEADY_RUNS).all(|pauses| run(pauses) == first)
     }

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::program::{Kind, Memory, Op, Program, Typed};
+use super::program::{Kind, Memory, Op, Plan, Program, Typed};
 use super::rules::lawful;
-use super::run::{Care, Ground};
+use super::run::{Care, Ground, Numbered};
 use super::types::Type;
 
 /// How long to try, and how many at once.
@@ -22,8 +22,10 @@ pub fn shrink(ground: &Ground, number: u64, program: &Program, care: Care) -> Pr
         if batch.is_empty() {
             break;
         }
-        let tried: Vec<(u64, Program)> =
-            (batch.iter().enumerate()).map(|(n, program)| (number + n as u64, moved(&lawful(program), n))).collect();
+        let tried: Vec<Numbered> = (number..)
+            .zip(batch.iter().enumerate())
+            .map(|(number, (n, program))| (number, Plan::text(number, &moved(&lawful(program), n))))
+            .collect();
         let judged = ground.judge(&tried, care);
         match judged.differences.into_iter().next() {
             Some((at, _)) => {

@@ -13,8 +13,8 @@ use super::touches::{Touch, cut_span, elements, half, is_cut, span, touches};
 
 /// What stands for the rank where all ranks use a file.
 const ALL: usize = usize::MAX;
-/// Ways in which requests complete one after the other, or all together.
-const FOR_ERRORS: [i64; 4] = [0, 1, 4, 8];
+/// Ways in which requests complete one after the other, or all together, and an error is returned.
+const FOR_ERRORS: [i64; 3] = [0, 1, 4];
 
 /// A message whose ends begin and finish apart.
 struct Pair {

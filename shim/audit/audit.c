@@ -100,6 +100,10 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 	for (aux = (const Elf64_auxv_t *)(end + 1); aux->a_type != AT_NULL; aux++) {
 		if (aux->a_type == AT_PAGESZ)
 			hw_start.page_bytes = aux->a_un.a_val;
+		else if (aux->a_type == AT_PHDR)
+			hw_start.segments = (const Elf64_Phdr *)aux->a_un.a_val;
+		else if (aux->a_type == AT_PHNUM)
+			hw_start.segment_count = aux->a_un.a_val;
 		else if (aux->a_type == AT_BASE)
 			hw_start.loader_base = aux->a_un.a_val;
 		else if (aux->a_type == AT_PLATFORM)

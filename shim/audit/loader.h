@@ -17,6 +17,8 @@ struct hw_start {
 	const char *executable;         /* the original's path if the store's copy was executed, else "" */
 	const char *platform;           /* AT_PLATFORM, NULL if there is none */
 	size_t page_bytes;
+	const Elf64_Phdr *segments;     /* of the executable */
+	size_t segment_count;
 	uintptr_t loader_base;          /* AT_BASE; 0 if run as `ld.so PROGRAM`, whose options change the search */
 };
 extern struct hw_start hw_start;

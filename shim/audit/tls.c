@@ -301,18 +301,52 @@ static bool has_first_page(const struct link_map *map)
 	return hw_readable(map->l_addr);
 }
 
-/* An object's thread-local storage; NULL if it has none. */
-static const Elf64_Phdr *tls_segment(const struct link_map *map)
-{
-	const Elf64_Ehdr *header = (const Elf64_Ehdr *)map->l_addr;
-	const Elf64_Phdr *segment;
+/* Program headers that are looked at; no linker makes as many. */
+#define SEGMENTS_MAX 64
 
-	if (!map->l_addr || !has_first_page(map) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
-	    header->e_phentsize != sizeof(*segment) || header->e_phoff >= hw_start.page_bytes ||
-	    header->e_phnum > (hw_start.page_bytes - header->e_phoff) / sizeof(*segment))
-		return NULL;
-	segment = (const Elf64_Phdr *)(map->l_addr + header->e_phoff);
-	for (unsigned i = 0; i < header->e_phnum; i++, segment++)
+static bool is_header(const Elf64_Ehdr *header)
+{
+	return memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_phentsize == sizeof(Elf64_Phdr);
+}
+
+/* The program headers of a library's file, for tools that edit libraries put them behind all else.
+ * How many there are. */
+static size_t read_segments(const char *name, Elf64_Phdr out[SEGMENTS_MAX])
+{
+	Elf64_Ehdr header;
+	long bytes = 0, fd = hw_sys(__NR_openat, AT_FDCWD, name, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0;
+	if (hw_sys(__NR_pread64, fd, &header, sizeof(header), 0) == sizeof(header) && is_header(&header)) {
+		unsigned count = header.e_phnum < SEGMENTS_MAX ? header.e_phnum : SEGMENTS_MAX;
+
+		bytes = hw_sys(__NR_pread64, fd, out, count * sizeof(*out), header.e_phoff);
+	}
+	hw_sys(__NR_close, fd);
+	return bytes > 0 ? (size_t)bytes / sizeof(*out) : 0;
+}
+
+/* An object's thread-local storage; NULL if it has none. */
+static const Elf64_Phdr *tls_segment(const struct hw_object *object)
+{
+	static Elf64_Phdr read[SEGMENTS_MAX];
+	const struct link_map *map = object->map;
+	const Elf64_Ehdr *header = (const Elf64_Ehdr *)map->l_addr;
+	const Elf64_Phdr *segment = read;
+	size_t count;
+
+	if (object == hw_object_main()) {
+		segment = hw_start.segments;
+		count = hw_start.segment_count;
+	} else if (has_first_page(map) && is_header(header) && header->e_phoff < hw_start.page_bytes &&
+	    header->e_phnum <= (hw_start.page_bytes - header->e_phoff) / sizeof(*segment)) {
+		segment = (const Elf64_Phdr *)(map->l_addr + header->e_phoff);
+		count = header->e_phnum;
+	} else {
+		count = read_segments(map->l_name, read);
+	}
+	for (size_t i = 0; i < count; i++, segment++)
 		if (segment->p_type == PT_TLS && segment->p_memsz && segment->p_memsz <= BYTES_MAX &&
 		    segment->p_align <= BYTES_MAX)
 			return segment;
@@ -335,7 +369,7 @@ void hw_tls_object(const struct hw_object *object)
 		else if (entry->d_tag == DT_FLAGS)
 			is_static = entry->d_un.d_val & DF_STATIC_TLS;
 	}
-	segment = tls_segment(object->map);
+	segment = tls_segment(object);
 	if (segment && object == hw_object_main()) {
 		/* What is the program's own was laid out before. */
 		if (segment->p_align > tls.align)

@@ -1,5 +1,9 @@
 //! Objects that come and go at run time, and the processes that programs make.
 
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
 use headwater_tests::harness::{Fixture, Mechanism, Program};
 
 /// A fixture with `bin/app` and `lib/libx.so`, which needs `lib/libdep.so`.
@@ -151,6 +155,29 @@ fn thread_local_storage_of_an_interpreter() {
         fixture.file("bin/script", format!("#!{interpreter} {}/lib/libopened.so\n", fixture.shared().display()), 0o755);
     fixture.headwater().same(&Program::new(&script));
     fixture.headwater().same(&Program::new(&script).behind(["env"]));
+}
+
+/// Puts the program headers of an ELF file behind all else, as tools do that edit libraries.
+fn move_program_headers(path: &Path) {
+    const PLACE: Range<usize> = 32..40;
+    const ENTRY_BYTES: usize = 56;
+    let mut file = fs::read(path).unwrap();
+    let from = u64::from_le_bytes(file[PLACE].try_into().unwrap()) as usize;
+    let bytes = usize::from(u16::from_le_bytes([file[56], file[57]])) * ENTRY_BYTES;
+    file.resize(file.len().next_multiple_of(8), 0);
+    let to = file.len() as u64;
+    file.extend_from_within(from..from + bytes);
+    file[from..from + bytes].fill(0);
+    file[PLACE].copy_from_slice(&to.to_le_bytes());
+    fs::write(path, file).unwrap();
+}
+
+#[test]
+fn thread_local_storage_of_libraries_whose_headers_were_moved() {
+    let (fixture, program) = fixture_with_tls(&[6000, 3000], 1300);
+    move_program_headers(&fixture.path("lib/libneeded1.so"));
+    let session = fixture.headwater().same(&program);
+    assert_eq!(session.output.status, 0, "{:?}", session.output);
 }
 
 #[test]

@@ -314,6 +314,22 @@ WRAP(int, statx, (int dirfd, const char *path, int flags, unsigned mask, struct 
 				  : mapped_statx(REAL(statx)(dirfd, path, flags, mask, out), mask, out, place);
 }
 
+long hw_mapped_by_number(long number, long result, long a, long b, long c, long d, long e)
+{
+	if (result != 0)
+		return result;
+	switch (number) {
+	case __NR_fstat:
+		return mapped(0, (struct stat *)b, OF_DESCRIPTOR((int)a));
+	case __NR_newfstatat:
+		return mapped(0, (struct stat *)c, OF_PATH((int)a, (const char *)b));
+	case __NR_statx:
+		return mapped_statx(0, (unsigned)d, (struct statx *)e, OF_PATH((int)a, (const char *)b));
+	default:
+		return result;
+	}
+}
+
 /* Who may do what is decided here only where everybody may, or nobody: owners, groups, access lists
  * and capabilities are the kernel's matter. */
 static int serve_access(struct hw_namespace *ns, int dirfd, const char *path, int mode, int flags)

@@ -3,7 +3,7 @@
  * A process that goes to another root directory, or into other namespaces, may find other files under the
  * table's paths: from then on nothing is served to it, nor to what it forks. What it executes looks for itself.
  * A mount hides what is below it from the whole namespace, so those paths are the original's for everybody.
- * Programs come here by the C library's functions, and by its syscall() with a number. */
+ * Programs come here by the C library's functions, and by its syscall() with a number; so do some for attributes. */
 #include "wrap.h"
 
 #include <linux/sched.h>
@@ -218,7 +218,7 @@ static long fork_elsewhere(calls *real, long number, uint64_t flags, bool has_st
 	return result;
 }
 
-static __attribute__((noinline)) long call_elsewhere(struct hw_namespace *ns, long number, long a, long b, long c,
+static __attribute__((noinline)) long call_by_number(struct hw_namespace *ns, long number, long a, long b, long c,
 	long d, long e LAST_PARAMETER)
 {
 	calls *real = (calls *)ns->real[HW_FN_syscall];
@@ -253,6 +253,10 @@ static __attribute__((noinline)) long call_elsewhere(struct hw_namespace *ns, lo
 		note_mount((int)a, (const char *)b);
 		note_mount((int)c, (const char *)d);
 		break;
+	case __NR_fstat:
+	case __NR_newfstatat:
+	case __NR_statx:
+		return hw_mapped_by_number(number, real(number, a, b, c, d, e LAST_ARGUMENT), a, b, c, d, e);
 	case __NR_execve:
 		hw_note_exec(ns, AT_FDCWD, (const char *)a, (char *const *)c);
 		break;
@@ -270,7 +274,7 @@ static __attribute__((noinline)) long call_elsewhere(struct hw_namespace *ns, lo
 	return UNCALLED;
 }
 
-static bool leads_elsewhere(long number)
+static bool is_looked_at(long number)
 {
 	switch (number) {
 	case __NR_chroot:
@@ -283,6 +287,9 @@ static bool leads_elsewhere(long number)
 	case __NR_mount:
 	case __NR_umount2:
 	case __NR_move_mount:
+	case __NR_fstat:
+	case __NR_newfstatat:
+	case __NR_statx:
 	case __NR_execve:
 	case __NR_execveat:
 	case __NR_clone:
@@ -296,8 +303,8 @@ static bool leads_elsewhere(long number)
 	long hw_entry##slot##_syscall(long number, long a, long b, long c, long d, long e LAST_PARAMETER); \
 	long hw_entry##slot##_syscall(long number, long a, long b, long c, long d, long e LAST_PARAMETER) \
 	{ \
-		long result = leads_elsewhere(number) \
-				      ? call_elsewhere(&hw_namespaces[slot], number, a, b, c, d, e LAST_ARGUMENT) \
+		long result = is_looked_at(number) \
+				      ? call_by_number(&hw_namespaces[slot], number, a, b, c, d, e LAST_ARGUMENT) \
 				      : UNCALLED; \
 		if (result != UNCALLED) \
 			return result; \

@@ -75,6 +75,9 @@ const struct hw_record *hw_store_descriptor(int fd);
 #define HW_LINK_BYTES 32
 void hw_descriptor_link(int fd, char out[HW_LINK_BYTES]);
 
+/* What a system call has told of a descriptor or path, whose arguments these are, as the originals have it. Its result. */
+long hw_mapped_by_number(long number, long result, long a, long b, long c, long d, long e);
+
 /* ---- dir.c ---- */
 
 struct dirent;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "show.h"
@@ -61,6 +62,12 @@ static void by_descriptor(const char *path)
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	MARK();
 	show_stat("stat of descriptor", path, stat(link, &st), &st);
+	MARK();
+	show_stat("fstat by number", path, (int)syscall(SYS_fstat, fd, &st), &st);
+	MARK();
+	show_stat("newfstatat by number", path, (int)syscall(SYS_newfstatat, fd, "", &st, AT_EMPTY_PATH), &st);
+	MARK();
+	show_statx("statx by number", path, (int)syscall(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_ALL, &stx), STATX_ALL, &stx);
 	close(fd);
 }
 

@@ -2,12 +2,15 @@
  *
  * A process that goes to another root directory, or into other namespaces, may find other files under the
  * table's paths: from then on nothing is served to it, nor to what it forks. What it executes looks for itself.
+ * The same holds of one that confines itself: system calls that it allows itself are those that it knows of.
  * A mount hides what is below it from the whole namespace, so those paths are the original's for everybody.
  * Programs come here by the C library's functions, and by its syscall() with a number; so do some for attributes. */
 #include "wrap.h"
 
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 
 #include "sys.h"
 
@@ -122,6 +125,13 @@ WRAP(int, unshare, (int flags), (flags))
 	return REAL(unshare)(flags);
 }
 
+WRAP(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c, unsigned long d), (option, a, b, c, d))
+{
+	if (option == PR_SET_SECCOMP)
+		leave();
+	return REAL(prctl)(option, a, b, c, d);
+}
+
 /* The daemon hears its own user alone, so who becomes another one can't say what it changes. */
 static __attribute__((noinline)) void note_user(uid_t user)
 {
@@ -226,7 +236,16 @@ static __attribute__((noinline)) long call_by_number(struct hw_namespace *ns, lo
 	switch (number) {
 	case __NR_chroot:
 	case __NR_pivot_root:
+	case __NR_landlock_restrict_self:
 		leave();
+		break;
+	case __NR_seccomp:
+		if (a == SECCOMP_SET_MODE_STRICT || a == SECCOMP_SET_MODE_FILTER)
+			leave();
+		break;
+	case __NR_prctl:
+		if (a == PR_SET_SECCOMP)
+			leave();
 		break;
 	case __NR_setns:
 		if (!b || (uint64_t)b & VIEW_FLAGS)
@@ -279,6 +298,9 @@ static bool is_looked_at(long number)
 	switch (number) {
 	case __NR_chroot:
 	case __NR_pivot_root:
+	case __NR_landlock_restrict_self:
+	case __NR_seccomp:
+	case __NR_prctl:
 	case __NR_setns:
 	case __NR_unshare:
 	case __NR_setuid:

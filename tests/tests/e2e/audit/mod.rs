@@ -1,6 +1,7 @@
 //! What the audit mechanism must notice by itself: processes that see other files, programs of which it hears
 //! nothing, and what is done through a descriptor of the store's copy.
 
+mod confined;
 mod elsewhere;
 mod locks;
 mod unaudited;

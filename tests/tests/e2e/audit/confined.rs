@@ -1,0 +1,14 @@
+//! A program that confines itself makes no system calls that it doesn't know of.
+
+use headwater_tests::harness::{Fixture, Program};
+
+#[test]
+fn a_confined_program_is_left_alone() {
+    let fixture = Fixture::new("confined");
+    fixture.file("data/text", "text\n", 0o644);
+    let program = Program::new(fixture.build("audit/confined.c", "bin/confined", &[]));
+    for way in ["prctl", "seccomp"] {
+        let session = fixture.headwater().same_output(&program.clone().arg(way).arg(fixture.path("data")));
+        assert_eq!(session.output.status, 0, "{:?}", session.output);
+    }
+}

@@ -7,8 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::Hostlist;
-use super::parse::HOSTS_MAX;
-use super::switches::{LINKS_MAX, SWITCHES_MAX, SwitchesError};
+use super::switches::{LINKS_MAX, NODES_MAX, SWITCHES_MAX, SwitchesError};
 
 /// A switch, block, ring or rack, and what is said to be below it.
 #[derive(Debug)]
@@ -118,8 +117,8 @@ impl Contents {
     fn nodes(&mut self, line: usize, place: &'static str, text: &str) -> Result<Hostlist, SwitchesError> {
         let nodes = Hostlist::read_nodes(text).map_err(|problem| SwitchesError::names(line, place, text, problem))?;
         self.hosts += nodes.len();
-        let over = SwitchesError::Over { line, what: "nodes", max: HOSTS_MAX };
-        if self.hosts > HOSTS_MAX { Err(over) } else { Ok(nodes) }
+        let over = SwitchesError::Over { line, what: "nodes", max: NODES_MAX };
+        if self.hosts > NODES_MAX { Err(over) } else { Ok(nodes) }
     }
 
     fn links(&mut self, line: usize, text: &str) -> Result<Vec<String>, SwitchesError> {

@@ -16,4 +16,4 @@ mod switches;
 
 pub use hostlist::{Hostlist, Names, NoRank};
 pub use parse::{GROUPS_MAX, HOSTS_MAX, HostlistError, NAME_BYTES_MAX, Problem, RANGES_MAX};
-pub use switches::{LINKS_MAX, Order, SWITCHES_MAX, Switches, SwitchesError};
+pub use switches::{LINKS_MAX, NODES_MAX, Order, SWITCHES_MAX, Switches, SwitchesError};

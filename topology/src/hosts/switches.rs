@@ -16,6 +16,8 @@ use crate::Rank;
 
 /// The most switches in a file.
 pub const SWITCHES_MAX: usize = 1 << 16;
+/// The most nodes in all `Nodes=` of a file together; no machine has as many.
+pub const NODES_MAX: usize = 1 << 18;
 /// The most names in all `Switches=` of a file together.
 pub const LINKS_MAX: usize = 1 << 18;
 

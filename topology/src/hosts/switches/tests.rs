@@ -147,8 +147,8 @@ fn circles_are_found() {
 #[test]
 fn limits_hold() {
     let over = |line, what, max| SwitchesError::Over { line, what, max };
-    let nodes = format!("SwitchName=a Nodes=n[1-{}]\nSwitchName=b Nodes=m", super::super::HOSTS_MAX);
-    assert_eq!(Switches::parse_topology_conf(&nodes).unwrap_err(), over(2, "nodes", super::super::HOSTS_MAX));
+    let nodes = format!("SwitchName=a Nodes=n[1-{}]\nSwitchName=b Nodes=m", NODES_MAX);
+    assert_eq!(Switches::parse_topology_conf(&nodes).unwrap_err(), over(2, "nodes", NODES_MAX));
     let links = format!("SwitchName=a Switches=s[1-{LINKS_MAX}]\nSwitchName=b Switches=m");
     assert_eq!(Switches::parse_topology_conf(&links).unwrap_err(), over(2, "names in Switches=", LINKS_MAX));
     let switches: String = (0..=SWITCHES_MAX).map(|n| format!("SwitchName=s{n}\n")).collect();

@@ -7,7 +7,7 @@ use headwater_tests::harness::services::{SLURM_CONF, Slurm, Ssh, succeeds};
 use headwater_tests::harness::{Output, Running, skipped, wait_until};
 
 use crate::site::{Site, in_any_order};
-use crate::ssh::{VARIABLES, launcher, marked, with_ssh};
+use crate::ssh::{VARIABLES, launcher, marked_launcher, with_ssh};
 
 /// How long programs may take to be in the middle.
 const BEGUN_MAX: Duration = Duration::from_secs(30);
@@ -125,8 +125,12 @@ fn a_node_that_crashes_while_it_starts() {
         for (nodes, sign) in
             [([2, 3, 4], "ls /dev/shm/headwater-*/*/join"), ([3, 4, 5], "pgrep -f '[h]eadwater daemon'")]
         {
-            let running = site.begin(&["--marker", "@"], &marked(site, ssh, &nodes));
             let crashing = site.cluster.on(nodes[0]);
+            // It is still starting when it crashes, however long that takes.
+            let waits = format!("[ $(hostname) != {} ] || sleep 600; exec \"$@\"", crashing.name);
+            let program = ["sh", "-c", &waits, "sh"].map(String::from).into_iter().chain(site.program());
+            let words: Vec<String> = marked_launcher(site, ssh, &nodes).into_iter().chain(program).collect();
+            let running = site.begin(&["--marker", "@"], &words);
             assert!(wait_until(BEGUN_MAX, || succeeds(crashing, sign)), "{sign}: {}", running.stdout());
             crashing.kill().expect("a node can be killed");
             let output = running.finish_within(ENDED_MAX);

@@ -43,8 +43,12 @@ pub const VARIABLES: &str = "env PYTHONPATH=\"$PYTHONPATH\" PYTHONDONTWRITEBYTEC
 
 /// The words of a script with ssh that starts the site's program on these nodes, with a marker before it.
 pub fn marked(site: &Site, ssh: &Ssh, nodes: &[usize]) -> Vec<String> {
-    let script = launcher(site, ssh, nodes, VARIABLES).display().to_string();
-    [script, "@".into()].into_iter().chain(site.program()).collect()
+    marked_launcher(site, ssh, nodes).into_iter().chain(site.program()).collect()
+}
+
+/// The same without the program.
+pub fn marked_launcher(site: &Site, ssh: &Ssh, nodes: &[usize]) -> [String; 2] {
+    [launcher(site, ssh, nodes, VARIABLES).display().to_string(), "@".into()]
 }
 
 #[test]

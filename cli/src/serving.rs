@@ -10,6 +10,7 @@ use headwater_closure::scope::Scope;
 use headwater_daemon::layout::NodeDir;
 use headwater_daemon::supervisor::{MountVia, NamespaceVia, Via};
 use headwater_daemon::{Fabric, Preload, Report};
+use rustix::process::{Resource, getrlimit};
 
 use crate::daemons::{Daemons, Settings};
 use crate::launch::Attachment;
@@ -27,6 +28,19 @@ use crate::via::{Choice, Mechanism, Program, prefix};
 pub const WHOLE_FILE_BYTES_MAX: u64 = 16 << 20;
 /// What a view of `/` shows empty: a program's paths there are not files of the scope.
 const HIDDEN: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// The least that a daemon and its supervisor need at once.
+const DESCRIPTORS_MIN: u64 = 128;
+
+/// Why no daemon could do its work; `None` if it can.
+fn short_of_descriptors() -> Option<String> {
+    let most = getrlimit(Resource::Nofile).maximum?;
+    (most < DESCRIPTORS_MIN).then(|| {
+        format!(
+            "a process may have {most} open files, and a session needs {DESCRIPTORS_MIN}: raise the limit (ulimit -Hn)"
+        )
+    })
+}
 
 /// A session that serves. The daemons end before the session's directory goes.
 pub struct Serving {
@@ -72,6 +86,10 @@ impl Wanted<'_> {
         events: &Receiver<Event>,
     ) -> Result<Option<Serving>, Interrupted> {
         let fabric = self.options.service.transport.fabric();
+        if let Some(why) = short_of_descriptors().filter(|_| choice.mechanism != Mechanism::Off) {
+            say(format_args!("warning: {why}. The program runs without Headwater"));
+            *choice = Choice::off(why);
+        }
         while choice.mechanism != Mechanism::Off {
             let error = match self.serve_by(choice.mechanism, fabric.clone(), sender, events) {
                 Ok(serving) => return Ok(Some(serving)),

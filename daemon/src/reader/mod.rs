@@ -13,7 +13,7 @@ mod sources;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,6 +31,8 @@ use crate::store::Incoming;
 
 /// How long to wait for this machine's descriptors or memory before trying again.
 const SCARCE_WAIT: Duration = Duration::from_millis(100);
+/// How often to wait in succession. Then nothing is waited for until something could be opened again.
+const SCARCE_WAITS_MAX: u32 = 20;
 
 /// What is to be read.
 #[derive(Debug)]
@@ -138,6 +140,8 @@ struct Reader {
     /// Devices by major and minor number, and whether they are an automounter's.
     autofs_devices: Mutex<HashMap<(u32, u32), bool>>,
     stopping: AtomicBool,
+    /// How often descriptors or memory were waited for since something was opened.
+    scarce_waits: AtomicU32,
     /// What is read is given to everybody.
     for_everybody: bool,
 }
@@ -187,7 +191,7 @@ impl Reader {
     }
 
     /// Tries until the answer is the shared file system's own. A shortage of this machine's, which
-    /// must not be published as a fact, is waited out; stale descriptors are opened anew, once.
+    /// nobody publishes as a fact, is waited out for a while; stale descriptors are opened anew, once.
     fn retried<T>(&self, attempt: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         let mut stale = false;
         loop {
@@ -197,13 +201,28 @@ impl Reader {
                     stale = true;
                     self.directories.forget();
                 }
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) if !self.stopping.load(Ordering::Relaxed) => {
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) if self.waits_on() => {
                     self.directories.forget();
                     std::thread::sleep(SCARCE_WAIT);
+                }
+                Ok(done) => {
+                    self.scarce_waits.store(0, Ordering::Relaxed);
+                    return Ok(done);
                 }
                 result => return result,
             }
         }
+    }
+
+    /// Whether a shortage is waited out once more. It is told once that it isn't.
+    fn waits_on(&self) -> bool {
+        let waits = self.scarce_waits.fetch_add(1, Ordering::Relaxed);
+        if waits == SCARCE_WAITS_MAX {
+            tracing::warn!(
+                "no file can be opened for want of descriptors or memory; processes use the originals. Raise the limit of open files (ulimit -n)"
+            );
+        }
+        waits < SCARCE_WAITS_MAX && !self.stopping.load(Ordering::Relaxed)
     }
 }
 
@@ -229,5 +248,25 @@ pub(crate) fn attr_of(statx: &Statx) -> Attr {
         ctime: (statx.stx_ctime.tv_sec, statx.stx_ctime.tv_nsec),
         btime: (statx.stx_btime.tv_sec, statx.stx_btime.tv_nsec),
         mnt_id: statx.stx_mnt_id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortage_is_waited_out_for_a_while() {
+        let reader = Reader::default();
+        let attempts = AtomicU32::new(0);
+        let attempt = |until: u32| {
+            let ends = attempts.fetch_add(1, Ordering::Relaxed) + 1 >= until;
+            if ends { Ok(()) } else { Err(Errno::MFILE) }
+        };
+        assert_eq!(reader.retried(|| attempt(3)), Ok(()));
+        assert_eq!(reader.retried(|| attempt(u32::MAX)), Err(Errno::MFILE));
+        assert_eq!(attempts.swap(0, Ordering::Relaxed), 3 + SCARCE_WAITS_MAX + 1);
+        assert_eq!(reader.retried(|| attempt(u32::MAX)), Err(Errno::MFILE), "at once");
+        assert_eq!(attempts.load(Ordering::Relaxed), 1);
     }
 }

@@ -257,3 +257,24 @@ fn the_stores_file_system_is_full() {
         }
     }
 }
+
+#[test]
+fn few_open_files_are_allowed() {
+    let fixture = Fixture::new("descriptors");
+    for number in 0..60 {
+        fixture.file(&format!("data/{}/{number}", number % 20), format!("{number}\n"), 0o644);
+    }
+    let data = fixture.path("data").display().to_string();
+    let program = Program::shell(&format!("find {data} -type f | sort | xargs cat | md5sum"));
+    let plain = program.run();
+    for limit in ["20", "32", "127", "150"] {
+        let limit = format!("--nofile={limit}:{limit}");
+        let session = fixture.headwater().behind(&["prlimit", &limit]).run(&program);
+        assert_eq!(
+            (session.output.status, &session.output.stdout),
+            (0, &plain.stdout),
+            "{limit}: {:?}",
+            session.output
+        );
+    }
+}

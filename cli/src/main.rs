@@ -37,6 +37,7 @@ mod via;
 mod warm;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -50,6 +51,8 @@ const FAILURE: u8 = 125;
 fn main() -> ExitCode {
     // A copy in memory was started by another name.
     let _ = rustix::thread::set_name(c"headwater");
+    // A file that would exceed the user's limit fails by its error. What is executed finds the signal as it was.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let is_inner = std::env::args().nth(1).is_some_and(|name| InnerCommand::has_subcommand(&name));
     let parsed = if is_inner {
         InnerLine::try_parse().map(|line| (Command::Inner(line.command), None))

@@ -3,19 +3,21 @@
 use std::env;
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{IsTerminal, stderr, stdout};
+use std::io::{self, IsTerminal, stderr, stdout};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use headwater_closure::program;
 use headwater_closure::scope::{Named, Scope, World, network_file_system};
+use rustix::io::Errno;
 
 use crate::daemons::Said;
 use crate::exec;
-use crate::io;
-use crate::io::options::IoOptions;
+use crate::io::{self as mpi_io, options::IoOptions};
 use crate::job::{self, News};
 use crate::launch::{Launch, Processes};
 use crate::message::{say, show};
@@ -83,8 +85,30 @@ pub fn run(options: &RunOptions) -> Result<u8> {
 }
 
 /// Runs the program on nodes of this machine, and calls `at_end` when it has ended, before its session does, if it
-/// has one.
+/// has one. Where the user may have no more processes, the program takes the place of this one.
 pub fn run_with(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8> {
+    let is_alone = options.nodes == 1 && options.ppn == 1;
+    match run_beside(options, at_end) {
+        Err(error) if is_alone && is_short_of_processes(&error) => {
+            say(format_args!(
+                "warning: {error:#}: raise the limit of processes (ulimit -u). The program runs without Headwater"
+            ));
+            let (name, arguments) = options.program.split_first().expect("the program is required");
+            let (status, message) = exec::complaint(name, Command::new(name).args(arguments).exec());
+            say(message);
+            Ok(status)
+        }
+        done => done,
+    }
+}
+
+fn is_short_of_processes(error: &anyhow::Error) -> bool {
+    let errno = |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<io::Error>()?.raw_os_error();
+    error.chain().filter_map(errno).any(|errno| errno == Errno::AGAIN.raw_os_error())
+}
+
+/// Runs the program as a child of this process.
+fn run_beside(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u8> {
     let start = Start::now();
     let arrangement = topology::arrange(&options.service.shape, options.nodes)?;
     let nodes = arrangement.program_nodes();
@@ -123,7 +147,7 @@ pub fn run_with(options: &RunOptions, at_end: impl FnOnce(&Serving)) -> Result<u
     let mut summary = Summary::new(options.nodes, nodes.len() as u32 * options.ppn, &choice);
     summary.servers = arrangement.servers;
     summary.timeline.daemons_ready = serving.is_some().then(|| start.elapsed_ms());
-    let io = io::preload::settle(&options.io, &options.program[..1], Some(program));
+    let io = mpi_io::preload::settle(&options.io, &options.program[..1], Some(program));
     let io = io.absolute(&cwd, &|path| path.to_owned());
     summary.exit_status = supervise((options, &io), &choice, &nodes, &mut serving, &events)?;
     summary.timeline.program_exit = Some(start.elapsed_ms());

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender};
 
 use anyhow::Result;
+use headwater_abi::table::Geometry;
 use headwater_closure::scope::Scope;
 use headwater_daemon::layout::NodeDir;
 use headwater_daemon::supervisor::{MountVia, NamespaceVia, Via};
@@ -32,13 +33,19 @@ const HIDDEN: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// The least that a daemon and its supervisor need at once.
 const DESCRIPTORS_MIN: u64 = 128;
 
-/// Why no daemon could do its work; `None` if it can.
-fn short_of_descriptors() -> Option<String> {
-    let most = getrlimit(Resource::Nofile).maximum?;
-    (most < DESCRIPTORS_MIN).then(|| {
+/// Why no daemon could do its work under this process's limits; `None` if it can.
+fn limited() -> Option<String> {
+    let below = |resource, least| getrlimit(resource).maximum.filter(|most| *most < least);
+    let file_bytes_min = Geometry::default().total_bytes();
+    let descriptors = below(Resource::Nofile, DESCRIPTORS_MIN).map(|most| {
         format!(
             "a process may have {most} open files, and a session needs {DESCRIPTORS_MIN}: raise the limit (ulimit -Hn)"
         )
+    });
+    descriptors.or_else(|| {
+        below(Resource::Fsize, file_bytes_min).map(|most| {
+            format!("a process may write files of {most} bytes, and a session needs {file_bytes_min}: raise the limit (ulimit -Hf)")
+        })
     })
 }
 
@@ -86,7 +93,7 @@ impl Wanted<'_> {
         events: &Receiver<Event>,
     ) -> Result<Option<Serving>, Interrupted> {
         let fabric = self.options.service.transport.fabric();
-        if let Some(why) = short_of_descriptors().filter(|_| choice.mechanism != Mechanism::Off) {
+        if let Some(why) = limited().filter(|_| choice.mechanism != Mechanism::Off) {
             say(format_args!("warning: {why}. The program runs without Headwater"));
             *choice = Choice::off(why);
         }

@@ -259,22 +259,29 @@ fn the_stores_file_system_is_full() {
 }
 
 #[test]
-fn few_open_files_are_allowed() {
-    let fixture = Fixture::new("descriptors");
+fn limits_of_the_user() {
+    let fixture = Fixture::new("limits");
     for number in 0..60 {
         fixture.file(&format!("data/{}/{number}", number % 20), format!("{number}\n"), 0o644);
     }
     let data = fixture.path("data").display().to_string();
     let program = Program::shell(&format!("find {data} -type f | sort | xargs cat | md5sum"));
     let plain = program.run();
-    for limit in ["20", "32", "127", "150"] {
-        let limit = format!("--nofile={limit}:{limit}");
-        let session = fixture.headwater().behind(&["prlimit", &limit]).run(&program);
-        assert_eq!(
-            (session.output.status, &session.output.stdout),
-            (0, &plain.stdout),
-            "{limit}: {:?}",
-            session.output
-        );
+    let files = ["20", "32", "127", "150"].map(|most| format!("--nofile={most}:{most}"));
+    let sizes = ["4096", "100000", "5000000", "200000000", "500000000"].map(|most| format!("--fsize={most}:{most}"));
+    for limit in files.into_iter().chain(sizes) {
+        let output = fixture.headwater().behind(&["prlimit", &limit]).run(&program).output;
+        assert_eq!((output.status, &output.stdout), (0, &plain.stdout), "{limit}: {output:?}");
+    }
+    if is_root() {
+        // Root itself has no limit of processes.
+        let user = ["setpriv", "--reuid=65533", "--clear-groups", "prlimit"];
+        for most in 1..14 {
+            let limit = format!("--nproc={most}:{most}");
+            let behind = user.into_iter().chain([&*limit]).collect::<Vec<_>>();
+            let output =
+                fixture.headwater().behind(&behind).run(&Program::new("cat").arg(fixture.path("data/7/27"))).output;
+            assert_eq!((output.status, &*output.stdout), (0, "27\n"), "{limit}: {output:?}");
+        }
     }
 }

@@ -163,14 +163,17 @@ impl Node {
         if forest.is_striped() && self.ups.contains(&Some(Up::Reader)) {
             forest.tree_ids().map(|tree| self.reader_of(tree)).for_each(want);
         }
+        let has_lost_one = self.parents.values().any(|parent| matches!(parent.link, Link::Dead | Link::Away(_)));
         for &rank in &wanted {
             if let Some(parent) = self.parents.get_mut(&rank) {
                 parent.is_lender = false;
             } else {
                 let joined = Joined::at_first(&forest, own, rank);
-                // At first it may not have been started; later on it answers at once if it can.
+                // At first it may not have been started; later on it answers at once if it can. Who takes a lost
+                // one's place has been started.
                 let limits = &self.config.limits;
-                let until = limits.starting_ms_max.max(now.saturating_add(limits.probe_ms_max));
+                let starting_ms_max = if has_lost_one { 0 } else { limits.starting_ms_max };
+                let until = starting_ms_max.max(now.saturating_add(limits.probe_ms_max));
                 self.parents.insert(rank, Parent::starting(until, joined));
                 self.outputs.push_back(Output::Dial { rank });
             }

@@ -13,7 +13,8 @@ impl World {
     pub(crate) fn check_reader(&mut self, rank: Rank, path: &Path, aspect: Aspect) -> Check {
         ensure(self.in_scope(path), || format!("{path} is read out of scope"))?;
         let (site, now, limits) = (self.site(rank), self.now, &self.limits);
-        let is_expired = |at: u64| now - at >= limits.probe_ms_max && now - site.started >= limits.starting_ms_max;
+        let has_begun = !site.suspects.is_empty() || now - site.started >= limits.starting_ms_max;
+        let is_expired = |at: u64| now - at >= limits.probe_ms_max && has_begun;
         let obstacle = |tree: TreeId| {
             let candidates = || self.forest.candidates(tree);
             if !candidates().any(|candidate| candidate == rank) {

@@ -59,15 +59,26 @@ fn tasks_on(counts: &str, mut node: u32) -> Option<u32> {
     None
 }
 
-/// From mpirun(1) of Open MPI 4, "Exported environment variables", and what `orted` sets.
+/// How many nodes a list of `orted`'s has, which ends in `@` and the nodes of each kind, as `n[1:0-2]@0(3)`.
+fn nodes_of_regex(regex: &str) -> Option<u32> {
+    let (_, kinds) = regex.rsplit_once('@')?;
+    let count = |kind: &str| kind.strip_suffix(')')?.split_once('(')?.1.parse::<u32>().ok();
+    kinds.split(',').try_fold(0u32, |sum, kind| sum.checked_add(count(kind)?))
+}
+
+/// From mpirun(1) of Open MPI 4, "Exported environment variables", and what `orted` sets. It counts nodes twice where
+/// ranks are placed by a file.
 fn open_mpi(variables: &Variables<'_>, unknown: Place) -> Place {
     let identity = variables.first_text(&["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"]);
+    let size = variables.number("OMPI_COMM_WORLD_SIZE");
+    let listed = variables.text("OMPI_MCA_orte_node_regex").and_then(|regex| nodes_of_regex(&regex));
+    let nodes = variables.number("OMPI_MCA_orte_num_nodes");
     Place {
         rank: variables.number("OMPI_COMM_WORLD_RANK"),
-        size: variables.number("OMPI_COMM_WORLD_SIZE"),
+        size,
         local_rank: variables.number("OMPI_COMM_WORLD_LOCAL_RANK"),
         local_size: variables.number("OMPI_COMM_WORLD_LOCAL_SIZE"),
-        nodes: variables.number("OMPI_MCA_orte_num_nodes"),
+        nodes: nodes.map(|nodes| [listed, size].into_iter().flatten().fold(nodes, u32::min)),
         identity: identity.map(|id| format!("openmpi-{id}")),
         ..unknown
     }

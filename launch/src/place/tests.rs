@@ -21,6 +21,21 @@ const PALS: &str = "PALS_RANKID=1 PALS_APID=a PALS_NODEID=0";
 const JSM: &str = "JSM_NAMESPACE_RANK=1 JSM_NAMESPACE_SIZE=2 OMPI_COMM_WORLD_RANK=1";
 
 #[test]
+fn nodes_that_open_mpi_counts_twice() {
+    for (regex, nodes) in [
+        ("n[1:0-2]@0(3)", Some(3)),
+        ("login,n[1:0-2]@0(1),1(2)", Some(3)),
+        ("n[1:0-2]@0(3),1(4294967295)", Some(4)),
+        ("n@", Some(4)),
+        ("", Some(4)),
+    ] {
+        let place = place(&format!("{ORTE} OMPI_MCA_orte_num_nodes=6 OMPI_MCA_orte_node_regex={regex}"));
+        assert_eq!(place.and_then(|place| place.nodes), nodes, "{regex}");
+    }
+    assert_eq!(place(ORTE).and_then(|place| place.nodes), None);
+}
+
+#[test]
 fn the_innermost_counts() {
     let check = |parts: &[&str], launcher: Option<Launcher>| {
         assert_eq!(place(&parts.join(" ")).map(|place| place.launcher), launcher, "{parts:?}");

@@ -1,5 +1,6 @@
 //! The launchers of MPI implementations.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use headwater_tests::harness::services::{Ssh, environment};
@@ -89,6 +90,17 @@ fn open_mpi_over_ssh() {
         let mut several = [launch(&[1, 2]).unwrap(), site.program_with_variables()].concat();
         several.extend(words(&[":", "-H", "node003:1", "-np", "1"], site.program_with_variables()));
         site.check_words(&several, 3);
+        // Ranks that a file places.
+        let (hosts, ranks) = (site.directory("placed").join("hosts"), site.directory("placed").join("ranks"));
+        let lines = |line: &dyn Fn(usize) -> String| (1..=3).map(line).collect::<String>();
+        fs::write(&hosts, lines(&|node| format!("node00{node} slots=2\n"))).unwrap();
+        fs::write(&ranks, lines(&|node| format!("rank {}=node00{node} slot=0\n", node - 1))).unwrap();
+        let agent = shown(&ssh.agent);
+        let mpirun = ["mpirun.openmpi", "--allow-run-as-root", "--mca", "plm_rsh_agent", &agent, "-n", "3"];
+        let by_file = ["--hostfile", &shown(&hosts), "--rankfile", &shown(&ranks)];
+        site.check_words(&[words(&mpirun, vec![]), words(&by_file, site.program_with_variables())].concat(), 3);
+        let in_turn = ["--hostfile", &shown(&hosts), "--mca", "rmaps", "seq"];
+        site.check_words(&[words(&mpirun, vec![]), words(&in_turn, site.program_with_variables())].concat(), 3);
     });
 }
 

@@ -8,6 +8,7 @@
 #define HW_ROLES_H
 
 #include <mpi.h>
+#include <stddef.h>
 
 /* Whether anything is deferred, pending or outstanding: otherwise wrappers only call the original. */
 extern volatile int hw_is_busy;
@@ -52,6 +53,11 @@ struct hw_large {
 };
 struct hw_large hw_large(MPI_Count count, MPI_Datatype *type);
 void hw_large_free(struct hw_large *large, MPI_Datatype *type);
+
+/* The kernel looks at this memory, or writes into it, while the C library's function is at work. */
+void hw_given(const void *memory, size_t bytes);
+/* Of what nobody says how long it is. */
+#define HW_GIVEN_BYTES 4096
 
 void hw_in(const void *buffer, MPI_Count count, MPI_Datatype type);
 void hw_out(void *buffer, MPI_Count count, MPI_Datatype type);

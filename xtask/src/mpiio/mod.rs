@@ -73,6 +73,7 @@ impl Tables {
         for function in &mut libc {
             function.is_hand = true;
         }
+        libc.extend(read("kernel.txt")?);
         Ok(Tables { mpi, libc })
     }
 }

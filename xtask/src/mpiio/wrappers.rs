@@ -151,7 +151,7 @@ impl<'a> Variant<'a> {
             }
         }
         for function in self.libc.iter().filter(|function| !self.is_by_core(function)) {
-            text.push_str(&traced_libc(function));
+            text.push_str(&if self.hand == Hand::Traced { traced_libc(function) } else { giving(function) });
         }
         text.push_str("\nconst struct hw_entry hw_entries[] = {\n");
         for function in self.mpi.iter().chain(self.libc) {
@@ -332,6 +332,29 @@ fn traced_libc(function: &Function) -> String {
     format!("\n{}\n{{\n\thw_trace(\"{}\");\n\t{back}{call}\n}}\n", function.prototype("hw_"), function.name)
 }
 
+/// A function that gives the kernel memory, which is filled before.
+fn giving(function: &Function) -> String {
+    let mut statements = String::new();
+    for (at, parameter) in function.parameters.iter().enumerate().filter(|(_, one)| one.kind.ends_with('*')) {
+        let name = &parameter.name;
+        let behind = function.parameters.get(at + 1).filter(|behind| !behind.kind.ends_with('*'));
+        let bytes = match (behind.map(|behind| behind.name.as_str()), parameter.kind.trim_end_matches(['*', ' '])) {
+            (Some("bytes"), _) => "(size_t)bytes".into(),
+            (Some("count"), _) => format!("(size_t)count * sizeof(*{name})"),
+            (_, kind) if kind.ends_with("char") => "PATH_MAX".into(),
+            (_, kind) if kind.ends_with("void") || kind.ends_with("sockaddr") => "HW_GIVEN_BYTES".into(),
+            _ => format!("2 * sizeof(*{name})"),
+        };
+        let _ = writeln!(statements, "\t\thw_given({name}, {bytes});");
+    }
+    format!(
+        "\n{}\n{{\n\tif (hw_is_busy && hw_depth == 0) {{\n{statements}\t}}\n\treturn hw_libc.{}({});\n}}\n",
+        function.prototype("hw_"),
+        function.name,
+        function.arguments()
+    )
+}
+
 /// The front's stubs and the names of their slots: those of MPI's functions that every MPI has, each as `MPI_X` and
 /// `PMPI_X`, and then the C library's; and the names of MPI's other functions.
 pub fn stubs(mpi: &[Function], libc: &[Function]) -> String {
@@ -404,21 +427,36 @@ const REAL_HEAD: &str = "\
 #define HW_REAL_H
 
 #include <aio.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <mpi.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/sem.h>
 #include <sys/sendfile.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <sys/time.h>
+#include <sys/times.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <sys/utsname.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <utime.h>
 
 typedef void *(*hw_thread_start)(void *);
 
@@ -437,6 +475,8 @@ mod tests {
         int MPI_Send_init(const void *buf [in count datatype], int count, MPI_Datatype datatype, int dest, int tag, \
         MPI_Comm comm, MPI_Request *request) sync lasting\n\
         int MPI_Session_init(MPI_Info info) sync new\n";
+    const LIBC: &str = "int close(int fd) hand\nssize_t readlink(const char *path, char *buffer, size_t bytes)\n\
+        int ppoll(struct pollfd *all, nfds_t count, const struct timespec *time)\nint ioctl(int fd, ..., void *argument)\n";
     const HEADER: &str = "int MPI_Send(const void *b, int n, MPI_Datatype t, int d, int g, MPI_Comm c);\n\
         int MPI_Send_c(const void *b, MPI_Count n, MPI_Datatype t, int d, int g, MPI_Comm c);\n\
         int MPI_Igatherv_c(const void *b, MPI_Count n, MPI_Datatype t, void *r, const MPI_Count m[], \
@@ -445,7 +485,7 @@ mod tests {
 
     fn variant(hand: Hand) -> String {
         let (header, globals) = (header::functions(HEADER), ["x_world".to_owned()]);
-        let (mpi, libc) = (table::parse(TABLE).unwrap(), table::parse("int close(int fd) hand").unwrap());
+        let (mpi, libc) = (table::parse(TABLE).unwrap(), table::parse(LIBC).unwrap());
         let target = Target { family: "X ", major: 4, macro_of_major: "X_VERSION" };
         Variant::new(target, (&header, &globals), &mpi, &libc, hand).unwrap().wrappers().unwrap()
     }
@@ -466,6 +506,9 @@ mod tests {
         has("\t\thw_is_lasting = 1;\n\t\thw_in(buf, count, datatype);\n\t\thw_is_lasting = 0;\n");
         has("{ \"MPI_Igatherv_c\", (void *)hw_MPI_Igatherv_c },");
         has("{ \"close\", (void *)hw_close },");
+        has("\t\thw_given(path, PATH_MAX);\n\t\thw_given(buffer, (size_t)bytes);\n");
+        has("\t\thw_given(all, (size_t)count * sizeof(*all));\n\t\thw_given(time, 2 * sizeof(*time));\n");
+        has("\t\thw_given(argument, HW_GIVEN_BYTES);\n\t}\n\treturn hw_libc.ioctl(fd, argument);\n");
         // What the core has, or this MPI hasn't, is not made.
         assert!(!text.contains("hw_trace") && !text.contains("int hw_MPI_Send(") && !text.contains("int hw_close("));
         assert!(!text.contains("Session") && !text.contains("hw_MPI_Igatherv }"));

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -59,6 +60,7 @@ void hw_before_change_of(const char *path, int directory)
 	if (!hw_is_busy || hw_depth > 0 || !path)
 		return;
 	int saved = errno;
+	hw_given(path, PATH_MAX);
 	if (hw_incoming_is_writing())
 		hw_incoming_wait();
 	if (fstatat(directory, path, &status, 0) == 0 && S_ISREG(status.st_mode))
@@ -66,11 +68,12 @@ void hw_before_change_of(const char *path, int directory)
 	errno = saved;
 }
 
-void hw_before_reading(void)
+void hw_before_reading(const char *path)
 {
-	if (!hw_is_busy || hw_depth > 0 || !hw_incoming_is_writing())
+	if (!hw_is_busy || hw_depth > 0)
 		return;
 	int saved = errno;
+	hw_given(path, PATH_MAX);
 	hw_incoming_wait();
 	errno = saved;
 }
@@ -114,7 +117,7 @@ void hw_settle_everything(void)
 		if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))                                              \
 			hw_before_change_of(path, directory);                                                          \
 		else                                                                                                   \
-			hw_before_reading();                                                                           \
+			hw_before_reading(path);                                                                           \
 		return hw_libc.name arguments;                                                                         \
 	}
 
@@ -147,6 +150,7 @@ static void before_removal(const char *path, int directory)
 	if (!hw_is_busy || hw_depth > 0 || !path)
 		return;
 	int saved = errno;
+	hw_given(path, PATH_MAX);
 	hw_incoming_wait();
 	if (fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode)) {
 		struct hw_file *file = hw_file_known(status.st_dev, status.st_ino);

@@ -12,7 +12,7 @@ void hw_before_change_of(const char *path, int directory);
 /* A file without a size may be a process's memory, as /proc/self/mem is: what is put off at these positions is done. */
 void hw_before_access(const struct stat *status, off_t low, off_t high);
 /* A file is opened for reading: what others write is written first. */
-void hw_before_reading(void);
+void hw_before_reading(const char *path);
 /* The engine's own view of the file follows. */
 void hw_after_change(int descriptor);
 /* All that is put off is done, as before another process begins or this one ends. */

@@ -76,7 +76,7 @@ static void before_fopen(const char *path, const char *mode)
 	if (mode && (strchr(mode, 'w') || strchr(mode, 'a') || strchr(mode, '+')))
 		hw_before_change_of(path, AT_FDCWD);
 	else
-		hw_before_reading();
+		hw_before_reading(path);
 }
 
 FILE *hw_fopen(const char *path, const char *mode)

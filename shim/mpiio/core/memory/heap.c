@@ -125,7 +125,7 @@ int hw_madvise(void *address, size_t bytes, int advice)
 	return hw_libc.madvise(address, bytes, advice);
 }
 
-int hw_mprotect(void *address, size_t bytes, int protection)
+static void before_protection(void *address, size_t bytes)
 {
 	if (hw_is_busy && hw_depth == 0) {
 		int saved = errno;
@@ -133,7 +133,18 @@ int hw_mprotect(void *address, size_t bytes, int protection)
 		errno = saved;
 	}
 	hw_private_forget();
+}
+
+int hw_mprotect(void *address, size_t bytes, int protection)
+{
+	before_protection(address, bytes);
 	return hw_libc.mprotect(address, bytes, protection);
+}
+
+int hw_pkey_mprotect(void *address, size_t bytes, int protection, int key)
+{
+	before_protection(address, bytes);
+	return hw_libc.pkey_mprotect(address, bytes, protection, key);
 }
 
 void *hw_shmat(int segment, const void *address, int flags)
@@ -148,8 +159,8 @@ int hw_shmdt(const void *address)
 	return hw_libc.shmdt(address);
 }
 
-/* Locked memory is to be there, and stays so. */
-static void before_lock(const void *address, size_t bytes)
+/* The kernel, or the C library, is at this memory from now on. */
+static void before_lasting(const void *address, size_t bytes)
 {
 	if (hw_mode == HW_OFF || hw_depth > 0)
 		return;
@@ -161,13 +172,13 @@ static void before_lock(const void *address, size_t bytes)
 
 int hw_mlock(const void *address, size_t bytes)
 {
-	before_lock(address, bytes);
+	before_lasting(address, bytes);
 	return hw_libc.mlock(address, bytes);
 }
 
 int hw_mlock2(const void *address, size_t bytes, unsigned int flags)
 {
-	before_lock(address, bytes);
+	before_lasting(address, bytes);
 	return hw_libc.mlock2(address, bytes, flags);
 }
 
@@ -177,4 +188,29 @@ int hw_mlockall(int flags)
 	if (hw_mode != HW_OFF && hw_depth == 0)
 		hw_private_exclude(NULL, UINTPTR_MAX);
 	return hw_libc.mlockall(flags);
+}
+
+/* A stream's buffer: what the C library reads into it and writes from it is seen by nobody. */
+static void before_buffer(void *buffer, size_t bytes)
+{
+	if (buffer)
+		before_lasting(buffer, bytes);
+}
+
+int hw_setvbuf(FILE *stream, char *buffer, int mode, size_t bytes)
+{
+	before_buffer(buffer, bytes);
+	return hw_libc.setvbuf(stream, buffer, mode, bytes);
+}
+
+void hw_setbuffer(FILE *stream, char *buffer, size_t bytes)
+{
+	before_buffer(buffer, bytes);
+	hw_libc.setbuffer(stream, buffer, bytes);
+}
+
+void hw_setbuf(FILE *stream, char *buffer)
+{
+	before_buffer(buffer, BUFSIZ);
+	hw_libc.setbuf(stream, buffer);
 }

@@ -34,6 +34,7 @@ static bool is_far_reaching(long number)
 		SYS_fallocate,	SYS_openat,	 SYS_openat2,	    SYS_sendfile, SYS_splice,  SYS_clone,     SYS_clone3,
 		SYS_execve,	SYS_execveat,	 SYS_exit_group,    SYS_readv,	 SYS_preadv,   SYS_preadv2,   SYS_vmsplice,
 		SYS_sendmsg,	SYS_sendmmsg,	 SYS_recvmsg,	    SYS_recvmmsg, SYS_io_submit, SYS_io_uring_enter,
+		SYS_io_uring_register,
 		SYS_copy_file_range, SYS_process_vm_readv, SYS_process_vm_writev,
 #ifdef SYS_open
 		SYS_open,	SYS_creat,	 SYS_fork,	    SYS_vfork,
@@ -102,15 +103,48 @@ static bool points_at_put_off(long number, const long arguments[], size_t count)
 	return false;
 }
 
+/* Whether it is a call of which more is to be seen to than memory; then `result` is what that gave. */
+static bool is_seen_to(long number, const long arguments[], long *result)
+{
+	int first = (int)arguments[0], second = (int)arguments[1], third = (int)arguments[2];
+	switch (number) {
+	case SYS_close:
+		*result = hw_close(first);
+		return true;
+	case SYS_close_range:
+		*result = hw_close_range((unsigned int)first, (unsigned int)second, third);
+		return true;
+#ifdef SYS_dup2
+	case SYS_dup2:
+		*result = hw_dup2(first, second);
+		return true;
+#endif
+	case SYS_dup3:
+		*result = hw_dup3(first, second, third);
+		return true;
+	case SYS_fcntl:
+		*result = hw_fcntl(first, second, (void *)arguments[2]);
+		return true;
+	case SYS_pkey_mprotect:
+		*result = hw_pkey_mprotect((void *)arguments[0], (size_t)arguments[1], third, (int)arguments[3]);
+		return true;
+	default:
+		return false;
+	}
+}
+
 long hw_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
+	const long arguments[] = {a, b, c, d, e, f};
+	long result;
+	if (is_seen_to(number, arguments, &result))
+		return result;
 	if (is_of_memory(number))
 		hw_private_forget();
 	if (number == SYS_mmap)
 		hw_before_mapping((void *)a, (size_t)b, (int)c, (int)d, (int)e);
 	if (hw_is_busy && hw_depth == 0) {
 		int saved = errno;
-		const long arguments[] = {a, b, c, d, e, f};
 		if (is_of_memory(number) ? takes_put_off(number, arguments)
 					 : is_far_reaching(number) || points_at_put_off(number, arguments, 6))
 			hw_settle_everything();

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -25,6 +26,8 @@ static struct range excluded[EXCLUDED_MAX];
 static size_t excluded_count;
 static bool is_threaded;
 static int memory_descriptor = -1;
+/* What is open by that. */
+static struct stat memory_file;
 static char stage[STAGE_BYTES];
 
 void hw_private_forget(void)
@@ -166,15 +169,25 @@ bool hw_private_is(const void *memory, size_t bytes)
 	return true;
 }
 
+/* The program may have closed it, with numbers that it doesn't know, and may have something else open by that. */
+static bool is_memory(void)
+{
+	struct stat now;
+	return memory_descriptor >= 0 && fstat(memory_descriptor, &now) == 0 && now.st_dev == memory_file.st_dev &&
+	       now.st_ino == memory_file.st_ino;
+}
+
 static bool open_memory(void)
 {
-	if (memory_descriptor < 0) {
+	if (!is_memory()) {
 		int low = hw_libc.open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 		memory_descriptor = low < 0 ? low : fcntl(low, F_DUPFD_CLOEXEC, 512);
 		if (low >= 0 && memory_descriptor >= 0)
 			hw_libc.close(low);
 		else
 			memory_descriptor = low;
+		if (memory_descriptor >= 0 && fstat(memory_descriptor, &memory_file) != 0)
+			return false;
 	}
 	return memory_descriptor >= 0;
 }

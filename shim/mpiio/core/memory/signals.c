@@ -160,7 +160,11 @@ static int change_mask(mask_call call, int how, const sigset_t *set, sigset_t *o
 		else
 			believed = how == SIG_BLOCK ? believed | named : believed & ~named;
 	}
-	int result = call(how, set ? &copy : NULL, old);
+	/* `old` may be memory that is put off, which the kernel can't write to. */
+	sigset_t former;
+	int result = call(how, set ? &copy : NULL, old ? &former : NULL);
+	if (result == 0 && old)
+		*old = former;
 	if (result != 0)
 		believed = before;
 	for (unsigned int at = 0; result == 0 && old && at < ALL; at++)

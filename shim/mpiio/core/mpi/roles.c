@@ -1,6 +1,7 @@
 /* What the generated wrappers call, reduced to ranges of memory that are read or overwritten. */
 #include "../generated-calls.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <mpi.h>
 #include <stdlib.h>
@@ -40,6 +41,15 @@ void hw_use_in(const void *memory, size_t bytes)
 	hw_memory_in(memory, bytes);
 	if (hw_incoming_any())
 		hw_incoming_fetch((uintptr_t)memory, (uintptr_t)memory + bytes);
+}
+
+void hw_given(const void *memory, size_t bytes)
+{
+	int saved = errno;
+	if (memory)
+		/* Before what is counted of a System V message stands its kind. */
+		hw_use_in(memory, bytes + sizeof(long));
+	errno = saved;
 }
 
 void hw_use_out(void *memory, size_t bytes)

@@ -25,11 +25,11 @@
 #define HW_STAND_MPI(X) \
 	X(MPI_Abort) X(MPI_Allgather) X(MPI_Allreduce) X(MPI_Barrier) X(MPI_Bcast) X(MPI_Bsend_init) \
 	X(MPI_Cartdim_get) X(MPI_Comm_call_errhandler) X(MPI_Comm_copy_attr_function) \
-	X(MPI_Comm_create_keyval) X(MPI_Comm_delete_attr_function) \
+	X(MPI_Comm_create_errhandler) X(MPI_Comm_create_keyval) X(MPI_Comm_delete_attr_function) \
 	X(MPI_Comm_disconnect) X(MPI_Comm_dup) X(MPI_Comm_free) X(MPI_Comm_get_attr) X(MPI_Comm_group) \
 	X(MPI_Comm_rank) X(MPI_Comm_remote_size) X(MPI_Comm_set_attr) X(MPI_Comm_set_errhandler) \
 	X(MPI_Comm_size) X(MPI_Comm_split) X(MPI_Comm_test_inter) X(MPI_Dist_graph_neighbors_count) \
-	X(MPI_Errhandler_free) X(MPI_Error_class) X(MPI_File_close) X(MPI_File_get_errhandler) \
+	X(MPI_Errhandler_free) X(MPI_Error_class) X(MPI_File_close) X(MPI_File_create_errhandler) X(MPI_File_get_errhandler) \
 	X(MPI_File_get_position) X(MPI_File_open) \
 	X(MPI_File_read) X(MPI_File_read_all) X(MPI_File_read_at) X(MPI_File_read_at_all) X(MPI_File_seek) \
 	X(MPI_File_set_atomicity) X(MPI_File_set_errhandler) X(MPI_File_set_size) X(MPI_File_set_view) \
@@ -45,7 +45,7 @@
 	X(MPI_Type_commit) X(MPI_Type_contiguous) X(MPI_Type_create_struct) \
 	X(MPI_Type_dup) X(MPI_Type_free) X(MPI_Type_get_contents) X(MPI_Type_get_envelope) \
 	X(MPI_Type_get_extent) X(MPI_Type_get_true_extent) X(MPI_Type_size_x) X(MPI_Wait) X(MPI_Waitall) \
-	X(MPI_Waitany) X(MPI_Waitsome)
+	X(MPI_Waitany) X(MPI_Waitsome) X(MPI_Win_create_errhandler)
 
 #define HW_STAND_LIBC(X) \
 	X(__fread_chk) X(__fread_unlocked_chk) X(__open64_2) X(__open_2) X(__openat64_2) X(__openat_2) \
@@ -56,13 +56,13 @@
 	X(fopen64) X(fork) X(fread) X(fread_unlocked) X(free) X(freopen) X(freopen64) X(fsync) X(ftruncate) \
 	X(ftruncate64) X(fwrite) X(fwrite_unlocked) X(lio_listio) X(lio_listio64) X(lockf) \
 	X(lockf64) X(madvise) X(mlock) X(mlock2) \
-	X(mlockall) X(mmap) X(mmap64) X(mprotect) X(mremap) X(munmap) X(open) X(open64) X(openat) X(openat64) \
+	X(mlockall) X(mmap) X(mmap64) X(mprotect) X(mremap) X(munmap) X(pkey_mprotect) X(open) X(open64) X(openat) X(openat64) \
 	X(popen) X(posix_fallocate) X(posix_fallocate64) X(posix_spawn) X(posix_spawnp) X(pread) X(pread64) \
 	X(preadv) X(preadv2) X(preadv64) X(preadv64v2) X(process_vm_readv) X(process_vm_writev) \
 	X(pthread_create) X(pthread_exit) X(pthread_sigmask) X(pwrite) X(pwrite64) X(pwritev) X(pwritev2) X(pwritev64) \
 	X(pwritev64v2) X(read) X(readv) X(realloc) X(reallocarray) X(recv) X(recvfrom) X(recvmmsg) X(recvmsg) \
 	X(rename) X(renameat) X(renameat2) X(send) X(sendfile) X(sendfile64) X(sendmmsg) X(sendmsg) X(sendto) \
-	X(shmat) X(shmdt) X(sigaction) X(signal) X(sigprocmask) X(splice) X(syscall) X(system) X(sysv_signal) \
+	X(setbuf) X(setbuffer) X(setvbuf) X(shmat) X(shmdt) X(sigaction) X(signal) X(sigprocmask) X(splice) X(syscall) X(system) X(sysv_signal) \
 	X(truncate) X(truncate64) X(unlink) X(unlinkat) X(vmsplice) X(write) X(writev)
 
 /* Of the C library, but in none of its headers. */
@@ -92,6 +92,12 @@ struct hw_libc {
 };
 extern struct hw_libc hw_libc;
 
+int hw_close(int descriptor);
+int hw_close_range(unsigned int first, unsigned int last, int flags);
+int hw_dup2(int from, int to);
+int hw_dup3(int from, int to, int flags);
+int hw_fcntl(int descriptor, int command, void *argument);
+int hw_pkey_mprotect(void *address, size_t bytes, int protection, int key);
 sighandler_t hw___sysv_signal(int number, sighandler_t handler);
 bool hw_bind_real(void *libmpi, void *(*next)(const char *name));
 

@@ -38,8 +38,9 @@ struct test {
 	} effect;
 };
 
-extern const struct test files_tests[], changes_tests[], uses_tests[], kernel_tests[], faults_tests[], memory_tests[], scatter_tests[],
-	message_tests[], receive_tests[], gather_tests[], ends_tests[], patterns_tests[];
+extern const struct test files_tests[], changes_tests[], uses_tests[], kernel_tests[], given_tests[], faults_tests[],
+	memory_tests[], scatter_tests[], message_tests[], receive_tests[], gather_tests[], ends_tests[],
+	patterns_tests[];
 
 extern int rank, size, round_now;
 extern int thread_level;

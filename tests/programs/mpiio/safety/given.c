@@ -1,0 +1,196 @@
+/*
+ * Memory that the kernel looks at, or writes into, while a function of the C library is at work: names, numbers and
+ * tables of all kinds may lie in what was read from a file.
+ */
+#define _GNU_SOURCE
+#include "safety.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/msg.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/xattr.h>
+#include <time.h>
+
+/* Each call has memory of its own, some pages from the others', and not at the start of one. */
+#define APART 14336
+#define PLACES 13
+
+static char *at(struct work *work, int place)
+{
+	must(place < PLACES && (size_t)(place + 1) * APART <= work->bytes, "a place for each");
+	return work->data + place * APART + 100;
+}
+
+/* What a call has written there need not be the same in all runs. */
+static void same_again(char *memory)
+{
+	memset(memory, 'x', APART - 200);
+}
+
+#define STEP(name) static void name(struct work *work)
+
+/* No file has such a name: it is looked for, or too long, but never out of reach. */
+STEP(paths)
+{
+	struct stat status;
+	struct statfs system;
+	char value[10];
+
+	note_result("stat", stat(at(work, 0), &status));
+	note_result("lstat", lstat(at(work, 1), &status));
+	note_result("access", access(at(work, 2), R_OK));
+	note_result("open", open(at(work, 3), O_RDONLY));
+	note_result("open to write", open(at(work, 4), O_WRONLY));
+	note_result("unlink", unlink(at(work, 5)));
+	note_result("rename", rename(at(work, 6), "/nowhere/at all"));
+	note_result("statfs", statfs(at(work, 7), &system));
+	note_result("chmod", chmod(at(work, 8), 0600));
+	note_result("getxattr", getxattr(at(work, 9), "user.none", value, sizeof value));
+	note_result("truncate", truncate(at(work, 10), 5));
+	note_result("readlink", readlink(at(work, 11), value, sizeof value));
+	FILE *stream = fopen(at(work, 12), "r");
+	note_result("fopen", stream ? 0 : -1);
+}
+
+STEP(answers)
+{
+	note_result("getrandom", getrandom(at(work, 0), 9000, 0));
+	same_again(at(work, 0));
+	note_result("getcwd", getcwd(at(work, 1), 5000) ? 0 : -1);
+	same_again(at(work, 1));
+	note_result("fstat", fstat(0, (void *)at(work, 2)));
+	same_again(at(work, 2));
+	note_result("uname", uname((void *)at(work, 3)));
+	note_result("readlink", readlink("/proc/self/exe", at(work, 4), 5000));
+	note_result("getrlimit", getrlimit(RLIMIT_STACK, (void *)at(work, 5)));
+	note_result("getrusage", getrusage(RUSAGE_SELF, (void *)at(work, 6)));
+	same_again(at(work, 6));
+	note_result("statfs", statfs("/proc", (void *)at(work, 7)));
+	note_result("getaffinity", sched_getaffinity(0, sizeof(cpu_set_t), (void *)at(work, 8)));
+	note_result("sigprocmask", sigprocmask(SIG_BLOCK, NULL, (void *)at(work, 9)));
+	same_again(at(work, 9));
+	note_result("getgroups", getgroups(200, (void *)at(work, 10)) >= 0);
+	same_again(at(work, 10));
+}
+
+STEP(tables)
+{
+	int two[2], *pair = (void *)at(work, 0);
+	struct timespec *none = (void *)at(work, 5);
+
+	note_result("pipe", pipe(pair));
+	memcpy(two, pair, sizeof two);
+	same_again(at(work, 0));
+	note_result("write", write(two[1], "123", 3));
+	note_result("ioctl", ioctl(two[0], FIONREAD, at(work, 1)));
+	same_again(at(work, 2));
+	struct pollfd *asked = (void *)at(work, 2);
+	asked[0] = (struct pollfd){.fd = two[0], .events = POLLIN};
+	note_result("poll", poll(asked, 1, 0));
+	fd_set *set = (void *)at(work, 3);
+	int queue = epoll_create1(0);
+	struct epoll_event event = {.events = EPOLLIN};
+	note_result("add", epoll_ctl(queue, EPOLL_CTL_ADD, two[0], &event));
+	note_result("epoll_wait", epoll_wait(queue, (void *)at(work, 4), 5, 0));
+	struct timeval now = {0, 0};
+	note_result("select", select(0, set, NULL, NULL, &now) >= 0);
+	/* Whatever stands there: no second has so many nanoseconds, or it is no time at all. */
+	note("nanosleep %d", nanosleep(none, NULL) == 0 || errno == EINVAL);
+	close(queue);
+	close(two[0]);
+	close(two[1]);
+}
+
+STEP(children)
+{
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(7);
+	int *status = (void *)at(work, 0);
+	note_result("waitpid", waitpid(child, status, 0) == child);
+	note("status %x", (unsigned int)*status);
+	int queue = msgget(IPC_PRIVATE, 0600);
+	must(queue >= 0, "msgget");
+	long *message = (void *)at(work, 1);
+	*message = 5;
+	note_result("msgsnd", msgsnd(queue, message, 4000, 0));
+	note_result("msgrcv", msgrcv(queue, at(work, 2), 8000, 0, 0));
+	msgctl(queue, IPC_RMID, NULL);
+}
+
+/* A stream's buffer is the C library's from then on. */
+STEP(stream_buffer)
+{
+	FILE *stream = fopen(path("copy"), "w+");
+
+	must(stream != NULL, "copy");
+	note_result("setvbuf", setvbuf(stream, at(work, 0), _IOFBF, 8192));
+	for (int i = 0; i < 5000; i++)
+		fprintf(stream, "%d ", i);
+	note_result("flush", fflush(stream));
+	rewind(stream);
+	note_result("fgetc", fgetc(stream));
+	note_result("fclose", fclose(stream));
+	note_file(path("copy"));
+}
+
+/* What was protected is open afterwards, and what has been read is there. */
+STEP(protection_by_key)
+{
+	char *first = (char *)((uintptr_t)at(work, 1) & ~4095UL);
+
+	note_result("pkey_mprotect", pkey_mprotect(first, 20480, PROT_READ | PROT_WRITE, -1));
+	note_sum("there", first, 20480);
+	first += 40960;
+	note_result("by number", syscall(SYS_pkey_mprotect, first, 20480, PROT_READ | PROT_WRITE, -1));
+	note_sum("there", first, 20480);
+}
+
+/* Numbers that the program never had are no business of its, but it may say so of all. */
+STEP(closed_by_number)
+{
+	int null = open("/dev/null", O_RDONLY);
+
+	for (int fd = 512; fd < 700; fd++)
+		syscall(SYS_close, fd);
+	note_sum("closed", at(work, 0), 9000);
+	for (int fd = 512; fd < 700; fd++)
+		syscall(SYS_dup3, null, fd, 0);
+	note_sum("copied over", at(work, 3), 9000);
+	note_result("close_range", syscall(SYS_close_range, 512, 700, 0));
+	note_sum("closed at once", at(work, 6), 9000);
+	close(null);
+}
+
+#define AT_ROOT(name) \
+	static void name##_at_root(struct work *work) \
+	{ \
+		if (rank == 0) \
+			name(work); \
+	}
+#define STEPS(X) X(paths) X(answers) X(tables) X(children) X(stream_buffer) X(protection_by_key) X(closed_by_number)
+STEPS(AT_ROOT)
+
+#define ALL(name) \
+	READ_SCATTER(given_##name##_read, name##_at_root, NULL) READ_SCATTER(given_##name##_scattered, NULL, name##_at_root) \
+	GATHER_WRITE(given_##name##_gathered, name##_at_root, NULL)
+STEPS(ALL)
+
+#define ROWS(name) \
+	{"given_" #name "_read", given_##name##_read, 0}, {"given_" #name "_scattered", given_##name##_scattered, 0}, \
+	{"given_" #name "_gathered", given_##name##_gathered, 0},
+
+const struct test given_tests[] = {
+	STEPS(ROWS)
+	{NULL, NULL, 0},
+};

@@ -143,17 +143,18 @@ void hw_context_prepare(void)
 	look_around(frames, &is_of_runtime);
 }
 
+/* A handler of the program that left by longjmp would leave the thread within the library: none comes meanwhile. */
 struct hw_context *hw_context_here(enum hw_operation_kind kind)
 {
 	void *frames[HW_CONTEXT_FRAMES] = {0};
 	bool is_of_runtime;
+	hw_enter();
 	hw_step_in();
 	look_around(frames, &is_of_runtime);
 	hw_step_out();
 	uintptr_t hash = (uintptr_t)kind;
 	for (size_t i = 0; i < HW_CONTEXT_FRAMES; i++)
 		hash = (hash ^ (uintptr_t)frames[i]) * 0x9e3779b97f4a7c15;
-	hw_enter();
 	struct hw_context *found = NULL;
 	for (size_t probe = 0; probe < CONTEXTS_MAX && !found; probe++) {
 		struct hw_context *context = &contexts[((hash >> 20) + probe) % CONTEXTS_MAX];

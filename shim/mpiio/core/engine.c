@@ -33,6 +33,7 @@ __thread int hw_depth;
 static atomic_int lock;
 static __thread int nesting __attribute__((tls_model("initial-exec")));
 static __thread sigset_t mask_before __attribute__((tls_model("initial-exec")));
+static __thread int cancel_before __attribute__((tls_model("initial-exec")));
 
 void hw_enter(void)
 {
@@ -45,6 +46,8 @@ void hw_enter(void)
 	/* A handler that comes before this takes the lock for itself, and gives it back. */
 	hw_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
 	mask_before = before;
+	/* A thread that is cancelled inside would keep the lock. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);
 	nesting = 1;
 	int state = 0;
 	if (atomic_compare_exchange_strong(&lock, &state, 1))
@@ -62,8 +65,10 @@ void hw_leave(void)
 {
 	if (--nesting > 0)
 		return;
+	int cancel = cancel_before;
 	if (atomic_exchange(&lock, 0) == 2)
 		hw_libc.syscall(SYS_futex, &lock, FUTEX_WAKE_PRIVATE, 1);
+	pthread_setcancelstate(cancel, NULL);
 	hw_libc.pthread_sigmask(SIG_SETMASK, &mask_before, NULL);
 }
 

@@ -11,6 +11,7 @@
 #include "memory/deferred.h"
 #include "memory/lease.h"
 #include "memory/private.h"
+#include "memory/signals.h"
 #include "mpi/control.h"
 #include "patterns/incoming.h"
 #include "real.h"
@@ -107,18 +108,32 @@ int hw_daemon(int stays, int keeps_open)
 	return hw_libc.daemon(stays, keeps_open);
 }
 
+/*
+ * MPI's own threads take none of the program's signals, which would come to them while the program's thread has them
+ * blocked within the library: its handlers would run there.
+ */
+static int create_apart(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
+{
+	sigset_t all, before;
+	hw_signals_block(&all);
+	hw_libc.pthread_sigmask(SIG_BLOCK, &all, &before);
+	int result = hw_libc.pthread_create(thread, attributes, start, argument);
+	hw_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return result;
+}
+
 int hw_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
 {
 	/* MPI's own threads don't touch the program's memory by themselves. */
-	if (hw_depth == 0) {
-		/* Messages are the business of the thread that has called MPI until now. */
-		if (!hw_private_is_threaded() && hw_is_busy) {
-			hw_incoming_fetch_all();
-			hw_incoming_wait();
-			hw_deferred_round();
-		}
-		hw_private_threads_begin();
+	if (hw_depth > 0)
+		return create_apart(thread, attributes, start, argument);
+	/* Messages are the business of the thread that has called MPI until now. */
+	if (!hw_private_is_threaded() && hw_is_busy) {
+		hw_incoming_fetch_all();
+		hw_incoming_wait();
+		hw_deferred_round();
 	}
+	hw_private_threads_begin();
 	return hw_libc.pthread_create(thread, attributes, start, argument);
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -112,12 +113,16 @@ bool hw_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, c
 		return false;
 	}
 	bool is_own = offset == HW_OWN_POSITION;
+	hw_enter();
 	hw_step_in();
 	size_t would = would_get(descriptor, bytes, &offset, &status);
 	hw_step_out();
+	hw_leave();
 	bool is_deferred = false;
 	hw_read_left = would > 0 ? HW_LEFT_SMALL : HW_LEFT_OPENED;
 	if (would >= hw_bytes_min) {
+		/* As the call that is put off would. */
+		pthread_testcancel();
 		hw_context_begins(context);
 		is_deferred = put_off(descriptor, memory, would, offset, &status, context);
 	}
@@ -193,10 +198,12 @@ static void before_read(int descriptor, void *memory, size_t bytes, off_t offset
 	if (!hw_is_busy || hw_depth > 0)
 		return;
 	int saved = errno;
+	hw_enter();
 	hw_step_in();
 	bool is_known = fstat(descriptor, &status) == 0;
 	size_t would = is_known ? would_get(descriptor, bytes, &offset, &status) : 0;
 	hw_step_out();
+	hw_leave();
 	if (is_known)
 		hw_before_access(&status, offset, offset + (off_t)bytes);
 	hw_use_in((char *)memory + would, bytes - would);

@@ -42,11 +42,13 @@ static size_t read_past(char *memory, size_t bytes, FILE *stream)
 	off_t from = position + (off_t)buffered;
 	if (!hw_read_instead(fileno(stream), memory + buffered, bytes - buffered, from, NULL, &got))
 		return 0;
+	hw_enter();
 	hw_step_in();
 	if (buffered > 0 && hw_libc.fread(memory, 1, buffered, stream) == buffered)
 		hw_read_noted(fileno(stream), memory, buffered, position);
 	fseeko(stream, from + got, SEEK_SET);
 	hw_step_out();
+	hw_leave();
 	return buffered + (size_t)got;
 }
 

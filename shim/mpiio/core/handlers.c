@@ -1,0 +1,68 @@
+/*
+ * The program's error handlers. MPI calls them, but they are the program's own code, and may leave MPI for good, by longjmp
+ * or by an exception: while one is at work its thread is outside MPI, and stays so where it doesn't return.
+ */
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "engine.h"
+#include "real.h"
+
+/* How many are called so; further ones are as MPI calls them. */
+#define HANDLERS_MAX 32
+
+/* What all kinds have in common: a pointer to the handle, one to the error, and what the MPI adds. */
+typedef void handler(void *handle, int *error, ...);
+
+static handler *given[HANDLERS_MAX];
+static atomic_size_t count;
+
+static void run(handler *function, void *handle, int *error, void *more, void *most)
+{
+	int depth = hw_depth;
+	hw_depth = 0;
+	if (hw_is_exposed)
+		hw_cover();
+	function(handle, error, more, most);
+	hw_depth = depth;
+}
+
+#define STAND_IN(number)                                                                                               \
+	static void stand_in_##number(void *handle, int *error, ...)                                                   \
+	{                                                                                                              \
+		va_list rest;                                                                                          \
+		va_start(rest, error);                                                                                 \
+		void *more = va_arg(rest, void *), *most = va_arg(rest, void *);                                       \
+		va_end(rest);                                                                                          \
+		run(given[number], handle, error, more, most);                                                         \
+	}
+/* Numbers in base eight. */
+#define EIGHT(X, tens) X(tens##0) X(tens##1) X(tens##2) X(tens##3) X(tens##4) X(tens##5) X(tens##6) X(tens##7)
+#define ALL(X) EIGHT(X, 0) EIGHT(X, 01) EIGHT(X, 02) EIGHT(X, 03)
+#define NAME(number) stand_in_##number,
+
+ALL(STAND_IN)
+static handler *const stand_ins[] = {ALL(NAME)};
+_Static_assert(sizeof(stand_ins) / sizeof(*stand_ins) == HANDLERS_MAX, "one for each");
+
+/* What MPI is to call instead. */
+static handler *standing_in(handler *function)
+{
+	size_t at = function ? atomic_fetch_add(&count, 1) : HANDLERS_MAX;
+	if (at >= HANDLERS_MAX)
+		return function;
+	given[at] = function;
+	return stand_ins[at];
+}
+
+#define CREATES(kind)                                                                                                  \
+	int hw_MPI_##kind##_create_errhandler(MPI_##kind##_errhandler_function *function, MPI_Errhandler *made)        \
+	{                                                                                                              \
+		return HW_INSIDE(hw_real.MPI_##kind##_create_errhandler(                                               \
+			(MPI_##kind##_errhandler_function *)(void *)standing_in((handler *)(void *)function), made));  \
+	}
+
+CREATES(Comm)
+CREATES(File)
+CREATES(Win)

@@ -6,9 +6,6 @@
 #include "path.h"
 #include "sys.h"
 
-/* No process has memory below: vm.mmap_min_addr. */
-#define ADDRESS_MIN 4096
-
 size_t hw_append(char out[HW_PATH_MAX], size_t length, const char *text, size_t bytes)
 {
 	size_t at = 0;
@@ -49,8 +46,7 @@ size_t hw_dotdot(const char *path, size_t bytes)
 	return bytes;
 }
 
-/* The path of the directory that a relative path starts from; its length or a negative error. */
-static long directory_of(int dirfd, char out[HW_PATH_MAX])
+long hw_directory_of(int dirfd, char out[HW_PATH_MAX])
 {
 	char link[32] = "/proc/self/fd/";
 	size_t end = strlen(link);
@@ -104,7 +100,7 @@ static int absolute_cleaned(int dirfd, const char *path, char out[HW_PATH_MAX], 
 	if (given == HW_PATH_MAX)
 		return -ENAMETOOLONG;
 	if (*path != '/') {
-		long start = directory_of(dirfd, out);
+		long start = hw_directory_of(dirfd, out);
 
 		if (start < 0)
 			return (int)start;
@@ -122,7 +118,7 @@ static int absolute_cleaned(int dirfd, const char *path, char out[HW_PATH_MAX], 
 int hw_absolute_plain(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes, bool *plain)
 {
 	/* What can't be a pointer is the kernel's to refuse. */
-	if (!hw_attached() || (uintptr_t)path < ADDRESS_MIN || !*path)
+	if (!hw_attached() || (uintptr_t)path < HW_ADDRESS_MIN || !*path)
 		return -ENOENT;
 	if (*path == '/') {
 		const char *inner = hw_strip_store(path);

@@ -283,29 +283,131 @@ enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_
 	}
 }
 
-void hw_goes_live(int dirfd, const char *path, bool tree)
+/* True if what is about to be changed is a file that has other names, too. */
+static __attribute__((noinline)) bool has_names(int dirfd, const char *path, unsigned how)
+{
+	struct stat st;
+	int flags = how & HW_CHANGES_TARGET ? 0 : AT_SYMLINK_NOFOLLOW;
+
+	return hw_sys(__NR_newfstatat, dirfd, path, &st, flags) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1;
+}
+
+/* Tells the daemon of the path as it is written. True if what it leads to is known, so that the daemon knows, too. */
+static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, unsigned how)
 {
 	struct hw_found found;
 	struct walk walk = { .found = &found };
-	unsigned want = HW_WANT_LIVE | (tree ? HW_WANT_TREE : 0);
+	unsigned want = HW_WANT_LIVE | (how & HW_CHANGES_TREE ? HW_WANT_TREE : 0);
 
-	if (!hw_in_use() || hw_absolute(dirfd, path, found.path, &found.path_bytes) < 0)
-		return;
+	if (hw_absolute(dirfd, path, found.path, &found.path_bytes) < 0)
+		return false;
 	found.record = NULL;
 	enum step step = resolve(&walk, HW_WANT_ATTR | HW_WANT_NO_FOLLOW);
 	if (step == STEP_ORIGINAL && found.record) {
 		/* What is live already need not be told again. */
 		bool itself = found.record->path_bytes == found.path_bytes;
 
-		if (found.state & (tree || !itself ? HW_TREE_LIVE : HW_LIVE | HW_TREE_LIVE))
-			return;
+		if (found.state & (want & HW_WANT_TREE || !itself ? HW_TREE_LIVE : HW_LIVE | HW_TREE_LIVE))
+			return false;
 	}
 	bool link = step == STEP_KNOWN && HW_KIND(found.state) == HW_LINK;
 	if (hw_absolute(dirfd, path, found.path, &found.path_bytes) < 0)
-		return;
-	if (hw_request(found.path, found.path_bytes, want | HW_WANT_NO_FOLLOW) != HW_DONE ||
-	    (link && hw_request(found.path, found.path_bytes, want) != HW_DONE))
+		return false;
+	/* What the file is called otherwise the daemon finds by its attributes, which it must have before. */
+	if (step == STEP_ASK && has_names(dirfd, path, how))
+		hw_request(found.path, found.path_bytes,
+			HW_WANT_ATTR | (how & HW_CHANGES_TARGET ? 0 : HW_WANT_NO_FOLLOW));
+	/* Either the link or what it leads to: both, together, since the daemon follows none that is live. */
+	if (hw_request(found.path, found.path_bytes, link ? want : want | HW_WANT_NO_FOLLOW) != HW_DONE)
 		hw_give_up();
+	return !hw_unaudited() && ((step == STEP_KNOWN && !link) || (step == STEP_FAILS && found.error == ENOENT));
+}
+
+/* A name in an open directory. */
+struct place {
+	long dirfd;                     /* AT_FDCWD: the working directory */
+	char name[NAME_BYTES_MAX + 1];  /* empty: the directory itself */
+};
+
+static void leave(const struct place *place, int dirfd)
+{
+	if (place->dirfd >= 0 && place->dirfd != dirfd)
+		hw_sys(__NR_close, place->dirfd);
+}
+
+/* Opens the directory that (dirfd, path) has its last name in, or leads to if that is none of a file. The text is
+ * changed. */
+static bool enter(long dirfd, char *path, struct place *place)
+{
+	size_t bytes = strlen(path), start;
+
+	while (bytes > 1 && path[bytes - 1] == '/')
+		path[--bytes] = '\0';
+	for (start = bytes; start && path[start - 1] != '/';)
+		start--;
+	const char *name = path + start;
+	size_t length = bytes - start;
+	bool is_way = !length || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+	if (length > NAME_BYTES_MAX)
+		return false;
+	memcpy(place->name, is_way ? "" : name, is_way ? 1 : length + 1);
+	place->dirfd = dirfd;
+	if (!is_way && !start)
+		return true;
+	if (!is_way)
+		path[start > 1 ? start - 1 : 1] = '\0';
+	place->dirfd = hw_sys(__NR_openat, dirfd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return place->dirfd >= 0;
+}
+
+/* What the kernel calls what is about to be changed, without links; its length, or 0 if it can't be changed. */
+static size_t real_name(int dirfd, const char *path, unsigned how, char out[HW_PATH_MAX])
+{
+	struct place place, before = { .dirfd = dirfd };
+	size_t bytes = 0;
+	long length;
+
+	while (bytes < HW_PATH_MAX && path[bytes])
+		bytes++;
+	if (!bytes || bytes == HW_PATH_MAX)
+		return 0;
+	memcpy(out, path, bytes + 1);
+	for (unsigned links = 0;; links++, before = place) {
+		bool is_in = enter(before.dirfd, out, &place);
+
+		if (!is_in || place.dirfd != before.dirfd)
+			leave(&before, dirfd);
+		if (!is_in)
+			return 0;
+		length = how & HW_CHANGES_TARGET && *place.name
+			? hw_sys(__NR_readlinkat, place.dirfd, place.name, out, HW_PATH_MAX - 1) : -EINVAL;
+		if (length <= 0 || links == LINKS_MAX)
+			break;
+		out[length] = '\0';
+	}
+	length = hw_directory_of((int)place.dirfd, out);
+	leave(&place, dirfd);
+	if (length < 0)
+		return 0;
+	bytes = hw_append(out, length == 1 ? 0 : (size_t)length, place.name, strlen(place.name));
+	return bytes == HW_TOO_LONG ? 0 : hw_finish(out, bytes);
+}
+
+/* The table has what was read once, and nothing outside of the scope: the links on the way are the kernel's to say. */
+static __attribute__((noinline)) void tell_real(int dirfd, const char *path, unsigned how)
+{
+	char real[HW_PATH_MAX];
+
+	if (real_name(dirfd, path, how, real))
+		tell_live(AT_FDCWD, real, how);
+}
+
+void hw_goes_live(int dirfd, const char *path, unsigned how)
+{
+	if (!hw_in_use() || (uintptr_t)path < HW_ADDRESS_MIN)
+		return;
+	if (!tell_live(dirfd, path, how))
+		tell_real(dirfd, path, how);
 }
 
 void hw_goes_unaudited(void)

@@ -111,10 +111,13 @@ enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_
  * store both give the original's path. */
 int hw_absolute(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes);
 
-/* Tells the daemon, if (dirfd, path) lies in the scope, that the program is about to change it;
- * tree: and everything below (a directory is renamed or removed). If the daemon can't be told, this
- * process gives the table up, for it would hide the program's own changes. */
-void hw_goes_live(int dirfd, const char *path, bool tree);
+#define HW_CHANGES_TREE 1u      /* and everything below: a directory is renamed or removed */
+#define HW_CHANGES_TARGET 2u    /* if it is a link, what that leads to */
+
+/* Tells the daemon that the program is about to change (dirfd, path), if that lies in the scope or links lead
+ * there. If the daemon can't be told, this process gives the table up, for it would hide the program's own
+ * changes. */
+void hw_goes_live(int dirfd, const char *path, unsigned how);
 
 /* Tells the daemon that something is about to run, in this process or another, that does not say what it
  * changes. If the daemon can't be told, this process gives the table up. */

@@ -114,7 +114,7 @@ static void in_child(char *environment[])
 		hw_attach(environment);
 		look_at_all();
 		/* Nobody can be told, so this gives the table up. */
-		hw_goes_live(AT_FDCWD, "/sw/lib/x", true);
+		hw_goes_live(AT_FDCWD, "/sw/lib/x", HW_CHANGES_TREE);
 		look_at_all();
 		_exit(0);
 	}

@@ -24,7 +24,7 @@ static __attribute__((noinline)) void exchange(int fd, const struct hw_record *r
 	long position = hw_sys(__NR_lseek, fd, 0, SEEK_CUR);
 	if (flags < 0 || own < 0 || position < 0)
 		return;
-	hw_goes_live(AT_FDCWD, record->path, false);
+	hw_goes_live(AT_FDCWD, record->path, 0);
 	flags &= O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DIRECT | O_NOATIME;
 	long original = hw_sys(__NR_openat, AT_FDCWD, record->path, flags | O_CLOEXEC | O_NOFOLLOW);
 	if (original < 0)

@@ -67,7 +67,7 @@ static int serve_reopen(struct hw_namespace *ns, int dirfd, const char *path, in
 	char original[HW_PATH_MAX];
 	if (!hw_link_into_store(dirfd, path, original))
 		return UNSERVED;
-	hw_goes_live(AT_FDCWD, original, false);
+	hw_goes_live(AT_FDCWD, original, 0);
 	long fd = hw_sys(__NR_openat, AT_FDCWD, original, flags, mode);
 	return fd < 0 ? fail(ns, (int)-fd) : (int)fd;
 }
@@ -81,7 +81,7 @@ static int serve_open(struct hw_namespace *ns, int dirfd, const char *path, int 
 	int result = serve_reopen(ns, dirfd, path, flags, mode);
 	/* A file without a name changes no directory. */
 	if (result == UNSERVED && (flags & O_TMPFILE) != O_TMPFILE)
-		hw_goes_live(dirfd, path, false);
+		hw_goes_live(dirfd, path, HW_CHANGES_TARGET);
 	return result;
 }
 
@@ -189,7 +189,7 @@ static FILE *serve_fopen_reopen(opens_file *real, const char *path, const char *
 	char original[HW_PATH_MAX];
 	if (!hw_link_into_store(AT_FDCWD, path, original))
 		return UNSERVED_POINTER;
-	hw_goes_live(AT_FDCWD, original, false);
+	hw_goes_live(AT_FDCWD, original, 0);
 	return real(original, mode);
 }
 
@@ -201,7 +201,7 @@ static FILE *serve_fopen(struct hw_namespace *ns, opens_file *real, const char *
 		return serve_fopen_read(ns, real, path, mode);
 	FILE *file = serve_fopen_reopen(real, path, mode);
 	if (file == UNSERVED_POINTER)
-		hw_goes_live(AT_FDCWD, path, false);
+		hw_goes_live(AT_FDCWD, path, HW_CHANGES_TARGET);
 	return file;
 }
 
@@ -220,7 +220,7 @@ WRAP_FOPEN(fopen64)
 	WRAP(FILE *, name, (const char *path, const char *mode, FILE *stream), (path, mode, stream)) \
 	{ \
 		if (path && mode && mode_writes(mode)) \
-			hw_goes_live(AT_FDCWD, path, false); \
+			hw_goes_live(AT_FDCWD, path, HW_CHANGES_TARGET); \
 		return REAL(name)(path, mode, stream); \
 	}
 WRAP_FREOPEN(freopen)

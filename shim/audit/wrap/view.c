@@ -55,10 +55,10 @@ static __attribute__((noinline)) void note_mount(int dirfd, const char *path)
 	if (!bytes)
 		return leave();
 	if (hw_in_scope(place, bytes))
-		hw_goes_live(AT_FDCWD, place, true);
+		hw_goes_live(AT_FDCWD, place, HW_CHANGES_TREE);
 	const char *below;
 	for (size_t number = 0; (below = hw_scope_below(place, bytes, &number));)
-		hw_goes_live(AT_FDCWD, *below ? below : "/", true);
+		hw_goes_live(AT_FDCWD, *below ? below : "/", HW_CHANGES_TREE);
 }
 
 static void note_mounting(const char *source, const char *path, unsigned long flags)

@@ -40,7 +40,7 @@ static __attribute__((noinline)) int serve_watch(struct hw_namespace *ns, int in
 		return UNSERVED;
 	const struct hw_record *record = hw_store_descriptor(fd);
 	if (record)
-		hw_goes_live(AT_FDCWD, record->path, false);
+		hw_goes_live(AT_FDCWD, record->path, 0);
 	hw_descriptor_link(fd, link);
 	long watch = hw_sys(__NR_inotify_add_watch, instance, link, mask & ~(uint32_t)IN_DONT_FOLLOW);
 	return watch < 0 ? fail(ns, (int)-watch) : (int)watch;

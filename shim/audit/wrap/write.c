@@ -24,10 +24,14 @@
 		announce; \
 		return REAL(name) arguments; \
 	}
-#define HERE(path) hw_goes_live(AT_FDCWD, path, false)
-#define AT(dirfd, path) hw_goes_live(dirfd, path, false)
+#define HERE(path) hw_goes_live(AT_FDCWD, path, 0)
+#define AT(dirfd, path) hw_goes_live(dirfd, path, 0)
+/* What the path leads to; with these flags of a call itself. */
+#define FILE_HERE(path) hw_goes_live(AT_FDCWD, path, HW_CHANGES_TARGET)
+#define FILE_AT(dirfd, path, flags) \
+	hw_goes_live(dirfd, path, (flags) & AT_SYMLINK_NOFOLLOW ? 0 : HW_CHANGES_TARGET)
 /* The path may be a directory's. */
-#define TREE(dirfd, path) hw_goes_live(dirfd, path, true)
+#define TREE(dirfd, path) hw_goes_live(dirfd, path, HW_CHANGES_TREE)
 
 WRITER(int, mkdir, (const char *path, mode_t mode), (path, mode), HERE(path))
 WRITER(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), AT(fd, path))
@@ -44,11 +48,12 @@ WRITER(int, symlinkat, (const char *target, int fd, const char *path), (target, 
 /* The file's link count changes with its names. */
 WRITER(int, link, (const char *old, const char *path), (old, path), (HERE(old), HERE(path)))
 WRITER(int, linkat, (int old_fd, const char *old, int fd, const char *path, int flags),
-	(old_fd, old, fd, path, flags), (AT(old_fd, old), AT(fd, path)))
+	(old_fd, old, fd, path, flags),
+	(FILE_AT(old_fd, old, flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW), AT(fd, path)))
 
 WRITER(int, unlink, (const char *path), (path), HERE(path))
 WRITER(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags),
-	hw_goes_live(fd, path, flags & AT_REMOVEDIR))
+	hw_goes_live(fd, path, flags & AT_REMOVEDIR ? HW_CHANGES_TREE : 0))
 WRITER(int, rmdir, (const char *path), (path), TREE(AT_FDCWD, path))
 WRITER(int, remove, (const char *path), (path), TREE(AT_FDCWD, path))
 WRITER(int, rename, (const char *old, const char *path), (old, path), (TREE(AT_FDCWD, old), TREE(AT_FDCWD, path)))
@@ -57,21 +62,22 @@ WRITER(int, renameat, (int old_fd, const char *old, int fd, const char *path), (
 WRITER(int, renameat2, (int old_fd, const char *old, int fd, const char *path, unsigned flags),
 	(old_fd, old, fd, path, flags), (TREE(old_fd, old), TREE(fd, path)))
 
-WRITER(int, truncate, (const char *path, off_t bytes), (path, bytes), HERE(path))
-WRITER(int, truncate64, (const char *path, off64_t bytes), (path, bytes), HERE(path))
-WRITER(int, chmod, (const char *path, mode_t mode), (path, mode), HERE(path))
+WRITER(int, truncate, (const char *path, off_t bytes), (path, bytes), FILE_HERE(path))
+WRITER(int, truncate64, (const char *path, off64_t bytes), (path, bytes), FILE_HERE(path))
+WRITER(int, chmod, (const char *path, mode_t mode), (path, mode), FILE_HERE(path))
 WRITER(int, lchmod, (const char *path, mode_t mode), (path, mode), HERE(path))
-WRITER(int, fchmodat, (int fd, const char *path, mode_t mode, int flags), (fd, path, mode, flags), AT(fd, path))
-WRITER(int, chown, (const char *path, uid_t owner, gid_t group), (path, owner, group), HERE(path))
+WRITER(int, fchmodat, (int fd, const char *path, mode_t mode, int flags), (fd, path, mode, flags),
+	FILE_AT(fd, path, flags))
+WRITER(int, chown, (const char *path, uid_t owner, gid_t group), (path, owner, group), FILE_HERE(path))
 WRITER(int, lchown, (const char *path, uid_t owner, gid_t group), (path, owner, group), HERE(path))
-WRITER(int, utime, (const char *path, const struct utimbuf *times), (path, times), HERE(path))
-WRITER(int, utimes, (const char *path, const struct timeval times[2]), (path, times), HERE(path))
+WRITER(int, utime, (const char *path, const struct utimbuf *times), (path, times), FILE_HERE(path))
+WRITER(int, utimes, (const char *path, const struct timeval times[2]), (path, times), FILE_HERE(path))
 WRITER(int, lutimes, (const char *path, const struct timeval times[2]), (path, times), HERE(path))
 WRITER(int, setxattr, (const char *path, const char *name, const void *value, size_t bytes, int flags),
-	(path, name, value, bytes, flags), HERE(path))
+	(path, name, value, bytes, flags), FILE_HERE(path))
 WRITER(int, lsetxattr, (const char *path, const char *name, const void *value, size_t bytes, int flags),
 	(path, name, value, bytes, flags), HERE(path))
-WRITER(int, removexattr, (const char *path, const char *name), (path, name), HERE(path))
+WRITER(int, removexattr, (const char *path, const char *name), (path, name), FILE_HERE(path))
 WRITER(int, lremovexattr, (const char *path, const char *name), (path, name), HERE(path))
 
 /* The template's directory is what matters: the name is not yet known, and then no longer secret. */
@@ -96,9 +102,9 @@ static const char *announced(int fd)
 		return NULL;
 	const struct hw_record *record = hw_store_file(fd, &st);
 	if (record)
-		hw_goes_live(AT_FDCWD, record->path, false);
+		hw_goes_live(AT_FDCWD, record->path, 0);
 	else if (S_ISDIR(st.st_mode))
-		hw_goes_live(fd, ".", false);
+		hw_goes_live(fd, ".", 0);
 	return record ? record->path : NULL;
 }
 
@@ -127,7 +133,7 @@ WRAP(int, fchownat, (int fd, const char *path, uid_t owner, gid_t group, int fla
 		if (original)
 			return settled(ns, hw_sys(__NR_fchownat, AT_FDCWD, original, owner, group, 0));
 	}
-	hw_goes_live(fd, path, false);
+	FILE_AT(fd, path, flags);
 	return REAL(fchownat)(fd, path, owner, group, flags);
 }
 
@@ -144,7 +150,7 @@ WRAP(int, utimensat, (int fd, const char *path, const struct timespec times[2], 
 	const char *original = itself ? announced(fd) : NULL;
 	if (original)
 		return settled(ns, hw_sys(__NR_utimensat, AT_FDCWD, original, times, 0));
-	hw_goes_live(fd, path, false);
+	FILE_AT(fd, path, flags);
 	return REAL(utimensat)(fd, path, times, flags);
 }
 
@@ -159,7 +165,7 @@ WRAP(int, futimesat, (int fd, const char *path, const struct timeval times[2]), 
 	const char *original = path ? NULL : announced(fd);
 	if (original)
 		return REAL(utimes)(original, times);
-	hw_goes_live(fd, path, false);
+	FILE_AT(fd, path, 0);
 	return REAL(futimesat)(fd, path, times);
 }
 

@@ -19,20 +19,17 @@ static bool is_unlocked(long fd)
 /* Puts the original in the place of the store's copy, if it is the file still that was opened. */
 static __attribute__((noinline)) void exchange(int fd, const struct hw_record *record)
 {
-	struct stat st;
 	long flags = hw_sys(__NR_fcntl, fd, F_GETFL), own = hw_sys(__NR_fcntl, fd, F_GETFD);
 	long position = hw_sys(__NR_lseek, fd, 0, SEEK_CUR);
 	if (flags < 0 || own < 0 || position < 0)
 		return;
 	hw_goes_live(AT_FDCWD, record->path, 0);
 	flags &= O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DIRECT | O_NOATIME;
-	long original = hw_sys(__NR_openat, AT_FDCWD, record->path, flags | O_CLOEXEC | O_NOFOLLOW);
+	int original = hw_open_original(record, (int)flags | O_CLOEXEC);
 	if (original < 0)
 		return;
-	bool same = hw_sys(__NR_fstat, original, &st) == 0 && st.st_ino == record->attr.ino;
-	if (same)
-		same = hw_sys(__NR_lseek, original, position, SEEK_SET) == position &&
-		       hw_sys(__NR_dup3, original, fd, own & FD_CLOEXEC ? O_CLOEXEC : 0) == fd;
+	if (hw_sys(__NR_lseek, original, position, SEEK_SET) == position)
+		hw_sys(__NR_dup3, original, fd, own & FD_CLOEXEC ? O_CLOEXEC : 0);
 	/* Closing it ends this process's own locks on the file, which it may hold by another descriptor: then this one
 	 * stays open. */
 	if (is_unlocked(original))

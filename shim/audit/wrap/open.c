@@ -61,13 +61,16 @@ static int serve_read(struct hw_namespace *ns, int dirfd, const char *path, int 
 	return UNSERVED;
 }
 
-/* A descriptor's link names the store's copy, which nobody may write: the original is opened. */
+/* A descriptor's link names the store's copy, which nobody may write: the original is opened, if it is the
+ * file that the copy is of. */
 static int serve_reopen(struct hw_namespace *ns, int dirfd, const char *path, int flags, mode_t mode)
 {
 	char original[HW_PATH_MAX];
 	if (!hw_link_into_store(dirfd, path, original))
 		return UNSERVED;
 	hw_goes_live(AT_FDCWD, original, 0);
+	if (hw_is_replaced(original))
+		return fail(ns, ESTALE);
 	long fd = hw_sys(__NR_openat, AT_FDCWD, original, flags, mode);
 	return fd < 0 ? fail(ns, (int)-fd) : (int)fd;
 }
@@ -184,13 +187,16 @@ static FILE *serve_fopen_read(struct hw_namespace *ns, opens_file *real, const c
 	return UNSERVED_POINTER;
 }
 
-static FILE *serve_fopen_reopen(opens_file *real, const char *path, const char *mode)
+static FILE *serve_fopen_reopen(struct hw_namespace *ns, opens_file *real, const char *path, const char *mode)
 {
 	char original[HW_PATH_MAX];
 	if (!hw_link_into_store(AT_FDCWD, path, original))
 		return UNSERVED_POINTER;
 	hw_goes_live(AT_FDCWD, original, 0);
-	return real(original, mode);
+	if (!hw_is_replaced(original))
+		return real(original, mode);
+	fail(ns, ESTALE);
+	return NULL;
 }
 
 static FILE *serve_fopen(struct hw_namespace *ns, opens_file *real, const char *path, const char *mode)
@@ -199,7 +205,7 @@ static FILE *serve_fopen(struct hw_namespace *ns, opens_file *real, const char *
 		return UNSERVED_POINTER;
 	if (!mode_writes(mode))
 		return serve_fopen_read(ns, real, path, mode);
-	FILE *file = serve_fopen_reopen(real, path, mode);
+	FILE *file = serve_fopen_reopen(ns, real, path, mode);
 	if (file == UNSERVED_POINTER)
 		hw_goes_live(AT_FDCWD, path, HW_CHANGES_TARGET);
 	return file;

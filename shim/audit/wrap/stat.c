@@ -1,7 +1,7 @@
 /* stat and its relatives, and access: answered from the table's copy of the original's attributes.
  *
  * A descriptor of the store's copy shows the original's attributes, found by the copy's inode. The copy of a path
- * that has gone live is what its original has become: its size and times are its own. */
+ * that has gone live is what its original has become: its size, times and permissions are its own. */
 #include "wrap.h"
 
 #include <errno.h>
@@ -14,6 +14,10 @@ _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout serves 
 #define STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT)
 /* What the table keeps of statx. */
 #define STATX_KEPT (STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID)
+
+/* What a copy has of its original's mode, and what it always has. */
+#define MODE_KEPT 0777u
+#define OWNER_READS 0400u
 
 #ifndef STATX_MNT_ID
 #define STATX_MNT_ID 0x1000U
@@ -163,41 +167,107 @@ const struct hw_record *hw_store_descriptor(int fd)
 	return hw_store_file(fd, &st);
 }
 
+/* True if what (dirfd, path) names is the file that the record knows, whatever has become of it. A number may have
+ * been given to another file since, which then was born later. Devices have other numbers on other nodes. */
+static bool is_original(const struct hw_record *record, int dirfd, const char *path, struct statx *now)
+{
+	int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
+	if (hw_sys(__NR_statx, dirfd, path, flags, STATX_BASIC_STATS | STATX_BTIME, now) < 0 ||
+	    now->stx_ino != record->attr.ino || !S_ISREG(now->stx_mode))
+		return false;
+	return !(record->attr.mask & now->stx_mask & STATX_BTIME) ||
+	       (now->stx_btime.tv_sec == record->attr.btime_s && now->stx_btime.tv_nsec == record->attr.btime_ns);
+}
+
+int hw_open_original(const struct hw_record *record, int flags)
+{
+	struct statx now;
+	char link[HW_LINK_BYTES];
+	/* Without access, for closing another one would end this process's locks on a file that is not meant. */
+	long place = hw_sys(__NR_openat, AT_FDCWD, record->path, O_PATH | O_NOFOLLOW | O_CLOEXEC), fd = place;
+	if (place < 0)
+		return -1;
+	bool same = is_original(record, (int)place, "", &now);
+	if (same && flags & O_PATH)
+		return (int)place;
+	if (same) {
+		hw_descriptor_link((int)place, link);
+		fd = hw_sys(__NR_openat, AT_FDCWD, link, flags);
+	}
+	hw_sys(__NR_close, place);
+	return same && fd >= 0 ? (int)fd : -1;
+}
+
+bool hw_is_replaced(const char *original)
+{
+	struct statx now;
+	uint64_t state;
+	const struct hw_record *record = hw_find(original, strlen(original), &state);
+	return record && state & HW_LIVE && state & HW_ATTR && !is_original(record, AT_FDCWD, original, &now);
+}
+
+/* Completes the size and times of a copy that follows its original: the rest is as the original has it. What has
+ * gone from its path has most likely been removed. */
+static __attribute__((noinline)) void complete(const struct hw_record *record, uint32_t copy_mode, struct hw_attr *attr)
+{
+	struct statx now;
+	if (!is_original(record, AT_FDCWD, record->path, &now)) {
+		attr->nlink -= attr->nlink > 0;
+		if ((copy_mode ^ attr->mode) & MODE_KEPT & ~OWNER_READS)
+			attr->mode = (attr->mode & ~MODE_KEPT) | (copy_mode & MODE_KEPT);
+		return;
+	}
+	attr->mode = now.stx_mode;
+	attr->nlink = now.stx_nlink;
+	attr->uid = now.stx_uid;
+	attr->gid = now.stx_gid;
+	if (attr->size == now.stx_size && attr->mtime_s == now.stx_mtime.tv_sec &&
+	    attr->mtime_ns == now.stx_mtime.tv_nsec) {
+		attr->blocks = now.stx_blocks;
+		attr->ctime_s = now.stx_ctime.tv_sec;
+		attr->ctime_ns = now.stx_ctime.tv_nsec;
+	}
+}
+
 /* The original's result, or the original file's attributes if it shows the store's copy. */
 static int mapped(int result, struct stat *st, struct place place)
 {
-	if (result == 0) {
-		bool follows;
-		const struct stat copy = *st;
-		const struct hw_record *record = store_stat(st, place, &follows);
-		if (record)
-			give_stat(&record->attr, st);
-		if (record && follows) {
-			st->st_size = copy.st_size;
-			st->st_blocks = copy.st_blocks;
-			st->st_mtim = copy.st_mtim;
-			st->st_ctim = copy.st_ctim;
-		}
+	bool follows;
+	const struct hw_record *record = result == 0 ? store_stat(st, place, &follows) : NULL;
+	if (!record)
+		return result;
+	struct hw_attr attr = record->attr;
+	if (follows) {
+		attr.size = (uint64_t)st->st_size;
+		attr.blocks = (uint64_t)st->st_blocks;
+		attr.mtime_s = st->st_mtim.tv_sec;
+		attr.mtime_ns = (uint32_t)st->st_mtim.tv_nsec;
+		attr.ctime_s = st->st_ctim.tv_sec;
+		attr.ctime_ns = (uint32_t)st->st_ctim.tv_nsec;
+		complete(record, st->st_mode, &attr);
 	}
+	give_stat(&attr, st);
 	return result;
 }
 
 static int mapped_statx(int result, unsigned mask, struct statx *st, struct place place)
 {
-	if (result == 0) {
-		bool follows;
-		const struct statx copy = *st;
-		const struct hw_record *record = store_file(st->stx_dev_major, st->stx_dev_minor, st->stx_ino,
-			st->stx_mode, st->stx_nlink, st->stx_size, place, &follows);
-		if (record)
-			give_statx(&record->attr, mask, st);
-		if (record && follows) {
-			st->stx_size = copy.stx_size;
-			st->stx_blocks = copy.stx_blocks;
-			st->stx_mtime = copy.stx_mtime;
-			st->stx_ctime = copy.stx_ctime;
-		}
+	bool follows;
+	const struct hw_record *record = result ? NULL : store_file(st->stx_dev_major, st->stx_dev_minor, st->stx_ino,
+		st->stx_mode, st->stx_nlink, st->stx_size, place, &follows);
+	if (!record)
+		return result;
+	struct hw_attr attr = record->attr;
+	if (follows) {
+		attr.size = st->stx_size;
+		attr.blocks = st->stx_blocks;
+		attr.mtime_s = st->stx_mtime.tv_sec;
+		attr.mtime_ns = st->stx_mtime.tv_nsec;
+		attr.ctime_s = st->stx_ctime.tv_sec;
+		attr.ctime_ns = st->stx_ctime.tv_nsec;
+		complete(record, st->stx_mode, &attr);
 	}
+	give_statx(&attr, mask, st);
 	return result;
 }
 

@@ -71,6 +71,10 @@ static inline bool is_address(const void *pointer)
 const struct hw_record *hw_store_file(int fd, const struct stat *st);
 /* The same for an open descriptor. */
 const struct hw_record *hw_store_descriptor(int fd);
+/* Opens the original of the store's copy that a descriptor has, with flags of open; -1 if that can't be, or another file is at its path by now. */
+int hw_open_original(const struct hw_record *record, int flags);
+/* True if the file at a path that is live is not the one of which the store had a copy. */
+bool hw_is_replaced(const char *original);
 /* The link of /proc that leads to what a descriptor has open. */
 #define HW_LINK_BYTES 32
 void hw_descriptor_link(int fd, char out[HW_LINK_BYTES]);

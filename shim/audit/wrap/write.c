@@ -2,7 +2,8 @@
  * original is changed with the program's own arguments.
  *
  * What a descriptor of the store's copy would change (its mode, owner, times, extended attributes) is
- * changed at the original's path, and asked there: the mirror is never written. */
+ * changed of the original, and asked there: the mirror is never written. Where that has been renamed or removed
+ * meanwhile it can't be found, and the call fails. */
 #include "wrap.h"
 
 #include <errno.h>
@@ -93,45 +94,78 @@ WRITER(char *, mkdtemp, (char *path), (path), HERE(path))
 
 /* ---- through a descriptor ---- */
 
-/* The original's path if `fd` is the store's copy of it; NULL if the descriptor is the program's own
- * business. Either way the path is announced. */
-static const char *announced(int fd)
+#define OWN (-1)
+#define GONE (-2)
+
+/* A descriptor of the original, without access, if `fd` is the store's copy of it: GONE if that is at its path no
+ * longer. OWN if it is none, and itself what is meant. Either way the path is announced. */
+static int announced(int fd)
 {
 	struct stat st;
 	if (!hw_attached() || hw_sys(__NR_fstat, fd, &st) < 0)
-		return NULL;
+		return OWN;
 	const struct hw_record *record = hw_store_file(fd, &st);
 	if (record)
 		hw_goes_live(AT_FDCWD, record->path, 0);
 	else if (S_ISDIR(st.st_mode))
 		hw_goes_live(fd, ".", 0);
-	return record ? record->path : NULL;
+	int original = record ? hw_open_original(record, O_PATH) : OWN;
+	return record && original < 0 ? GONE : original;
 }
+
+/* Changes a descriptor's file by the path `link`, in the body, if it is the store's copy. */
+#define BY_ORIGINAL(original, call) \
+	if ((original) == GONE) \
+		return fail(ns, ESTALE); \
+	char link[HW_LINK_BYTES]; \
+	hw_descriptor_link(original, link); \
+	int result = (call); \
+	hw_sys(__NR_close, original); \
+	return result
 
 static int settled(struct hw_namespace *ns, long result)
 {
 	return result < 0 ? fail(ns, (int)-result) : (int)result;
 }
 
+static __attribute__((noinline)) int change_mode(struct hw_namespace *ns, int original, mode_t mode)
+{
+	BY_ORIGINAL(original, settled(ns, hw_sys(__NR_fchmodat, AT_FDCWD, link, mode)));
+}
+
+static __attribute__((noinline)) int change_owner(struct hw_namespace *ns, int original, uid_t owner, gid_t group)
+{
+	BY_ORIGINAL(original, settled(ns, hw_sys(__NR_fchownat, AT_FDCWD, link, owner, group, 0)));
+}
+
+static __attribute__((noinline)) int change_times(struct hw_namespace *ns, int original, const struct timespec times[2])
+{
+	BY_ORIGINAL(original, settled(ns, hw_sys(__NR_utimensat, AT_FDCWD, link, times, 0)));
+}
+
+static __attribute__((noinline)) int change_times_us(struct hw_namespace *ns, int original, const struct timeval times[2])
+{
+	BY_ORIGINAL(original, REAL(utimes)(link, times));
+}
+
 WRAP(int, fchmod, (int fd, mode_t mode), (fd, mode))
 {
-	const char *path = announced(fd);
-	return path ? settled(ns, hw_sys(__NR_fchmodat, AT_FDCWD, path, mode)) : REAL(fchmod)(fd, mode);
+	int original = announced(fd);
+	return original != OWN ? change_mode(ns, original, mode) : REAL(fchmod)(fd, mode);
 }
 
 WRAP(int, fchown, (int fd, uid_t owner, gid_t group), (fd, owner, group))
 {
-	const char *path = announced(fd);
-	return path ? settled(ns, hw_sys(__NR_fchownat, AT_FDCWD, path, owner, group, 0))
-		    : REAL(fchown)(fd, owner, group);
+	int original = announced(fd);
+	return original != OWN ? change_owner(ns, original, owner, group) : REAL(fchown)(fd, owner, group);
 }
 
 WRAP(int, fchownat, (int fd, const char *path, uid_t owner, gid_t group, int flags), (fd, path, owner, group, flags))
 {
 	if (path && !*path && flags & AT_EMPTY_PATH) {
-		const char *original = announced(fd);
-		if (original)
-			return settled(ns, hw_sys(__NR_fchownat, AT_FDCWD, original, owner, group, 0));
+		int original = announced(fd);
+		if (original != OWN)
+			return change_owner(ns, original, owner, group);
 	}
 	FILE_AT(fd, path, flags);
 	return REAL(fchownat)(fd, path, owner, group, flags);
@@ -139,47 +173,59 @@ WRAP(int, fchownat, (int fd, const char *path, uid_t owner, gid_t group, int fla
 
 WRAP(int, futimens, (int fd, const struct timespec times[2]), (fd, times))
 {
-	const char *path = announced(fd);
-	return path ? settled(ns, hw_sys(__NR_utimensat, AT_FDCWD, path, times, 0)) : REAL(futimens)(fd, times);
+	int original = announced(fd);
+	return original != OWN ? change_times(ns, original, times) : REAL(futimens)(fd, times);
 }
 
 /* Without a path the descriptor itself is meant, here and in futimesat. */
 WRAP(int, utimensat, (int fd, const char *path, const struct timespec times[2], int flags), (fd, path, times, flags))
 {
 	bool itself = !path || (!*path && flags & AT_EMPTY_PATH);
-	const char *original = itself ? announced(fd) : NULL;
-	if (original)
-		return settled(ns, hw_sys(__NR_utimensat, AT_FDCWD, original, times, 0));
+	int original = itself ? announced(fd) : OWN;
+	if (original != OWN)
+		return change_times(ns, original, times);
 	FILE_AT(fd, path, flags);
 	return REAL(utimensat)(fd, path, times, flags);
 }
 
 WRAP(int, futimes, (int fd, const struct timeval times[2]), (fd, times))
 {
-	const char *path = announced(fd);
-	return path ? REAL(utimes)(path, times) : REAL(futimes)(fd, times);
+	int original = announced(fd);
+	return original != OWN ? change_times_us(ns, original, times) : REAL(futimes)(fd, times);
 }
 
 WRAP(int, futimesat, (int fd, const char *path, const struct timeval times[2]), (fd, path, times))
 {
-	const char *original = path ? NULL : announced(fd);
-	if (original)
-		return REAL(utimes)(original, times);
+	int original = path ? OWN : announced(fd);
+	if (original != OWN)
+		return change_times_us(ns, original, times);
 	FILE_AT(fd, path, 0);
 	return REAL(futimesat)(fd, path, times);
+}
+
+static __attribute__((noinline)) int set_attribute(struct hw_namespace *ns, int original, const char *name,
+	const void *value, size_t bytes, int flags)
+{
+	BY_ORIGINAL(original, REAL(setxattr)(link, name, value, bytes, flags));
+}
+
+static __attribute__((noinline)) int remove_attribute(struct hw_namespace *ns, int original, const char *name)
+{
+	BY_ORIGINAL(original, REAL(removexattr)(link, name));
 }
 
 WRAP(int, fsetxattr, (int fd, const char *name, const void *value, size_t bytes, int flags),
 	(fd, name, value, bytes, flags))
 {
-	const char *path = announced(fd);
-	return path ? REAL(setxattr)(path, name, value, bytes, flags) : REAL(fsetxattr)(fd, name, value, bytes, flags);
+	int original = announced(fd);
+	return original != OWN ? set_attribute(ns, original, name, value, bytes, flags)
+			     : REAL(fsetxattr)(fd, name, value, bytes, flags);
 }
 
 WRAP(int, fremovexattr, (int fd, const char *name), (fd, name))
 {
-	const char *path = announced(fd);
-	return path ? REAL(removexattr)(path, name) : REAL(fremovexattr)(fd, name);
+	int original = announced(fd);
+	return original != OWN ? remove_attribute(ns, original, name) : REAL(fremovexattr)(fd, name);
 }
 
 /* ---- by the kernel ---- */
@@ -208,33 +254,52 @@ WRITER(int, prlimit64, (pid_t process, int resource, const struct rlimit *limit,
 
 /* ---- what only the original knows ---- */
 
-/* The path to ask in place of a descriptor of the store's copy. */
-static const char *original_of(int fd)
+/* A descriptor of the original to ask in place of the store's copy; OWN if `fd` is the one to ask. */
+static int original_of(int fd)
 {
 	const struct hw_record *record = hw_store_descriptor(fd);
-	return record ? record->path : NULL;
+	return record ? hw_open_original(record, O_PATH) : OWN;
+}
+
+typedef ssize_t gets_attribute(const char *path, const char *name, void *value, size_t bytes);
+typedef ssize_t lists_attributes(const char *path, char *list, size_t bytes);
+
+static __attribute__((noinline)) ssize_t get_attribute(struct hw_namespace *ns, int original, const char *name,
+	void *value, size_t bytes)
+{
+	BY_ORIGINAL(original, (int)REAL_AS(gets_attribute *, getxattr)(link, name, value, bytes));
+}
+
+static __attribute__((noinline)) ssize_t list_attributes(struct hw_namespace *ns, int original, char *list, size_t bytes)
+{
+	BY_ORIGINAL(original, (int)REAL_AS(lists_attributes *, listxattr)(link, list, bytes));
 }
 
 WRAP(ssize_t, fgetxattr, (int fd, const char *name, void *value, size_t bytes), (fd, name, value, bytes))
 {
-	const char *path = original_of(fd);
-	return path ? REAL_AS(__typeof__(&getxattr), getxattr)(path, name, value, bytes)
-		    : REAL(fgetxattr)(fd, name, value, bytes);
+	int original = original_of(fd);
+	return original != OWN ? get_attribute(ns, original, name, value, bytes) : REAL(fgetxattr)(fd, name, value, bytes);
 }
 
 WRAP(ssize_t, flistxattr, (int fd, char *list, size_t bytes), (fd, list, bytes))
 {
-	const char *path = original_of(fd);
-	return path ? REAL_AS(__typeof__(&listxattr), listxattr)(path, list, bytes) : REAL(flistxattr)(fd, list, bytes);
+	int original = original_of(fd);
+	return original != OWN ? list_attributes(ns, original, list, bytes) : REAL(flistxattr)(fd, list, bytes);
 }
 
-#define WRAP_FSTATFS(name, by_path, structure) \
+#define WRAP_FSTATFS(name, structure) \
+	static __attribute__((noinline)) int name##_of(struct hw_namespace *ns, int original, struct structure *out) \
+	{ \
+		int result = REAL_AS(__typeof__(&name), name)(original, out); \
+		hw_sys(__NR_close, original); \
+		return result; \
+	} \
 	WRAP(int, name, (int fd, struct structure *out), (fd, out)) \
 	{ \
-		const char *path = original_of(fd); \
-		return path ? REAL_AS(__typeof__(&by_path), by_path)(path, out) : REAL(name)(fd, out); \
+		int original = original_of(fd); \
+		return original != OWN ? name##_of(ns, original, out) : REAL(name)(fd, out); \
 	}
-WRAP_FSTATFS(fstatfs, statfs, statfs)
-WRAP_FSTATFS(fstatfs64, statfs64, statfs64)
-WRAP_FSTATFS(fstatvfs, statvfs, statvfs)
-WRAP_FSTATFS(fstatvfs64, statvfs64, statvfs64)
+WRAP_FSTATFS(fstatfs, statfs)
+WRAP_FSTATFS(fstatfs64, statfs64)
+WRAP_FSTATFS(fstatvfs, statvfs)
+WRAP_FSTATFS(fstatvfs64, statvfs64)

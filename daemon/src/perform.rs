@@ -397,7 +397,7 @@ impl Daemon {
         let Some(copy) = self.store.copy_to_follow(&path) else { return };
         let attr = self.table.reader().find(path.as_bytes()).and_then(|record| record.attr());
         if let Some(attr) = attr {
-            self.following.follow(Followed { path, copy, attr }, self.store.budget());
+            self.following.follow(Followed::new(path, copy, attr), self.store.budget());
         }
     }
 

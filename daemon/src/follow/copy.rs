@@ -1,17 +1,17 @@
 //! One copy that follows its original.
 
 use std::ffi::OsStr;
-use std::fs::{File, FileTimes, Metadata, OpenOptions};
+use std::fs::{File, FileTimes, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use headwater_abi::{Attr, Path};
 use rustix::fs::OFlags;
 
-use crate::store::{Budget, Reservation, is_in_use};
+use crate::store::{Budget, Reservation, copied_mode, is_in_use};
 
 const PAGE_BYTES: u64 = 4096;
 /// Bytes that are compared at once.
@@ -26,9 +26,23 @@ const REST_SHARE: u32 = 4;
 /// What there is to follow: the original's path, its copy, and its attributes when that was made.
 #[derive(Debug)]
 pub(crate) struct Followed {
-    pub(crate) path: Path,
-    pub(crate) copy: PathBuf,
-    pub(crate) attr: Attr,
+    path: Path,
+    copy: PathBuf,
+    attr: Attr,
+    original: Option<File>,
+}
+
+impl Followed {
+    /// If somebody has the copy open, its original is opened at once: who is about to change the path may rename
+    /// or remove it.
+    pub(crate) fn new(path: Path, copy: PathBuf, attr: Attr) -> Followed {
+        let original = is_in_use(&copy).is_ok_and(|is| is).then(|| open_original(&path, &attr).ok()).flatten();
+        Followed { path, copy, attr, original }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
 }
 
 /// What tells that a file has changed.
@@ -39,7 +53,6 @@ type Stamp = (u64, (i64, i64), (i64, i64));
 #[derive(Debug)]
 pub(super) struct Copy {
     of: Followed,
-    original: Option<File>,
     seen: Stamp,
     rest_until: Instant,
     since: Instant,
@@ -52,7 +65,7 @@ impl Copy {
         let seconds = |(seconds, nanoseconds): (i64, u32)| (seconds, i64::from(nanoseconds));
         let seen = (of.attr.size, seconds(of.attr.mtime), seconds(of.attr.ctime));
         let now = Instant::now();
-        Copy { of, original: None, seen, rest_until: now, since: now, grown: budget.nothing() }
+        Copy { of, seen, rest_until: now, since: now, grown: budget.nothing() }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -74,17 +87,10 @@ impl Copy {
     /// # Errors
     /// Another file stands at its path, or it can't be opened.
     pub(super) fn original(&mut self) -> io::Result<&File> {
-        if self.original.is_none() {
-            let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
-            let path = std::path::Path::new(OsStr::from_bytes(self.of.path.as_bytes()));
-            let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
-            let metadata = file.metadata()?;
-            if !metadata.is_file() || metadata.ino() != self.of.attr.ino {
-                return Err(io::ErrorKind::NotFound.into());
-            }
-            self.original = Some(file);
+        if self.of.original.is_none() {
+            self.of.original = Some(open_original(&self.of.path, &self.of.attr)?);
         }
-        self.original.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.of.original.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// Makes the copy what the original is; `is_told` if the kernel has said that this has changed. True if
@@ -111,11 +117,14 @@ impl Copy {
         Ok(false)
     }
 
-    /// Writes what differs into the copy's inode, and gives it the original's size and time.
+    /// Writes what differs into the copy's inode, and gives it the original's size, time and permissions.
     fn write_through(&mut self, metadata: &Metadata) -> io::Result<()> {
-        let original = self.original.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let original = self.of.original.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let before = std::fs::metadata(&self.of.copy)?;
+        if before.mode() & 0o200 == 0 {
+            std::fs::set_permissions(&self.of.copy, Permissions::from_mode(before.mode() | 0o600))?;
+        }
         let copy = OpenOptions::new().read(true).write(true).open(&self.of.copy)?;
-        let before = copy.metadata()?;
         // Whatever isn't allocated yet may be from now on, holes as well.
         self.grown.grow_to(metadata.len().saturating_sub(before.blocks() * 512).next_multiple_of(PAGE_BYTES))?;
         if before.len() > metadata.len() {
@@ -139,8 +148,30 @@ impl Copy {
         if copy.metadata()?.len() != at {
             copy.set_len(at)?;
         }
+        copy.set_permissions(Permissions::from_mode(copied_mode(metadata.mode())))?;
         copy.set_times(FileTimes::new().set_modified(metadata.modified()?))
     }
+}
+
+fn open_original(path: &Path, attr: &Attr) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let path = std::path::Path::new(OsStr::from_bytes(path.as_bytes()));
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.ino() != attr.ino || is_born_later(&metadata, attr) {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    Ok(file)
+}
+
+/// True if it has the number of a file that was removed, as far as its file system tells.
+fn is_born_later(metadata: &Metadata, attr: &Attr) -> bool {
+    let (seconds, nanoseconds) = attr.btime;
+    let Ok(since_epoch) = metadata.created().map(|born| born.duration_since(SystemTime::UNIX_EPOCH)) else {
+        return false;
+    };
+    let known = u64::try_from(seconds).map(|seconds| Duration::new(seconds, nanoseconds));
+    attr.btime != (0, 0) && since_epoch.ok() != known.ok()
 }
 
 fn stamp(metadata: &Metadata) -> Stamp {

@@ -152,7 +152,7 @@ impl Follower {
     fn take_new(&mut self) {
         let new = std::mem::take(&mut *self.mailbox.new.lock().unwrap_or_else(PoisonError::into_inner));
         for followed in new {
-            if self.copies.iter().any(|watched| watched.copy.path() == &followed.path) {
+            if self.copies.iter().any(|watched| watched.copy.path() == followed.path()) {
                 continue;
             }
             let copy = Copy::new(followed, &self.budget);

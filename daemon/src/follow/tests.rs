@@ -1,7 +1,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::time::{Duration, Instant};
 
 use headwater_abi::Path;
@@ -35,21 +35,30 @@ impl Pair {
     }
 
     fn followed(&self) -> Followed {
+        let path = Path::new(self.original().as_os_str().as_bytes()).unwrap();
+        Followed::new(path, self.dir.path().join("copy"), self.attr())
+    }
+
+    fn attr(&self) -> headwater_abi::Attr {
         let metadata = fs::metadata(self.original()).unwrap();
-        let attr = headwater_abi::Attr {
+        headwater_abi::Attr {
             ino: metadata.ino(),
             size: metadata.len(),
             mtime: (metadata.mtime(), metadata.mtime_nsec() as u32),
             ctime: (metadata.ctime(), metadata.ctime_nsec() as u32),
+            btime: birth(&metadata),
             ..Default::default()
-        };
-        let path = Path::new(self.original().as_os_str().as_bytes()).unwrap();
-        Followed { path, copy: self.dir.path().join("copy"), attr }
+        }
     }
 
     fn append(&self, bytes: &[u8]) {
         OpenOptions::new().append(true).open(self.original()).unwrap().write_all(bytes).unwrap();
     }
+}
+
+fn birth(metadata: &fs::Metadata) -> (i64, u32) {
+    let since = metadata.created().ok().and_then(|born| born.duration_since(std::time::UNIX_EPOCH).ok());
+    since.map_or((0, 0), |since| (since.as_secs() as i64, since.subsec_nanos()))
 }
 
 fn content(file: &File) -> Vec<u8> {
@@ -107,6 +116,41 @@ fn what_takes_the_place_is_another_file() {
     fs::rename(beside, pair.original()).unwrap();
     (&old).write_all(b" still").unwrap();
     becomes(&open, b"older still");
+}
+
+#[test]
+fn what_is_renamed_at_once_is_followed_still() {
+    let mut pair = Pair::new(b"old");
+    let open = pair.open();
+    let followed = pair.followed();
+    let moved = pair.dir.path().join("moved");
+    fs::rename(pair.original(), &moved).unwrap();
+    fs::write(pair.original(), b"another").unwrap();
+    fs::set_permissions(&moved, fs::Permissions::from_mode(0o444)).unwrap();
+    OpenOptions::new().append(true).open(&moved).unwrap().write_all(b"er").unwrap();
+    pair.following.follow(followed, &Budget::default());
+    becomes(&open, b"older");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while open.metadata().unwrap().mode() & 0o777 != 0o444 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(open.metadata().unwrap().mode() & 0o777, 0o444);
+}
+
+#[test]
+fn what_has_got_the_number_is_another_file() {
+    let pair = Pair::new(b"new");
+    let attr = pair.attr();
+    if attr.btime == (0, 0) {
+        // The file system does not tell when files were born.
+        return;
+    }
+    let before = headwater_abi::Attr { btime: (attr.btime.0 - 1, attr.btime.1), ..attr };
+    let path = Path::new(pair.original().as_os_str().as_bytes()).unwrap();
+    let followed = |attr| Followed::new(path.clone(), pair.dir.path().join("copy"), attr);
+    let result = Copy::new(followed(before), &Budget::default()).original().map(drop);
+    assert_eq!(result.unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert!(Copy::new(followed(attr), &Budget::default()).original().is_ok());
 }
 
 #[test]

@@ -572,8 +572,13 @@ fn step(directory: impl AsFd + Copy, name: &[u8]) -> io::Result<OwnedFd> {
 /// Gives a complete copy its original's mode and times.
 fn finish(file: &File, attr: &Attr) -> io::Result<()> {
     rustix::fs::futimens(file, &times(attr))?;
-    // The owner's read bit stays, so that the daemon can send the content on.
-    file.set_permissions(Permissions::from_mode(attr.mode & MODE_KEPT | 0o400))
+    file.set_permissions(Permissions::from_mode(copied_mode(attr.mode)))
+}
+
+/// The mode of the copy of a file that has this mode. The owner's read bit stays, so that the daemon can send the
+/// content on.
+pub(crate) fn copied_mode(mode: u32) -> u32 {
+    mode & MODE_KEPT | 0o400
 }
 
 fn times(attr: &Attr) -> Timestamps {

@@ -127,20 +127,40 @@ static bool is_device(const char *path)
 	return !strncmp(path, "/dev/", 5) && (stat(path, &file) || !S_ISREG(file.st_mode));
 }
 
-/* The counters of the session by whose table the zygote finds its files: its audit library is made for forks. */
-static bool is_counters(const char *path, char *const *envp)
+/* What follows the directory of the session's table in a path; NULL if it lies elsewhere, or there is no session. */
+static const char *in_session(const char *path, char *const *envp)
 {
-	static const char variable[] = "HEADWATER_TABLE=", name[] = "/counters";
+	static const char variable[] = "HEADWATER_TABLE=", name[] = "/table";
 	char table[PATH_MAX];
-	size_t length = strlen(path);
 
 	while (*envp && strncmp(*envp, variable, sizeof variable - 1))
 		envp++;
-	if (!*envp || length < sizeof name || strcmp(path + length - sizeof name + 1, name) ||
-	    !realpath(*envp + sizeof variable - 1, table))
-		return false;
-	size_t directory = length - sizeof name + 1;
-	return !strncmp(table, path, directory) && !strcmp(table + directory, "/table");
+	if (!*envp || !realpath(*envp + sizeof variable - 1, table))
+		return NULL;
+	size_t length = strlen(table), directory = length - (sizeof name - 1);
+	bool is_table = length > sizeof name && !strcmp(table + directory, name);
+	return is_table && !strncmp(path, table, directory) ? path + directory : NULL;
+}
+
+/* The counters of the session by whose table the zygote finds its files: its audit library is made for forks. */
+static bool is_counters(const char *path, char *const *envp)
+{
+	const char *rest = in_session(path, envp);
+	return rest && !strcmp(rest, "/counters");
+}
+
+/* The original of a copy that the session has made of it, or the path: those on a RAM disk of its own, which is mounted
+ * nowhere, have names that lead nowhere. */
+static const char *original(const char *path, char *const *envp)
+{
+	static const char mirror[] = "/root";
+	const char *rest = in_session(path, envp);
+
+	if (!rest || strncmp(rest, mirror, sizeof mirror - 1))
+		return path;
+	rest += sizeof mirror - 1;
+	rest += strspn(rest, "0123456789");
+	return *rest == '/' ? rest : path;
 }
 
 /* Files, and memory of its own; nothing that it shares with a device or with others. */
@@ -158,7 +178,7 @@ static bool check_memory(struct hw_watch *watch, pid_t pid, char *const *envp, c
 		line[strcspn(line, "\n")] = 0;
 		if (sscanf(line, "%*s %4s %*s %*s %*s %n", permissions, &name) != 1)
 			continue;
-		const char *file = name ? line + name : "";
+		const char *file = original(name ? line + name : "", envp);
 		bool own = !strncmp(file, "/memfd:headwater-spawn", 22) || is_counters(file, envp);
 		if (is_device(file) || (permissions[1] == 'w' && permissions[3] == 's' && !own))
 			good = refuse(reason, "it shares memory with ", *file ? file : "others");

@@ -53,6 +53,23 @@ fn ranks_are_what_exec_makes_them() {
 }
 
 #[test]
+fn libraries_on_the_sessions_own_disk_are_files() {
+    let Some(fixture) = fixture() else { return };
+    fixture.library("libone.so", "one", &[]);
+    let load = "import ctypes, os\none = ctypes.CDLL(os.path.join(os.path.dirname(__file__), 'libone.so')).one\n";
+    fixture.file("loads.py", load, 0o644);
+    let program =
+        python(&fixture, &["-c", "import loads; loads.one.restype = loads.ctypes.c_char_p; print(loads.one())"]);
+    let session = warm(&fixture, "loads").on(1, 2).store_of_its_own().run(&program);
+    assert_eq!(
+        (session.output.stdout.as_str(), from_zygotes(&session)),
+        ("b'one'\nb'one'\n", 2),
+        "{}",
+        session.messages
+    );
+}
+
+#[test]
 fn programs_that_are_no_interpreters_stop_before_main() {
     let Some(fixture) = fixture() else { return };
     fixture.library("libone.so", "one", &[]);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 #include "loader.h"
+#include "sys.h"
 
 /* Whether an entry of such a kind is for programs like this one: not for x32 or 32 bits, say. */
 static bool is_native(const char *kind)

@@ -50,7 +50,7 @@ fn explain(ground: &Ground, plan: &Plan, difference: &str) -> String {
     let mut best = plan.clone();
     let mut part = best.operations.len() / 2;
     while part > 0 && Instant::now() < end {
-        let smaller = best.without_parts(part).find(|plan| Instant::now() < end && ground.compare(plan).is_err());
+        let smaller = best.without_parts(part).find(|plan| Instant::now() < end && ground.differs(plan));
         match smaller {
             Some(smaller) => best = smaller,
             None => part /= 2,

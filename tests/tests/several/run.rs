@@ -38,14 +38,24 @@ impl Ground {
         Ground { fixture, via, several, without_loader }
     }
 
+    /// A tree and a plan, of which this is the program.
+    fn prepare(&self, plan: &Plan) -> Program {
+        let file = self.fixture.outside("plan");
+        fs::write(&file, plan.operations.join("\n") + "\n").expect("an own directory");
+        self.make(&plan.tree);
+        let tree = self.fixture.path("tree");
+        Program::new(&self.several).args([&tree, &file]).env("SEVERAL_STATIC", &self.without_loader)
+    }
+
+    /// Whether it is a plan without Headwater, and something differs with it.
+    pub fn differs(&self, plan: &Plan) -> bool {
+        self.prepare(plan).run().status == 0 && self.compare(plan).is_err()
+    }
+
     /// # Errors
     /// What differs.
     pub fn compare(&self, plan: &Plan) -> Result<(), String> {
-        let file = self.fixture.outside("plan");
-        fs::write(&file, plan.operations.join("\n") + "\n").expect("an own directory");
-        let tree = self.fixture.path("tree");
-        let program = Program::new(&self.several).args([&tree, &file]).env("SEVERAL_STATIC", &self.without_loader);
-        self.make(&plan.tree);
+        let program = self.prepare(plan);
         let plain = program.run();
         assert_eq!(plain.status, 0, "{plain:?}");
         let left = self.what_is_left();

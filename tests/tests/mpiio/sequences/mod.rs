@@ -32,9 +32,13 @@ const IN_ONE: u64 = 50;
 /// The block that is always run: with three ranks, and interleaved parts of a matrix whose rows are longer than a page.
 const FIXED: u64 = IN_ONE;
 /// Plans that differed or hung once, whatever programs are made today.
-const KEPT: [&str; 2] = [include_str!("kept/asked_while_it_writes.plan"), include_str!("kept/short_persistent.plan")];
-/// The ranks of these.
-const KEPT_RANKS: usize = 2;
+const KEPT: [&str; 3] = [
+    include_str!("kept/asked_while_it_writes.plan"),
+    include_str!("kept/interleaved_blocks.plan"),
+    include_str!("kept/short_persistent.plan"),
+];
+/// The most ranks of these.
+const KEPT_RANKS: usize = 3;
 /// How long new seeds are run with each MPI.
 const TIME_MAX: Duration = Duration::from_secs(12);
 const NODES_MAX: usize = 3;

@@ -57,6 +57,8 @@ pub fn remove_stale(mount_point: &Path) -> io::Result<()> {
     // Forced, so that what hangs in the kernel, and would make this wait, is ended first.
     match rustix::mount::unmount(mount_point, UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
         Err(Errno::PERM) => unmount(mount_point, true),
+        // Somebody else was quicker.
+        Err(Errno::INVAL | Errno::NOENT) => Ok(()),
         result => Ok(result?),
     }
 }

@@ -13,6 +13,8 @@ use super::touches::{Touch, cut_span, elements, half, is_cut, span, touches};
 
 /// What stands for the rank where all ranks use a file.
 const ALL: usize = usize::MAX;
+/// The way of a read that keeps its stream.
+const BY_STREAM: i64 = 3;
 /// Ways in which requests complete one after the other, or all together, and an error is returned.
 const FOR_ERRORS: [i64; 3] = [0, 1, 4];
 
@@ -171,7 +173,7 @@ impl Rules<'_> {
             return false;
         }
         self.turn(op.file, op.rank, changes, site);
-        if op.what == OnFile::Read {
+        if op.what == OnFile::Read && op.way == BY_STREAM {
             let seen = self.streams.insert((op.rank, op.file), self.changes[op.file]);
             op.is_stale = seen != Some(self.changes[op.file]);
         }

@@ -78,8 +78,16 @@ int main(int argc, char **argv)
 {
 	if (argc < 3)
 		return 2;
+	char path[4096];
+	struct stat st;
+
+	snprintf(path, sizeof path, "%s/text", argv[2]);
+	int file = open(path, O_RDONLY);
+	chmod(path, 0644);
 	look(argv[2]);
 	confine(argv[1]);
+	if (fstat(file, &st) == 0)
+		printf("mode %o\n", st.st_mode);
 	look(argv[2]);
 	return 0;
 }

@@ -280,7 +280,8 @@ static void look_at_started()
 	tell("started.lock", "%s", yes(holds_lock()));
 	tell("started.memory", "%d", __sync_fetch_and_add(shared_memory, 1));
 	tell("started.segment", "%d", __sync_fetch_and_add(shared_segment, 1));
-	tell("started.thread", "%s %s", yes(pthread_join(thread, NULL) == 0), yes(runs));
+	bool has_joined = pthread_join(thread, NULL) == 0;
+	tell("started.thread", "%s %s", yes(has_joined), yes(runs));
 	for (long end = nanoseconds(CLOCK_MONOTONIC) + 10000000000; ticks < 3 && nanoseconds(CLOCK_MONOTONIC) < end;)
 		sched_yield();
 	tell("started.timer", "%s", yes(ticks >= 3));
@@ -402,10 +403,21 @@ static void look_at_thread()
 	);
 }
 
+// Which signals wait: but for the timer's, which may come at any moment.
+static void look_at_pending()
+{
+	sigset_t pending;
+	char numbers[65] = "";
+	sigpending(&pending);
+	for (int number = 1; number < 65; number++)
+		numbers[number - 1] = number != SIGALRM && sigismember(&pending, number) == 1 ? '1' : '0';
+	tell("state.pending", "%s", numbers);
+}
+
 static void look_at_status()
 {
 	static const char *const names[] = {"Name", "Umask", "State", "Uid", "Gid", "Groups", "SigBlk", "SigIgn",
-	                                    "SigCgt", "SigPnd", "ShdPnd", "CapInh", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs",
+	                                    "SigCgt", "CapInh", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs",
 	                                    "Seccomp", "Cpus_allowed", "Mems_allowed", "TracerPid", "THP_enabled"};
 	std::string status = "\n" + read_file("/proc/self/status");
 	for (const char *name : names) {
@@ -480,6 +492,7 @@ int main(int argc, char **argv)
 	look_at_guards();
 	look_at_memory(argv);
 	look_at_thread();
+	look_at_pending();
 	look_at_status();
 	look_at_process(argc, argv);
 	look_at_language();

@@ -3,7 +3,6 @@
 
 use std::ffi::{CStr, CString, OsStr, OsString, c_char, c_int};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::ptr;
@@ -32,28 +31,21 @@ const HW_FAILS: c_int = 1;
 const HW_KNOWN: c_int = 2;
 /// `enum hw_counter` of `shim.h`.
 const HW_COUNT_FALLBACKS: c_int = 3;
-/// Slots that `hw_exec_resolve` may need beyond the arguments.
-const EXTRA_ARGUMENTS: usize = 3;
-
-/// `struct hw_exec` of `shim.h`.
-#[repr(C)]
-struct HwExec {
-    file: [c_char; 2 * HW_PATH_MAX],
-    line: [c_char; 256],
-    script: [c_char; HW_PATH_MAX],
-}
+/// `HW_LINE_BYTES` of `shim.h`.
+const LINE_BYTES: usize = 256;
 
 unsafe extern "C" {
     fn hw_attach(envp: *const *const c_char);
     fn hw_attached() -> bool;
     fn hw_count(counter: c_int);
     fn hw_give_up();
-    fn hw_exec_resolve(
-        dirfd: c_int,
+    fn hw_exec_copy(
         path: *const c_char,
         argv: *const *const c_char,
-        exec: *mut HwExec,
-        argv_out: *mut *const c_char,
+        file: *mut c_char,
+        line: *mut c_char,
+        interpreter: *mut *const c_char,
+        argument: *mut *const c_char,
         error: *mut c_int,
     ) -> c_int;
     fn hw_says_what_it_changes(dirfd: c_int, path: *const c_char) -> bool;
@@ -101,38 +93,40 @@ fn resolve_strings(file: &Path, name: &OsStr, arguments: &[OsString]) -> Option<
     let strings = [name].into_iter().chain(arguments.iter().map(OsString::as_os_str));
     let strings = strings.map(|s| CString::new(s.as_bytes())).collect::<Result<Vec<_>, _>>().ok()?;
     let argv: Vec<*const c_char> = strings.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect();
-    let mut argv_out = vec![ptr::null(); argv.len() + EXTRA_ARGUMENTS];
-    let mut exec = Box::new(MaybeUninit::<HwExec>::zeroed());
+    let (mut copy, mut line) = (vec![0; 2 * HW_PATH_MAX], [0; LINE_BYTES]);
+    let (mut interpreter, mut argument) = (ptr::null(), ptr::null());
     let mut error = 0;
-    // SAFETY: argv ends with NULL; argv_out has the slots that the interface asks for; all live as
-    // long as `strings` and `exec`, which outlive this function's use of them.
+    // SAFETY: argv ends with NULL, `copy` and `line` are as long as the interface asks for, and all live until it
+    // returns.
     let answer = unsafe {
-        hw_exec_resolve(
-            libc::AT_FDCWD,
+        hw_exec_copy(
             path.as_ptr(),
             argv.as_ptr(),
-            exec.as_mut_ptr(),
-            argv_out.as_mut_ptr(),
+            copy.as_mut_ptr(),
+            line.as_mut_ptr(),
+            &raw mut interpreter,
+            &raw mut argument,
             &raw mut error,
         )
     };
     match answer {
         HW_FAILS => Some(Resolved::Fails(io::Error::from_raw_os_error(error))),
         HW_KNOWN => {
-            // SAFETY: arrays of characters are valid with any content, and were zeroed.
-            let exec = unsafe { exec.assume_init_ref() };
-            let arguments = argv_out.iter().take_while(|p| !p.is_null()).map(|&p| {
-                // SAFETY: on HW_KNOWN each is NUL-terminated, in `strings` or in `exec`.
-                owned(unsafe { CStr::from_ptr(p) })
-            });
-            // SAFETY: on HW_KNOWN the file is NUL-terminated.
-            let file = owned(unsafe { CStr::from_ptr(exec.file.as_ptr()) });
-            Some(Resolved::Copy { file, arguments: arguments.collect() })
+            // A script is run with its own path in the place of the name.
+            let of_script = [owned(interpreter), owned(argument)];
+            let name = if interpreter.is_null() { name } else { file.as_os_str() };
+            let given = [name.to_owned()].into_iter().chain(arguments.iter().cloned());
+            Some(Resolved::Copy {
+                file: owned(copy.as_ptr())?,
+                arguments: of_script.into_iter().flatten().chain(given).collect(),
+            })
         }
         _ => None,
     }
 }
 
-fn owned(text: &CStr) -> OsString {
-    OsString::from_vec(text.to_bytes().to_vec())
+/// A text of [`hw_exec_copy`]'s, if there is one.
+fn owned(text: *const c_char) -> Option<OsString> {
+    // SAFETY: what is not NULL is NUL-terminated, in an array of the caller's.
+    (!text.is_null()).then(|| OsString::from_vec(unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()))
 }

@@ -137,7 +137,7 @@ EXPORT unsigned int la_version(unsigned int offered)
 /* Where the store has this path, or a domain's mirror; NULL if that is too long. */
 static char *store_answer(const char *path, size_t bytes, bool replica)
 {
-	int length = replica ? hw_replica_path(path, bytes, pending.answer) : hw_store_path(path, bytes, pending.answer);
+	int length = hw_store_path(path, bytes, replica, pending.answer);
 
 	return length < 0 ? NULL : pending.answer;
 }
@@ -169,6 +169,18 @@ static void lead_to(const struct hw_object *same, struct hw_target *target)
 	memcpy(target->path, same->path, target->path_bytes + 1);
 }
 
+/* The working directory's path, not terminated; its length, 0 if there is none. */
+static __attribute__((noinline)) size_t working_directory(char out[HW_PATH_MAX])
+{
+	HW_PATH(path);
+	int error = hw_absolute(AT_FDCWD, ".", &path);
+
+	if (error && error != -EXDEV)
+		return 0;
+	memcpy(out, path.at, path.bytes);
+	return path.bytes;
+}
+
 /* The absolute path of a name with a slash, spelled as the loader would; false if it can't be had. */
 static bool spell(struct hw_object *loader, const char *name, struct hw_target *target)
 {
@@ -183,7 +195,7 @@ static bool spell(struct hw_object *loader, const char *name, struct hw_target *
 		memcpy(target->path, origin, length);
 		name = rest;
 		bytes = strlen(name);
-	} else if (hw_absolute(AT_FDCWD, ".", target->path, &length) == 0 || length) {
+	} else if ((length = working_directory(target->path))) {
 		length = length == 1 ? 0 : length;
 		target->path[length++] = '/';
 	} else {
@@ -197,7 +209,7 @@ static bool spell(struct hw_object *loader, const char *name, struct hw_target *
 }
 
 /* Which file a path on disk is; false if there is none. */
-static bool identity(struct hw_target *target)
+static __attribute__((noinline)) bool identity(struct hw_target *target)
 {
 	struct stat st;
 
@@ -233,7 +245,7 @@ enum outcome { OPEN_STORE, OPEN_ORIGINAL, MISSING };
 /* What to open for a path. */
 static enum outcome locate(int slot, struct hw_target *target)
 {
-	struct hw_found found;
+	HW_FOUND(found);
 
 	target->in_store = target->replica = false;
 	target->dev = target->ino = 0;

@@ -20,22 +20,22 @@ static bool may_run(const struct hw_found *found)
 	       (found->record->attr.mode & 06111) == 0111;
 }
 
-/* Opens the store's copy, that of this memory domain if it has one, and puts its path into `file`. */
-static long open_copy(const struct hw_found *found, char file[2 * HW_PATH_MAX])
+/* Opens the store's copy, that of this memory domain if it has one, and says where that is. */
+static long open_copy(struct hw_found *found, const char **file)
 {
 	long fd = -1;
-	if (hw_replicated(found->state, HW_REPLICATED_WHOLE) && hw_replica_path(found->path, found->path_bytes, file) > 0)
-		fd = hw_sys(__NR_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 && hw_store_path(found->path, found->path_bytes, file) > 0)
-		fd = hw_sys(__NR_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC);
+	*file = hw_replicated(found->state, HW_REPLICATED_WHOLE) ? hw_copy_of(&found->path, true) : NULL;
+	if (*file)
+		fd = hw_sys(__NR_openat, AT_FDCWD, *file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && (*file = hw_copy_of(&found->path, false)))
+		fd = hw_sys(__NR_openat, AT_FDCWD, *file, O_RDONLY | O_CLOEXEC);
 	return fd;
 }
 
-/* Puts the path of the store's copy into `file`, and looks what it is; a script's first line, and a
- * NUL, into `line`. */
-static enum hw_format look(const struct hw_found *found, char file[2 * HW_PATH_MAX], char line[HW_LINE_BYTES])
+/* Finds the store's copy, and looks what it is; a script's first line, and a NUL, into `line`, unless that is NULL. */
+static enum hw_format look(struct hw_exec *exec, char *line)
 {
-	long fd = open_copy(found, file);
+	long fd = open_copy(&exec->found, &exec->file);
 	if (fd < 0)
 		return HW_IS_FOREIGN;
 	enum hw_format format = hw_format(fd, line);
@@ -45,63 +45,63 @@ static enum hw_format look(const struct hw_found *found, char file[2 * HW_PATH_M
 
 /* Sets exec->file to what runs the script; false if the kernel must decide. An interpreter that is a
  * script itself is left where it is. */
-static bool find_interpreter(const char *interpreter, struct hw_found *found, struct hw_exec *exec)
+static bool find_interpreter(struct hw_exec *exec)
 {
-	char line[HW_LINE_BYTES];
-	enum hw_answer answer = hw_resolve(AT_FDCWD, interpreter, HW_WANT_EXECUTE, found);
-	if (answer == HW_FAILS || (answer == HW_KNOWN && !may_run(found)))
+	enum hw_answer answer = hw_resolve(AT_FDCWD, exec->interpreter, HW_WANT_EXECUTE, &exec->found);
+	if (answer == HW_FAILS || (answer == HW_KNOWN && !may_run(&exec->found)))
 		return false;
-	if (answer != HW_KNOWN || look(found, exec->file, line) != HW_IS_PROGRAM)
-		memcpy(exec->file, interpreter, strlen(interpreter) + 1);
+	if (answer != HW_KNOWN || look(exec, NULL) != HW_IS_PROGRAM)
+		exec->file = exec->interpreter;
 	return true;
 }
 
-/* A script runs its interpreter, with the script's original name behind the line's argument. */
-static enum hw_answer resolve_script(int dirfd, const char *path, char *const argv[], struct hw_found *found,
-	struct hw_exec *exec, char **argv_out)
+enum hw_answer hw_exec_resolve(int dirfd, const char *path, char *const argv[], struct hw_exec *exec)
 {
-	char *interpreter, *argument;
-	size_t bytes = strlen(path) + 1;
-	if (!argv || !argv[0] || !argv_out || (dirfd != AT_FDCWD && *path != '/'))
+	exec->interpreter = NULL;
+	enum hw_answer answer = hw_resolve(dirfd, path, HW_WANT_EXECUTE, &exec->found);
+	if (answer != HW_KNOWN)
+		return answer;
+	if (!may_run(&exec->found) || !exec->found.path.apart)
 		return HW_ORIGINAL;
-	if (!hw_parse_line(exec->line, &interpreter, &argument) ||
-	    !find_interpreter(interpreter, found, exec))
+	exec->line = exec->found.path.memory;
+	switch (look(exec, exec->line)) {
+	case HW_IS_SCRIPT:
+		/* Its interpreter is given its path, which counts from the working directory there. */
+		if (!argv || !argv[0] || (dirfd != AT_FDCWD && *path != '/') ||
+		    !hw_parse_line(exec->line, &exec->interpreter, &exec->argument))
+			return HW_ORIGINAL;
+		return find_interpreter(exec) ? HW_KNOWN : HW_ORIGINAL;
+	case HW_IS_PROGRAM:
+		return HW_KNOWN;
+	default:
 		return HW_ORIGINAL;
-	memcpy(exec->script, path, bytes);
-	*argv_out++ = interpreter;
-	if (argument)
-		*argv_out++ = argument;
-	*argv_out++ = exec->script;
-	while ((*argv_out++ = *++argv))
-		;
-	return HW_KNOWN;
+	}
 }
 
-enum hw_answer hw_exec_resolve(int dirfd, const char *path, char *const argv[], struct hw_exec *exec,
-	char **argv_out, int *error)
+void hw_exec_arguments(const struct hw_exec *exec, const char *path, char *const argv[], char **out)
 {
-	struct hw_found found;
-	switch (hw_resolve(dirfd, path, HW_WANT_EXECUTE, &found)) {
-	case HW_FAILS:
-		*error = found.error;
-		return HW_FAILS;
-	case HW_KNOWN:
-		break;
-	default:
-		return HW_ORIGINAL;
+	*out++ = exec->interpreter;
+	if (exec->argument)
+		*out++ = exec->argument;
+	*out++ = (char *)path;
+	while ((*out++ = *++argv))
+		;
+}
+
+enum hw_answer hw_exec_copy(const char *path, char *const argv[], char file[2 * HW_PATH_MAX], char line[HW_LINE_BYTES],
+	char **interpreter, char **argument, int *error)
+{
+	HW_EXEC(exec);
+	enum hw_answer answer = hw_exec_resolve(AT_FDCWD, path, argv, &exec);
+	*error = answer == HW_FAILS ? exec.found.error : 0;
+	*interpreter = *argument = NULL;
+	if (answer != HW_KNOWN)
+		return answer;
+	memcpy(file, exec.file, strlen(exec.file) + 1);
+	memcpy(line, exec.line, HW_LINE_BYTES);
+	if (exec.interpreter) {
+		*interpreter = line + (exec.interpreter - exec.line);
+		*argument = exec.argument ? line + (exec.argument - exec.line) : NULL;
 	}
-	if (!may_run(&found))
-		return HW_ORIGINAL;
-	switch (look(&found, exec->file, exec->line)) {
-	case HW_IS_SCRIPT:
-		return resolve_script(dirfd, path, argv, &found, exec, argv_out);
-	case HW_IS_PROGRAM:
-		break;
-	default:
-		return HW_ORIGINAL;
-	}
-	if (argv && argv_out)
-		while ((*argv_out++ = *argv++))
-			;
 	return HW_KNOWN;
 }

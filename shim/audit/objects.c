@@ -192,7 +192,7 @@ static size_t directory_bytes(const char *path)
 /* The program's path as the kernel knows it, kept; "" if unknown. */
 static const char *executable_path(void)
 {
-	char path[HW_PATH_MAX];
+	static char path[HW_PATH_MAX];
 	long bytes = hw_sys(__NR_readlinkat, AT_FDCWD, "/proc/self/exe", path, sizeof(path) - 1);
 
 	if (bytes <= 0)
@@ -300,7 +300,7 @@ void hw_object_rename(struct hw_object *object, const char *display, const void 
 	memmove(map->l_name, display, strlen(display) + 1);
 }
 
-bool hw_original_origin(const struct link_map *map, char out[HW_PATH_MAX])
+bool hw_original_origin(const struct link_map *map, char *out)
 {
 	struct hw_object *object = __atomic_load_n(&objects, __ATOMIC_ACQUIRE);
 

@@ -2,11 +2,79 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include "path.h"
 #include "sys.h"
 
-size_t hw_append(char out[HW_PATH_MAX], size_t length, const char *text, size_t bytes)
+/* A memory domain's number behind the store's own path. */
+#define DOMAIN_BYTES 2
+/* The longest path of the store's, the longest of a program's, and a NUL. */
+#define APART_BYTES (2 * (size_t)HW_PATH_MAX)
+
+/* ---- paths in the making ---- */
+
+/* What may stand before a path. */
+static size_t prefix_room(void)
+{
+	size_t prefix;
+
+	hw_store_prefix(&prefix);
+	return prefix + DOMAIN_BYTES;
+}
+
+void hw_path_begin(struct hw_path *path, char *near, size_t bytes)
+{
+	path->apart = false;
+	path->memory = near ? near : path->none;
+	path->memory_bytes = near ? bytes : sizeof(path->none);
+	hw_path_clear(path);
+	if (!near)
+		hw_path_widen(path);
+}
+
+void hw_path_clear(struct hw_path *path)
+{
+	size_t before = path->apart ? HW_PATH_MAX : prefix_room();
+
+	if (before > path->memory_bytes / 2)
+		before = 0;
+	path->at = path->memory + before;
+	path->room = path->memory_bytes - before;
+	path->bytes = 0;
+	*path->at = '\0';
+}
+
+void hw_path_end(struct hw_path *path)
+{
+	if (path->apart)
+		hw_sys(__NR_munmap, path->memory, path->memory_bytes);
+	path->apart = false;
+}
+
+bool hw_path_widen(struct hw_path *path)
+{
+	if (path->apart)
+		return false;
+	long memory = hw_sys(__NR_mmap, NULL, APART_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory < 0 && memory > -HW_ADDRESS_MIN)
+		return false;
+	memcpy((char *)memory + HW_PATH_MAX, path->at, path->room);
+	path->apart = true;
+	path->memory = (char *)memory;
+	path->memory_bytes = APART_BYTES;
+	path->at = path->memory + HW_PATH_MAX;
+	path->room = HW_PATH_MAX;
+	return true;
+}
+
+/* True once the path has room for so many bytes, the NUL among them. */
+static bool fits(struct hw_path *path, size_t bytes)
+{
+	return bytes <= path->room || (bytes <= HW_PATH_MAX && hw_path_widen(path));
+}
+
+size_t hw_append(struct hw_path *out, size_t length, const char *text, size_t bytes)
 {
 	size_t at = 0;
 
@@ -17,11 +85,11 @@ size_t hw_append(char out[HW_PATH_MAX], size_t length, const char *text, size_t 
 			at++;
 		size_t name = at - start;
 		if (name && !(name == 1 && text[start] == '.')) {
-			if (length + 1 + name >= HW_PATH_MAX)
+			if (!fits(out, length + 1 + name + 1))
 				return HW_TOO_LONG;
-			out[length] = '/';
+			out->at[length] = '/';
 			for (size_t i = 0; i < name; i++)
-				out[length + 1 + i] = text[start + i];
+				out->at[length + 1 + i] = text[start + i];
 			length += 1 + name;
 		}
 		at++;
@@ -29,12 +97,22 @@ size_t hw_append(char out[HW_PATH_MAX], size_t length, const char *text, size_t 
 	return length;
 }
 
-size_t hw_finish(char out[HW_PATH_MAX], size_t length)
+void hw_finish(struct hw_path *out, size_t length)
 {
 	if (length == 0)
-		out[length++] = '/';
-	out[length] = '\0';
-	return length;
+		out->at[length++] = '/';
+	out->at[length] = '\0';
+	out->bytes = length;
+}
+
+bool hw_copy(struct hw_path *out, const char *text, size_t bytes)
+{
+	if (!fits(out, bytes + 1))
+		return false;
+	memmove(out->at, text, bytes);
+	out->at[bytes] = '\0';
+	out->bytes = bytes;
+	return true;
 }
 
 size_t hw_dotdot(const char *path, size_t bytes)
@@ -46,52 +124,81 @@ size_t hw_dotdot(const char *path, size_t bytes)
 	return bytes;
 }
 
-long hw_directory_of(int dirfd, char out[HW_PATH_MAX])
+/* ---- from the kernel ---- */
+
+long hw_read_link(int dirfd, const char *link, struct hw_path *out)
 {
-	char link[32] = "/proc/self/fd/";
-	size_t end = strlen(link);
 	long length;
 
-	if (dirfd == AT_FDCWD) {
-		length = hw_sys(__NR_getcwd, out, HW_PATH_MAX);
-		length = length > 0 ? length - 1 : length;
-	} else {
-		char digits[12];
-		size_t count = 0;
-
-		if (dirfd < 0)
-			return -EBADF;
-		for (unsigned rest = (unsigned)dirfd; rest || !count; rest /= 10)
-			digits[count++] = (char)('0' + rest % 10);
-		while (count)
-			link[end++] = digits[--count];
-		length = hw_sys(__NR_readlinkat, AT_FDCWD, link, out, HW_PATH_MAX - 1);
+	/* What fills all the room may go on. */
+	do
+		length = hw_sys(__NR_readlinkat, dirfd, link, out->at, out->room - 1);
+	while (length == (long)out->room - 1 && hw_path_widen(out));
+	if (length >= 0) {
+		out->bytes = (size_t)length;
+		out->at[length] = '\0';
 	}
-	if (length < 0)
-		return length;
-	if (length == 0 || length >= HW_PATH_MAX - 1 || out[0] != '/')
-		return -ENOENT;
-	out[length] = '\0';
 	return length;
 }
 
-/* Copies an absolute path that is clean as it stands, without components that are empty or begin with
- * "."; its length, or 0 if it is not of that kind. */
-static size_t copy_clean(const char *path, char out[HW_PATH_MAX])
+static long working_directory(struct hw_path *out)
 {
-	size_t at = 0;
+	long length;
 
-	for (char c; (c = path[at]); at++) {
-		if (at == HW_PATH_MAX - 1 ||
-		    (c == '/' && (path[at + 1] == '/' || path[at + 1] == '.' || !path[at + 1])))
-			return 0;
-		out[at] = c;
-	}
-	out[at] = '\0';
-	return at;
+	while ((length = hw_sys(__NR_getcwd, out->at, out->room)) == -ERANGE)
+		if (!hw_path_widen(out))
+			return -ENAMETOOLONG;
+	out->bytes = length > 0 ? (size_t)length - 1 : 0;
+	return length;
 }
 
-static int absolute_cleaned(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes)
+static __attribute__((noinline)) long directory_behind(int dirfd, struct hw_path *out)
+{
+	char link[32] = "/proc/self/fd/", digits[12];
+	size_t end = strlen(link), count = 0;
+
+	for (unsigned rest = (unsigned)dirfd; rest || !count; rest /= 10)
+		digits[count++] = (char)('0' + rest % 10);
+	while (count)
+		link[end++] = digits[--count];
+	return hw_read_link(AT_FDCWD, link, out);
+}
+
+int hw_directory_of(int dirfd, struct hw_path *out)
+{
+	long length = dirfd == AT_FDCWD ? working_directory(out) : dirfd < 0 ? -EBADF : directory_behind(dirfd, out);
+
+	if (length < 0)
+		return (int)length;
+	return out->at[0] == '/' ? 0 : -ENOENT;
+}
+
+/* ---- absolute paths ---- */
+
+/* Copies an absolute path that is clean as it stands, without components that are empty or begin with
+ * "."; false if it is not of that kind. */
+static bool copy_clean(const char *path, struct hw_path *out)
+{
+	char *to = out->at;
+	size_t room = out->room, at = 0;
+
+	for (char c; (c = path[at]); at++) {
+		if (c == '/' && (path[at + 1] == '/' || path[at + 1] == '.' || !path[at + 1]))
+			return false;
+		if (at == room - 1) {
+			if (!hw_path_widen(out))
+				return false;
+			to = out->at;
+			room = out->room;
+		}
+		to[at] = c;
+	}
+	to[at] = '\0';
+	out->bytes = at;
+	return at > 0;
+}
+
+static int absolute_cleaned(int dirfd, const char *path, struct hw_path *out)
 {
 	size_t length = 0, given = 0;
 
@@ -100,71 +207,83 @@ static int absolute_cleaned(int dirfd, const char *path, char out[HW_PATH_MAX], 
 	if (given == HW_PATH_MAX)
 		return -ENAMETOOLONG;
 	if (*path != '/') {
-		long start = hw_directory_of(dirfd, out);
+		int error = hw_directory_of(dirfd, out);
 
-		if (start < 0)
-			return (int)start;
-		const char *inner = hw_strip_store(out);
+		if (error)
+			return error;
+		const char *inner = hw_strip_store(out->at);
 		/* Cleaning only shortens, so it can be done in place. */
-		length = hw_append(out, 0, inner ? inner : out, strlen(inner ? inner : out));
+		length = hw_append(out, 0, inner ? inner : out->at, strlen(inner ? inner : out->at));
 	}
 	length = hw_append(out, length, path, given);
 	if (length == HW_TOO_LONG)
 		return -ENAMETOOLONG;
-	*bytes = hw_finish(out, length);
+	hw_finish(out, length);
 	return 0;
 }
 
-int hw_absolute_plain(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes, bool *plain)
+int hw_absolute_plain(int dirfd, const char *path, struct hw_path *out, bool *plain)
 {
+	hw_path_clear(out);
 	/* What can't be a pointer is the kernel's to refuse. */
 	if (!hw_attached() || (uintptr_t)path < HW_ADDRESS_MIN || !*path)
 		return -ENOENT;
+	*plain = false;
 	if (*path == '/') {
 		const char *inner = hw_strip_store(path);
 
 		path = inner ? inner : path;
-		*bytes = copy_clean(path, out);
-	} else {
-		*bytes = 0;
+		*plain = copy_clean(path, out);
 	}
-	*plain = *bytes != 0;
-	int error = *plain ? 0 : absolute_cleaned(dirfd, path, out, bytes);
-	return error ? error : hw_in_scope(out, *bytes) ? 0 : -EXDEV;
+	int error = *plain ? 0 : absolute_cleaned(dirfd, path, out);
+	return error ? error : hw_in_scope(out->at, out->bytes) ? 0 : -EXDEV;
 }
 
-int hw_absolute(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes)
+int hw_absolute(int dirfd, const char *path, struct hw_path *out)
 {
 	bool plain;
 
-	return hw_absolute_plain(dirfd, path, out, bytes, &plain);
+	return hw_absolute_plain(dirfd, path, out, &plain);
 }
 
-/* Puts the path behind the prefix of a mirror, that of a domain unless it is -1. */
-static int mirror_path(int domain, const char *path, size_t bytes, char out[2 * HW_PATH_MAX])
+/* ---- in the store ---- */
+
+/* Writes a mirror's own path, that of a domain or of them all; its length. */
+static size_t put_prefix(int domain, char *out)
 {
 	size_t prefix;
 	const char *store = hw_store_prefix(&prefix);
 
-	/* Beside the two there is room for a domain's two digits and a NUL. */
-	if (prefix == 0 || prefix + 3 > HW_PATH_MAX || bytes >= HW_PATH_MAX)
-		return -ENAMETOOLONG;
 	memcpy(out, store, prefix);
 	if (domain >= 10)
 		out[prefix++] = (char)('0' + domain / 10);
 	if (domain >= 0)
 		out[prefix++] = (char)('0' + domain % 10);
+	return prefix;
+}
+
+const char *hw_copy_of(struct hw_path *path, bool replica)
+{
+	int domain = replica ? hw_domain() : -1;
+	size_t prefix = prefix_room(), before = prefix - DOMAIN_BYTES;
+
+	if (!before || prefix > HW_PATH_MAX - HW_LINE_BYTES)
+		return NULL;
+	if ((size_t)(path->at - path->memory) < prefix && !hw_path_widen(path))
+		return NULL;
+	before += domain < 0 ? 0 : domain < 10 ? 1 : DOMAIN_BYTES;
+	put_prefix(domain, path->at - before);
+	return path->at - before;
+}
+
+int hw_store_path(const char *path, size_t bytes, bool replica, char out[2 * HW_PATH_MAX])
+{
+	size_t prefix = prefix_room();
+
+	if (prefix == DOMAIN_BYTES || prefix + 1 > HW_PATH_MAX || bytes >= HW_PATH_MAX)
+		return -ENAMETOOLONG;
+	prefix = put_prefix(replica ? hw_domain() : -1, out);
 	memcpy(out + prefix, path, bytes);
 	out[prefix + bytes] = '\0';
 	return (int)(prefix + bytes);
-}
-
-int hw_store_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX])
-{
-	return mirror_path(-1, path, bytes, out);
-}
-
-int hw_replica_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX])
-{
-	return mirror_path(hw_domain(), path, bytes, out);
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "shim.h"
@@ -26,11 +27,30 @@
 #define MACHINE EM_AARCH64
 #endif
 
+/* What is looked at stands in memory of its own: the stack may be small. */
 struct program {
 	long fd;
 	size_t bytes;           /* of `first` */
 	char first[FIRST_BYTES];
+	char loader[256];
+	char notes[NOTES_BYTES];
+	char line[HW_LINE_BYTES];
+	struct stat st;
+	Elf64_Ehdr header;
+	Elf64_Phdr segment;
 };
+
+static struct program *begin(void)
+{
+	long memory = hw_sys(__NR_mmap, NULL, sizeof(struct program), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		-1, 0);
+	return memory < 0 && memory > -4096 ? NULL : (struct program *)memory;
+}
+
+static void end(struct program *program)
+{
+	hw_sys(__NR_munmap, program, sizeof *program);
+}
 
 /* Copies a part of the file; false if it lacks some of that. */
 static bool part(const struct program *program, uint64_t offset, void *out, size_t bytes)
@@ -51,20 +71,20 @@ static bool is_glibc_loader(const char *path)
 	return strlen(name) > 8 && memcmp(name, "ld-linux", 8) == 0;
 }
 
-static bool asks_for_glibc(const struct program *program, const Elf64_Phdr *segment)
+static bool asks_for_glibc(struct program *program)
 {
-	char loader[256];
-	size_t bytes = segment->p_filesz;
-	return bytes > 0 && bytes <= sizeof loader && part(program, segment->p_offset, loader, bytes) &&
-	       loader[bytes - 1] == 0 && is_glibc_loader(loader);
+	size_t bytes = program->segment.p_filesz;
+	return bytes > 0 && bytes <= sizeof program->loader &&
+	       part(program, program->segment.p_offset, program->loader, bytes) && program->loader[bytes - 1] == 0 &&
+	       is_glibc_loader(program->loader);
 }
 
 /* True if one of the notes is the Go linker's. */
-static bool is_go(const struct program *program, const Elf64_Phdr *segment)
+static bool is_go(struct program *program)
 {
-	char notes[NOTES_BYTES];
-	size_t bytes = segment->p_filesz < sizeof notes ? segment->p_filesz : sizeof notes, at = 0;
-	if (!part(program, segment->p_offset, notes, bytes))
+	const char *notes = program->notes;
+	size_t bytes = program->segment.p_filesz < NOTES_BYTES ? program->segment.p_filesz : NOTES_BYTES, at = 0;
+	if (!part(program, program->segment.p_offset, program->notes, bytes))
 		return false;
 	while (bytes - at >= sizeof(Elf64_Nhdr) + 4) {
 		Elf64_Nhdr note;
@@ -81,20 +101,20 @@ static bool is_go(const struct program *program, const Elf64_Phdr *segment)
 }
 
 /* True if the file starts with a header of this machine, asks for glibc's loader and calls its library. */
-static bool runs_audited(const struct program *program)
+static bool runs_audited(struct program *program)
 {
-	Elf64_Ehdr header;
-	Elf64_Phdr segment;
+	const Elf64_Ehdr *header = &program->header;
+	const Elf64_Phdr *segment = &program->segment;
 	bool glibc = false;
-	if (!part(program, 0, &header, sizeof header) || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    header.e_machine != MACHINE || header.e_phentsize != sizeof segment || header.e_phnum > HEADERS_MAX)
+	if (!part(program, 0, &program->header, sizeof *header) || header->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    header->e_machine != MACHINE || header->e_phentsize != sizeof *segment || header->e_phnum > HEADERS_MAX)
 		return false;
-	for (unsigned i = 0; i < header.e_phnum; i++) {
-		if (!part(program, header.e_phoff + i * sizeof segment, &segment, sizeof segment) ||
-		    (segment.p_type == PT_NOTE && is_go(program, &segment)))
+	for (unsigned i = 0; i < header->e_phnum; i++) {
+		if (!part(program, header->e_phoff + i * sizeof *segment, &program->segment, sizeof *segment) ||
+		    (segment->p_type == PT_NOTE && is_go(program)))
 			return false;
-		if (segment.p_type == PT_INTERP)
-			glibc = asks_for_glibc(program, &segment);
+		if (segment->p_type == PT_INTERP)
+			glibc = asks_for_glibc(program);
 	}
 	return glibc;
 }
@@ -131,21 +151,33 @@ bool hw_parse_line(char line[HW_LINE_BYTES], char **interpreter, char **argument
 	return **interpreter == '/';
 }
 
-enum hw_format hw_format(long fd, char line[HW_LINE_BYTES])
+static enum hw_format format_of(struct program *program, long fd)
 {
-	struct program program = { .fd = fd };
-	long bytes = hw_sys(__NR_pread64, fd, program.first, sizeof program.first, 0);
-	memset(line, 0, HW_LINE_BYTES);
+	long bytes = hw_sys(__NR_pread64, fd, program->first, sizeof program->first, 0);
+	memset(program->line, 0, sizeof program->line);
 	if (bytes < 0)
 		return HW_IS_FOREIGN;
-	program.bytes = (size_t)bytes;
-	if (bytes > 2 && program.first[0] == '#' && program.first[1] == '!') {
-		memcpy(line, program.first, program.bytes < HW_LINE_BYTES - 1 ? program.bytes : HW_LINE_BYTES - 1);
+	program->fd = fd;
+	program->bytes = (size_t)bytes;
+	if (bytes > 2 && program->first[0] == '#' && program->first[1] == '!') {
+		memcpy(program->line, program->first, program->bytes < HW_LINE_BYTES - 1 ? program->bytes : HW_LINE_BYTES - 1);
 		return HW_IS_SCRIPT;
 	}
-	if (bytes < SELFMAG || memcmp(program.first, ELFMAG, SELFMAG) != 0)
+	if (bytes < SELFMAG || memcmp(program->first, ELFMAG, SELFMAG) != 0)
 		return HW_IS_TEXT;
-	return runs_audited(&program) ? HW_IS_PROGRAM : HW_IS_FOREIGN;
+	return runs_audited(program) ? HW_IS_PROGRAM : HW_IS_FOREIGN;
+}
+
+enum hw_format hw_format(long fd, char *line)
+{
+	struct program *program = begin();
+	if (!program)
+		return HW_IS_FOREIGN;
+	enum hw_format format = format_of(program, fd);
+	if (line)
+		memcpy(line, program->line, HW_LINE_BYTES);
+	end(program);
+	return format;
 }
 
 /* ---- who says what he changes ---- */
@@ -163,37 +195,47 @@ static bool gains_rights(long fd, const struct stat *st)
 
 /* Whether the open file, as a program, says what it changes; with HW_IS_SCRIPT its interpreter decides. What can't be
  * executed changes nothing. */
-static enum hw_format judge(long fd, char line[HW_LINE_BYTES])
+static enum hw_format judge(struct program *program, long fd)
 {
-	struct stat st;
-	if (hw_sys(__NR_fstat, fd, &st) < 0)
+	const struct stat *st = &program->st;
+	if (hw_sys(__NR_fstat, fd, &program->st) < 0)
 		return HW_IS_FOREIGN;
-	if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111))
+	if (!S_ISREG(st->st_mode) || !(st->st_mode & 0111))
 		return HW_IS_TEXT;
-	enum hw_format format = hw_format(fd, line);
-	return format == HW_IS_PROGRAM && gains_rights(fd, &st) ? HW_IS_FOREIGN : format;
+	enum hw_format format = format_of(program, fd);
+	return format == HW_IS_PROGRAM && gains_rights(fd, st) ? HW_IS_FOREIGN : format;
 }
 
-bool hw_says_what_it_changes(int dirfd, const char *path)
+static bool says_what_it_changes(struct program *program, int dirfd, const char *path)
 {
-	char line[HW_LINE_BYTES], *interpreter = NULL, *argument;
+	char *interpreter = NULL, *argument;
 	for (int depth = 0; depth <= SCRIPTS_MAX; depth++) {
 		/* A descriptor by itself may not be open for reading. */
 		bool itself = !*path;
 		long fd = itself ? dirfd : hw_sys(__NR_openat, dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		if (fd < 0)
 			return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP;
-		enum hw_format format = judge(fd, line);
+		enum hw_format format = judge(program, fd);
 		if (!itself)
 			hw_sys(__NR_close, fd);
 		if (format != HW_IS_SCRIPT)
 			return format != HW_IS_FOREIGN;
 		/* A relative interpreter counts from where the process stands. */
-		hw_parse_line(line, &interpreter, &argument);
+		hw_parse_line(program->line, &interpreter, &argument);
 		if (!interpreter || !*interpreter)
 			return true;
 		path = interpreter;
 		dirfd = AT_FDCWD;
 	}
 	return true;
+}
+
+bool hw_says_what_it_changes(int dirfd, const char *path)
+{
+	struct program *program = begin();
+	if (!program)
+		return false;
+	bool says = says_what_it_changes(program, dirfd, path);
+	end(program);
+	return says;
 }

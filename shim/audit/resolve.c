@@ -51,27 +51,27 @@ static enum step fails_as_known(struct walk *walk)
 __attribute__((noinline)) static enum step follow(struct walk *walk, size_t end)
 {
 	struct hw_found *found = walk->found;
-	char path[HW_PATH_MAX];
-	size_t bytes, parent = end;
+	struct hw_path *path = &found->path;
+	size_t bytes, parent = end, rest = path->bytes - end;
 	const char *target = hw_link_target(found->record, &bytes);
 
 	if (!target)
 		return STEP_ASK;
 	if (++walk->links > LINKS_MAX)
 		return fails(walk, ELOOP);
-	while (parent && found->path[parent - 1] != '/')
+	while (parent && path->at[parent - 1] != '/')
 		parent--;
-	size_t length = target[0] == '/' ? 0 : hw_append(path, 0, found->path, parent);
-	length = length == HW_TOO_LONG ? length : hw_append(path, length, target, bytes);
-	if (end == found->path_bytes && target[bytes - 1] == '/')
+	if (rest == 0 && target[bytes - 1] == '/')
 		walk->must_be_dir = true;
-	if (length != HW_TOO_LONG)
-		length = hw_append(path, length, found->path + end, found->path_bytes - end);
-	if (length == HW_TOO_LONG)
-		return fails(walk, ENAMETOOLONG);
-	found->path_bytes = hw_finish(path, length);
+	/* The rest waits at the end of the room. What is put before it is not longer than parent, target and a slash. */
+	while (parent + 1 + bytes + rest + 1 > path->room)
+		if (!hw_path_widen(path))
+			return STEP_ORIGINAL;
+	char *waiting = memmove(path->at + path->room - rest, path->at + end, rest);
+	size_t length = target[0] == '/' ? 0 : parent ? parent - 1 : 0;
+	length = hw_append(path, length, target, bytes);
+	hw_finish(path, hw_append(path, length, waiting, rest));
 	walk->plain = false;
-	memcpy(found->path, path, found->path_bytes + 1);
 	return STEP_AGAIN;
 }
 
@@ -104,12 +104,12 @@ static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 	const struct hw_listing *listing = hw_listing_of(found->record, state);
 	if (!listing)
 		return STEP_ASK;
-	while (name_end < end && found->path[name_end] != '/')
+	while (name_end < end && found->path.at[name_end] != '/')
 		name_end++;
 	/* Too long a name is another error than an absent one, by a limit of the file system's own. */
 	if (name_end - name > NAME_BYTES_MAX)
 		return STEP_ORIGINAL;
-	if (hw_listing_has(found->record, listing, found->path + name, name_end - name, NULL) == 0)
+	if (hw_listing_has(found->record, listing, found->path.at + name, name_end - name, NULL) == 0)
 		return fails(walk, ENOENT);
 	return STEP_ASK;
 }
@@ -119,9 +119,9 @@ static enum step look(struct walk *walk, size_t end, bool follow_last)
 {
 	struct hw_found *found = walk->found;
 
-	if (!walk->plain && !hw_in_scope(found->path, end))
+	if (!walk->plain && !hw_in_scope(found->path.at, end))
 		return STEP_ORIGINAL;
-	found->record = hw_find(found->path, end, &found->state);
+	found->record = hw_find(found->path.at, end, &found->state);
 	if (found->record) {
 		if (found->state & (HW_LIVE | HW_TREE_LIVE))
 			return STEP_ORIGINAL;
@@ -139,12 +139,12 @@ static enum step look(struct walk *walk, size_t end, bool follow_last)
 		}
 	}
 	for (size_t cut = end; cut > 1;) {
-		while (found->path[--cut] != '/')
+		while (found->path.at[--cut] != '/')
 			;
 		size_t prefix = cut ? cut : 1;
-		if (!hw_in_scope(found->path, prefix))
+		if (!hw_in_scope(found->path.at, prefix))
 			break;
-		found->record = hw_find(found->path, prefix, &found->state);
+		found->record = hw_find(found->path.at, prefix, &found->state);
 		if (found->record && (found->state & (HW_LIVE | HW_TREE_LIVE) || HW_KIND(found->state) != HW_UNKNOWN))
 			return ask_ancestor(walk, cut, end);
 	}
@@ -159,10 +159,10 @@ static enum step climb(struct walk *walk, size_t dotdot)
 
 	if (dotdot && HW_KIND(found->state) != HW_DIR)
 		return fails(walk, ENOTDIR);
-	while (parent && found->path[--parent] != '/')
+	while (parent && found->path.at[--parent] != '/')
 		;
-	memmove(found->path + parent, found->path + rest, found->path_bytes - rest);
-	found->path_bytes = hw_finish(found->path, parent + found->path_bytes - rest);
+	memmove(found->path.at + parent, found->path.at + rest, found->path.bytes - rest);
+	hw_finish(&found->path, parent + found->path.bytes - rest);
 	return STEP_AGAIN;
 }
 
@@ -206,8 +206,8 @@ static enum step resolve(struct walk *walk, unsigned want)
 	struct hw_found *found = walk->found;
 
 	for (;;) {
-		size_t dotdot = walk->plain ? found->path_bytes : hw_dotdot(found->path, found->path_bytes);
-		bool last = dotdot == found->path_bytes;
+		size_t dotdot = walk->plain ? found->path.bytes : hw_dotdot(found->path.at, found->path.bytes);
+		bool last = dotdot == found->path.bytes;
 		bool follow_last = !last || walk->must_be_dir || !(want & HW_WANT_NO_FOLLOW);
 		enum step step = dotdot ? look(walk, dotdot, follow_last) : STEP_KNOWN;
 
@@ -226,26 +226,34 @@ static bool demands_directory(const char *path)
 	return path[bytes - 1] == '/' || (path[bytes - 1] == '.' && (bytes == 1 || path[bytes - 2] == '/'));
 }
 
-/* What is known, if it is so still; where that can't be taken for granted, the original is asked. The links
- * on the way may lead elsewhere by now, so it is looked at by the program's own path. */
-static enum step verified(int dirfd, const char *path, unsigned want, const struct hw_found *found, enum step step)
+enum sameness { SAME, OTHER, UNSEEN };
+
+/* Whether a file is as its record says. */
+static __attribute__((noinline)) enum sameness compare(int dirfd, const char *path, unsigned want,
+	const struct hw_attr *attr)
 {
 	struct stat st;
 
-	if (!hw_unaudited() || (step != STEP_KNOWN && step != STEP_FAILS))
-		return step;
-	if (step == STEP_FAILS ||
-	    hw_sys(__NR_newfstatat, dirfd, path, &st, want & HW_WANT_NO_FOLLOW ? AT_SYMLINK_NOFOLLOW : 0) < 0)
-		return STEP_ORIGINAL;
-	const struct hw_attr *attr = &found->record->attr;
+	if (hw_sys(__NR_newfstatat, dirfd, path, &st, want & HW_WANT_NO_FOLLOW ? AT_SYMLINK_NOFOLLOW : 0) < 0)
+		return UNSEEN;
 	/* Not its device, which may have another number on the reader's node. */
 	bool same = st.st_ino == attr->ino && st.st_mode == attr->mode && (uint64_t)st.st_size == attr->size &&
 		    st.st_mtim.tv_sec == attr->mtime_s && (uint64_t)st.st_mtim.tv_nsec == attr->mtime_ns &&
 		    st.st_ctim.tv_sec == attr->ctime_s && (uint64_t)st.st_ctim.tv_nsec == attr->ctime_ns;
+	return same ? SAME : OTHER;
+}
+
+/* What is known, if it is so still; where that can't be taken for granted, the original is asked. The links
+ * on the way may lead elsewhere by now, so it is looked at by the program's own path. */
+static enum step verified(int dirfd, const char *path, unsigned want, const struct hw_found *found, enum step step)
+{
+	if (!hw_unaudited() || (step != STEP_KNOWN && step != STEP_FAILS))
+		return step;
+	enum sameness sameness = step == STEP_KNOWN ? compare(dirfd, path, want, &found->record->attr) : UNSEEN;
 	/* Who has it open is to see what it has become, too. Where nobody can be told, nothing is hidden by it. */
-	if (!same && HW_KIND(found->state) == HW_FILE)
-		hw_request(found->path, found->path_bytes, HW_WANT_LIVE | HW_WANT_NO_FOLLOW);
-	return same ? STEP_KNOWN : STEP_ORIGINAL;
+	if (sameness == OTHER && HW_KIND(found->state) == HW_FILE)
+		hw_request(found->path.at, found->path.bytes, HW_WANT_LIVE | HW_WANT_NO_FOLLOW);
+	return sameness == SAME ? STEP_KNOWN : STEP_ORIGINAL;
 }
 
 enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_found *found)
@@ -253,7 +261,7 @@ enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_
 	struct walk walk = { .found = found };
 	enum step step;
 
-	if (hw_absolute_plain(dirfd, path, found->path, &found->path_bytes, &walk.plain) < 0)
+	if (hw_absolute_plain(dirfd, path, &found->path, &walk.plain) < 0)
 		return HW_ORIGINAL;
 	hw_count(HW_COUNT_LOOKUPS);
 	if (!hw_in_use()) {
@@ -265,8 +273,8 @@ enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_
 	if (step != STEP_ASK) {
 		if (step != STEP_ORIGINAL)
 			hw_count(HW_COUNT_ANSWERED);
-	} else if (hw_absolute(dirfd, path, found->path, &found->path_bytes) == 0 &&
-		   hw_request(found->path, found->path_bytes, want) == HW_DONE) {
+	} else if (hw_absolute(dirfd, path, &found->path) == 0 &&
+		   hw_request(found->path.at, found->path.bytes, want) == HW_DONE) {
 		walk = (struct walk){ .found = found, .must_be_dir = demands_directory(path), .asked = true };
 		step = verified(dirfd, path, want, found, resolve(&walk, want));
 	}
@@ -293,121 +301,102 @@ static __attribute__((noinline)) bool has_names(int dirfd, const char *path, uns
 }
 
 /* Tells the daemon of the path as it is written. True if what it leads to is known, so that the daemon knows, too. */
-static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, unsigned how)
+static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, unsigned how, struct hw_found *found)
 {
-	struct hw_found found;
-	struct walk walk = { .found = &found };
+	struct walk walk = { .found = found };
 	unsigned want = HW_WANT_LIVE | (how & HW_CHANGES_TREE ? HW_WANT_TREE : 0);
 
-	if (hw_absolute(dirfd, path, found.path, &found.path_bytes) < 0)
+	if (hw_absolute(dirfd, path, &found->path) < 0)
 		return false;
-	found.record = NULL;
+	found->record = NULL;
 	enum step step = resolve(&walk, HW_WANT_ATTR | HW_WANT_NO_FOLLOW);
-	if (step == STEP_ORIGINAL && found.record) {
+	if (step == STEP_ORIGINAL && found->record) {
 		/* What is live already need not be told again. */
-		bool itself = found.record->path_bytes == found.path_bytes;
+		bool itself = found->record->path_bytes == found->path.bytes;
 
-		if (found.state & (want & HW_WANT_TREE || !itself ? HW_TREE_LIVE : HW_LIVE | HW_TREE_LIVE))
+		if (found->state & (want & HW_WANT_TREE || !itself ? HW_TREE_LIVE : HW_LIVE | HW_TREE_LIVE))
 			return false;
 	}
-	bool link = step == STEP_KNOWN && HW_KIND(found.state) == HW_LINK;
-	if (hw_absolute(dirfd, path, found.path, &found.path_bytes) < 0)
+	bool link = step == STEP_KNOWN && HW_KIND(found->state) == HW_LINK;
+	if (hw_absolute(dirfd, path, &found->path) < 0)
 		return false;
 	/* What the file is called otherwise the daemon finds by its attributes, which it must have before. */
 	if (step == STEP_ASK && has_names(dirfd, path, how))
-		hw_request(found.path, found.path_bytes,
+		hw_request(found->path.at, found->path.bytes,
 			HW_WANT_ATTR | (how & HW_CHANGES_TARGET ? 0 : HW_WANT_NO_FOLLOW));
 	/* Either the link or what it leads to: both, together, since the daemon follows none that is live. */
-	if (hw_request(found.path, found.path_bytes, link ? want : want | HW_WANT_NO_FOLLOW) != HW_DONE)
+	if (hw_request(found->path.at, found->path.bytes, link ? want : want | HW_WANT_NO_FOLLOW) != HW_DONE)
 		hw_give_up();
-	return !hw_unaudited() && ((step == STEP_KNOWN && !link) || (step == STEP_FAILS && found.error == ENOENT));
+	return !hw_unaudited() && ((step == STEP_KNOWN && !link) || (step == STEP_FAILS && found->error == ENOENT));
 }
 
-/* A name in an open directory. */
-struct place {
-	long dirfd;                     /* AT_FDCWD: the working directory */
-	char name[NAME_BYTES_MAX + 1];  /* empty: the directory itself */
-};
-
-static void leave(const struct place *place, int dirfd)
+/* Splits a path into its directory, opened, and its last name: "" if it leads to a directory by itself. The text is
+ * changed, the name stays in it. The descriptor (`from` itself if the name stands alone), or a negative error. */
+static long enter(long from, struct hw_path *path, const char **name)
 {
-	if (place->dirfd >= 0 && place->dirfd != dirfd)
-		hw_sys(__NR_close, place->dirfd);
-}
+	size_t start;
 
-/* Opens the directory that (dirfd, path) has its last name in, or leads to if that is none of a file. The text is
- * changed. */
-static bool enter(long dirfd, char *path, struct place *place)
-{
-	size_t bytes = strlen(path), start;
-
-	while (bytes > 1 && path[bytes - 1] == '/')
-		path[--bytes] = '\0';
-	for (start = bytes; start && path[start - 1] != '/';)
+	while (path->bytes > 1 && path->at[path->bytes - 1] == '/')
+		path->at[--path->bytes] = '\0';
+	for (start = path->bytes; start && path->at[start - 1] != '/';)
 		start--;
-	const char *name = path + start;
-	size_t length = bytes - start;
-	bool is_way = !length || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-	if (length > NAME_BYTES_MAX)
-		return false;
-	memcpy(place->name, is_way ? "" : name, is_way ? 1 : length + 1);
-	place->dirfd = dirfd;
-	if (!is_way && !start)
-		return true;
-	if (!is_way)
-		path[start > 1 ? start - 1 : 1] = '\0';
-	place->dirfd = hw_sys(__NR_openat, dirfd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return place->dirfd >= 0;
+	*name = path->at + start;
+	if (path->bytes - start > NAME_BYTES_MAX)
+		return -ENAMETOOLONG;
+	if (!**name || strcmp(*name, ".") == 0 || strcmp(*name, "..") == 0)
+		*name = "";
+	else if (!start)
+		return from;
+	else if (start > 1)
+		path->at[start - 1] = '\0';
+	return hw_sys(__NR_openat, from, **name && start == 1 ? "/" : path->at, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* What the kernel calls what is about to be changed, without links; its length, or 0 if it can't be changed. */
-static size_t real_name(int dirfd, const char *path, unsigned how, char out[HW_PATH_MAX])
+/* What the kernel calls what is about to be changed, without links; false if it can't be changed. */
+static __attribute__((noinline)) bool real_name(int dirfd, const char *path, unsigned how, struct hw_path *name, struct hw_path *out)
 {
-	struct place place, before = { .dirfd = dirfd };
+	long from = dirfd, place, length;
+	const char *last;
 	size_t bytes = 0;
-	long length;
 
 	while (bytes < HW_PATH_MAX && path[bytes])
 		bytes++;
-	if (!bytes || bytes == HW_PATH_MAX)
-		return 0;
-	memcpy(out, path, bytes + 1);
-	for (unsigned links = 0;; links++, before = place) {
-		bool is_in = enter(before.dirfd, out, &place);
-
-		if (!is_in || place.dirfd != before.dirfd)
-			leave(&before, dirfd);
-		if (!is_in)
-			return 0;
-		length = how & HW_CHANGES_TARGET && *place.name
-			? hw_sys(__NR_readlinkat, place.dirfd, place.name, out, HW_PATH_MAX - 1) : -EINVAL;
-		if (length <= 0 || links == LINKS_MAX)
+	if (!bytes || !hw_copy(name, path, bytes))
+		return false;
+	for (unsigned links = 0;; links++, from = place) {
+		place = enter(from, name, &last);
+		if (place != from && from >= 0 && from != dirfd)
+			hw_sys(__NR_close, from);
+		if (place < 0 && place != AT_FDCWD)
+			return false;
+		length = how & HW_CHANGES_TARGET && *last && links < LINKS_MAX ? hw_read_link((int)place, last, out) : 0;
+		if (length <= 0 || !hw_copy(name, out->at, out->bytes))
 			break;
-		out[length] = '\0';
 	}
-	length = hw_directory_of((int)place.dirfd, out);
-	leave(&place, dirfd);
-	if (length < 0)
-		return 0;
-	bytes = hw_append(out, length == 1 ? 0 : (size_t)length, place.name, strlen(place.name));
-	return bytes == HW_TOO_LONG ? 0 : hw_finish(out, bytes);
-}
-
-/* The table has what was read once, and nothing outside of the scope: the links on the way are the kernel's to say. */
-static __attribute__((noinline)) void tell_real(int dirfd, const char *path, unsigned how)
-{
-	char real[HW_PATH_MAX];
-
-	if (real_name(dirfd, path, how, real))
-		tell_live(AT_FDCWD, real, how);
+	int error = hw_directory_of((int)place, out);
+	if (place >= 0 && place != dirfd)
+		hw_sys(__NR_close, place);
+	if (error)
+		return false;
+	bytes = hw_append(out, out->bytes == 1 ? 0 : out->bytes, last, strlen(last));
+	if (bytes == HW_TOO_LONG)
+		return false;
+	hw_finish(out, bytes);
+	return true;
 }
 
 void hw_goes_live(int dirfd, const char *path, unsigned how)
 {
 	if (!hw_in_use() || (uintptr_t)path < HW_ADDRESS_MIN)
 		return;
-	if (!tell_live(dirfd, path, how))
-		tell_real(dirfd, path, how);
+	HW_FOUND(found);
+	if (tell_live(dirfd, path, how, &found))
+		return;
+	/* The table has what was read once, and nothing outside of the scope: the links on the way are the kernel's to say. */
+	HW_PATH_APART(real);
+	hw_path_clear(&found.path);
+	if (real_name(dirfd, path, how, &found.path, &real))
+		tell_live(AT_FDCWD, real.at, how, &found);
 }
 
 void hw_goes_unaudited(void)

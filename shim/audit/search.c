@@ -56,7 +56,7 @@ struct search {
 
 static bool exists(const char *directory, size_t bytes, const char *name)
 {
-	char path[HW_PATH_MAX];
+	static char path[HW_PATH_MAX];
 	size_t name_bytes = strlen(name);
 
 	if (bytes + 1 + name_bytes >= sizeof(path))
@@ -205,13 +205,12 @@ static enum verdict try_directory(struct search *search, const struct hw_kept *p
 /* An element relative to the working directory. What is found there glibc must name. */
 static enum verdict try_relative(struct search *search, const struct hw_kept *path)
 {
-	char *absolute = search->target->path;
-	size_t bytes;
-	int error = hw_absolute(AT_FDCWD, path->bytes ? path->text : ".", absolute, &bytes);
+	struct hw_path *absolute = &search->found.path;
+	int error = hw_absolute(AT_FDCWD, path->bytes ? path->text : ".", absolute);
 
 	if (error && error != -EXDEV)
 		return UNSURE;
-	path = hw_keep(absolute, bytes);
+	path = hw_keep(absolute->at, absolute->bytes);
 	return path && try_directory(search, path) == NEXT ? NEXT : UNSURE;
 }
 
@@ -234,7 +233,7 @@ static size_t origin_token(const char *text)
 /* One element of a search path, with its token expanded; NULL if glibc must do it. */
 static const struct hw_kept *expand(const char *element, size_t bytes, const char *origin)
 {
-	char path[HW_PATH_MAX];
+	static char path[HW_PATH_MAX];
 	size_t length = 0;
 
 	for (size_t at = 0; at < bytes;) {
@@ -381,7 +380,8 @@ static enum verdict try_all(struct search *search, struct hw_object *loader)
 
 enum hw_search hw_search(struct hw_object *loader, const char *name, struct hw_target *target)
 {
-	struct search search;
+	static struct search search;
+	static char near[HW_NEAR_BYTES];
 
 	search.name = name;
 	search.name_bytes = strlen(name);
@@ -389,7 +389,11 @@ enum hw_search hw_search(struct hw_object *loader, const char *name, struct hw_t
 	search.any = false;
 	target->in_store = target->replica = false;
 	target->dev = target->ino = 0;
-	switch (hw_start.loader_base && search.name_bytes && !hw_unaudited() ? try_all(&search, loader) : UNSURE) {
+	hw_path_begin(&search.found.path, near, sizeof near);
+	enum verdict verdict = hw_start.loader_base && search.name_bytes && !hw_unaudited() ? try_all(&search, loader)
+											    : UNSURE;
+	hw_found_end(&search.found);
+	switch (verdict) {
 	case HIT:
 		return HW_FOUND;
 	case NEXT:

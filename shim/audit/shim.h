@@ -16,6 +16,42 @@
 
 #define HW_PATH_MAX 4096
 
+/* ---- path.c: paths in the making ---- */
+
+/* What most paths and what the store puts before them fit into. Programs call on small stacks, so no more of
+ * those is used: a thread may have 16 KiB, a signal's stack 8 KiB. */
+#define HW_NEAR_BYTES 256
+
+/* A path, NUL-terminated, with room before it for the store's. It begins in its declarer's own memory, and moves to
+ * pages of its own when it outgrows that. */
+struct hw_path {
+	char *at;
+	size_t bytes;
+	size_t room;            /* of the text and its NUL */
+	char *memory;           /* where all of it begins */
+	size_t memory_bytes;
+	bool apart;             /* the memory is its own */
+	char none[1];
+};
+/* Declares a path, whose pages are given back at the block's end. */
+#define HW_PATH(name) \
+	char name##_near[HW_NEAR_BYTES]; \
+	struct hw_path name __attribute__((cleanup(hw_path_end))); \
+	hw_path_begin(&name, name##_near, sizeof name##_near)
+/* The same with nothing on the stack. */
+#define HW_PATH_APART(name) \
+	struct hw_path name __attribute__((cleanup(hw_path_end))); \
+	hw_path_begin(&name, NULL, 0)
+void hw_path_begin(struct hw_path *path, char *near, size_t bytes);
+/* Makes it empty again. */
+void hw_path_clear(struct hw_path *path);
+void hw_path_end(struct hw_path *path);
+/* Makes the path as roomy as one can be; false if it is that already, or there is no memory. */
+bool hw_path_widen(struct hw_path *path);
+/* Where the store, or with `replica` the mirror of the process's memory domain, has the copy of what is at this path;
+ * NULL without a store. The text stands before the path's own, which stays. */
+const char *hw_copy_of(struct hw_path *path, bool replica);
+
 /* ---- table.c: the mapped table ---- */
 
 /* Maps the table named by HEADWATER_TABLE in envp and the counters that it names. Idempotent.
@@ -93,9 +129,16 @@ struct hw_found {
 	const struct hw_record *record;
 	uint64_t state;
 	int error;
-	size_t path_bytes;
-	char path[HW_PATH_MAX];     /* the original's canonical path: no links, no "..", NUL-terminated */
+	struct hw_path path;        /* the original's canonical path: no links, no ".." */
 };
+#define HW_FOUND(name) \
+	char name##_near[HW_NEAR_BYTES]; \
+	struct hw_found name __attribute__((cleanup(hw_found_end))); \
+	hw_path_begin(&name.path, name##_near, sizeof name##_near)
+static inline void hw_found_end(struct hw_found *found)
+{
+	hw_path_end(&found->path);
+}
 
 /* Resolves `path` (relative to dirfd or the working directory) along the table, following links as
  * the kernel does (the last component not with HW_WANT_NO_FOLLOW), and asks the daemon for what the
@@ -109,7 +152,7 @@ enum hw_answer hw_resolve(int dirfd, const char *path, unsigned want, struct hw_
 /* The absolute path, cleaned but with its links and "..", that (dirfd, path) names, if it can lie in
  * the scope; 0 or a negative error number. Descriptors on directories of the original and of the
  * store both give the original's path. */
-int hw_absolute(int dirfd, const char *path, char out[HW_PATH_MAX], size_t *bytes);
+int hw_absolute(int dirfd, const char *path, struct hw_path *out);
 
 #define HW_CHANGES_TREE 1u      /* and everything below: a directory is renamed or removed */
 #define HW_CHANGES_TARGET 2u    /* if it is a link, what that leads to */
@@ -123,13 +166,11 @@ void hw_goes_live(int dirfd, const char *path, unsigned how);
  * changes. If the daemon can't be told, this process gives the table up. */
 void hw_goes_unaudited(void);
 
-/* prefix + path into out (two HW_PATH_MAX long); its length, or a negative error number. */
-int hw_store_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX]);
+/* hw_copy_of as a text of its own, for a path of any length: its length, or a negative error number. */
+int hw_store_path(const char *path, size_t bytes, bool replica, char out[2 * HW_PATH_MAX]);
 /* True if the mirror of the process's memory domain has the file that is in this state: what a loader maps
  * of it (HW_REPLICATED) or all (HW_REPLICATED_WHOLE). The domain is that in which the process started. */
 bool hw_replicated(uint64_t state, uint64_t extent);
-/* hw_store_path in that mirror. */
-int hw_replica_path(const char *path, size_t bytes, char out[2 * HW_PATH_MAX]);
 /* True if a path in the store lies in a domain's mirror. */
 bool hw_names_replica(const char *path);
 /* True if there are such mirrors: the inode index lacks their files. */
@@ -173,28 +214,38 @@ extern void *const hw_wrappers[HW_NAMESPACES][HW_FUNCTIONS];
 /* Called by audit.c for each object: where it stands, and which original it came from. */
 /* ---- objects, as dladdr, dlinfo and the loader's search need them ---- */
 struct link_map;
-/* The original directory of the object that `handle` (a link map) names, as $ORIGIN should show it;
- * false if it did not come from the store. */
-bool hw_original_origin(const struct link_map *map, char out[HW_PATH_MAX]);
+/* The original directory of the object that `handle` (a link map) names, as $ORIGIN should show it, and a NUL;
+ * false, and nothing is written, if it did not come from the store. */
+bool hw_original_origin(const struct link_map *map, char *out);
 /* The executable's original path, "" if it did not come from the store. */
 const char *hw_executable(void);
 
 /* ---- exec.c, shared with the `headwater exec` command ---- */
 
-/* What execve(path, argv, envp) would run, redirected: on HW_KNOWN, `file` is what to execute
- * (store's copy or interpreter) and `argv_out` the arguments (argv itself unless `path` is a script).
- * Slots for argv_out: the length of argv + 3. */
+#define HW_LINE_BYTES 256
+/* What execve(path, argv, …) would run, redirected. */
 struct hw_exec {
-	char file[2 * HW_PATH_MAX];
-	char line[256];             /* a script's interpreter and its argument */
-	char script[HW_PATH_MAX];
+	struct hw_found found;
+	const char *file;           /* on HW_KNOWN, what to execute: the store's copy, or an interpreter */
+	char *interpreter;          /* as a script names it, in `line`; NULL if it is none */
+	char *argument;             /* of the script's line, before its own name; NULL if there is none */
+	char *line;                 /* HW_LINE_BYTES where the path's memory begins */
 };
-enum hw_answer hw_exec_resolve(int dirfd, const char *path, char *const argv[], struct hw_exec *exec,
-	char **argv_out, int *error);
+#define HW_EXEC(name) \
+	struct hw_exec name __attribute__((cleanup(hw_exec_end))); \
+	hw_path_begin(&name.found.path, NULL, 0)
+static inline void hw_exec_end(struct hw_exec *exec)
+{
+	hw_path_end(&exec->found.path);
+}
+enum hw_answer hw_exec_resolve(int dirfd, const char *path, char *const argv[], struct hw_exec *exec);
+/* What a script's interpreter is given. Slots of `out`: the length of argv + 3. */
+void hw_exec_arguments(const struct hw_exec *exec, const char *path, char *const argv[], char **out);
+/* hw_exec_resolve for who has no cleanup: the file and a script's line are copied. */
+enum hw_answer hw_exec_copy(const char *path, char *const argv[], char file[2 * HW_PATH_MAX], char line[HW_LINE_BYTES],
+	char **interpreter, char **argument, int *error);
 
 /* ---- program.c, likewise ---- */
-
-#define HW_LINE_BYTES sizeof(((struct hw_exec *)0)->line)
 
 enum hw_format {
 	HW_IS_FOREIGN,                     /* a program that does not run audited */
@@ -203,8 +254,8 @@ enum hw_format {
 	HW_IS_TEXT,                        /* nothing that the kernel knows by itself */
 };
 
-/* What the open file is; a script's first line, and a NUL, into `line`. */
-enum hw_format hw_format(long fd, char line[HW_LINE_BYTES]);
+/* What the open file is; a script's first line, and a NUL, into the HW_LINE_BYTES at `line`, unless that is NULL. */
+enum hw_format hw_format(long fd, char *line);
 /* Splits a script's first line as the kernel's binfmt_script does: the interpreter, and all the rest
  * as one argument (NULL if none). False if the kernel must decide. */
 bool hw_parse_line(char line[HW_LINE_BYTES], char **interpreter, char **argument);

@@ -47,6 +47,9 @@ const LINK_FLAGS: &[&str] = &[
     "-Wl,--build-id",
 ];
 
+/// What one function of the audit library may take of a program's stack. What a call takes in all, a test measures.
+const AUDIT_STACK: &str = "-Wstack-usage=768";
+
 /// The audit library's sources.
 pub const AUDIT_SOURCES: &str = "shim/audit";
 /// Its tests.
@@ -64,7 +67,7 @@ pub fn build_audit(shell: &Shell, directory: &Path) -> Result<PathBuf> {
     sources.retain(|source| !source.starts_with(shell.path(AUDIT_TESTS)));
     ensure!(!sources.is_empty(), "{AUDIT_SOURCES} holds no C files");
     let mut command = compiler(shell);
-    command.args(FREESTANDING_FLAGS).arg(format!("-I{AUDIT_SOURCES}")).args(LINK_FLAGS);
+    command.args(FREESTANDING_FLAGS).arg(AUDIT_STACK).arg(format!("-I{AUDIT_SOURCES}")).args(LINK_FLAGS);
     command.arg(format!("-Wl,--version-script={AUDIT_SOURCES}/export.map"));
     command.arg(format!("-Wl,-soname,{AUDIT_LIBRARY}"));
     command.args(sources.iter().map(|s| s.strip_prefix(&shell.root).unwrap_or(s)));

@@ -48,13 +48,13 @@ static void look_at(const char *path)
 	static const unsigned wants[] = {
 		HW_WANT_ATTR, HW_WANT_LISTING, HW_WANT_LOADABLE, HW_WANT_WHOLE, HW_WANT_ATTR | HW_WANT_NO_FOLLOW
 	};
-	struct hw_found found;
+	HW_FOUND(found);
 	const char *name;
 
 	for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
 		if (hw_resolve(AT_FDCWD, path, wants[i], &found) != HW_KNOWN)
 			continue;
-		CHECK(found.path_bytes < HW_PATH_MAX && strlen(found.path) == found.path_bytes, "%s", path);
+		CHECK(found.path.bytes < HW_PATH_MAX && strlen(found.path.at) == found.path.bytes, "%s", path);
 		const struct hw_listing *listing = hw_listing_of(found.record, found.state);
 		for (uint32_t entry = 0; listing && entry < listing->count && entry < 64; entry++)
 			if (hw_listing_name(found.record, listing, entry, &name))

@@ -56,14 +56,14 @@ static const char description[] =
 /* expected: KNOWN (with the canonical path), ORIGINAL, or an error number. */
 static void check(int dirfd, const char *path, unsigned want, int expected, const char *canonical)
 {
-	struct hw_found found;
+	HW_FOUND(found);
 	enum hw_answer answer = hw_resolve(dirfd, path, want, &found);
 	int result = answer == HW_KNOWN ? KNOWN : answer == HW_FAILS ? found.error : ORIGINAL;
 
 	CHECK(result == expected, "%s gives %d, not %d", path, result, expected);
 	if (expected == KNOWN)
-		CHECK(strcmp(found.path, canonical) == 0 && found.path_bytes == strlen(canonical), "%s leads to %s, not %s",
-			path, found.path, canonical);
+		CHECK(strcmp(found.path.at, canonical) == 0 && found.path.bytes == strlen(canonical),
+			"%s leads to %s, not %s", path, found.path.at, canonical);
 }
 
 /* /sw/lib/ and a name of so many bytes. */
@@ -161,20 +161,20 @@ static void states(void)
 /* Relative paths start from the real directory, wherever it is. */
 static void relative(void)
 {
-	char below[128], path[HW_PATH_MAX], table[256];
-	size_t bytes;
+	char below[128], table[256];
+	HW_PATH(path);
 
 	snprintf(below, sizeof(below), "%s/here", work_directory);
 	CHECK(mkdir(below, 0700) == 0 && chdir(below) == 0, "%m");
 	int directory = open(work_directory, O_RDONLY | O_DIRECTORY);
 	snprintf(table, sizeof(table), "%s/x/../here", work_directory);
 
-	CHECK(hw_absolute(AT_FDCWD, "./a//b/", path, &bytes) == -EXDEV && strncmp(path, below, strlen(below)) == 0 &&
-		      strcmp(path + strlen(below), "/a/b") == 0,
-		"%s", path);
-	CHECK(hw_absolute(directory, "x/../here", path, &bytes) == -EXDEV && strcmp(path, table) == 0, "%s", path);
-	CHECK(hw_absolute(999, "x", path, &bytes) < 0, "a closed descriptor");
-	CHECK(hw_absolute(999, "/sw/lib", path, &bytes) == 0 && bytes == 7, "%s", path);
+	CHECK(hw_absolute(AT_FDCWD, "./a//b/", &path) == -EXDEV && strncmp(path.at, below, strlen(below)) == 0 &&
+		      strcmp(path.at + strlen(below), "/a/b") == 0,
+		"%s", path.at);
+	CHECK(hw_absolute(directory, "x/../here", &path) == -EXDEV && strcmp(path.at, table) == 0, "%s", path.at);
+	CHECK(hw_absolute(999, "x", &path) < 0, "a closed descriptor");
+	CHECK(hw_absolute(999, "/sw/lib", &path) == 0 && path.bytes == 7, "%s", path.at);
 	check(directory, "x", HW_WANT_ATTR, ORIGINAL, NULL);
 	close(directory);
 }
@@ -208,7 +208,7 @@ static void domains(void)
 		return;
 	}
 	snprintf(expected, sizeof(expected), "/store/root%u/a", domain);
-	CHECK(hw_replica_path("/a", 2, copy) == (int)strlen(expected) && strcmp(copy, expected) == 0, "%s", copy);
+	CHECK(hw_store_path("/a", 2, true, copy) == (int)strlen(expected) && strcmp(copy, expected) == 0, "%s", copy);
 	CHECK(hw_names_replica(copy) && !hw_names_replica("/store/root/a1") && !hw_names_replica("/a1"), "%s", copy);
 	CHECK(strcmp(hw_strip_store(copy), "/a") == 0, "%s", copy);
 	CHECK(hw_find("/sw/lib/liba.so.1", 17, &state) && hw_replicated(state, HW_REPLICATED), "%#lx", state);
@@ -234,7 +234,7 @@ int main(void)
 	states();
 	relative();
 	listings();
-	CHECK(hw_store_path("/a", 2, store) == 13 && strcmp(store, "/store/root/a") == 0, "%s", store);
+	CHECK(hw_store_path("/a", 2, false, store) == 13 && strcmp(store, "/store/root/a") == 0, "%s", store);
 	CHECK(strcmp(hw_strip_store("/store/root/a"), "/a") == 0, "stripped");
 	CHECK(strcmp(hw_after_mirror("/12/root/a"), "/a") == 0 && !hw_after_mirror("/root/a") &&
 		      !hw_after_mirror("/1/roo") && !hw_after_mirror("1/root"),

@@ -52,7 +52,7 @@ static void elsewhere(void)
 static enum hw_answer answer(const char *name, unsigned want)
 {
 	char path[256];
-	struct hw_found found;
+	HW_FOUND(found);
 	snprintf(path, sizeof path, "%s/%s", tree, name);
 	return hw_resolve(AT_FDCWD, path, want, &found);
 }

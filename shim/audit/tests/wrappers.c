@@ -18,7 +18,7 @@
 struct hw_namespace hw_namespaces[HW_NAMESPACES];
 static char tree[80], store[80];
 
-bool hw_original_origin(const struct link_map *map, char out[HW_PATH_MAX])
+bool hw_original_origin(const struct link_map *map, char *out)
 {
 	(void)map, (void)out;
 	return false;
@@ -147,10 +147,13 @@ static void execs(const char *name, const char *file, const char *arguments)
 {
 	char joined[1024] = "", expected[1024], *argv[] = { "zero", "one", NULL };
 	char **given = malloc(5 * sizeof *given);
-	struct hw_exec exec;
-	int error = 0;
+	HW_EXEC(exec);
 	const char *path = join(tree, name);
-	enum hw_answer answer = hw_exec_resolve(AT_FDCWD, path, argv, &exec, given, &error);
+	enum hw_answer answer = hw_exec_resolve(AT_FDCWD, path, argv, &exec);
+	if (answer == HW_KNOWN && exec.interpreter)
+		hw_exec_arguments(&exec, path, argv, given);
+	else
+		memcpy(given, argv, sizeof argv);
 	CHECK(answer == (file ? HW_KNOWN : HW_ORIGINAL), "%s gives %d", path, answer);
 	if (file) {
 		snprintf(expected, sizeof expected, *file == '/' ? "%.0s%.0s%s" : "%s%s/%s", store, tree, file);

@@ -60,9 +60,9 @@ static struct stream *take(const struct hw_record *record, const struct hw_listi
 static DIR *hand_over(struct hw_namespace *ns, struct stream *stream, uint32_t skip);
 
 /* A stream for the directory; UNSERVED_POINTER if the original must be called. */
-static DIR *serve_opendir(struct hw_namespace *ns, int dirfd, const char *path, int fd)
+static __attribute__((noinline)) DIR *serve_opendir(struct hw_namespace *ns, int dirfd, const char *path, int fd)
 {
-	struct hw_found found;
+	HW_FOUND(found);
 	switch (hw_resolve(dirfd, path, HW_WANT_LISTING, &found)) {
 	case HW_FAILS:
 		fail(ns, found.error);

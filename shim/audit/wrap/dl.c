@@ -21,15 +21,6 @@ static void strip(char *path)
 	memset(path + bytes, 0, all - bytes);
 }
 
-static int serve_origin(const struct link_map *map, char *out)
-{
-	char origin[HW_PATH_MAX];
-	if (!hw_original_origin(map, origin))
-		return UNSERVED;
-	memcpy(out, origin, strlen(origin) + 1);
-	return 0;
-}
-
 static int stripped_search(int result, Dl_serinfo *info)
 {
 	for (unsigned i = 0; result == 0 && i < info->dls_cnt; i++)
@@ -39,9 +30,8 @@ static int stripped_search(int result, Dl_serinfo *info)
 
 WRAP(int, dlinfo, (void *handle, int request, void *out), (handle, request, out))
 {
-	int result = request == RTLD_DI_ORIGIN && hw_attached() ? serve_origin(handle, out) : UNSERVED;
-	if (result != UNSERVED)
-		return result;
+	if (request == RTLD_DI_ORIGIN && hw_attached() && hw_original_origin(handle, out))
+		return 0;
 	if (request == RTLD_DI_SERINFO && hw_attached())
 		return stripped_search(REAL(dlinfo)(handle, request, out), out);
 	return REAL(dlinfo)(handle, request, out);

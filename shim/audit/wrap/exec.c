@@ -12,8 +12,15 @@
 
 #include "sys.h"
 
+/* Lists of arguments are as long as the program makes them, in libc as here. */
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wstack-usage="
+#endif
+
 /* Arguments beyond which nothing is copied onto the stack, and scripts are left to the kernel. */
 #define ARGUMENTS_MAX 1024
+/* Longer names of the store's are left to the kernel, too. */
+#define FILE_BYTES_MAX 448
 #define SHELL "/bin/sh"
 #define NAME_BYTES_MAX 255
 #define LIBRARY "libheadwater-audit.so"
@@ -102,29 +109,58 @@ static int execute(struct hw_namespace *ns, const char *file, char *const argv[]
 	return REAL_AS(executes *, execve)(file, argv, envp);
 }
 
+/* True unless more would have to be copied than the stack may take. */
+static bool is_ready(const struct hw_exec *exec, char *const argv[])
+{
+	return strlen(exec->file) < FILE_BYTES_MAX && (!exec->interpreter || count(argv) <= ARGUMENTS_MAX);
+}
+
+/* Executes what runs a script. */
+static __attribute__((noinline)) int execute_script(struct hw_namespace *ns, const struct hw_exec *exec, const char *path,
+	char *const argv[], char *const envp[])
+{
+	char *arguments[count(argv) + 3];
+	hw_exec_arguments(exec, path, argv, arguments);
+	return execute(ns, exec->file, arguments, envp);
+}
+
+/* Nothing may be left to give back when a child of vfork executes: what is mapped would stay its parent's. */
+static __attribute__((noinline)) int execute_copy(struct hw_namespace *ns, struct hw_exec *exec, const char *path,
+	char *const argv[], char *const envp[])
+{
+	size_t bytes = strlen(exec->file) + 1, line_bytes = exec->interpreter ? HW_LINE_BYTES : 0;
+	char copy[bytes + line_bytes];
+	exec->file = memcpy(copy, exec->file, bytes);
+	if (exec->interpreter) {
+		char *line = memcpy(copy + bytes, exec->line, line_bytes);
+		exec->interpreter = line + (exec->interpreter - exec->line);
+		exec->argument = exec->argument ? line + (exec->argument - exec->line) : NULL;
+	}
+	hw_path_end(&exec->found.path);
+	return exec->interpreter ? execute_script(ns, exec, path, argv, envp) : execute(ns, copy, argv, envp);
+}
+
 /* Executes the store's copy. Comes back with UNSERVED if the original must be tried. */
 static __attribute__((noinline)) int serve_exec(struct hw_namespace *ns, int dirfd, const char *path,
 	char *const argv[], char *const envp[])
 {
-	size_t arguments = count(argv);
-	bool copied = arguments <= ARGUMENTS_MAX;
-	char *argv_out[copied ? arguments + 3 : 1];
-	struct hw_exec exec;
-	int error;
-	switch (hw_exec_resolve(dirfd, path, argv, &exec, copied ? argv_out : NULL, &error)) {
+	HW_EXEC(exec);
+	switch (hw_exec_resolve(dirfd, path, argv, &exec)) {
 	case HW_FAILS:
-		return fail(ns, error);
+		return fail(ns, exec.found.error);
 	case HW_KNOWN:
 		break;
 	default:
 		return UNSERVED;
 	}
+	if (!is_ready(&exec, argv))
+		return UNSERVED;
 	int before = *ns->errno_location();
 	/* A script's interpreter may be none of the store's. */
 	if (!hw_strip_store(exec.file))
 		note(ns, AT_FDCWD, exec.file, envp, true);
-	execute(ns, exec.file, argv && copied ? argv_out : argv, envp);
-	error = *ns->errno_location();
+	execute_copy(ns, &exec, path, argv, envp);
+	int error = *ns->errno_location();
 	if (error == E2BIG || error == ENOMEM)
 		return -1;
 	*ns->errno_location() = before;
@@ -142,7 +178,7 @@ static int exec_path(struct hw_namespace *ns, const char *path, char *const argv
 }
 
 /* As execvp does with what the kernel does not recognise. */
-static int exec_shell(struct hw_namespace *ns, const char *path, char *const argv[], char *const envp[])
+static __attribute__((noinline)) int exec_shell(struct hw_namespace *ns, const char *path, char *const argv[], char *const envp[])
 {
 	size_t arguments = count(argv);
 	char *shell_argv[arguments + 3];
@@ -165,7 +201,7 @@ static int exec_or_shell(struct hw_namespace *ns, const char *path, char *const 
 struct search {
 	const char *file, *rest;
 	size_t file_bytes;
-	char candidate[HW_PATH_MAX + NAME_BYTES_MAX + 1];
+	char *candidate;
 };
 
 /* 0, or a negative error number if the file's name can't be searched for. */
@@ -175,6 +211,19 @@ static int search_begin(struct search *search, const char *file, const char *pat
 	search->rest = path;
 	search->file_bytes = strlen(file);
 	return search->file_bytes == 0 ? -ENOENT : search->file_bytes > NAME_BYTES_MAX ? -ENAMETOOLONG : 0;
+}
+
+/* The room that the longest candidate takes: libc's own search takes no less. */
+static size_t candidate_bytes(const char *path, const char *file)
+{
+	size_t longest = 0;
+	for (const char *end; (end = strchr(path, ':')); path = end + 1)
+		if ((size_t)(end - path) > longest && (size_t)(end - path) < HW_PATH_MAX)
+			longest = (size_t)(end - path);
+	if (strlen(path) > longest && strlen(path) < HW_PATH_MAX)
+		longest = strlen(path);
+	size_t name = strlen(file);
+	return longest + 1 + (name < NAME_BYTES_MAX ? name : NAME_BYTES_MAX) + 1;
 }
 
 /* The next candidate; false after the last. An empty element is the working directory. */
@@ -205,7 +254,8 @@ static bool is_passed_over(int error)
 static __attribute__((noinline)) int serve_search(struct hw_namespace *ns, const char *file, const char *path,
 	char *const argv[], char *const envp[])
 {
-	struct search search;
+	char candidate[candidate_bytes(path, file)];
+	struct search search = { .candidate = candidate };
 	bool denied = false;
 	int error = search_begin(&search, file, path);
 	if (error < 0)
@@ -336,24 +386,33 @@ WRAP_LIST(execle, ENVIRONMENT_LIST)
 typedef int spawns(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
 	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]);
 
-/* Spawns what `path` leads to in the store; an error number, or UNSERVED. */
-static int spawn_path(struct hw_namespace *ns, const char *path, pid_t *pid, const posix_spawn_file_actions_t *actions,
-	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[], enum hw_answer *answer)
+static __attribute__((noinline)) int spawn_script(spawns *spawn, const struct hw_exec *exec, const char *path, pid_t *pid,
+	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
+	char *const envp[])
 {
-	size_t arguments = count(argv);
-	bool copied = arguments <= ARGUMENTS_MAX;
-	char *argv_out[copied ? arguments + 3 : 1];
-	struct hw_exec exec;
-	int error;
-	*answer = hw_exec_resolve(AT_FDCWD, path, argv, &exec, copied ? argv_out : NULL, &error);
+	char *arguments[count(argv) + 3];
+	hw_exec_arguments(exec, path, argv, arguments);
+	return spawn(pid, exec->file, actions, attributes, arguments, envp);
+}
+
+/* Spawns what `path` leads to in the store; an error number, or UNSERVED. */
+static __attribute__((noinline)) int spawn_path(struct hw_namespace *ns, const char *path, pid_t *pid,
+	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
+	char *const envp[], enum hw_answer *answer)
+{
+	HW_EXEC(exec);
+	*answer = hw_exec_resolve(AT_FDCWD, path, argv, &exec);
 	if (*answer == HW_FAILS)
-		return error;
+		return exec.found.error;
+	if (*answer == HW_KNOWN && !is_ready(&exec, argv))
+		*answer = HW_ORIGINAL;
 	if (*answer != HW_KNOWN)
 		return UNSERVED;
 	if (!hw_strip_store(exec.file))
 		note(ns, AT_FDCWD, exec.file, envp, true);
 	spawns *spawn = REAL_AS(spawns *, posix_spawn);
-	error = spawn(pid, exec.file, actions, attributes, argv && copied ? argv_out : argv, envp);
+	int error = exec.interpreter ? spawn_script(spawn, &exec, path, pid, actions, attributes, argv, envp)
+				     : spawn(pid, exec.file, actions, attributes, argv, envp);
 	if (error == 0 || error == E2BIG || error == ENOMEM || error == EAGAIN)
 		return error;
 	hw_count(HW_COUNT_FALLBACKS);
@@ -392,19 +451,13 @@ WRAP(int, posix_spawn,
 
 /* Spawns the first candidate if it is the store's: those before it are known to be absent, or found
  * absent. Anything else is the original's. */
-static int serve_spawn_search(struct hw_namespace *ns, pid_t *pid, const char *file,
-	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
-	char *const envp[])
+static __attribute__((noinline)) int serve_spawn_search(struct hw_namespace *ns, pid_t *pid, const char *file,
+	const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+	char *const argv[], char *const envp[])
 {
-	struct search search;
+	char candidate[candidate_bytes(path, file)];
+	struct search search = { .candidate = candidate };
 	enum hw_answer answer;
-	const char *path = variable(ns, own_environment, "PATH");
-	if (!file || strchr(file, '/') || !path || !audited(ns, envp)) {
-		int error = serve_spawn(ns, pid, file, actions, attributes, argv, envp);
-		if (error == UNSERVED)
-			note(ns, AT_FDCWD, file, envp, file && strchr(file, '/') && is_certain(file, actions));
-		return error;
-	}
 	if (search_begin(&search, file, path) < 0)
 		return UNSERVED;
 	while (search_next(&search)) {
@@ -425,12 +478,26 @@ static int serve_spawn_search(struct hw_namespace *ns, pid_t *pid, const char *f
 	return UNSERVED;
 }
 
+static int spawn_search(struct hw_namespace *ns, pid_t *pid, const char *file,
+	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
+	char *const envp[])
+{
+	const char *path = variable(ns, own_environment, "PATH");
+	if (!file || strchr(file, '/') || !path || !audited(ns, envp)) {
+		int error = serve_spawn(ns, pid, file, actions, attributes, argv, envp);
+		if (error == UNSERVED)
+			note(ns, AT_FDCWD, file, envp, file && strchr(file, '/') && is_certain(file, actions));
+		return error;
+	}
+	return serve_spawn_search(ns, pid, file, path, actions, attributes, argv, envp);
+}
+
 WRAP(int, posix_spawnp,
 	(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
 		char *const argv[], char *const envp[]),
 	(pid, file, actions, attributes, argv, envp))
 {
-	int error = serve_spawn_search(ns, pid, file, actions, attributes, argv, envp);
+	int error = spawn_search(ns, pid, file, actions, attributes, argv, envp);
 	return error != UNSERVED ? error : REAL(posix_spawnp)(pid, file, actions, attributes, argv, envp);
 }
 

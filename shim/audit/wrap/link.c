@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "path.h"
 #include "sys.h"
 
 #define DELETED " (deleted)"
@@ -26,39 +27,33 @@ static bool is_prefix(const char *prefix, const char *path)
 	return !*prefix;
 }
 
-/* The original's path in a text of /proc's that names the store's copy, its length in *bytes; NULL if it does not. */
-static const char *original_in(char *target, size_t *bytes)
+/* True if the path, a text of /proc's, names the store's copy: then it is the original's path. */
+static bool is_original_in(struct hw_path *path)
 {
-	target[*bytes] = 0;
-	const char *original = hw_strip_store(target);
-	if (original)
-		*bytes = unmarked(target + (original - target), strlen(original));
-	return original && *bytes < HW_PATH_MAX ? original : NULL;
-}
-
-/* The link's target as the original's path, if it lies in the store; its length or 0. */
-static __attribute__((noinline)) size_t read_into_store(int dirfd, const char *path, char out[HW_PATH_MAX])
-{
-	char target[HW_PATH_MAX];
-	long bytes = hw_sys(__NR_readlinkat, dirfd, path, target, sizeof target - 1);
-	size_t length = bytes > 0 ? (size_t)bytes : 0;
-	const char *original = length ? original_in(target, &length) : NULL;
+	const char *original = hw_strip_store(path->at);
 	if (!original)
-		return 0;
-	memcpy(out, original, length + 1);
-	return length;
+		return false;
+	size_t before = (size_t)(original - path->at);
+	path->at += before;
+	path->room -= before;
+	path->bytes = unmarked(path->at, path->bytes - before);
+	return true;
 }
 
-size_t hw_link_into_store(int dirfd, const char *path, char out[HW_PATH_MAX])
+bool hw_is_proc(const char *path)
 {
-	if (!hw_attached() || !is_address(path) || !(is_prefix("/proc/", path) || is_prefix("/dev/fd/", path)))
-		return 0;
-	return read_into_store(dirfd, path, out);
+	return hw_attached() && is_address(path) && (is_prefix("/proc/", path) || is_prefix("/dev/fd/", path));
 }
 
-static ssize_t serve_readlink(struct hw_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
+bool hw_link_into_store(int dirfd, const char *path, struct hw_path *out)
 {
-	struct hw_found found;
+	return hw_is_proc(path) && hw_read_link(dirfd, path, out) > 0 && is_original_in(out);
+}
+
+static __attribute__((noinline)) ssize_t serve_readlink(struct hw_namespace *ns, int dirfd, const char *path,
+	char *buffer, size_t size)
+{
+	HW_FOUND(found);
 	if (size == 0 || size > SSIZE_MAX || !is_address(buffer))
 		return UNSERVED;
 	switch (hw_resolve(dirfd, path, HW_WANT_ATTR | HW_WANT_NO_FOLLOW, &found)) {
@@ -85,14 +80,13 @@ static ssize_t serve_readlink(struct hw_namespace *ns, int dirfd, const char *pa
 static __attribute__((noinline)) ssize_t show(struct hw_namespace *ns, int dirfd, const char *path, char *buffer,
 	size_t size)
 {
-	char target[HW_PATH_MAX];
-	long bytes = hw_sys(__NR_readlinkat, dirfd, path, target, sizeof target - 1);
+	HW_PATH(target);
+	long bytes = hw_read_link(dirfd, path, &target);
 	if (bytes < 0)
 		return fail(ns, (int)-bytes);
-	size_t given = (size_t)bytes;
-	const char *original = original_in(target, &given);
-	given = given < size ? given : size;
-	memcpy(buffer, original ? original : target, given);
+	is_original_in(&target);
+	size_t given = target.bytes < size ? target.bytes : size;
+	memcpy(buffer, target.at, given);
 	return (ssize_t)given;
 }
 
@@ -135,13 +129,13 @@ typedef char *duplicates(const char *);
 
 /* Memory comes from libc's strdup, which allocates as realpath does: with the program's own malloc if
  * it has one. */
-static char *serve_realpath(struct hw_namespace *ns, const char *path, char *resolved)
+static __attribute__((noinline)) char *serve_realpath(struct hw_namespace *ns, const char *path, char *resolved)
 {
-	struct hw_found found;
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);
 	/* The same file may have another name by now. */
 	if (hw_unaudited())
 		return UNSERVED_POINTER;
+	HW_FOUND(found);
 	switch (hw_resolve(AT_FDCWD, path, HW_WANT_ATTR, &found)) {
 	case HW_FAILS:
 		/* On failure the caller's buffer gets the part that could not be resolved. */
@@ -155,21 +149,23 @@ static char *serve_realpath(struct hw_namespace *ns, const char *path, char *res
 		return UNSERVED_POINTER;
 	}
 	if (!resolved)
-		return duplicate ? duplicate(found.path) : UNSERVED_POINTER;
-	memcpy(resolved, found.path, found.path_bytes + 1);
+		return duplicate ? duplicate(found.path.at) : UNSERVED_POINTER;
+	memcpy(resolved, found.path.at, found.path.bytes + 1);
 	return resolved;
 }
 
 /* The kernel's name of what lies on a disk that is mounted nowhere leads nowhere, the original's path does. */
 static __attribute__((noinline)) char *serve_proc_link(struct hw_namespace *ns, const char *path, char *resolved)
 {
-	char original[HW_PATH_MAX];
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);
-	if (!hw_attached() || !hw_store_can_vanish() || !hw_link_into_store(AT_FDCWD, path, original))
+	if (!hw_is_proc(path) || !hw_store_can_vanish())
+		return UNSERVED_POINTER;
+	HW_PATH_APART(original);
+	if (!hw_link_into_store(AT_FDCWD, path, &original))
 		return UNSERVED_POINTER;
 	if (!resolved)
-		return duplicate ? duplicate(original) : UNSERVED_POINTER;
-	memcpy(resolved, original, strlen(original) + 1);
+		return duplicate ? duplicate(original.at) : UNSERVED_POINTER;
+	memcpy(resolved, original.at, original.bytes + 1);
 	return resolved;
 }
 
@@ -185,12 +181,13 @@ typedef char *resolves(const char *path, char *resolved);
  * gets what is returned; if that is nothing, the part that could not be resolved, if libc tells it. */
 static __attribute__((noinline)) char *call_realpath(resolves *real, const char *path, char *resolved)
 {
-	char room[PATH_MAX];
-	room[0] = 0;
-	char *result = real(path, room);
-	const char *original = result ? hw_strip_store(room) : NULL;
-	if (result || room[0]) {
-		const char *given = original ? original : room;
+	HW_PATH_APART(room);
+	if (!room.apart)
+		return real(path, resolved);
+	char *result = real(path, room.at);
+	const char *original = result ? hw_strip_store(room.at) : NULL;
+	if (result || *room.at) {
+		const char *given = original ? original : room.at;
 		memcpy(resolved, given, strlen(given) + 1);
 	}
 	return result ? resolved : NULL;

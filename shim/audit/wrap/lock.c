@@ -10,7 +10,7 @@
 #include "sys.h"
 
 /* True if nobody holds a lock on the file. */
-static bool is_unlocked(long fd)
+static __attribute__((noinline)) bool is_unlocked(long fd)
 {
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	return hw_sys(__NR_fcntl, fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;

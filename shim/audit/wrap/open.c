@@ -19,21 +19,20 @@ static bool writes(int flags)
 }
 
 /* Opens the store's copy; a negative error number if it can't be. */
-static __attribute__((noinline)) int open_copy(const struct hw_found *found, int flags)
+static int open_copy(struct hw_found *found, int flags)
 {
-	char copy[2 * HW_PATH_MAX];
-	int bytes = hw_store_path(found->path, found->path_bytes, copy);
-	if (bytes < 0)
-		return bytes;
+	const char *copy = hw_copy_of(&found->path, false);
+	if (!copy)
+		return -ENAMETOOLONG;
 	long fd = hw_sys(__NR_openat, AT_FDCWD, copy, flags, 0);
 	if (fd == -EINVAL && flags & O_DIRECT)
 		fd = hw_sys(__NR_openat, AT_FDCWD, copy, flags & ~O_DIRECT, 0);
 	return (int)fd;
 }
 
-static int serve_read(struct hw_namespace *ns, int dirfd, const char *path, int flags)
+static __attribute__((noinline)) int serve_read(struct hw_namespace *ns, int dirfd, const char *path, int flags)
 {
-	struct hw_found found;
+	HW_FOUND(found);
 	unsigned want = HW_WANT_WHOLE | (flags & O_NOFOLLOW ? HW_WANT_NO_FOLLOW : 0);
 	/* Twice, because the copy may be evicted between the look-up and the open. */
 	for (int attempt = 0; attempt < 2; attempt++) {
@@ -63,15 +62,17 @@ static int serve_read(struct hw_namespace *ns, int dirfd, const char *path, int 
 
 /* A descriptor's link names the store's copy, which nobody may write: the original is opened, if it is the
  * file that the copy is of. */
-static int serve_reopen(struct hw_namespace *ns, int dirfd, const char *path, int flags, mode_t mode)
+static __attribute__((noinline)) int serve_reopen(struct hw_namespace *ns, int dirfd, const char *path, int flags, mode_t mode)
 {
-	char original[HW_PATH_MAX];
-	if (!hw_link_into_store(dirfd, path, original))
+	if (!hw_is_proc(path))
 		return UNSERVED;
-	hw_goes_live(AT_FDCWD, original, 0);
-	if (hw_is_replaced(original))
+	HW_PATH_APART(original);
+	if (!hw_link_into_store(dirfd, path, &original))
+		return UNSERVED;
+	hw_goes_live(AT_FDCWD, original.at, 0);
+	if (hw_is_replaced(original.at))
 		return fail(ns, ESTALE);
-	long fd = hw_sys(__NR_openat, AT_FDCWD, original, flags, mode);
+	long fd = hw_sys(__NR_openat, AT_FDCWD, original.at, flags, mode);
 	return fd < 0 ? fail(ns, (int)-fd) : (int)fd;
 }
 
@@ -153,15 +154,9 @@ static bool mode_writes(const char *mode)
 	return false;
 }
 
-static __attribute__((noinline)) FILE *fopen_copy(opens_file *real, const struct hw_found *found, const char *mode)
+static __attribute__((noinline)) FILE *serve_fopen_read(struct hw_namespace *ns, opens_file *real, const char *path, const char *mode)
 {
-	char copy[2 * HW_PATH_MAX];
-	return hw_store_path(found->path, found->path_bytes, copy) < 0 ? NULL : real(copy, mode);
-}
-
-static FILE *serve_fopen_read(struct hw_namespace *ns, opens_file *real, const char *path, const char *mode)
-{
-	struct hw_found found;
+	HW_FOUND(found);
 	for (int attempt = 0; attempt < 2; attempt++) {
 		switch (hw_resolve(AT_FDCWD, path, HW_WANT_WHOLE, &found)) {
 		case HW_FAILS:
@@ -175,7 +170,8 @@ static FILE *serve_fopen_read(struct hw_namespace *ns, opens_file *real, const c
 		if (HW_KIND(found.state) != HW_FILE)
 			return UNSERVED_POINTER;
 		int *error = ns->errno_location(), before = *error;
-		FILE *file = fopen_copy(real, &found, mode);
+		const char *copy = hw_copy_of(&found.path, false);
+		FILE *file = copy ? real(copy, mode) : NULL;
 		if (file)
 			return file;
 		bool evicted = *error == ENOENT;
@@ -187,14 +183,17 @@ static FILE *serve_fopen_read(struct hw_namespace *ns, opens_file *real, const c
 	return UNSERVED_POINTER;
 }
 
-static FILE *serve_fopen_reopen(struct hw_namespace *ns, opens_file *real, const char *path, const char *mode)
+static __attribute__((noinline)) FILE *serve_fopen_reopen(struct hw_namespace *ns, opens_file *real, const char *path,
+	const char *mode)
 {
-	char original[HW_PATH_MAX];
-	if (!hw_link_into_store(AT_FDCWD, path, original))
+	if (!hw_is_proc(path))
 		return UNSERVED_POINTER;
-	hw_goes_live(AT_FDCWD, original, 0);
-	if (!hw_is_replaced(original))
-		return real(original, mode);
+	HW_PATH_APART(original);
+	if (!hw_link_into_store(AT_FDCWD, path, &original))
+		return UNSERVED_POINTER;
+	hw_goes_live(AT_FDCWD, original.at, 0);
+	if (!hw_is_replaced(original.at))
+		return real(original.at, mode);
 	fail(ns, ESTALE);
 	return NULL;
 }

@@ -81,7 +81,7 @@ static int scan(struct hw_namespace *ns, const struct hw_record *record, const s
 static __attribute__((noinline)) int find(struct hw_namespace *ns, int dirfd, const char *path,
 	const struct hw_record **record, const struct hw_listing **listing)
 {
-	struct hw_found found;
+	HW_FOUND(found);
 	switch (hw_resolve(dirfd, path, HW_WANT_LISTING, &found)) {
 	case HW_FAILS:
 		return fail(ns, found.error);

@@ -118,15 +118,15 @@ void hw_descriptor_link(int fd, char out[HW_LINK_BYTES])
  * one by a link of /proc alone, that of its executable; so does a descriptor that it opened there. */
 static __attribute__((noinline)) const struct hw_record *replica(struct place place, uint64_t *state)
 {
-	char link[HW_LINK_BYTES], original[HW_PATH_MAX];
+	char link[HW_LINK_BYTES];
 	if (!hw_has_replicas())
 		return NULL;
+	HW_PATH_APART(original);
 	if (!place.path || !*place.path) {
 		hw_descriptor_link(place.fd, link);
 		place = OF_PATH(AT_FDCWD, link);
 	}
-	size_t bytes = hw_link_into_store(place.fd, place.path, original);
-	return bytes ? hw_find(original, bytes, state) : NULL;
+	return hw_link_into_store(place.fd, place.path, &original) ? hw_find(original.at, original.bytes, state) : NULL;
 }
 
 /* An evicted copy's inode number may have been given to another file since; but then that file has
@@ -288,9 +288,10 @@ static int serve(struct hw_namespace *ns, int dirfd, const char *path, int flags
 	}
 }
 
-static int serve_stat(struct hw_namespace *ns, int dirfd, const char *path, struct stat *out, int flags)
+static __attribute__((noinline)) int serve_stat(struct hw_namespace *ns, int dirfd, const char *path,
+	struct stat *out, int flags)
 {
-	struct hw_found found;
+	HW_FOUND(found);
 	if (!is_address(out) || flags & ~STAT_FLAGS)
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);
@@ -369,7 +370,7 @@ WRAP_FXSTATAT(__fxstatat64)
 static int serve_statx(struct hw_namespace *ns, int dirfd, const char *path, int flags, unsigned mask,
 	struct statx *out)
 {
-	struct hw_found found;
+	HW_FOUND(found);
 	if (!is_address(out) || flags & ~(STAT_FLAGS | AT_STATX_DONT_SYNC) || mask & ~STATX_KEPT)
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);
@@ -407,7 +408,7 @@ long hw_mapped_by_number(long number, long result, long a, long b, long c, long 
  * and capabilities are the kernel's matter. */
 static int serve_access(struct hw_namespace *ns, int dirfd, const char *path, int mode, int flags)
 {
-	struct hw_found found;
+	HW_FOUND(found);
 	if (mode & ~(R_OK | X_OK) || flags & ~(AT_EACCESS | AT_SYMLINK_NOFOLLOW))
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);

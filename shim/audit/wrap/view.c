@@ -12,6 +12,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 
+#include "path.h"
 #include "sys.h"
 
 /* Namespaces in which other files have the same names, or the same files other owners. */
@@ -28,36 +29,32 @@ static void leave(void)
 
 /* ---- mounts ---- */
 
-/* The path behind a descriptor; its length, or 0. */
-static size_t path_of(int fd, char out[HW_PATH_MAX])
+/* The path behind a descriptor. */
+static bool path_of(int fd, struct hw_path *out)
 {
 	char link[HW_LINK_BYTES];
 	hw_descriptor_link(fd, link);
-	long bytes = hw_sys(__NR_readlinkat, AT_FDCWD, link, out, HW_PATH_MAX - 1);
-	if (bytes <= 0)
-		return 0;
-	out[bytes] = 0;
-	return (size_t)bytes;
+	return hw_read_link(AT_FDCWD, link, out) > 0;
 }
 
 /* Something is mounted at a place, or unmounted. */
 static __attribute__((noinline)) void note_mount(int dirfd, const char *path)
 {
-	char place[HW_PATH_MAX];
 	if (!hw_in_use() || (path && !is_address(path)))
 		return;
+	HW_PATH_APART(place);
 	long fd = !path || !*path ? dirfd : hw_sys(__NR_openat, dirfd, path, O_PATH | O_CLOEXEC);
 	if (fd < 0 && fd != AT_FDCWD)
 		return;
-	size_t bytes = fd == AT_FDCWD ? 0 : path_of((int)fd, place);
+	bool known = fd != AT_FDCWD && path_of((int)fd, &place);
 	if (path && *path && fd >= 0)
 		hw_sys(__NR_close, fd);
-	if (!bytes)
+	if (!known)
 		return leave();
-	if (hw_in_scope(place, bytes))
-		hw_goes_live(AT_FDCWD, place, HW_CHANGES_TREE);
+	if (hw_in_scope(place.at, place.bytes))
+		hw_goes_live(AT_FDCWD, place.at, HW_CHANGES_TREE);
 	const char *below;
-	for (size_t number = 0; (below = hw_scope_below(place, bytes, &number));)
+	for (size_t number = 0; (below = hw_scope_below(place.at, place.bytes, &number));)
 		hw_goes_live(AT_FDCWD, *below ? below : "/", HW_CHANGES_TREE);
 }
 

@@ -13,7 +13,7 @@
 #define HELD_MAX 256
 
 /* A descriptor of this process that has the store's copy of the file at `path` open; or -1. */
-static int held(const char *path)
+static __attribute__((noinline)) int held(const char *path)
 {
 	struct stat watched, original;
 	if (hw_sys(__NR_newfstatat, AT_FDCWD, path, &watched, 0) < 0)

@@ -96,8 +96,9 @@ void hw_note_exec(struct hw_namespace *ns, int dirfd, const char *path, char *co
 
 /* ---- link.c ---- */
 
-/* If the link (dirfd, path), one of /proc, leads to the store's copy of a file: the original's path
- * in `out`, and its length. Else 0. */
-size_t hw_link_into_store(int dirfd, const char *path, char out[HW_PATH_MAX]);
+/* True if the path may be one of /proc's links. */
+bool hw_is_proc(const char *path);
+/* True if the link (dirfd, path), one of /proc, leads to the store's copy of a file: the original's path in `out`. */
+bool hw_link_into_store(int dirfd, const char *path, struct hw_path *out);
 
 #endif

@@ -97,17 +97,24 @@ WRITER(char *, mkdtemp, (char *path), (path), HERE(path))
 #define OWN (-1)
 #define GONE (-2)
 
+/* The record of the original whose copy a descriptor has; NULL if it has none. */
+static __attribute__((noinline)) const struct hw_record *behind(int fd, bool *directory)
+{
+	struct stat st;
+	bool open = hw_sys(__NR_fstat, fd, &st) == 0;
+	*directory = open && S_ISDIR(st.st_mode);
+	return open ? hw_store_file(fd, &st) : NULL;
+}
+
 /* A descriptor of the original, without access, if `fd` is the store's copy of it: GONE if that is at its path no
  * longer. OWN if it is none, and itself what is meant. Either way the path is announced. */
 static int announced(int fd)
 {
-	struct stat st;
-	if (!hw_attached() || hw_sys(__NR_fstat, fd, &st) < 0)
-		return OWN;
-	const struct hw_record *record = hw_store_file(fd, &st);
+	bool directory = false;
+	const struct hw_record *record = hw_attached() ? behind(fd, &directory) : NULL;
 	if (record)
 		hw_goes_live(AT_FDCWD, record->path, 0);
-	else if (S_ISDIR(st.st_mode))
+	else if (directory)
 		hw_goes_live(fd, ".", 0);
 	int original = record ? hw_open_original(record, O_PATH) : OWN;
 	return record && original < 0 ? GONE : original;

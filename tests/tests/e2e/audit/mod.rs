@@ -4,4 +4,5 @@
 mod confined;
 mod elsewhere;
 mod locks;
+mod stack;
 mod unaudited;

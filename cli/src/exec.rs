@@ -31,6 +31,8 @@ use crate::warm::{NotBegun, Wanted, become_rank};
 const NOT_FOUND: u8 = 127;
 /// A shell's exit status for a program that can't be executed.
 const NOT_EXECUTABLE: u8 = 126;
+/// The variable that names the loader's audit libraries.
+const AUDIT: &str = "LD_AUDIT";
 
 /// Executes the program, or says why it can't and gives the exit status that a shell would.
 pub fn exec(options: &ExecOptions) -> u8 {
@@ -235,15 +237,28 @@ fn try_one(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(Os
         Resolved::Copy { file, arguments } => {
             if let Some((name, arguments)) = arguments.split_first() {
                 // A script's interpreter may be none of the store's.
-                shim::note(file.as_ref());
+                let complains = shim::note(file.as_ref());
                 // It returns only if the copy can't be executed: then the original decides.
-                let _ = command(file.as_ref(), name, arguments, environment).exec();
+                let _ = command(file.as_ref(), name, arguments, &loadable(environment, complains)).exec();
             }
         }
         Resolved::Original => {}
     }
-    shim::note(file);
-    command(file, name, arguments, environment).exec()
+    let complains = shim::note(file);
+    command(file, name, arguments, &loadable(environment, complains)).exec()
+}
+
+/// The environment without our library if the program's loader would complain of it.
+fn loadable(environment: &[(OsString, OsString)], complains: bool) -> Vec<(OsString, OsString)> {
+    let mut variables = environment.to_vec();
+    if complains {
+        change(&mut variables, AUDIT, |old| {
+            let others = old.split(|&b| b == b':').filter(|l| !l.ends_with(AUDIT_LIBRARY.as_bytes()));
+            others.collect::<Vec<_>>().join(&b':')
+        });
+        variables.retain(|(name, value)| name != AUDIT || !value.is_empty());
+    }
+    variables
 }
 
 fn command(file: &Path, name: &OsStr, arguments: &[OsString], environment: &[(OsString, OsString)]) -> Command {
@@ -280,7 +295,7 @@ fn environment(own: impl Iterator<Item = (OsString, OsString)>, audit: Option<&P
         })
         .collect();
     let Some(audit) = audit else { return variables };
-    change(&mut variables, "LD_AUDIT", |old| {
+    change(&mut variables, AUDIT, |old| {
         // An outer session's library would stand between the program and this one.
         let others = old.split(|&b| b == b':').filter(|l| !l.is_empty() && !l.ends_with(AUDIT_LIBRARY.as_bytes()));
         [audit.as_os_str().as_bytes()].into_iter().chain(others).collect::<Vec<_>>().join(&b':')

@@ -31,6 +31,9 @@ const HW_FAILS: c_int = 1;
 const HW_KNOWN: c_int = 2;
 /// `enum hw_counter` of `shim.h`.
 const HW_COUNT_FALLBACKS: c_int = 3;
+/// `enum hw_manner` of `shim.h`.
+const HW_SILENT: c_int = 2;
+const HW_COMPLAINS: c_int = 3;
 /// `HW_LINE_BYTES` of `shim.h`.
 const LINE_BYTES: usize = 256;
 
@@ -48,7 +51,7 @@ unsafe extern "C" {
         argument: *mut *const c_char,
         error: *mut c_int,
     ) -> c_int;
-    fn hw_says_what_it_changes(dirfd: c_int, path: *const c_char) -> bool;
+    fn hw_manner_of(dirfd: c_int, path: *const c_char) -> c_int;
     fn hw_goes_unaudited();
 }
 
@@ -76,15 +79,20 @@ pub fn resolve(file: &Path, name: &OsStr, arguments: &[OsString]) -> Resolved {
 }
 
 /// This original is about to be executed: if it is a program that does not say what it changes, the node
-/// is told so.
-pub fn note(file: &Path) {
-    let Ok(path) = CString::new(file.as_os_str().as_bytes()) else { return };
-    // SAFETY: the path is NUL-terminated and lives until the calls have returned, which keep nothing of it.
-    unsafe {
-        if hw_attached() && !hw_says_what_it_changes(libc::AT_FDCWD, path.as_ptr()) {
-            hw_goes_unaudited();
-        }
+/// is told so. True if its loader would complain of the audit library.
+pub fn note(file: &Path) -> bool {
+    let Ok(path) = CString::new(file.as_os_str().as_bytes()) else { return false };
+    // SAFETY: it touches nothing of ours.
+    if !unsafe { hw_attached() } {
+        return false;
     }
+    // SAFETY: the path is NUL-terminated and lives until the call has returned, which keeps nothing of it.
+    let manner = unsafe { hw_manner_of(libc::AT_FDCWD, path.as_ptr()) };
+    if manner >= HW_SILENT {
+        // SAFETY: there is a table.
+        unsafe { hw_goes_unaudited() };
+    }
+    manner == HW_COMPLAINS
 }
 
 /// `None` if a string has a NUL inside, which no program can be given.

@@ -5,6 +5,7 @@
  * of its candidates is answered. All callbacks run under the loader's lock. */
 #include "loader.h"
 #include "sys.h"
+#include "wrap/wrap.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -83,6 +84,23 @@ static const char *kept_text(const char *text)
 	return kept ? kept->text : "";
 }
 
+/* Who does without a table can't stand before what it executes, where the library may not be found any more. The text
+ * is read by the loader still, and what is the library's own goes with it. */
+static void take_out(char **envp)
+{
+	for (; *envp; envp++) {
+		const char *libraries = hw_after(*envp, "LD_AUDIT=");
+
+		if (!libraries || !hw_is_audited_by(libraries))
+			continue;
+		char *text = hw_map(strlen(*envp) + 1);
+		if (text) {
+			hw_bare_variable(libraries, text);
+			*envp = text;
+		}
+	}
+}
+
 __attribute__((constructor)) static void start(int argc, char **argv, char **envp)
 {
 	const Elf64_auxv_t *aux;
@@ -118,6 +136,8 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
 		hw_attach(envp);
 	if (!secure && !(hw_attached() && hw_strip_store(execfn)))
 		leave_store(execfn, argv, envp);
+	if (!secure && !tracing && !hw_attached())
+		take_out(envp);
 	if (hw_attached()) {
 		/* The program may overwrite its environment. */
 		hw_start.library_path = kept_text(library_path);

@@ -45,11 +45,11 @@ void *hw_arena(size_t bytes)
 	if (bytes > arena.left) {
 		if (bytes > CHUNK_BYTES)
 			return NULL;
-		long chunk = hw_sys(__NR_mmap, NULL, CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			-1, 0);
-		if (chunk < 0 && chunk > -4096)
+		char *chunk = hw_map(CHUNK_BYTES);
+
+		if (!chunk)
 			return NULL;
-		arena.at = (char *)chunk;
+		arena.at = chunk;
 		arena.left = CHUNK_BYTES;
 	}
 	void *block = arena.at;

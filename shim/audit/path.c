@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #include "path.h"
 #include "sys.h"
@@ -56,12 +55,13 @@ bool hw_path_widen(struct hw_path *path)
 {
 	if (path->apart)
 		return false;
-	long memory = hw_sys(__NR_mmap, NULL, APART_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (memory < 0 && memory > -HW_ADDRESS_MIN)
+	char *memory = hw_map(APART_BYTES);
+
+	if (!memory)
 		return false;
-	memcpy((char *)memory + HW_PATH_MAX, path->at, path->room);
+	memcpy(memory + HW_PATH_MAX, path->at, path->room);
 	path->apart = true;
-	path->memory = (char *)memory;
+	path->memory = memory;
 	path->memory_bytes = APART_BYTES;
 	path->at = path->memory + HW_PATH_MAX;
 	path->room = HW_PATH_MAX;

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "shim.h"
@@ -42,9 +41,7 @@ struct program {
 
 static struct program *begin(void)
 {
-	long memory = hw_sys(__NR_mmap, NULL, sizeof(struct program), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		-1, 0);
-	return memory < 0 && memory > -4096 ? NULL : (struct program *)memory;
+	return hw_map(sizeof(struct program));
 }
 
 static void end(struct program *program)
@@ -100,14 +97,21 @@ static bool is_go(struct program *program)
 	return false;
 }
 
-/* True if the file starts with a header of this machine, asks for glibc's loader and calls its library. */
+/* True if the file starts with a header of this machine. */
+static bool is_own(struct program *program)
+{
+	const Elf64_Ehdr *header = &program->header;
+	return part(program, 0, &program->header, sizeof *header) && header->e_ident[EI_CLASS] == ELFCLASS64 &&
+	       header->e_machine == MACHINE;
+}
+
+/* True if such a file asks for glibc's loader and calls its library. */
 static bool runs_audited(struct program *program)
 {
 	const Elf64_Ehdr *header = &program->header;
 	const Elf64_Phdr *segment = &program->segment;
 	bool glibc = false;
-	if (!part(program, 0, &program->header, sizeof *header) || header->e_ident[EI_CLASS] != ELFCLASS64 ||
-	    header->e_machine != MACHINE || header->e_phentsize != sizeof *segment || header->e_phnum > HEADERS_MAX)
+	if (header->e_phentsize != sizeof *segment || header->e_phnum > HEADERS_MAX)
 		return false;
 	for (unsigned i = 0; i < header->e_phnum; i++) {
 		if (!part(program, header->e_phoff + i * sizeof *segment, &program->segment, sizeof *segment) ||
@@ -165,6 +169,8 @@ static enum hw_format format_of(struct program *program, long fd)
 	}
 	if (bytes < SELFMAG || memcmp(program->first, ELFMAG, SELFMAG) != 0)
 		return HW_IS_TEXT;
+	if (!is_own(program))
+		return HW_IS_OTHERS;
 	return runs_audited(program) ? HW_IS_PROGRAM : HW_IS_FOREIGN;
 }
 
@@ -206,7 +212,7 @@ static enum hw_format judge(struct program *program, long fd)
 	return format == HW_IS_PROGRAM && gains_rights(fd, st) ? HW_IS_FOREIGN : format;
 }
 
-static bool says_what_it_changes(struct program *program, int dirfd, const char *path)
+static enum hw_manner manner_of(struct program *program, int dirfd, const char *path)
 {
 	char *interpreter = NULL, *argument;
 	for (int depth = 0; depth <= SCRIPTS_MAX; depth++) {
@@ -214,28 +220,28 @@ static bool says_what_it_changes(struct program *program, int dirfd, const char 
 		bool itself = !*path;
 		long fd = itself ? dirfd : hw_sys(__NR_openat, dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		if (fd < 0)
-			return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP;
+			return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? HW_IS_NONE : HW_SILENT;
 		enum hw_format format = judge(program, fd);
 		if (!itself)
 			hw_sys(__NR_close, fd);
 		if (format != HW_IS_SCRIPT)
-			return format != HW_IS_FOREIGN;
+			return format == HW_IS_OTHERS ? HW_COMPLAINS : format == HW_IS_FOREIGN ? HW_SILENT : HW_SAYS;
 		/* A relative interpreter counts from where the process stands. */
 		hw_parse_line(program->line, &interpreter, &argument);
 		if (!interpreter || !*interpreter)
-			return true;
+			return HW_SAYS;
 		path = interpreter;
 		dirfd = AT_FDCWD;
 	}
-	return true;
+	return HW_SAYS;
 }
 
-bool hw_says_what_it_changes(int dirfd, const char *path)
+enum hw_manner hw_manner_of(int dirfd, const char *path)
 {
 	struct program *program = begin();
 	if (!program)
-		return false;
-	bool says = says_what_it_changes(program, dirfd, path);
+		return HW_SILENT;
+	enum hw_manner manner = manner_of(program, dirfd, path);
 	end(program);
-	return says;
+	return manner;
 }

@@ -202,9 +202,12 @@ enum hw_function {
 struct hw_namespace {
 	long lmid;
 	int *(*errno_location)(void);
+	char ***environment;        /* libc's own */
 	void *real[HW_FUNCTIONS];   /* the addresses of this libc's own functions; NULL if it has none */
 };
 extern struct hw_namespace hw_namespaces[HW_NAMESPACES];
+/* The namespace's own environment; NULL if it can't be found. */
+char **hw_environment(const struct hw_namespace *ns);
 
 /* ---- wrap/ ---- */
 
@@ -249,6 +252,7 @@ enum hw_answer hw_exec_copy(const char *path, char *const argv[], char file[2 * 
 
 enum hw_format {
 	HW_IS_FOREIGN,                     /* a program that does not run audited */
+	HW_IS_OTHERS,                      /* nor could, being one of another processor or mode of it */
 	HW_IS_PROGRAM,                     /* one that does */
 	HW_IS_SCRIPT,
 	HW_IS_TEXT,                        /* nothing that the kernel knows by itself */
@@ -260,8 +264,13 @@ enum hw_format hw_format(long fd, char *line);
  * as one argument (NULL if none). False if the kernel must decide. */
 bool hw_parse_line(char line[HW_LINE_BYTES], char **interpreter, char **argument);
 
-/* True if what execve(path) would run, with the audit library in its environment, tells the daemon before it
- * changes something; and if there is no such program. An empty path is the descriptor itself. */
-bool hw_says_what_it_changes(int dirfd, const char *path);
+enum hw_manner {
+	HW_IS_NONE,                        /* there is no such program */
+	HW_SAYS,                           /* tells the daemon before it changes something */
+	HW_SILENT,
+	HW_COMPLAINS,                      /* silent, and its loader complains of an audit library that it can't load */
+};
+/* Of what execve(path) would run, with the audit library in its environment. An empty path is the descriptor itself. */
+enum hw_manner hw_manner_of(int dirfd, const char *path);
 
 #endif

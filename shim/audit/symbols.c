@@ -63,8 +63,8 @@ static uint32_t gnu_hash(const char *name)
 	return hash;
 }
 
-/* Calls visit for each definition of a function, in all its versions. */
-static void each_version(const struct symbols *symbols, const char *name,
+/* Calls visit for each definition of a function or of an object, in all its versions. */
+static void each_version(const struct symbols *symbols, unsigned type, const char *name,
 	void (*visit)(Elf64_Sym *symbol, bool hidden, void *context), void *context)
 {
 	const uint32_t *header = symbols->hash;
@@ -79,7 +79,7 @@ static void each_version(const struct symbols *symbols, const char *name,
 
 		value = buckets[bucket_count + index - first];
 		if ((value ^ hash) >> 1 == 0 && symbol->st_shndx != SHN_UNDEF &&
-		    ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && strcmp(symbols->strings + symbol->st_name, name) == 0)
+		    ELF64_ST_TYPE(symbol->st_info) == type && strcmp(symbols->strings + symbol->st_name, name) == 0)
 			visit(symbol, symbols->versions && symbols->versions[index] & VERSION_HIDDEN, context);
 		index++;
 	} while (!(value & 1));
@@ -134,7 +134,7 @@ static void replace_all(const struct symbols *symbols, int slot)
 	for (int function = 0; function < HW_FUNCTIONS; function++, name += strlen(name) + 1) {
 		struct choice choice = { 0 };
 
-		each_version(symbols, name, choose, &choice);
+		each_version(symbols, STT_FUNC, name, choose, &choice);
 		if (!choice.found)
 			continue;
 		if (!namespace->real[function])
@@ -143,8 +143,30 @@ static void replace_all(const struct symbols *symbols, int slot)
 			choice.value, (Elf64_Addr)hw_wrappers[slot][function] - symbols->base
 		};
 		if (hw_wrappers[slot][function])
-			each_version(symbols, name, replace, &replacement);
+			each_version(symbols, STT_FUNC, name, replace, &replacement);
 	}
+}
+
+static char ***environment_in(const struct symbols *symbols)
+{
+	struct choice place = { 0 };
+
+	each_version(symbols, STT_OBJECT, "__environ", choose, &place);
+	return place.found ? (char ***)(symbols->base + place.value) : NULL;
+}
+
+/* A program that names the variable has it among its own, and libc uses that. */
+char **hw_environment(const struct hw_namespace *ns)
+{
+	const struct hw_object *program = hw_object_main();
+	char ***place = ns->environment;
+	struct symbols symbols;
+
+	if (ns->lmid == LM_ID_BASE && program && read_symbols(program->map, &symbols)) {
+		char ***own = environment_in(&symbols);
+		place = own ? own : place;
+	}
+	return place ? *place : NULL;
 }
 
 void hw_redirect(const struct link_map *map, int slot)
@@ -154,9 +176,11 @@ void hw_redirect(const struct link_map *map, int slot)
 
 	if (!read_symbols(map, &symbols))
 		return;
-	each_version(&symbols, "__errno_location", choose, &location);
+	each_version(&symbols, STT_FUNC, "__errno_location", choose, &location);
 	if (location.found)
 		hw_namespaces[slot].errno_location = (int *(*)(void))(symbols.base + location.value);
+	if (!hw_namespaces[slot].environment)
+		hw_namespaces[slot].environment = environment_in(&symbols);
 	if (!hw_namespaces[slot].errno_location || (const char *)symbols.table > symbols.strings)
 		return;
 

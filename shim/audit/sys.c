@@ -113,3 +113,10 @@ void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t *byte
 	hw_sys(__NR_close, fd);
 	return map < 0 && map > -4096 ? NULL : (void *)map;
 }
+
+void *hw_map(size_t bytes)
+{
+	long memory = hw_sys(__NR_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return memory < 0 && memory > -4096 ? NULL : (void *)memory;
+}

@@ -82,6 +82,8 @@ static inline const char *hw_after(const char *text, const char *prefix)
 	return text;
 }
 
+/* Fresh memory of its own, or NULL; munmap gives it back. */
+void *hw_map(size_t bytes);
 /* Maps a whole regular file (read-only, or shared and writable) and closes it again.
  * NULL if that is not possible or the file is shorter than bytes_min; its length in *bytes. */
 void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t *bytes);

@@ -34,6 +34,8 @@ const PACKAGES: &[Package] = &[
     Package::new("gcc", "the C libraries; AddressSanitizer and UBSan come with it"),
     Package::new("g++", "libFuzzer, and test programs that throw across libraries"),
     Package::new("libc6-dev", "headers, and the static libc of the command"),
+    #[cfg(target_arch = "x86_64")]
+    Package::optional("libc6-dev-i386", "test programs of the processor's 32-bit mode"),
     Package::new("python3", "test programs and the demo"),
     Package::new("python3-dev", "extension modules that tests and benchmarks build"),
     Package::new("python3-venv", "the demo's environment with numpy and scipy"),

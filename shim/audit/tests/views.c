@@ -115,9 +115,9 @@ static void says(const char *name, bool expected)
 {
 	char path[256];
 	snprintf(path, sizeof path, "%s/%s", tree, name);
-	CHECK(hw_says_what_it_changes(AT_FDCWD, path) == expected, "%s", name);
+	CHECK((hw_manner_of(AT_FDCWD, path) < HW_SILENT) == expected, "%s", name);
 	int fd = open(path, O_RDONLY | O_NONBLOCK);
-	CHECK(fd < 0 || hw_says_what_it_changes(fd, "") == expected, "%s by its descriptor", name);
+	CHECK(fd < 0 || (hw_manner_of(fd, "") < HW_SILENT) == expected, "%s by its descriptor", name);
 	close(fd);
 }
 

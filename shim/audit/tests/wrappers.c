@@ -1,4 +1,4 @@
-/* sources: table.c path.c resolve.c request.c sys.c exec.c program.c view.c wrap/dir.c wrap/dl.c wrap/exec.c wrap/link.c wrap/lock.c wrap/open.c wrap/scan.c wrap/stat.c wrap/view.c wrap/watch.c wrap/wrappers.c wrap/write.c */
+/* sources: table.c path.c resolve.c request.c sys.c exec.c program.c view.c wrap/bare.c wrap/dir.c wrap/dl.c wrap/exec.c wrap/link.c wrap/lock.c wrap/open.c wrap/scan.c wrap/stat.c wrap/view.c wrap/watch.c wrap/wrappers.c wrap/write.c */
 /* The wrappers called as functions, beside libc's own: the same results, in buffers of exactly the
  * room that was promised. What needs a process of its own is in wrap/. */
 #define _GNU_SOURCE
@@ -22,6 +22,12 @@ bool hw_original_origin(const struct link_map *map, char *out)
 {
 	(void)map, (void)out;
 	return false;
+}
+
+char **hw_environment(const struct hw_namespace *ns)
+{
+	(void)ns;
+	return environ;
 }
 
 static void fill_namespace(void)

@@ -19,11 +19,12 @@
 
 /* Arguments beyond which nothing is copied onto the stack, and scripts are left to the kernel. */
 #define ARGUMENTS_MAX 1024
+/* Variables beyond which an environment is given as it is. */
+#define VARIABLES_MAX 4096
 /* Longer names of the store's are left to the kernel, too. */
 #define FILE_BYTES_MAX 448
 #define SHELL "/bin/sh"
 #define NAME_BYTES_MAX 255
-#define LIBRARY "libheadwater-audit.so"
 
 /* The environment that is the process's own, for which libc must be asked. */
 static char *const own_environment[1];
@@ -58,12 +59,8 @@ static const char *variable(struct hw_namespace *ns, char *const envp[], const c
  * store: otherwise it would see the store's paths. */
 static bool audited(struct hw_namespace *ns, char *const envp[])
 {
-	const char *libraries;
-	if (!hw_attached() || !variable(ns, envp, "HEADWATER_TABLE") || !(libraries = variable(ns, envp, "LD_AUDIT")))
-		return false;
-	while ((libraries = strchr(libraries, LIBRARY[0])) && !hw_after(libraries, LIBRARY))
-		libraries++;
-	return libraries != NULL;
+	const char *libraries = hw_attached() && variable(ns, envp, "HEADWATER_TABLE") ? variable(ns, envp, "LD_AUDIT") : NULL;
+	return libraries && hw_is_audited_by(libraries);
 }
 
 /* Programs that are not audited and change nothing that a job uses. */
@@ -80,14 +77,20 @@ static bool is_harmless(const char *file)
 }
 
 /* Something is about to be executed where it is. If that does not say what it changes, everybody is told to look
- * for himself from now on. `certain`: the path counts from where this process stands. */
-static __attribute__((noinline)) void note(struct hw_namespace *ns, int dirfd, const char *path, char *const envp[],
+ * for himself from now on. `certain`: the path counts from where this process stands. True if it must do without
+ * the audit library. */
+static __attribute__((noinline)) bool note(struct hw_namespace *ns, int dirfd, const char *path, char *const envp[],
 	bool certain)
 {
-	if (!hw_in_use() || hw_unaudited() || !is_address(path) || is_harmless(path))
-		return;
-	if (!certain || !audited(ns, envp) || !hw_says_what_it_changes(dirfd, path))
+	if (!hw_attached() || !is_address(path) || is_harmless(path))
+		return false;
+	bool loads = audited(ns, envp);
+	enum hw_manner manner = certain && loads ? hw_manner_of(dirfd, path) : HW_SILENT;
+	if (manner >= HW_SILENT && hw_in_use() && !hw_unaudited())
 		hw_goes_unaudited();
+	if (!loads || manner == HW_IS_NONE)
+		return false;
+	return manner == HW_COMPLAINS || !hw_library_opens(variable(ns, envp, "LD_AUDIT"));
 }
 
 void hw_note_exec(struct hw_namespace *ns, int dirfd, const char *path, char *const envp[])
@@ -102,8 +105,25 @@ static void note_environment(struct hw_namespace *ns, char *const envp[], const 
 		note(ns, AT_FDCWD, path, envp, false);
 }
 
-static int execute(struct hw_namespace *ns, const char *file, char *const argv[], char *const envp[])
+/* What stands in the place of REAL(name)'s environment, which is its last argument but for those in `after`. */
+#define BARE(function, before, after) \
+	const char *libraries = variable(ns, envp, "LD_AUDIT"); \
+	char *const *whole = envp == own_environment ? hw_environment(ns) : envp; \
+	if (!libraries || !whole || count(whole) > VARIABLES_MAX) \
+		return function(SPLICE before, (char *const *)(whole ? whole : envp) SPLICE after); \
+	char *slots[hw_bare_slots(whole, libraries)]; \
+	return function(SPLICE before, hw_bare(whole, libraries, slots) SPLICE after)
+
+static __attribute__((noinline)) int execute_bare(struct hw_namespace *ns, const char *file, char *const argv[],
+	char *const envp[])
 {
+	BARE(REAL_AS(executes *, execve), (file, argv), ());
+}
+
+static int execute(struct hw_namespace *ns, const char *file, char *const argv[], char *const envp[], bool bare)
+{
+	if (bare)
+		return execute_bare(ns, file, argv, envp);
 	if (envp == own_environment)
 		return REAL_AS(executes_here *, execv)(file, argv);
 	return REAL_AS(executes *, execve)(file, argv, envp);
@@ -117,16 +137,16 @@ static bool is_ready(const struct hw_exec *exec, char *const argv[])
 
 /* Executes what runs a script. */
 static __attribute__((noinline)) int execute_script(struct hw_namespace *ns, const struct hw_exec *exec, const char *path,
-	char *const argv[], char *const envp[])
+	char *const argv[], char *const envp[], bool bare)
 {
 	char *arguments[count(argv) + 3];
 	hw_exec_arguments(exec, path, argv, arguments);
-	return execute(ns, exec->file, arguments, envp);
+	return execute(ns, exec->file, arguments, envp, bare);
 }
 
 /* Nothing may be left to give back when a child of vfork executes: what is mapped would stay its parent's. */
 static __attribute__((noinline)) int execute_copy(struct hw_namespace *ns, struct hw_exec *exec, const char *path,
-	char *const argv[], char *const envp[])
+	char *const argv[], char *const envp[], bool bare)
 {
 	size_t bytes = strlen(exec->file) + 1, line_bytes = exec->interpreter ? HW_LINE_BYTES : 0;
 	char copy[bytes + line_bytes];
@@ -137,7 +157,7 @@ static __attribute__((noinline)) int execute_copy(struct hw_namespace *ns, struc
 		exec->argument = exec->argument ? line + (exec->argument - exec->line) : NULL;
 	}
 	hw_path_end(&exec->found.path);
-	return exec->interpreter ? execute_script(ns, exec, path, argv, envp) : execute(ns, copy, argv, envp);
+	return exec->interpreter ? execute_script(ns, exec, path, argv, envp, bare) : execute(ns, copy, argv, envp, bare);
 }
 
 /* Executes the store's copy. Comes back with UNSERVED if the original must be tried. */
@@ -157,9 +177,8 @@ static __attribute__((noinline)) int serve_exec(struct hw_namespace *ns, int dir
 		return UNSERVED;
 	int before = *ns->errno_location();
 	/* A script's interpreter may be none of the store's. */
-	if (!hw_strip_store(exec.file))
-		note(ns, AT_FDCWD, exec.file, envp, true);
-	execute_copy(ns, &exec, path, argv, envp);
+	bool bare = !hw_strip_store(exec.file) && note(ns, AT_FDCWD, exec.file, envp, true);
+	execute_copy(ns, &exec, path, argv, envp, bare);
 	int error = *ns->errno_location();
 	if (error == E2BIG || error == ENOMEM)
 		return -1;
@@ -173,8 +192,7 @@ static int exec_path(struct hw_namespace *ns, const char *path, char *const argv
 	int result = path && audited(ns, envp) ? serve_exec(ns, AT_FDCWD, path, argv, envp) : UNSERVED;
 	if (result != UNSERVED)
 		return result;
-	note(ns, AT_FDCWD, path, envp, true);
-	return execute(ns, path, argv, envp);
+	return execute(ns, path, argv, envp, note(ns, AT_FDCWD, path, envp, true));
 }
 
 /* As execvp does with what the kernel does not recognise. */
@@ -188,7 +206,7 @@ static __attribute__((noinline)) int exec_shell(struct hw_namespace *ns, const c
 	for (size_t i = 1; i < arguments; i++)
 		shell_argv[used++] = argv[i];
 	shell_argv[used] = NULL;
-	return execute(ns, SHELL, shell_argv, envp);
+	return execute(ns, SHELL, shell_argv, envp, note(ns, AT_FDCWD, SHELL, envp, true));
 }
 
 static int exec_or_shell(struct hw_namespace *ns, const char *path, char *const argv[], char *const envp[])
@@ -317,13 +335,25 @@ static int serve_fexecve(struct hw_namespace *ns, int fd, char *const argv[], ch
 	return exec_path(ns, record->path, argv, envp);
 }
 
+static __attribute__((noinline)) int fexecve_bare(struct hw_namespace *ns, int fd, char *const argv[], char *const envp[])
+{
+	typedef int runs(int fd, char *const argv[], char *const envp[]);
+	BARE(REAL_AS(runs *, fexecve), (fd, argv), ());
+}
+
 WRAP(int, fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
 {
 	int result = serve_fexecve(ns, fd, argv, envp);
 	if (result != UNSERVED)
 		return result;
-	note(ns, fd, "", envp, true);
-	return REAL(fexecve)(fd, argv, envp);
+	return note(ns, fd, "", envp, true) ? fexecve_bare(ns, fd, argv, envp) : REAL(fexecve)(fd, argv, envp);
+}
+
+static __attribute__((noinline)) int execveat_bare(struct hw_namespace *ns, int dirfd, const char *path,
+	char *const argv[], char *const envp[], int flags)
+{
+	typedef int runs(int dirfd, const char *path, char *const argv[], char *const envp[], int flags);
+	BARE(REAL_AS(runs *, execveat), (dirfd, path, argv), (, flags));
 }
 
 WRAP(int, execveat, (int dirfd, const char *path, char *const argv[], char *const envp[], int flags),
@@ -336,7 +366,8 @@ WRAP(int, execveat, (int dirfd, const char *path, char *const argv[], char *cons
 		result = serve_exec(ns, dirfd, path, argv, envp);
 	if (result != UNSERVED)
 		return result;
-	note(ns, dirfd, path, envp, !flags || flags == AT_EMPTY_PATH);
+	if (note(ns, dirfd, path, envp, !flags || flags == AT_EMPTY_PATH))
+		return execveat_bare(ns, dirfd, path, argv, envp, flags);
 	return REAL(execveat)(dirfd, path, argv, envp, flags);
 }
 
@@ -408,8 +439,11 @@ static __attribute__((noinline)) int spawn_path(struct hw_namespace *ns, const c
 		*answer = HW_ORIGINAL;
 	if (*answer != HW_KNOWN)
 		return UNSERVED;
-	if (!hw_strip_store(exec.file))
-		note(ns, AT_FDCWD, exec.file, envp, true);
+	/* An interpreter that must do without the library is the kernel's to start. */
+	if (!hw_strip_store(exec.file) && note(ns, AT_FDCWD, exec.file, envp, true)) {
+		*answer = HW_ORIGINAL;
+		return UNSERVED;
+	}
 	spawns *spawn = REAL_AS(spawns *, posix_spawn);
 	int error = exec.interpreter ? spawn_script(spawn, &exec, path, pid, actions, attributes, argv, envp)
 				     : spawn(pid, exec.file, actions, attributes, argv, envp);
@@ -437,6 +471,13 @@ static int serve_spawn(struct hw_namespace *ns, pid_t *pid, const char *path,
 	return answer == HW_KNOWN ? error : UNSERVED;
 }
 
+static __attribute__((noinline)) int spawn_bare(struct hw_namespace *ns, spawns *spawn, pid_t *pid, const char *path,
+	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
+	char *const envp[])
+{
+	BARE(spawn, (pid, path, actions, attributes, argv), ());
+}
+
 WRAP(int, posix_spawn,
 	(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
 		char *const argv[], char *const envp[]),
@@ -445,7 +486,8 @@ WRAP(int, posix_spawn,
 	int error = serve_spawn(ns, pid, path, actions, attributes, argv, envp);
 	if (error != UNSERVED)
 		return error;
-	note(ns, AT_FDCWD, path, envp, is_certain(path, actions));
+	if (note(ns, AT_FDCWD, path, envp, is_certain(path, actions)))
+		return spawn_bare(ns, REAL(posix_spawn), pid, path, actions, attributes, argv, envp);
 	return REAL(posix_spawn)(pid, path, actions, attributes, argv, envp);
 }
 
@@ -453,7 +495,7 @@ WRAP(int, posix_spawn,
  * absent. Anything else is the original's. */
 static __attribute__((noinline)) int serve_spawn_search(struct hw_namespace *ns, pid_t *pid, const char *file,
 	const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
-	char *const argv[], char *const envp[])
+	char *const argv[], char *const envp[], bool *bare)
 {
 	char candidate[candidate_bytes(path, file)];
 	struct search search = { .candidate = candidate };
@@ -462,7 +504,7 @@ static __attribute__((noinline)) int serve_spawn_search(struct hw_namespace *ns,
 		return UNSERVED;
 	while (search_next(&search)) {
 		if (!is_certain(search.candidate, actions)) {
-			note(ns, AT_FDCWD, search.candidate, envp, false);
+			*bare = note(ns, AT_FDCWD, search.candidate, envp, false);
 			return UNSERVED;
 		}
 		int error = spawn_path(ns, search.candidate, pid, actions, attributes, argv, envp, &answer);
@@ -471,7 +513,7 @@ static __attribute__((noinline)) int serve_spawn_search(struct hw_namespace *ns,
 		if (answer == HW_ORIGINAL)
 			error = -(int)hw_sys(__NR_faccessat, AT_FDCWD, search.candidate, F_OK);
 		if (error != ENOENT && error != ENOTDIR) {
-			note(ns, AT_FDCWD, search.candidate, envp, true);
+			*bare = note(ns, AT_FDCWD, search.candidate, envp, true);
 			return UNSERVED;
 		}
 	}
@@ -480,16 +522,16 @@ static __attribute__((noinline)) int serve_spawn_search(struct hw_namespace *ns,
 
 static int spawn_search(struct hw_namespace *ns, pid_t *pid, const char *file,
 	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
-	char *const envp[])
+	char *const envp[], bool *bare)
 {
 	const char *path = variable(ns, own_environment, "PATH");
 	if (!file || strchr(file, '/') || !path || !audited(ns, envp)) {
 		int error = serve_spawn(ns, pid, file, actions, attributes, argv, envp);
 		if (error == UNSERVED)
-			note(ns, AT_FDCWD, file, envp, file && strchr(file, '/') && is_certain(file, actions));
+			*bare = note(ns, AT_FDCWD, file, envp, file && strchr(file, '/') && is_certain(file, actions));
 		return error;
 	}
-	return serve_spawn_search(ns, pid, file, path, actions, attributes, argv, envp);
+	return serve_spawn_search(ns, pid, file, path, actions, attributes, argv, envp, bare);
 }
 
 WRAP(int, posix_spawnp,
@@ -497,20 +539,31 @@ WRAP(int, posix_spawnp,
 		char *const argv[], char *const envp[]),
 	(pid, file, actions, attributes, argv, envp))
 {
-	int error = spawn_search(ns, pid, file, actions, attributes, argv, envp);
+	bool bare = false;
+	int error = spawn_search(ns, pid, file, actions, attributes, argv, envp, &bare);
+	if (error == UNSERVED && bare)
+		return spawn_bare(ns, REAL(posix_spawnp), pid, file, actions, attributes, argv, envp);
 	return error != UNSERVED ? error : REAL(posix_spawnp)(pid, file, actions, attributes, argv, envp);
 }
 
 /* ---- by a shell ---- */
 
-WRAP(int, system, (const char *command), (command))
+static __attribute__((noinline)) void note_shell(struct hw_namespace *ns)
 {
 	note_environment(ns, own_environment, SHELL);
+	const char *libraries = audited(ns, own_environment) ? variable(ns, own_environment, "LD_AUDIT") : NULL;
+	if (libraries && !hw_library_opens(libraries))
+		hw_bare_here(ns, libraries);
+}
+
+WRAP(int, system, (const char *command), (command))
+{
+	note_shell(ns);
 	return REAL(system)(command);
 }
 
 WRAP(FILE *, popen, (const char *command, const char *mode), (command, mode))
 {
-	note_environment(ns, own_environment, SHELL);
+	note_shell(ns);
 	return REAL(popen)(command, mode);
 }

@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <sys/mman.h>
 
 #include "sys.h"
 
@@ -19,8 +18,8 @@ typedef void sorts(void *base, size_t count, size_t bytes, int (*compare)(const 
 static void *allocate(struct hw_namespace *ns, size_t bytes)
 {
 	duplicates *duplicate = REAL_AS(duplicates *, strdup);
-	char *text = (char *)hw_sys(__NR_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if ((intptr_t)text < 0 && (intptr_t)text > -4096)
+	char *text = hw_map(bytes);
+	if (!text)
 		return NULL;
 	memset(text, 'x', bytes - 1);
 	void *block = duplicate(text);

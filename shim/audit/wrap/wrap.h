@@ -88,6 +88,21 @@ struct dirent;
 /* A checked entry of a listing, the number-th, as readdir gives it. */
 void hw_give_entry(struct dirent *out, const struct hw_listing_entry *entry, const char *name, uint32_t number);
 
+/* ---- bare.c ---- */
+
+#define HW_LIBRARY "libheadwater-audit.so"
+/* True if the audit library is in this list, the value of LD_AUDIT. */
+bool hw_is_audited_by(const char *libraries);
+/* True if ld.so could open it. */
+bool hw_library_opens(const char *libraries);
+/* The variable without the library, "LD_AUDIT=" and a NUL if there are no others; its length. */
+size_t hw_bare_variable(const char *libraries, char *out);
+/* An environment that has the list without the library; the slots that it takes. */
+char **hw_bare(char *const envp[], const char *libraries, char **slots);
+size_t hw_bare_slots(char *const envp[], const char *libraries);
+/* The same for this process's own, by libc: not for a signal handler, nor a child of vfork. */
+void hw_bare_here(struct hw_namespace *ns, const char *libraries);
+
 /* ---- exec.c ---- */
 
 /* The original is about to be executed with this environment: if that does not say what it changes, everybody is

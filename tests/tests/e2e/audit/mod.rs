@@ -6,3 +6,4 @@ mod elsewhere;
 mod locks;
 mod stack;
 mod unaudited;
+mod unloadable;

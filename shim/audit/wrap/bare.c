@@ -1,0 +1,116 @@
+/* Executing without the audit library, where it can't be loaded.
+ *
+ * ld.so complains on standard error of a library that it can't load, and a program that outlives the session, runs as
+ * another user or among other mounts, is confined, or is built for another processor, would start with that. What such a
+ * program executes in turn goes without the library, too. */
+#include "wrap.h"
+
+#include <linux/capability.h>
+#include <stdlib.h>
+
+#include "path.h"
+#include "sys.h"
+
+#define NAME "LD_AUDIT="
+
+/* Where this library's element of the list begins and ends; NULL if there is none. */
+static const char *element(const char *libraries, const char **end)
+{
+	const char *begin = libraries, *at;
+	while (begin) {
+		const char *next = strchr(begin, ':');
+		*end = next ? next : begin + strlen(begin);
+		for (at = begin; at < *end; at++)
+			if ((at == begin || at[-1] == '/') && hw_after(at, HW_LIBRARY) == *end)
+				return begin;
+		begin = next ? next + 1 : NULL;
+	}
+	return NULL;
+}
+
+bool hw_is_audited_by(const char *libraries)
+{
+	const char *end;
+	return element(libraries, &end) != NULL;
+}
+
+/* True if this process could open the file by capabilities that it does not pass on: those of one that is not root. */
+static __attribute__((noinline)) bool only_by_capability(long fd)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+	struct stat st;
+	long user = hw_sys(__NR_geteuid);
+	if (!user || hw_sys(__NR_fstat, fd, &st) < 0 || (long)st.st_uid == user)
+		return false;
+	uint32_t capabilities = 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH;
+	return hw_sys(__NR_capget, &header, data) == 0 && data[0].effective & capabilities;
+}
+
+bool hw_library_opens(const char *libraries)
+{
+	const char *end, *begin = element(libraries, &end);
+	HW_PATH(path);
+	if (!begin || !hw_copy(&path, begin, (size_t)(end - begin)))
+		return false;
+	long fd = hw_sys(__NR_openat, AT_FDCWD, path.at, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	bool opens = !only_by_capability(fd);
+	hw_sys(__NR_close, fd);
+	return opens;
+}
+
+size_t hw_bare_variable(const char *libraries, char *out)
+{
+	const char *end, *begin = element(libraries, &end);
+	size_t bytes = sizeof NAME - 1, before = begin ? (size_t)(begin - libraries) : strlen(libraries);
+	const char *after = begin && *end ? end + 1 : "";
+	memcpy(out, NAME, bytes);
+	before -= before > 0 && begin && !*after;
+	memcpy(out + bytes, libraries, before);
+	bytes += before;
+	memcpy(out + bytes, after, strlen(after) + 1);
+	return bytes + strlen(after);
+}
+
+static size_t count(char *const envp[])
+{
+	size_t number = 0;
+	while (envp[number])
+		number++;
+	return number;
+}
+
+size_t hw_bare_slots(char *const envp[], const char *libraries)
+{
+	return count(envp) + 1 + (sizeof NAME + strlen(libraries)) / sizeof(char *) + 1;
+}
+
+char **hw_bare(char *const envp[], const char *libraries, char **slots)
+{
+	char *text = (char *)(slots + count(envp) + 1), **out = slots;
+	bool any = hw_bare_variable(libraries, text) > sizeof NAME - 1;
+	for (; *envp; envp++) {
+		if (!hw_after(*envp, NAME))
+			*out++ = *envp;
+		else if (any)
+			*out++ = text;
+	}
+	*out = NULL;
+	return slots;
+}
+
+void hw_bare_here(struct hw_namespace *ns, const char *libraries)
+{
+	HW_PATH_APART(text);
+	typedef int sets(const char *name, const char *value, int overwrite);
+	typedef int unsets(const char *name);
+	sets *set = REAL_AS(sets *, setenv);
+	unsets *unset = REAL_AS(unsets *, unsetenv);
+	bool fits = sizeof NAME + strlen(libraries) <= text.room;
+	if (fits && hw_bare_variable(libraries, text.at) > sizeof NAME - 1 && set)
+		set("LD_AUDIT", text.at + sizeof NAME - 1, 1);
+	else if (unset)
+		unset("LD_AUDIT");
+}

@@ -12,12 +12,42 @@
 #include "shim.h"
 #include "sys.h"
 
-/* The record's file may be executed by anyone, keeps its user, and is in the store. */
+/* True if one of the process's groups, beside the one that it has now, is this one. */
+static __attribute__((noinline)) bool is_member(uint32_t group)
+{
+	long count = hw_sys(__NR_getgroups, 0, NULL);
+	uint32_t *groups = count > 0 ? hw_map((size_t)count * sizeof *groups) : NULL;
+	bool is = false;
+	if (!groups)
+		return false;
+	if (hw_sys(__NR_getgroups, count, groups) == count)
+		for (long i = 0; i < count; i++)
+			is |= groups[i] == group;
+	hw_sys(__NR_munmap, groups, (size_t)count * sizeof *groups);
+	return is;
+}
+
+/* True if the mode lets this process execute the file. What lists and capabilities allow beyond it is the daemon's to
+ * say, which has found that this user may. */
+static bool is_allowed(const struct hw_attr *attr)
+{
+	long user;
+	if ((attr->mode & 0111) == 0111)
+		return true;
+	user = hw_sys(__NR_geteuid);
+	if (user == 0 || user == (long)attr->uid)
+		return attr->mode & (user ? 0100 : 0111);
+	if (hw_sys(__NR_getegid) == (long)attr->gid || is_member(attr->gid))
+		return attr->mode & 0010;
+	return attr->mode & 0001;
+}
+
+/* The record's file may be executed by this process, keeps its user, and is in the store. */
 static bool may_run(const struct hw_found *found)
 {
 	uint64_t needed = HW_ATTR | HW_EXECUTABLE | HW_WHOLE;
 	return HW_KIND(found->state) == HW_FILE && (found->state & needed) == needed &&
-	       (found->record->attr.mode & 06111) == 0111;
+	       !(found->record->attr.mode & 06000) && is_allowed(&found->record->attr);
 }
 
 /* Opens the store's copy, that of this memory domain if it has one, and says where that is. */
@@ -55,12 +85,9 @@ static bool find_interpreter(struct hw_exec *exec)
 	return true;
 }
 
-enum hw_answer hw_exec_resolve(int dirfd, const char *path, char *const argv[], struct hw_exec *exec)
+/* What the file of the scope that has been found is executed as; HW_ORIGINAL if it is not the store's. */
+static enum hw_answer choose(int dirfd, const char *path, char *const argv[], struct hw_exec *exec)
 {
-	exec->interpreter = NULL;
-	enum hw_answer answer = hw_resolve(dirfd, path, HW_WANT_EXECUTE, &exec->found);
-	if (answer != HW_KNOWN)
-		return answer;
 	if (!may_run(&exec->found) || !exec->found.path.apart)
 		return HW_ORIGINAL;
 	exec->line = exec->found.path.memory;
@@ -76,6 +103,18 @@ enum hw_answer hw_exec_resolve(int dirfd, const char *path, char *const argv[], 
 	default:
 		return HW_ORIGINAL;
 	}
+}
+
+enum hw_answer hw_exec_resolve(int dirfd, const char *path, char *const argv[], struct hw_exec *exec)
+{
+	exec->interpreter = NULL;
+	enum hw_answer answer = hw_resolve(dirfd, path, HW_WANT_EXECUTE, &exec->found);
+	if (answer != HW_KNOWN)
+		return answer;
+	answer = hw_reads_programs(path) ? HW_ORIGINAL : choose(dirfd, path, argv, exec);
+	if (answer == HW_ORIGINAL)
+		hw_count(HW_COUNT_FALLBACKS);
+	return answer;
 }
 
 void hw_exec_arguments(const struct hw_exec *exec, const char *path, char *const argv[], char **out)

@@ -39,7 +39,7 @@ static bool open_cache(void)
 {
 	if (cache || cache_unusable)
 		return cache != NULL;
-	const struct cache *file = hw_map_file(CACHE, 0, sizeof(*file), &cache_bytes);
+	const struct cache *file = hw_map_file(CACHE, 0, sizeof(*file), SIZE_MAX, &cache_bytes);
 	cache_unusable = !file;
 	if (!file)
 		return false;

@@ -212,8 +212,21 @@ static enum hw_format judge(struct program *program, long fd)
 	return format == HW_IS_PROGRAM && gains_rights(fd, st) ? HW_IS_FOREIGN : format;
 }
 
+bool hw_reads_programs(const char *path)
+{
+	static const char *const names[] = { "valgrind", "valgrind.bin" };
+	const char *name = path, *at;
+	while ((at = strchr(name, '/')))
+		name = at + 1;
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
+}
+
 static enum hw_manner manner_of(struct program *program, int dirfd, const char *path)
 {
+	bool reads = hw_reads_programs(path);
 	char *interpreter = NULL, *argument;
 	for (int depth = 0; depth <= SCRIPTS_MAX; depth++) {
 		/* A descriptor by itself may not be open for reading. */
@@ -224,6 +237,8 @@ static enum hw_manner manner_of(struct program *program, int dirfd, const char *
 		enum hw_format format = judge(program, fd);
 		if (!itself)
 			hw_sys(__NR_close, fd);
+		if (reads && format != HW_IS_TEXT)
+			return HW_COMPLAINS;
 		if (format != HW_IS_SCRIPT)
 			return format == HW_IS_OTHERS ? HW_COMPLAINS : format == HW_IS_FOREIGN ? HW_SILENT : HW_SAYS;
 		/* A relative interpreter counts from where the process stands. */

@@ -264,11 +264,14 @@ enum hw_format hw_format(long fd, char *line);
  * as one argument (NULL if none). False if the kernel must decide. */
 bool hw_parse_line(char line[HW_LINE_BYTES], char **interpreter, char **argument);
 
+/* True of programs that run another one by reading it themselves: its loader would audit in what they report of it. */
+bool hw_reads_programs(const char *path);
+
 enum hw_manner {
 	HW_IS_NONE,                        /* there is no such program */
 	HW_SAYS,                           /* tells the daemon before it changes something */
 	HW_SILENT,
-	HW_COMPLAINS,                      /* silent, and its loader complains of an audit library that it can't load */
+	HW_COMPLAINS,                      /* silent, and complains of the audit library */
 };
 /* Of what execve(path) would run, with the audit library in its environment. An empty path is the descriptor itself. */
 enum hw_manner hw_manner_of(int dirfd, const char *path);

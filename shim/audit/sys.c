@@ -97,7 +97,7 @@ char *strchr(const char *text, int byte)
 
 #endif
 
-void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t *bytes)
+void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes)
 {
 	int flags = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC;
 	long fd = hw_sys(__NR_openat, AT_FDCWD, path, flags);
@@ -107,7 +107,7 @@ void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t *byte
 	if (fd < 0)
 		return NULL;
 	if (hw_sys(__NR_fstat, fd, &st) == 0 && S_ISREG(st.st_mode) && (size_t)st.st_size >= bytes_min) {
-		*bytes = (size_t)st.st_size;
+		*bytes = (size_t)st.st_size < bytes_max ? (size_t)st.st_size : bytes_max;
 		map = hw_sys(__NR_mmap, NULL, *bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
 	}
 	hw_sys(__NR_close, fd);

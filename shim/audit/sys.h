@@ -84,8 +84,8 @@ static inline const char *hw_after(const char *text, const char *prefix)
 
 /* Fresh memory of its own, or NULL; munmap gives it back. */
 void *hw_map(size_t bytes);
-/* Maps a whole regular file (read-only, or shared and writable) and closes it again.
- * NULL if that is not possible or the file is shorter than bytes_min; its length in *bytes. */
-void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t *bytes);
+/* Maps a regular file (read-only, or shared and writable), up to bytes_max of it, and closes it again.
+ * NULL if that is not possible or the file is shorter than bytes_min; how much is mapped in *bytes. */
+void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes);
 
 #endif

@@ -2,11 +2,14 @@
  * offset and length is checked against the mapping, every loop has a bound, and damage reads as "not
  * known". Attaching is all or nothing: without a usable table no path is in the scope. */
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "shim.h"
 #include "sys.h"
 
 #define SCOPE_MAX 256
+/* One part in so many of a limited address space is the table's. */
+#define SHARE_OF_LIMIT 16
 #define STRINGS_BYTES ((size_t)64 << 10)
 /* Memory domains that the header can name. */
 #define DOMAINS_MAX 64
@@ -141,7 +144,7 @@ static bool read_scope(const char *base, size_t limit, const struct hw_header *h
 static void attach_counters(const char *path)
 {
 	size_t bytes;
-	struct hw_counters *slots = hw_map_file(path, 1, HW_COUNTER_SLOTS * sizeof(*slots), &bytes);
+	struct hw_counters *slots = hw_map_file(path, 1, HW_COUNTER_SLOTS * sizeof(*slots), SIZE_MAX, &bytes);
 
 	if (slots)
 		table.counters = &slots[hw_sys(__NR_getpid) % HW_COUNTER_SLOTS];
@@ -197,24 +200,35 @@ static void detach(void)
 	hw_sys(__NR_munmap, base, table.bytes);
 }
 
+/* Where a process may have so much memory and no more, the table's room is not taken from the program: what lies behind
+ * the mapped part is not known. */
+static size_t mapped_bytes_max(void)
+{
+	struct rlimit limit;
+
+	if (hw_sys(__NR_prlimit64, 0, RLIMIT_AS, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return SIZE_MAX;
+	return (size_t)limit.rlim_cur / SHARE_OF_LIMIT & ~(size_t)4095;
+}
+
 void hw_attach(char *const envp[])
 {
 	const char *path = NULL, *value;
 	struct text counters;
-	size_t bytes;
+	size_t bytes, bytes_max;
 
 	for (; envp && *envp; envp++)
 		if ((value = hw_after(*envp, "HEADWATER_TABLE=")))
 			path = value;
 	if (table.base || !path || *path != '/')
 		return;
-
-	const char *base = hw_map_file(path, 0, sizeof(struct hw_header), &bytes);
+	bytes_max = mapped_bytes_max();
+	const char *base = hw_map_file(path, 0, sizeof(struct hw_header), bytes_max, &bytes);
 	if (!base)
 		return;
 	const struct hw_header *h = (const struct hw_header *)base;
 	if (__atomic_load_n(&h->magic, __ATOMIC_ACQUIRE) == HW_TABLE_MAGIC && h->version == HW_TABLE_VERSION &&
-	    h->total_bytes <= bytes && slots_fit(h->slots_at, h->slot_count, bytes) &&
+	    (h->total_bytes <= bytes || bytes == bytes_max) && slots_fit(h->slots_at, h->slot_count, bytes) &&
 	    slots_fit(h->ino_slots_at, h->ino_slot_count, bytes) && read_scope(base, bytes, h) &&
 	    copy_path(base, bytes, h->socket_at, h->socket_bytes, &table.socket) &&
 	    copy_path(base, bytes, h->store_at, h->store_bytes, &table.store)) {

@@ -121,6 +121,13 @@ static void says(const char *name, bool expected)
 	close(fd);
 }
 
+static void complains(const char *name, bool expected)
+{
+	char path[256];
+	snprintf(path, sizeof path, "%s/%s", tree, name);
+	CHECK((hw_manner_of(AT_FDCWD, path) == HW_COMPLAINS) == expected, "%s", name);
+}
+
 static void programs(void)
 {
 	const char *glibc = "/lib64/ld-linux-x86-64.so.2";
@@ -139,6 +146,12 @@ static void programs(void)
 	says("far-go", false);
 	says("other-loader", false);
 	says("class", false);
+	run("cp plain valgrind; printf '#!%s/plain\n' \"$PWD\" > valgrind.bin; chmod 755 valgrind.bin; cp text other-valgrind");
+	complains("valgrind", true);
+	complains("valgrind.bin", true);
+	complains("class", true);
+	complains("go", false);
+	says("other-valgrind", true);
 	says("text", true);
 	says("not-executable", true);
 	says("link-to-go", false);

@@ -12,6 +12,8 @@ use crate::hash;
 
 /// The longest path that the kernel takes, without its terminating NUL.
 pub const PATH_BYTES_MAX: usize = 4095;
+/// The longest path of what the kernel only comes to by relative steps.
+pub const DEEP_BYTES_MAX: usize = 1 << 20;
 
 /// An absolute path without `//`, `/./`, a trailing slash or NUL; `..` stays, since only the
 /// directory tree can tell what it means. Clones share the bytes, and their hash is computed once.
@@ -24,7 +26,13 @@ pub struct Path {
 impl Path {
     /// Cleans `raw`. `None` if it is not absolute, too long or holds a NUL.
     pub fn new(raw: &[u8]) -> Option<Path> {
-        if raw.first() != Some(&b'/') || raw.len() > PATH_BYTES_MAX || raw.contains(&0) {
+        Path::deep(raw).filter(|_| raw.len() <= PATH_BYTES_MAX)
+    }
+
+    /// As [`Path::new`] of what may lie deeper than one path leads. Such a path is in no table and in no
+    /// message.
+    pub fn deep(raw: &[u8]) -> Option<Path> {
+        if raw.first() != Some(&b'/') || raw.len() > DEEP_BYTES_MAX || raw.contains(&0) {
             return None;
         }
         let mut clean = Vec::with_capacity(raw.len());
@@ -80,11 +88,29 @@ impl Path {
 
     /// This path with one more component; `None` if it would be too long.
     pub fn join(&self, name: &[u8]) -> Option<Path> {
+        self.join_deep(name).filter(|joined| !joined.is_deep())
+    }
+
+    /// As [`Path::join`], of what may lie deeper than one path leads.
+    pub fn join_deep(&self, name: &[u8]) -> Option<Path> {
         let mut joined = Vec::with_capacity(self.bytes.len() + 1 + name.len());
         joined.extend_from_slice(if self.bytes.len() == 1 { b"" } else { &self.bytes });
         joined.push(b'/');
         joined.extend_from_slice(name);
-        (joined.len() <= PATH_BYTES_MAX).then(|| Path::of(&joined))
+        (joined.len() <= DEEP_BYTES_MAX).then(|| Path::of(&joined))
+    }
+
+    /// True if the kernel does not take this path as one.
+    pub fn is_deep(&self) -> bool {
+        self.bytes.len() > PATH_BYTES_MAX
+    }
+
+    /// This path, or the lowest directory above it that is not deep.
+    pub fn reachable(&self) -> Path {
+        let above = core::iter::successors(Some(self.as_bytes()), |path| {
+            path.iter().rposition(|&b| b == b'/').map(|slash| &path[..slash.max(1)])
+        });
+        above.into_iter().find(|path| path.len() <= PATH_BYTES_MAX).map_or_else(Path::root, Path::of)
     }
 
     /// The components from the top.
@@ -171,6 +197,18 @@ mod tests {
         check("a/b", None);
         check("", None);
         check("/a\0b", None);
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_path_is_deep() {
+        let longest = Path::new(&[b"/a/", &[b'x'; PATH_BYTES_MAX - 3][..]].concat()).unwrap();
+        assert!(!longest.is_deep() && longest.reachable() == longest && longest.join(b"y").is_none());
+        let deep = longest.join_deep(b"y").and_then(|deep| deep.join_deep(b"z")).unwrap();
+        assert!(deep.is_deep() && deep.reachable() == longest && Path::new(deep.as_bytes()).is_none());
+        assert_eq!(Path::deep(deep.as_bytes()).as_ref(), Some(&deep));
+        let name = Path::root().join_deep(&[b'x'; PATH_BYTES_MAX]).unwrap();
+        assert_eq!(name.reachable(), Path::root());
+        assert!(name.join_deep(&[b'x'; DEEP_BYTES_MAX]).is_none());
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(super) const NAME_BYTES_MAX: usize = 255;
 pub(super) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
     let view = call.view;
     let Some(parent) = view.known(call.request.node) else { return call.fail(Errno::STALE) };
-    let Some(path) = parent.path.join(name) else { return call.fail(Errno::NAMETOOLONG) };
+    let Some(path) = parent.path.join_deep(name) else { return call.fail(Errno::NAMETOOLONG) };
     if view.is_hidden(&parent.path) {
         return absent(call);
     }

@@ -291,6 +291,7 @@ impl View {
         if self.hidden.contains(path) {
             Standing::Hidden
         } else if state.intersects(State::LIVE | State::TREE_LIVE | State::LISTING_LIVE)
+            || path.is_deep()
             || !self.in_scope(path)
             || self.has_live_trees.load(Ordering::Relaxed) && is_in_tree()
         {
@@ -437,7 +438,7 @@ impl Call<'_> {
         if let Operation::Getxattr { .. } | Operation::Listxattr { .. } = self.request.operation {
             return Errno::OPNOTSUPP;
         }
-        if path.name().len() > NAME_BYTES_MAX {
+        if path.name().len() > NAME_BYTES_MAX || path.is_deep() {
             return Errno::NAMETOOLONG;
         }
         let known = self.view.table(|reader| reader.find(path.as_bytes()).map(|record| (record.state, record.attr())));

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
 use headwater_abi::Path;
+use headwater_abi::path::PATH_BYTES_MAX;
 
 use super::Store;
 use crate::layout::NodeDir;
@@ -30,13 +31,15 @@ impl Store {
             for entry in fs::read_dir(&directory)? {
                 let entry = entry?;
                 let (kind, file) = (entry.file_type()?, entry.path());
+                // Below the mirror's prefix a path can be too long, and nobody finds what is there.
+                let is_reachable = file.as_os_str().len() <= PATH_BYTES_MAX;
                 if kind.is_dir() {
-                    directories.push(file);
+                    directories.extend(is_reachable.then_some(file));
                     continue;
                 }
                 let metadata = entry.metadata()?;
                 store.count_as(&metadata);
-                if !kind.is_file() {
+                if !kind.is_file() || !is_reachable {
                     continue;
                 }
                 let original = file

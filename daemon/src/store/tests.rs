@@ -5,6 +5,7 @@ use std::io::Write;
 use super::incoming::SMALL_BYTES_MAX;
 use super::*;
 use headwater_abi::attr::mode;
+use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::wire::BLOCK_BYTES;
 use tempfile::TempDir;
 
@@ -316,6 +317,22 @@ fn nothing_is_written_through_a_link() {
     assert!(store.directory(&path("/sw/way/d"), &Attr::default()).is_err());
     assert!(store.hard_link(&path("/sw/../../f"), &path("/sw/f")).is_err());
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn what_lies_too_deep_in_the_mirror_is_no_hindrance_to_a_successor() {
+    let (dir, mut store) = store();
+    let long = format!("/sw/{}", ("d".repeat(199) + "/").repeat(21));
+    let deep = |bytes: usize| format!("{}f", &long[..bytes - 1]);
+    for bytes in [PATH_BYTES_MAX - 100, PATH_BYTES_MAX - 3, PATH_BYTES_MAX] {
+        // Whether it can be made or not.
+        let _ = store.directory(&path(&deep(bytes)), &Attr { mode: mode::DIR | 0o755, ..Attr::default() });
+    }
+    put(&mut store, "/sw/f", b"x", &[(0, 1)]);
+    let store =
+        Store::adopt(&NodeDir::new(dir.path()), vec![(true, path("/sw"))], |path, _| path.name().ends_with(b"f"))
+            .unwrap();
+    assert!(store.copy_of(&path("/sw/f")).exists());
 }
 
 /// A tmpfs of a megabyte, unmounted when dropped.

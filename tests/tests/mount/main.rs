@@ -6,6 +6,7 @@ mod ahead;
 mod blocks;
 mod changed_originals;
 mod counts;
+mod deep;
 mod first_read;
 mod generated;
 mod kinds;

@@ -8,7 +8,7 @@ use headwater_tests::needs_mounts;
 
 /// Runs the script in a copy of the tree without Headwater and in the tree with it, and compares what
 /// it printed and what it left.
-fn check(fill: impl Fn(&Fixture), script: &str) {
+pub(crate) fn check(fill: impl Fn(&Fixture), script: &str) {
     let (plain, ours) = (Fixture::new("wplain"), Fixture::new("wns"));
     fill(&plain);
     fill(&ours);

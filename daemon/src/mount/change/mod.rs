@@ -84,17 +84,20 @@ fn go_live(call: &Call<'_>, path: &Path, tree: bool) -> Result<(), Stop> {
     all_go_live(call, &[path], tree)
 }
 
-/// As [`go_live`], for several paths.
+/// As [`go_live`], for several paths. Of what lies too deep for a path to be told, all goes live that is
+/// below the lowest directory that can be.
 ///
 /// What the node can't spread, or note, is changed all the same: the job's own file system is the
 /// truth.
 fn all_go_live(call: &Call<'_>, paths: &[&Path], tree: bool) -> Result<(), Stop> {
-    let missing: Vec<&Path> = paths.iter().copied().filter(|path| !call.view.is_live(path, tree)).collect();
+    let told = paths.iter().map(|path| (path.reachable(), tree || path.is_deep()));
+    let missing: Vec<(Path, bool)> = told.filter(|(path, tree)| !call.view.is_live(path, *tree)).collect();
     let rounds = usize::from(call.attempt.rounds);
     let is_asked = rounds >= paths.len() && call.view.originals.lacks_records();
     if missing.is_empty() || call.has_tried_enough() || is_asked {
         return Ok(());
     }
+    let (path, tree) = missing[rounds % missing.len()].clone();
     let want = Want::LIVE | Want::NO_FOLLOW | if tree { Want::TREE } else { Want::empty() };
-    Err(Stop::Flow(Flow::Ask(Wanted::Want(missing[rounds % missing.len()].clone(), want))))
+    Err(Stop::Flow(Flow::Ask(Wanted::Want(path, want))))
 }

@@ -175,7 +175,7 @@ fn place(call: &Call<'_>, directory: NodeId, name: &[u8]) -> Result<Place, Stop>
     } else {
         call.view.path_of(directory).ok_or(Errno::STALE)?
     };
-    let path = parent.join(name).ok_or(Errno::NAMETOOLONG)?;
+    let path = parent.join_deep(name).ok_or(Errno::NAMETOOLONG)?;
     if call.view.is_hidden(&path) {
         return Err(Errno::BUSY.into());
     }

@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path as FilePath, PathBuf};
 
 use headwater_abi::Path;
-use headwater_abi::path::PATH_BYTES_MAX;
+use headwater_abi::path::DEEP_BYTES_MAX;
 use headwater_fuse::NodeId;
 
 use super::places::{Identity, WORDS};
@@ -97,9 +97,9 @@ fn decode(mut bytes: &[u8]) -> Known {
         let mut words = head.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
         let node = NodeId(words.next().unwrap_or(0));
         let identity = std::array::from_fn(|_| words.next().unwrap_or(0));
-        let path_bytes = words.next().unwrap_or(0).min(PATH_BYTES_MAX as u64 + 1) as usize;
+        let path_bytes = words.next().unwrap_or(0).min(DEEP_BYTES_MAX as u64 + 1) as usize;
         let Some((path, rest)) = rest.split_at_checked(path_bytes) else { break };
-        match Path::new(path) {
+        match Path::deep(path) {
             Some(path) => known.insert(node, (Identity::from_words(identity), path)),
             None if path.is_empty() => known.remove(&node),
             None => break,

@@ -63,7 +63,7 @@ pub(super) fn serve_unrecorded(call: &Call<'_>) -> Option<Flow> {
     let path = call.view.originals.unrecorded(call.request.node)?;
     match call.request.operation {
         Operation::Lookup { name } => {
-            Some(path.join(name).map_or_else(|| call.fail(Errno::NAMETOOLONG), |path| call.original(&path)))
+            Some(path.join_deep(name).map_or_else(|| call.fail(Errno::NAMETOOLONG), |path| call.original(&path)))
         }
         Operation::Getattr { .. }
         | Operation::Statx { .. }

@@ -160,6 +160,8 @@ impl Originals {
     /// to be a record first, unless `is_last`: then there can't be one.
     pub(crate) fn claim(&self, view: &View, path: &Path, attr: &Attr, is_last: bool) -> Result<NodeId, Path> {
         let (identity, is_alone) = (Identity::of(attr), attr.nlink == 1);
+        // What lies too deep for a path has no record.
+        let is_last = is_last || path.is_deep();
         let mut places = self.lock();
         if let Some(&node) = places.by_identity.get(&identity) {
             places.found(node, path, is_alone);
@@ -193,7 +195,7 @@ impl Originals {
     /// The path of which there has to be a record, so that a new file at `path` will have a node.
     pub(crate) fn wanted_for(&self, view: &View, path: &Path) -> Option<Path> {
         match self.lock().free(view, path, None) {
-            Free::Needs(record) => Some(record),
+            Free::Needs(record) => Some(record).filter(|record| !record.is_deep()),
             _ => None,
         }
     }
@@ -443,7 +445,7 @@ pub(crate) fn lent_to(raw: &[u8]) -> &[u8] {
 
 fn moved_path(path: &Path, from: &Path, to: &Path) -> Option<Path> {
     let below = path.is_within(from).then(|| &path.as_bytes()[from.as_bytes().len()..])?;
-    Path::new(&[to.as_bytes(), below].concat())
+    Path::deep(&[to.as_bytes(), below].concat())
 }
 
 #[cfg(test)]

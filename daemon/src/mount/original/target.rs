@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::{Attr, Path};
 use headwater_fuse::NodeId;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, open, openat, openat2, statx};
@@ -87,18 +88,33 @@ pub(crate) fn attr_at(directory: impl AsFd, name: &[u8]) -> Result<Attr, Errno> 
 }
 
 fn open_path(path: &Path, more: OFlags) -> Result<OwnedFd, Errno> {
+    let (mut directory, mut rest) = (None, path.as_bytes());
+    // What lies too deep for one path is come to in steps.
+    while rest.len() > PATH_BYTES_MAX {
+        let slash = rest[..=PATH_BYTES_MAX].iter().rposition(|byte| *byte == b'/').filter(|slash| *slash > 0);
+        let (step, below) = rest.split_at(slash.ok_or(Errno::NAMETOOLONG)?);
+        directory = Some(open_below(directory.as_ref(), step, OFlags::DIRECTORY)?);
+        rest = &below[1..];
+    }
+    open_below(directory.as_ref(), rest, more)
+}
+
+/// `path` below `directory`; it is absolute if there is none.
+fn open_below(directory: Option<&OwnedFd>, path: &[u8], more: OFlags) -> Result<OwnedFd, Errno> {
     static LACKS_OPENAT2: AtomicBool = AtomicBool::new(false);
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC | more;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let from = directory.map_or(CWD, AsFd::as_fd);
     if !LACKS_OPENAT2.load(Ordering::Relaxed) {
-        match openat2(CWD, path.as_bytes(), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        match openat2(from, path, flags | more, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
             Err(Errno::NOSYS) => LACKS_OPENAT2.store(true, Ordering::Relaxed),
             Err(Errno::LOOP) => return Err(Errno::STALE),
             result => return result,
         }
     }
-    let mut directory = openat(CWD, b"/".as_slice(), flags | OFlags::DIRECTORY, Mode::empty())?;
-    for component in path.components() {
-        directory = openat(&directory, component, flags, Mode::empty())?;
+    let start: &[u8] = if directory.is_some() { b"." } else { b"/" };
+    let mut reached = openat(from, start, flags | OFlags::DIRECTORY, Mode::empty())?;
+    for component in path.split(|byte| *byte == b'/').filter(|component| !component.is_empty()) {
+        reached = openat(&reached, component, flags | more, Mode::empty())?;
     }
-    Ok(directory)
+    Ok(reached)
 }

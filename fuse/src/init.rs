@@ -55,7 +55,6 @@ pub mod flag {
     pub const INIT_EXT: u64 = 1 << 30;
     pub const HAS_EXPIRE_ONLY: u64 = 1 << 35;
     pub const PASSTHROUGH: u64 = 1 << 37;
-    pub const NO_EXPORT_SUPPORT: u64 = 1 << 38;
     pub const HAS_RESEND: u64 = 1 << 39;
 }
 
@@ -69,7 +68,8 @@ const PAGE_BYTES: u32 = 4096;
 /// The protocol that has FUSE_NOTIFY_INC_EPOCH.
 const MINOR_EXPIRE_ALL: u32 = 44;
 
-/// What is asked for, whatever the way of opening. HANDLE_KILLPRIV: the original's file system
+/// What is asked for, whatever the way of opening. Without EXPORT_SUPPORT the kernel asks for no node
+/// that it has forgotten, whose number may be another's: a file handle leads to what it knows. HANDLE_KILLPRIV: the original's file system
 /// clears set-user-ID bits when it is written to.
 const WANTED: u64 = flag::ASYNC_READ
     | flag::BIG_WRITES
@@ -82,7 +82,6 @@ const WANTED: u64 = flag::ASYNC_READ
     | flag::CACHE_SYMLINKS
     | flag::INIT_EXT
     | flag::HAS_EXPIRE_ONLY
-    | flag::NO_EXPORT_SUPPORT
     | flag::HAS_RESEND;
 
 /// Waits for the kernel's INIT on a new connection and answers it with all that serves `opening`.

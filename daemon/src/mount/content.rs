@@ -16,10 +16,10 @@ use headwater_fuse::reply::open_flag;
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use super::ahead;
 use super::nodes::{Answer, Other, answer, of_snapshot};
 use super::tables::OlderTable;
-use super::view::{Call, Flow, Known, answered};
+use super::view::{Call, Flow, Known, Wanted, answered};
+use super::{ahead, original};
 use crate::store::{Partial, Residency};
 
 /// Copies that are kept open.
@@ -235,7 +235,7 @@ pub(super) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Flow {
         Ok(file) => file,
         Err(flow) => return flow,
     };
-    let (position, trivial) = match whence as i32 {
+    let (position, all_is_data) = match whence as i32 {
         libc::SEEK_DATA => (SeekFrom::Data(offset), offset),
         libc::SEEK_HOLE => (SeekFrom::Hole(offset), attr.size),
         _ => return call.fail(Errno::INVAL),
@@ -243,10 +243,13 @@ pub(super) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Flow {
     if offset >= attr.size {
         return call.fail(Errno::NXIO);
     }
-    // Where the holes are, only the copy tells; until there is one, all is data.
-    let is_whole = known.record.state.contains(State::WHOLE);
-    let copy = is_whole.then(|| call.view.contents.copy(known.node, &known.path, true).ok()).flatten();
-    match copy.map_or(Ok(trivial), |copy| rustix::fs::seek(copy, position)) {
+    // Copies have no holes. Where those of the original are, it tells itself, if it is what it was.
+    let has_holes = attr.blocks < attr.size / 512 && call.view.has_originals;
+    if has_holes && call.attempt.at_once {
+        return Flow::Ask(Wanted::Patience);
+    }
+    let original = if has_holes { original::unchanged(call, &known.path, &attr) } else { None };
+    match original.map_or(Ok(all_is_data), |original| rustix::fs::seek(original, position)) {
         Ok(found) => answered(call.reply.offset(found)),
         Err(errno) => call.fail(errno),
     }

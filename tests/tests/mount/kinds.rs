@@ -85,7 +85,7 @@ fn sparse_and_empty_files() {
     assert_alike(&fixture.shared(), view.path(), &paths, &LOOKS);
     assert_alike(&fixture.shared(), view.path(), &paths, &seeks);
     assert_alike(&fixture.shared(), view.path(), &paths, &[Action::ReadAll { piece: 1 << 17 }]);
-    // Once read, the store's copy knows where the holes are.
+    // Once read, there is a copy, which has no holes.
     assert_alike(&fixture.shared(), view.path(), &paths, &seeks);
     view.unmount();
 }

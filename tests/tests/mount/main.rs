@@ -9,6 +9,7 @@ mod counts;
 mod deep;
 mod first_read;
 mod generated;
+mod holes;
 mod kinds;
 mod links;
 mod listings;

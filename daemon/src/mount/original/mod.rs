@@ -149,6 +149,15 @@ pub(super) fn reader(call: &Call<'_>, path: &Path) -> Result<Arc<OwnedFd>, Errno
     Ok(fd)
 }
 
+/// The original at `path`, to look at, if the snapshot's attributes are still what it has.
+pub(super) fn unchanged(call: &Call<'_>, path: &Path, known: &Attr) -> Option<Arc<OwnedFd>> {
+    let file = reader(call, path).ok()?;
+    let now = target::attr_at(&file, b"").ok()?;
+    let is_same = Identity::of(&now).is_also(&Identity::of(known))
+        && (now.size, now.mtime, now.ctime) == (known.size, known.mtime, known.ctime);
+    is_same.then_some(file)
+}
+
 /// The snapshot's attributes of the request's node, if the job has replaced or removed what was at
 /// `path`. The node is of use to who has it open.
 fn replaced(call: &Call<'_>, path: &Path) -> Option<(Attr, Identity)> {

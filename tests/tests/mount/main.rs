@@ -15,6 +15,7 @@ mod links;
 mod listings;
 mod maps;
 mod permissions;
+mod special;
 mod survival;
 mod traps;
 mod users;

@@ -1,13 +1,16 @@
 //! Once touched: what the kernel answers by itself, against a RAM disk and the local disk.
 
+use std::path::Path;
+
 use super::tree::{BIG_BYTES, FILES, Measured, Times, in_memory};
 use crate::bench::fixture::python_environment;
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
-use crate::harness::{Program, View};
+use crate::harness::{Program, View, has_program};
 
 const ROUNDS: usize = 21;
 const IMPORT_ROUNDS: usize = 11;
+const PYTHON_ROUNDS: usize = 11;
 /// Rounds after the first whose upcalls are counted, each by itself.
 const COUNTED_ROUNDS: usize = 4;
 
@@ -46,6 +49,12 @@ pub(in crate::bench) fn run(report: &mut Report) {
         let sample = |dir: usize| Sample::new(times.ms(action, dir).into_iter().map(unit).collect());
         row(&mut table, name, unit(first.first(action, 0)), [0, 1, 2].map(sample), target);
     }
+    if has_program("python3") {
+        let rounds: Vec<Times> = (0..PYTHON_ROUNDS).map(|_| Times::of(&opens(&measured, &dirs).run())).collect();
+        let us = |round: &Times, dir: usize| round.first("open", dir) * 1e3 / FILES as f64;
+        let sample = |dir: usize| Sample::new(rounds.iter().map(|round| us(round, dir)).collect());
+        row(&mut table, "the same by Python's open", us(&rounds[0], 0), [0, 1, 2].map(sample), "≤ 1.5");
+    }
     let import = import(&mut table);
     report.line(format!(
         "{FILES} files of 1 KB in a tree of three levels, one of 100 MB; medians of {ROUNDS} rounds in which the mount, a \
@@ -60,6 +69,13 @@ pub(in crate::bench) fn run(report: &mut Report) {
          ahead now.\n",
     );
     view.unmount();
+}
+
+/// Opens, reads and closes all small files of each directory, by Python.
+fn opens<P: AsRef<Path>>(measured: &Measured, dirs: &[P]) -> Program {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/bench/opens.py");
+    let program = Program::new("python3").arg(script).arg(&measured.list);
+    program.args(dirs.iter().map(|dir| dir.as_ref().as_os_str()))
 }
 
 /// The upcalls of the rounds that come next, each.

@@ -13,6 +13,7 @@ use headwater_abi::{Kind, Path};
 use headwater_fuse::init::flag;
 use headwater_fuse::{Device, NodeId};
 
+use super::original::first::is_given;
 use super::view::View;
 use super::worker::Connection;
 
@@ -184,13 +185,14 @@ pub(crate) fn run(connection: &Connection) {
 
 /// `path` has gone live, and with `tree` everything below it: what the kernel remembers of it may be
 /// wrong. To be called once that is published. `is_read`: somebody waits for a part of it, who will be
-/// given the original's.
+/// given the original's; nor is a node told of at once of which nothing was given out, since its first READ may
+/// be on its way.
 pub(crate) fn gone_live(view: &View, path: &Path, tree: bool, is_read: bool) {
     if tree {
         view.has_live_trees.store(true, std::sync::atomic::Ordering::Relaxed);
     }
     match view.node_of(path) {
-        Some(node) if is_read => view.notices.send_later(Notice::NodeChanged(node)),
+        Some(node) if is_read || !is_given(view, node, path) => view.notices.send_later(Notice::NodeChanged(node)),
         Some(node) => view.notices.send(Notice::NodeChanged(node)),
         None => {}
     }

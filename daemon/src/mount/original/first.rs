@@ -72,7 +72,7 @@ impl First {
 }
 
 /// Whether the snapshot may have given out bytes of this node: then they, and no others, are its content.
-fn is_given(view: &View, node: NodeId, path: &Path) -> bool {
+pub(in crate::mount) fn is_given(view: &View, node: NodeId, path: &Path) -> bool {
     let is_whole = |state: State| state.contains(State::WHOLE);
     view.table(|reader| reader.record(node.0).is_none_or(|record| is_whole(record.state)))
         || view.blocks.has_any(path)

@@ -2,7 +2,7 @@
 //! could not get. Errors are the original's own.
 
 mod files;
-mod first;
+pub(super) mod first;
 mod journal;
 mod listing;
 mod places;

@@ -71,6 +71,12 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Paths that are remembered as live: half of those of which anything is known, so that what is served
+    /// has the other half. Beyond that, directories go live as a whole.
+    pub fn live_max(&self) -> usize {
+        self.entries_max / 2
+    }
+
     /// How long a parent that owes answers may be silent at most until it is given up, in milliseconds, however
     /// often others were given up too early.
     pub fn silence_ms_max(&self) -> u64 {

@@ -7,13 +7,16 @@ use headwater_abi::Path;
 
 use crate::entry::Inode;
 
+/// What part of the paths that may yet go live one directory gets.
+const SHARE: usize = 4;
+
 /// The live paths.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     /// By path: whether everything below it is live too.
     paths: BTreeMap<Path, bool>,
-    /// Directories whose names the job changes.
-    directories: BTreeSet<Path>,
+    /// Directories whose names the job changes, and how many of them.
+    directories: BTreeMap<Path, usize>,
     /// Files that are written; their other names lead to the same bytes.
     inodes: BTreeSet<Inode>,
     trees: usize,
@@ -26,9 +29,12 @@ impl Live {
     /// Adds a path that is not covered as such yet.
     pub(crate) fn insert(&mut self, path: &Path, tree: bool, is_from_above: bool) {
         // A tree stays one, whoever says less of it later.
-        let was_tree = self.paths.get(path) == Some(&true);
+        let was = self.paths.get(path).copied();
+        let was_tree = was == Some(true);
         self.paths.insert(path.clone(), tree || was_tree);
-        self.directories.extend(path.parent());
+        if let Some(directory) = path.parent().filter(|_| was.is_none()) {
+            *self.directories.entry(directory).or_default() += 1;
+        }
         self.trees += usize::from(tree && !was_tree);
         if is_from_above {
             self.from_above.insert(path.clone());
@@ -44,8 +50,23 @@ impl Live {
             return false;
         }
         self.trees -= usize::from(self.paths.remove(path) == Some(true));
-        self.directories = self.paths.keys().filter_map(Path::parent).collect();
+        if let Some(directory) = path.parent()
+            && let Some(names) = self.directories.get_mut(&directory)
+        {
+            *names -= 1;
+            if *names == 0 {
+                self.directories.remove(&directory);
+            }
+        }
         true
+    }
+
+    /// Whether a name more of this directory is one too many, where `paths_max` may be live: a directory
+    /// gets a [`SHARE`]th of what the others have left. Names that have been removed again must be
+    /// counted, too, since who has looked at them before is to look again.
+    pub(crate) fn is_crowded(&self, directory: &Path, paths_max: usize) -> bool {
+        let names = self.directories.get(directory).copied().unwrap_or_default();
+        names * SHARE >= paths_max.saturating_sub(self.paths.len() - names)
     }
 
     /// Those that the parent told of, or the root found changed.
@@ -77,7 +98,7 @@ impl Live {
 
     /// Whether a name that this directory's listing lacks may exist by now.
     pub(crate) fn changes_names_of(&self, directory: &Path) -> bool {
-        self.directories.contains(directory)
+        self.directories.contains_key(directory)
     }
 
     pub(crate) fn extend_inodes(&mut self, inode: Option<Inode>) {
@@ -87,10 +108,6 @@ impl Live {
     /// Whether this is a file that the job writes under another name.
     pub(crate) fn covers_inode(&self, inode: Inode) -> bool {
         self.inodes.contains(&inode)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.paths.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -141,5 +158,27 @@ mod tests {
         assert_eq!(live.own().count(), 2);
         assert!(!live.take_back(&path("/a/f")) && live.take_back(&path("/a/t")) && !live.take_back(&path("/a/t")));
         assert!(live.covers(&path("/a/f")) && !live.covers(&path("/a/t/x")) && live.changes_names_of(&path("/a")));
+    }
+
+    #[test]
+    fn a_directory_gets_a_share_of_what_the_others_leave() {
+        let path = |text: &str| Path::new(text.as_bytes()).unwrap();
+        let mut live = Live::default();
+        let check = |live: &Live, directory, expected| assert_eq!(live.is_crowded(&path(directory), 16), expected);
+        for name in ["/a/1", "/a/2", "/a/3", "/a/3"] {
+            live.insert(&path(name), false, true);
+            check(&live, "/a", false);
+        }
+        live.insert(&path("/a/4"), false, false);
+        check(&live, "/a", true);
+        assert!(live.take_back(&path("/a/1")));
+        check(&live, "/a", false);
+        ["/b/1", "/b/2", "/b/3", "/c/1"].iter().for_each(|name| live.insert(&path(name), false, false));
+        check(&live, "/a", true);
+        check(&live, "/c", false);
+        ["/d/1", "/e/1", "/f/1", "/g/1", "/h/1", "/i/1", "/j/1", "/k/1", "/l/1"]
+            .iter()
+            .for_each(|name| live.insert(&path(name), false, false));
+        check(&live, "/new", true);
     }
 }

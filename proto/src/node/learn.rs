@@ -99,11 +99,20 @@ impl Node {
             return;
         }
         let inode = self.entries.shared_inode(path);
-        let is_remembered = self.live.len() < self.config.limits.entries_max;
-        if is_remembered {
+        self.live.extend_inodes(inode);
+        if is_from_above || !self.go_live_with_directory(path) {
             self.live.insert(path, tree, is_from_above);
-            self.live.extend_inodes(inode);
+            self.begin_live(path, tree, from, parent);
         }
+        // Writing through one name changes what the others lead to.
+        let names = inode.into_iter().flat_map(|inode| self.entries.names_of(inode));
+        for name in names.cloned().collect::<Vec<Path>>() {
+            self.go_live(&name, false, None);
+        }
+    }
+
+    /// Tells everybody that `path` is live.
+    fn begin_live(&mut self, path: &Path, tree: bool, from: Option<Peer>, parent: Option<Peer>) {
         let children = self.children.iter().filter(|(_, child)| child.joined.is_control);
         for to in children.map(|(&rank, _)| Peer::Child(rank)).chain(parent).filter(|&to| Some(to) != from) {
             let message = Message::Live { path: path.clone(), tree };
@@ -120,11 +129,18 @@ impl Node {
         for key in self.asks.keys(|(asked, _), _| asked == path || (tree && asked.is_within(path))) {
             self.release(&key);
         }
-        // Writing through one name changes what the others lead to.
-        let names = inode.filter(|_| is_remembered).into_iter().flat_map(|inode| self.entries.names_of(inode));
-        for name in names.cloned().collect::<Vec<Path>>() {
-            self.go_live(&name, false, None);
-        }
+    }
+
+    /// A job may make and remove names for as long as it runs, and each is remembered. So where a directory
+    /// has too many, all of it goes live, and none is remembered any more. False if it has not. What is
+    /// told from above the one above has counted.
+    fn go_live_with_directory(&mut self, path: &Path) -> bool {
+        let directory = path.parent().filter(|directory| self.scope.contains(directory));
+        let Some(directory) = directory.filter(|at| self.live.is_crowded(at, self.config.limits.live_max())) else {
+            return false;
+        };
+        self.go_live(&directory, true, None);
+        self.live.covers(path)
     }
 
     /// Programs run that do not say what they change. Told by `from`, or by a process.

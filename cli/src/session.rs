@@ -29,7 +29,7 @@ pub const NODES_TRIED_MAX: u32 = 4;
 pub struct Session {
     base: PathBuf,
     directory: PathBuf,
-    lock: Option<File>,
+    lock: Option<[File; 2]>,
     /// The session's identity.
     pub id: SessionId,
     /// What its daemons know of each other.
@@ -213,20 +213,26 @@ fn lock_base(base: &Path) -> Result<OwnedFd> {
     bail!("{} keeps vanishing. Name another directory with --store", base.display())
 }
 
-fn make_lock(directory: &Path) -> Result<File> {
+/// Two shared locks: that of the lock file, and for systemd-tmpfiles, which leaves alone what is old in a
+/// directory that is locked, the directory's.
+fn make_lock(directory: &Path) -> Result<[File; 2]> {
     let path = directory.join("lock");
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let lock = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)
         .with_context(|| format!("{} can't be made", path.display()))?;
-    flock(&lock, FlockOperation::LockShared).with_context(|| format!("{} can't be locked", path.display()))?;
-    Ok(lock.into())
+    let locks =
+        [lock.into(), File::open(directory).with_context(|| format!("{} can't be opened", directory.display()))?];
+    for lock in &locks {
+        flock(lock, FlockOperation::LockShared).with_context(|| format!("{} can't be locked", path.display()))?;
+    }
+    Ok(locks)
 }
 
 /// Removes the sessions that nobody holds any more. The base is locked, so none is in the making.
 fn sweep(base: &Path, _locked: &OwnedFd) -> Vec<PathBuf> {
     let dead: Vec<PathBuf> = sessions(base).filter(|session| is_dead(session)).collect();
     dead.iter().for_each(|session| remove(session));
-    dead
+    dead.into_iter().filter(|session| !session.exists()).collect()
 }
 
 /// The directories of dead sessions of this user below `store`. One that is in the making may be

@@ -29,6 +29,8 @@ pub(crate) struct Session {
     dir: NodeDir,
     lock_path: PathBuf,
     lock: File,
+    /// The session's directory, locked so that systemd-tmpfiles leaves alone what is old in it.
+    _directory_lock: Option<File>,
     is_supervised: bool,
 }
 
@@ -50,7 +52,9 @@ impl Session {
         let lock = File::open(&lock_path).map_err(failed("open", &lock_path))?;
         flock(&lock, FlockOperation::NonBlockingLockShared)
             .map_err(|error| failed("lock", &lock_path)(error.into()))?;
-        Ok(Session { dir: config.dir(), lock_path, lock, is_supervised: config.mount.is_some() })
+        let directory = lock_path.parent().and_then(|directory| File::open(directory).ok());
+        let _directory_lock = directory.filter(|lock| flock(lock, FlockOperation::NonBlockingLockShared).is_ok());
+        Ok(Session { dir: config.dir(), lock_path, lock, _directory_lock, is_supervised: config.mount.is_some() })
     }
 
     /// Removes the node's directory, unless a supervisor will; and the session's, if this is the last of

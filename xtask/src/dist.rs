@@ -27,6 +27,7 @@ pub fn run(shell: &Shell) -> Result<()> {
     shell.step("headers, units, plugins, man pages, completions", || {
         files::copy_tree(&shell.path("abi/include"), &dist.join("include"))?;
         files::copy_tree(&shell.path("integrations/systemd"), &dist.join("lib/systemd/system"))?;
+        files::copy_tree(&shell.path("integrations/tmpfiles"), &dist.join("share/headwater/tmpfiles.d"))?;
         files::copy_tree(&shell.path("integrations/flux"), &dist.join("share/headwater/flux"))?;
         files::copy_if_changed(&shell.path("LICENSE"), &dist.join("share/doc/headwater/LICENSE"))?;
         files::copy_if_changed(&shell.path("README.md"), &dist.join("share/doc/headwater/README.md"))?;

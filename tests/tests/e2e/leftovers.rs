@@ -2,13 +2,14 @@
 //!
 //! Each session's end is also checked by the harness, in every test.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use headwater_tests::harness::{
-    Fixture, Program, Starting, has_program, is_running, processes_using, skipped, wait_until,
+    Fixture, Program, Starting, has_program, headwater_binary, is_running, processes_using, skipped, wait_until,
 };
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
 
 fn kill(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).expect("a process ID is positive"), signal).expect("the process runs");
@@ -155,38 +156,103 @@ fn a_child_that_stays_behind_does_not_hold_the_session() {
     assert!(began.elapsed() < Duration::from_secs(8));
 }
 
+/// A store in which all processes of a session were killed at once.
+struct Killed {
+    fixture: Fixture,
+    store: TempDir,
+}
+
+impl Killed {
+    fn new(name: &str) -> Killed {
+        let fixture = Fixture::new(name);
+        let store = tempfile::Builder::new().prefix("hwt-killed-").tempdir_in("/dev/shm");
+        let store = store.expect("/dev/shm takes a directory");
+        fixture.library("lib/libx.so", "x", &[]);
+        let app = fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]);
+        let killed = Killed { fixture, store };
+        let started = killed.start(&app, "reached");
+        let daemons = started.daemons();
+        daemons.iter().for_each(|&pid| kill(pid, Signal::KILL));
+        started.running.signal_group(Signal::KILL);
+        let programs = programs(&killed.fixture);
+        programs.iter().for_each(|&pid| kill(pid, Signal::KILL));
+        drop(started);
+        // While the dead still let go of what they had, their session is in use.
+        let dying = || daemons.iter().chain(&programs).any(|&pid| is_running(pid));
+        assert!(wait_until(Duration::from_secs(20), || !dying()), "they end");
+        assert_eq!(killed.sessions().len(), 1, "something is left to sweep");
+        killed
+    }
+
+    fn start(&self, app: &Path, reached: &str) -> Starting {
+        let reached = self.fixture.outside(reached);
+        let pause = format!("pause={}", reached.display());
+        let program = Program::new(app).args(["open=libx.so", &pause]);
+        let started = self.fixture.headwater().store(self.store.path()).start(&program);
+        assert!(wait_until(Duration::from_secs(20), || reached.exists()), "the program starts");
+        started
+    }
+
+    fn sessions(&self) -> Vec<PathBuf> {
+        let entries = |directory: &Path| std::fs::read_dir(directory).into_iter().flatten().flatten();
+        entries(self.store.path()).flat_map(|base| entries(&base.path()).map(|entry| entry.path())).collect()
+    }
+}
+
 #[test]
 fn what_a_killed_session_left_is_swept_by_the_next() {
-    let fixture = Fixture::new("sweep");
-    let store =
-        tempfile::Builder::new().prefix("hwt-sweep-").tempdir_in("/dev/shm").expect("/dev/shm takes a directory");
-    fixture.library("lib/libx.so", "x", &[]);
-    let app = fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]);
-    let headwater = fixture.headwater().store(store.path());
-    let pause = format!("pause={}", fixture.outside("reached").display());
-    let started = headwater.start(&Program::new(&app).args(["open=libx.so", &pause]));
-    assert!(wait_until(Duration::from_secs(20), || fixture.outside("reached").exists()), "the program starts");
-    let daemons = started.daemons();
-    daemons.iter().for_each(|&pid| kill(pid, Signal::KILL));
-    started.running.signal_group(Signal::KILL);
-    let programs = programs(&fixture);
-    programs.iter().for_each(|&pid| kill(pid, Signal::KILL));
-    drop(started);
-    // While the dead still let go of what they had, their session is in use.
-    let dying = || daemons.iter().chain(&programs).any(|&pid| is_running(pid));
-    assert!(wait_until(Duration::from_secs(20), || !dying()), "they end");
-    let entries = || {
-        std::fs::read_dir(store.path())
-            .into_iter()
-            .flatten()
-            .flatten()
-            .flat_map(|base| std::fs::read_dir(base.path()).into_iter().flatten())
-            .count()
-    };
-    assert!(entries() > 0, "something is left to sweep");
-    let session = headwater.run(&Program::new(&app).args(["open=libx.so", "call=x"]));
+    let killed = Killed::new("sweep");
+    let app = Program::new(killed.fixture.path("bin/app")).args(["open=libx.so", "call=x"]);
+    let session = killed.fixture.headwater().store(killed.store.path()).run(&app);
     assert_eq!(session.output.status, 0);
-    assert_eq!(entries(), 0);
+    assert_eq!(killed.sessions().len(), 0);
+}
+
+#[test]
+fn doctor_tells_and_removes_what_a_killed_session_left() {
+    let killed = Killed::new("doctor");
+    let doctor = |fix: &[&str]| {
+        let doctor = Program::new(headwater_binary()).arg("doctor").args(fix.iter().copied());
+        doctor.arg("--store").arg(killed.store.path()).run().stdout
+    };
+    let left = killed.sessions()[0].display().to_string();
+    assert!(doctor(&[]).contains(&format!("1, such as {left}")));
+    // Whatever several find at once, what each says it has removed is gone.
+    let said: Vec<String> = std::thread::scope(|scope| {
+        let both: Vec<_> = (0..2).map(|_| scope.spawn(|| doctor(&["--fix"]))).collect();
+        both.into_iter().map(|said| said.join().expect("it ends")).collect()
+    });
+    assert_eq!(said.iter().filter(|said| said.contains(&format!("the session {left}"))).count(), 1, "{said:?}");
+    assert_eq!(killed.sessions().len(), 0);
+}
+
+#[test]
+fn systemd_tmpfiles_removes_what_is_dead_and_nothing_else() {
+    if !has_program("systemd-tmpfiles") {
+        return skipped("no systemd-tmpfiles");
+    }
+    let killed = Killed::new("tmpfiles");
+    let dead = killed.sessions();
+    // What is made anew sweeps the dead, so these look as if the next had been there before.
+    let aside = killed.store.path().join("aside");
+    std::fs::rename(&dead[0], &aside).expect("one's own");
+    let started = killed.start(&killed.fixture.path("bin/app"), "reached-again");
+    std::fs::rename(&aside, &dead[0]).expect("one's own");
+    let rules = headwater_binary().ancestors().nth(2).expect("an installation").join("share/headwater/tmpfiles.d");
+    let rules = std::fs::read_to_string(rules.join("headwater.conf")).expect("the rules are installed");
+    // At once, and of this store alone.
+    let rule = rules.lines().find(|line| line.starts_with("e /dev/shm/")).expect("a rule for RAM disks");
+    let rule = rule.replace("/dev/shm", &killed.store.path().display().to_string()).replace(" 1d", " 0");
+    let file = killed.fixture.outside("rules.conf");
+    std::fs::write(&file, rule + "\n").expect("an own directory");
+    let cleaned = Program::new("systemd-tmpfiles").arg("--clean").arg(&file).run();
+    assert_eq!(cleaned.status, 0, "{cleaned:?}");
+    let left = killed.sessions();
+    assert!(left.len() == 1 && left != dead, "{left:?}");
+    std::fs::write(killed.fixture.outside("reached-again.go"), "").expect("an own directory");
+    let session = started.finish();
+    assert_eq!(session.output.status, 0, "{:?}", session.output);
+    assert_eq!(killed.sessions().len(), 0);
 }
 
 #[test]
@@ -204,13 +270,8 @@ fn the_default_store_is_left_clean() {
     let fixture = Fixture::new("default");
     fixture.library("lib/libx.so", "x", &[]);
     let app = fixture.build("loader.c", "bin/app", &["-Wl,-rpath,$ORIGIN/../lib"]);
-    let run = [
-        headwater_tests::harness::headwater_binary().into_os_string(),
-        "run".into(),
-        "--shared".into(),
-        fixture.shared().into(),
-        "--".into(),
-    ];
+    let run =
+        [headwater_binary().into_os_string(), "run".into(), "--shared".into(), fixture.shared().into(), "--".into()];
     let output = Program::new(app).args(["open=libx.so", "call=x"]).behind(run).run();
     assert!(output.stdout.contains("x() = x"), "{output:?}");
     let new: Vec<_> = entries().into_iter().filter(|path| !before.contains(path)).collect();

@@ -22,6 +22,7 @@ use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::launch;
+use crate::message::say;
 use crate::opened::Opened;
 use crate::own;
 use crate::run::Event;
@@ -296,6 +297,9 @@ impl Daemons {
         let daemon = &mut self.daemons[index];
         match said.line.as_deref() {
             Some(line) if lingers(line) => (daemon.ended, daemon.lingers) = (true, true),
+            Some(line) if let Some(why) = failure(line) => {
+                say(format_args!("warning: {why}. Its processes use the originals"))
+            }
             Some(line) => daemon.report = serde_json::from_str(line).ok().or(daemon.report.take()),
             None => daemon.ended = true,
         }

@@ -56,7 +56,9 @@ pub fn prepare_audit(node: &NodeDir, library: &[u8]) -> Result<PathBuf> {
     make_private(&[node.path(), &node.library_dir()])?;
     let path = node.library_dir().join(AUDIT_LIBRARY);
     let file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(&path);
-    file.and_then(|mut f| f.write_all(library)).with_context(|| format!("{} can't be written", path.display()))?;
+    file.and_then(|mut f| f.write_all(library)).with_context(|| {
+        format!("{} can't be written: choose another directory with --store, or make room there", path.display())
+    })?;
     Ok(path)
 }
 

@@ -14,6 +14,7 @@ mod event_loop;
 mod follow;
 mod generation;
 pub mod layout;
+mod log;
 mod mount;
 mod overlay;
 mod perform;

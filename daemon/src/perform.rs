@@ -478,12 +478,18 @@ impl Daemon {
         }
     }
 
-    /// Says so, once in a while, and has a look at what room there is.
+    /// Tells the user which option helps, once in a while, and has a look at what room there is.
     fn tell_store_failed(&mut self, path: &Path, error: &io::Error) {
         let now = self.now();
-        if let Some(untold) = self.pressure.store_failed(now) {
-            tracing::warn!(%path, %error, untold, "the store could not take a file; its processes use the original. More space under --store or a smaller --store-max helps. Further files are only counted for a minute");
-        }
+        let Some(untold) = self.pressure.store_failed(now) else { return };
+        let (max, configured) = self.pressure.store_bytes_max();
+        let helps = match error.raw_os_error() {
+            // The store's own bound.
+            None if max == configured => "A larger --store-max",
+            None => "More memory or another directory with --store",
+            Some(_) => "More space under --store, another directory or a smaller --store-max",
+        };
+        tracing::warn!(%path, %error, store_max = max, untold, "the store could not take a file, whose processes use the original. {helps} helps. Further files are only counted for a minute");
     }
 
     fn store_failed(&mut self, path: Path, block: Option<u32>, error: &io::Error) {

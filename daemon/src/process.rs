@@ -1,6 +1,6 @@
 //! The daemon as a process: its standard streams, signals and limits.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, Write as _};
 use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGIO, SIGTERM, SIGXFSZ};
 use crate::config::Config;
 use crate::control::Control;
 use crate::event_loop::{DaemonError, serve};
+use crate::log::log_to_stderr;
 use crate::reader::Opened;
 
 /// Descriptors to plan with where the limit can't be known.
@@ -25,7 +26,8 @@ const DESCRIPTORS_DEFAULT: usize = 1024;
 
 /// The process `headwater daemon`: reads a [`Config`] as one line of JSON from standard input, and
 /// serves until standard input says `stop` or ends, or SIGTERM comes. Standard output gets
-/// `{"ready":true}` and, unless standard input has ended, a [`Report`](crate::Report).
+/// `{"ready":true}` and, unless standard input has ended, a [`Report`](crate::Report); or
+/// `{"failed":"why"}`.
 ///
 /// Call it before any thread is started. Logs go to standard error as `HEADWATER_LOG` says.
 pub fn run_from_stdio() -> ExitCode {
@@ -33,7 +35,11 @@ pub fn run_from_stdio() -> ExitCode {
     match run_process() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!("the daemon ends: {error}");
+            // Whoever started it knows what becomes of the programs, and tells the user.
+            let failed = serde_json::json!({ "failed": error.to_string() });
+            if writeln!(io::stdout(), "{failed}").is_err() {
+                tracing::error!("the daemon ends: {error}");
+            }
             ExitCode::FAILURE
         }
     }
@@ -89,20 +95,6 @@ pub(crate) fn watch(pipe: &OwnedFd, registry: &Registry, token: Token) -> io::Re
 pub(crate) fn descriptors_max() -> usize {
     let limit = getrlimit(Resource::Nofile).current.map_or(1 << 20, |limit| limit.min(1 << 20));
     usize::try_from(limit).unwrap_or(DESCRIPTORS_DEFAULT)
-}
-
-/// Logs to standard error, as `HEADWATER_LOG` says.
-pub(crate) fn log_to_stderr() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("HEADWATER_LOG");
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    // A second subscriber in one process is refused; the first one then serves.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(io::stderr().is_terminal())
-        // They would be told on standard error, and a full file system under a log end the process.
-        .log_internal_errors(false)
-        .with_writer(io::stderr)
-        .try_init();
 }
 
 /// The end of a pipe that becomes readable on SIGTERM. What else could end the daemon is ignored: it

@@ -169,7 +169,9 @@ impl Daemon {
         if let Some(change) = change {
             let gives_up = change.direction == Direction::Lowered && content > max;
             let is_told = self.pressure.gives_up && change.direction == Direction::Lowered;
-            if change.is_turn || (gives_up && !is_told) {
+            // A file that found no room has told which option helps.
+            let is_known = gives_up && self.pressure.told_at.is_some_and(|at| now < at + TELL_MS);
+            if (change.is_turn || (gives_up && !is_told)) && !is_known {
                 tell(change.direction, max, &seen, gives_up);
             }
             self.pressure.gives_up = gives_up || is_told;

@@ -30,6 +30,7 @@ pub(crate) use self::mounting::is_connected;
 pub use self::stale::{remove_mounts_below, remove_stale, stale_mounts};
 use self::supervise::Supervisor;
 use crate::control::Control;
+use crate::log::log_to_stderr;
 use crate::process;
 
 /// The process `headwater supervise`: reads a [`SupervisorConfig`] as one line of JSON from standard
@@ -41,7 +42,7 @@ use crate::process;
 ///
 /// Call it before any thread is started.
 pub fn supervise_from_stdio() -> ExitCode {
-    process::log_to_stderr();
+    log_to_stderr();
     process::settle();
     let start =
         || -> io::Result<(SupervisorConfig, Control)> { Control::start(io::stdin().as_fd().try_clone_to_owned()?) };
@@ -52,8 +53,9 @@ pub fn supervise_from_stdio() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            supervise::tell(&serde_json::json!({ "failed": why }));
-            tracing::error!("the supervisor ends: {why}");
+            if !supervise::tell(&serde_json::json!({ "failed": why })) {
+                tracing::error!("the supervisor ends: {why}");
+            }
             ExitCode::FAILURE
         }
     }

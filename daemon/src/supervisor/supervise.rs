@@ -52,6 +52,8 @@ pub(super) struct Supervisor {
     inherited: Inherited,
     session: Session,
     is_ready: bool,
+    /// Why the daemon ends, if it has said so.
+    failed: Option<String>,
     _sign_of_life: Option<SignOfLife>,
 }
 
@@ -127,6 +129,7 @@ impl Supervisor {
             inherited,
             session,
             is_ready: false,
+            failed: None,
             _sign_of_life: sign_of_life,
         };
         supervisor.config.daemon.mount = Some(supervisor.mounting.config());
@@ -197,6 +200,8 @@ impl Supervisor {
                 self.mounting.served().map_err(|error| error.to_string())?;
                 self.is_ready = true;
                 tell_line(&line);
+            } else if let Some(why) = failure(&line) {
+                self.failed = Some(why);
             }
         }
         let Server::Daemon(daemon) = &mut self.server else { return Ok(()) };
@@ -204,9 +209,11 @@ impl Supervisor {
             return Ok(());
         }
         let status = daemon.status().map_or_else(|| "not all of it yet".to_owned(), |status| status.to_string());
+        let why = self.failed.take();
         if !self.is_ready {
-            return Err(format!("the daemon ended before it was ready ({status})"));
+            return Err(why.unwrap_or_else(|| format!("the daemon ended before it was ready ({status})")));
         }
+        let status = why.unwrap_or(status);
         tracing::warn!(%status, "the daemon has died; another one takes over");
         let lived = daemon.age();
         self.succeed(Some(lived));
@@ -432,15 +439,15 @@ impl Signals {
 }
 
 /// One line of JSON on standard output. Whoever started this may be gone: then nobody needs to know.
-pub(super) fn tell(what: &serde_json::Value) {
-    tell_line(&what.to_string());
+/// Tells whoever has started it; false if nobody reads that.
+pub(super) fn tell(what: &serde_json::Value) -> bool {
+    tell_line(&what.to_string())
 }
 
-fn tell_line(line: &str) {
+fn tell_line(line: &str) -> bool {
     let mut output = io::stdout().lock();
-    if let Err(error) = writeln!(output, "{line}").and_then(|()| output.flush()) {
-        tracing::debug!(%error, "nobody reads the supervisor's output");
-    }
+    let told = writeln!(output, "{line}").and_then(|()| output.flush());
+    told.inspect_err(|error| tracing::debug!(%error, "nobody reads the supervisor's output")).is_ok()
 }
 
 fn is_ready(line: &str) -> bool {
@@ -449,6 +456,15 @@ fn is_ready(line: &str) -> bool {
         ready: bool,
     }
     serde_json::from_str(line).is_ok_and(|line: Ready| line.ready)
+}
+
+/// Why a daemon ends, if this line says so.
+fn failure(line: &str) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Failed {
+        failed: String,
+    }
+    serde_json::from_str(line).ok().map(|line: Failed| line.failed)
 }
 
 fn is_readable(fd: BorrowedFd<'_>) -> bool {

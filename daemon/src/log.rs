@@ -1,0 +1,74 @@
+//! What is told on standard error: lines for a user, or with `HEADWATER_LOG` lines of a log.
+
+use std::fmt;
+use std::io::{self, IsTerminal};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Logs to standard error, as `HEADWATER_LOG` says.
+pub(crate) fn log_to_stderr() {
+    // What is told of failures would be told on standard error, and a full file system under a log end the
+    // process.
+    let base = || tracing_subscriber::fmt().log_internal_errors(false).with_writer(io::stderr);
+    // A second subscriber in one process is refused; the first one then serves.
+    let _ = match EnvFilter::try_from_env("HEADWATER_LOG") {
+        Ok(filter) => base().with_env_filter(filter).with_ansi(io::stderr().is_terminal()).try_init(),
+        Err(_) => base().with_env_filter(EnvFilter::new("warn")).event_format(Plain).try_init(),
+    };
+}
+
+/// As the command line tells warnings: the message, and what it is about in brackets.
+struct Plain;
+
+impl<S, N> FormatEvent<S, N> for Plain
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let kind = if *event.metadata().level() == Level::ERROR { "error" } else { "warning" };
+        let mut said = Said::default();
+        event.record(&mut said);
+        writeln!(writer, "{}", said.line(kind))
+    }
+}
+
+#[derive(Default)]
+struct Said {
+    message: String,
+    about: Vec<String>,
+}
+
+impl Said {
+    fn line(&self, kind: &str) -> String {
+        let about = if self.about.is_empty() { String::new() } else { format!(" ({})", self.about.join(", ")) };
+        format!("headwater: {kind}: {}{about}", self.message)
+    }
+}
+
+impl Visit for Said {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => self.about.push(format!("{}: {value:?}", name.replace('_', " "))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_reads_a_line() {
+        let mut said = Said { message: "the store is full".into(), about: Vec::new() };
+        assert_eq!(said.line("warning"), "headwater: warning: the store is full");
+        said.about = vec!["path: /a".into(), "bytes: 5".into()];
+        assert_eq!(said.line("error"), "headwater: error: the store is full (path: /a, bytes: 5)");
+    }
+}

@@ -1,17 +1,14 @@
 //! Whether this C library's loader audits, by trial.
 
 use std::ffi::OsStr;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 use super::Check;
 use crate::io::preload;
+use crate::io::trial::{self, PROGRAM};
 use crate::prepare;
 
 const NAME: &str = "audit";
 const MPI_IO: &str = "MPI I/O";
-/// A small program that is dynamically linked almost everywhere.
-const PROGRAM: &str = "/bin/sh";
 /// No library, which a loader that audits complains about.
 const NO_LIBRARY: &str = "/proc/self/no-such-library.so";
 
@@ -44,7 +41,12 @@ pub fn mpi_io() -> Check {
     let without = "`headwater run --io` does nothing here; install Headwater with `cargo xtask install`, on a machine \
                    that has the MPIs' headers";
     match preload::installed() {
-        Ok((_, variants)) if !variants.is_empty() => Check::ok(MPI_IO, variants.join(", ")),
+        Ok((library, variants)) if !variants.is_empty() => match trial::preload(&library) {
+            Ok(()) => Check::ok(MPI_IO, format!("{}; {PROGRAM} loads {}", variants.join(", "), library.display())),
+            Err(why) => {
+                Check::warning(MPI_IO, why, "`headwater run --io` does nothing here; build it for this machine")
+            }
+        },
         Ok((library, _)) => Check::warning(MPI_IO, format!("{} has no part for any MPI", library.display()), without),
         Err(error) => Check::warning(MPI_IO, format!("{error:#}"), without),
     }
@@ -52,10 +54,8 @@ pub fn mpi_io() -> Check {
 
 /// What a program says on standard error when it is audited by this library; `None` if it fails.
 fn complaint(library: &OsStr) -> Option<String> {
-    let mut command = Command::new(PROGRAM);
-    command.args(["-c", ":"]).env_clear().env("LD_AUDIT", Path::new(library)).stdin(Stdio::null());
-    let output = command.output().ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stderr).into_owned())
+    let (is_well, said) = trial::load("LD_AUDIT", library).ok()?;
+    is_well.then_some(said)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod predict;
 pub mod preload;
 mod report;
 mod source;
+pub mod trial;
 
 use anyhow::Result;
 

@@ -10,6 +10,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::options::{InnerIoOptions, IoMode, IoOptions};
+use super::trial;
 use crate::job::NodeIo;
 use crate::message::say;
 use crate::prepare;
@@ -44,7 +45,10 @@ fn obstacle(programs: &[OsString], known: Option<&Program>) -> Option<String> {
     if let Some(why) = known.and_then(Program::not_audited) {
         return Some(format!("{why}, so no library can be loaded into it for --io"));
     }
-    prepare::find_installed(MPIIO_LIBRARY).err().map(|error| format!("{error:#}"))
+    match prepare::find_installed(MPIIO_LIBRARY) {
+        Ok(library) => trial::preload(&library).err(),
+        Err(error) => Some(format!("{error:#}")),
+    }
 }
 
 /// The variables of a process that has the library, or that is to do without; why it can't be had. What the node says
@@ -62,11 +66,13 @@ pub fn add(
     if mode == IoMode::Off {
         return Ok(());
     }
-    let library = node.map_or_else(|| prepare::find_installed(MPIIO_LIBRARY), |node| Ok(node.library.clone()));
-    let library = library.map_err(|error| {
-        set(variables, "HEADWATER_IO", IoMode::Off.name().as_ref());
-        format!("{error:#}")
-    })?;
+    // A node has tried its copy.
+    let installed = || {
+        let library = prepare::find_installed(MPIIO_LIBRARY).map_err(|error| format!("{error:#}"))?;
+        trial::preload(&library).map(|()| library)
+    };
+    let library = node.map_or_else(installed, |node| Ok(node.library.clone()));
+    let library = library.inspect_err(|_| set(variables, "HEADWATER_IO", IoMode::Off.name().as_ref()))?;
     load(&library, variables);
     if options.io_everywhere || node.is_some_and(|node| node.is_everywhere) {
         set(variables, "HEADWATER_IO_EVERYWHERE", "yes".as_ref());
@@ -80,7 +86,7 @@ pub fn add(
 /// A copy of the library and its parts in this directory, so that no process opens them on a shared file system.
 ///
 /// # Errors
-/// The library is not installed, or there is no room.
+/// The library is not installed, this node can't load it, or there is no room.
 pub fn copy(directory: &Path) -> anyhow::Result<PathBuf> {
     let (library, variants) = installed()?;
     let copy = directory.join("mpiio");
@@ -94,6 +100,8 @@ pub fn copy(directory: &Path) -> anyhow::Result<PathBuf> {
     }
     let copy = copy.join(MPIIO_LIBRARY);
     fs::copy(library, &copy)?;
+    // This node's C library may be older than the front end's.
+    trial::preload(&copy).map_err(anyhow::Error::msg)?;
     Ok(copy)
 }
 

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::io::trial;
 use crate::message::say;
 use crate::prepare;
 
@@ -22,7 +23,8 @@ const NOT_EXECUTABLE: u8 = 126;
 pub fn relay(launcher: &[OsString]) -> Result<u8> {
     let (program, arguments) = launcher.split_first().expect("clap requires a program");
     let mut command = Command::new(program);
-    match prepare::find_installed(LIBRARY) {
+    let library = prepare::find_installed(LIBRARY);
+    match library.and_then(|library| trial::preload(&library).map(|()| library).map_err(anyhow::Error::msg)) {
         Ok(library) => {
             command.env(PRELOAD, before(library.as_os_str(), std::env::var_os(PRELOAD)));
         }

@@ -1,5 +1,7 @@
 //! What the options of `headwater run` change, and what they do not.
 
+use std::fs;
+
 use headwater_tests::counting_fs::{Caching, Mounted};
 use headwater_tests::harness::{Fixture, Headwater, Program, headwater_binary, skipped};
 
@@ -146,4 +148,44 @@ fn what_cannot_be_served_is_said_and_the_program_runs() {
         assert_eq!((output.status, &output.stdout), (plain.status, &plain.stdout), "{options:?}: {output:?}");
         assert!(output.stderr.contains(named), "{options:?}: {output:?}");
     }
+}
+
+/// A library that needs a newer C library ends whatever it is preloaded into, before the program begins.
+#[test]
+fn a_library_that_can_not_be_loaded_is_left_out() {
+    let fixture = Fixture::new("unloadable");
+    let place = |name: &str| fixture.outside("installed").join(name);
+    fs::create_dir_all(place("bin")).expect("an own directory");
+    fs::copy(headwater_binary(), place("bin/headwater")).expect("it is installed");
+    let versions = |name: &str| {
+        let map = fixture.outside(name);
+        fs::write(&map, format!("{name} {{ global: *; }};\n")).expect("an own directory");
+        format!("-Wl,--version-script={}", map.display())
+    };
+    let needed = fixture.library("libneeded.so", "needed", &[&versions("NEW")]);
+    let folder = needed.parent().expect("a file's").display().to_string();
+    let calls = fixture.outside("calls.h");
+    let text = "const char *needed(void); const char *(*const first_needed)(void) = needed;\n";
+    fs::write(&calls, text).expect("an own directory");
+    let (search, rpath) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
+    let library =
+        fixture.library("libx.so", "x", &[&search, "-lneeded", &rpath, "-include", &calls.display().to_string()]);
+    fixture.library("libneeded.so", "needed", &[&versions("OLD")]);
+    fs::create_dir_all(place("lib/headwater")).expect("an own directory");
+    fs::write(place("lib/headwater/mpiio-mpich4.so"), "").expect("an own directory");
+    for name in ["libheadwater-mpiio.so", "libheadwater-relay.so"] {
+        fs::copy(&library, place("lib").join(name)).expect("an own directory");
+    }
+    let echo = Program::new("/bin/echo").arg("fine");
+    assert!(echo.clone().env("LD_PRELOAD", &library).run().stderr.contains("`NEW' not found"));
+    let headwater = |words: &[&str]| {
+        let front = [place("bin/headwater").into_os_string()].into_iter().chain(words.iter().map(Into::into));
+        let output = echo.clone().behind(front).run();
+        assert!(output.stdout == "fine\n" && output.status == 0, "{output:?}");
+        assert!(output.stderr.contains("can't load") && output.stderr.contains("`NEW' not found"), "{output:?}");
+    };
+    headwater(&["run", "--via", "off", "--io", "auto", "--"]);
+    headwater(&["spawn", "--relay", "--"]);
+    let doctor = Program::new(place("bin/headwater")).arg("doctor").run();
+    assert!(doctor.stdout.contains("can't load"), "{doctor:?}");
 }

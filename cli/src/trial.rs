@@ -1,0 +1,45 @@
+//! Loading a library into a process that nobody needs, before a program depends on it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A small program that is dynamically linked almost everywhere.
+pub const PROGRAM: &str = "/bin/sh";
+
+/// Whether a program ends well that has this library by this variable of the loader, and what it says on standard
+/// error.
+pub fn load(variable: &str, library: &OsStr) -> io::Result<(bool, String)> {
+    let mut command = Command::new(PROGRAM);
+    command.args(["-c", ":"]).env_clear().env(variable, library).stdin(Stdio::null());
+    let output = command.output()?;
+    Ok((output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+/// Why a program would not start, or start without it, if this library were loaded into it; where that can't be
+/// tried, it isn't known.
+pub fn preload(library: &Path) -> Result<(), String> {
+    match load("LD_PRELOAD", library.as_os_str()) {
+        Ok((true, said)) if said.is_empty() => Ok(()),
+        Ok((_, said)) => {
+            let why = said.lines().next().unwrap_or("it ends at once").trim();
+            Err(format!("{PROGRAM} can't load {}: {why}", library.display()))
+        }
+        Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_library_is_refused() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        io::Write::write_all(&mut file, b"no library").unwrap();
+        let why = preload(file.path()).unwrap_err();
+        assert!(why.contains(&file.path().display().to_string()), "{why}");
+        assert!(preload(Path::new("/nonexistent/library.so")).is_err());
+    }
+}

@@ -3,13 +3,14 @@
 use std::process::Command;
 
 /// Targets whose C code is checked by AddressSanitizer.
-const C_TARGETS: [&str; 5] = ["shim_table", "shim_ldcache", "spawn_request", "mpiio_message", "mpiio_text"];
+const C_TARGETS: [&str; 6] = ["shim_table", "shim_ldcache", "spawn_request", "mpiio_message", "mpiio_text", "carrier"];
 /// What stands for an MPI's header, and the core of the I/O library.
 const MPI: &str = "../shim/mpiio/tests/stand";
 const MPIIO: &str = "../shim/mpiio/core";
 
 fn main() {
-    for directory in ["shim", "../shim/audit", "../shim/mpiio", "../abi/include", "../spawn"] {
+    for directory in ["shim", "../shim/audit", "../shim/mpiio", "../abi/include", "../spawn", "../integrations/fabric"]
+    {
         println!("cargo:rerun-if-changed={directory}");
     }
     let mut build = cc::Build::new();
@@ -21,6 +22,7 @@ fn main() {
     let mut spawn = build.clone();
     spawn.include("../spawn/include").include("../spawn/core");
     spawn.files(["shim/spawn.c", "../spawn/core/wire.c"]).compile("headwater-spawn-wire");
+    build.clone().files(["shim/fabric.c", "../integrations/fabric/wire.c"]).compile("headwater-fabric-wire");
     build_mpiio(&build);
     build.clone().file("shim/ldcache.c").compile("headwater-ldcache");
     build.files(["shim/table.c", "../shim/audit/resolve.c", "../shim/audit/path.c"]).compile("headwater-table");

@@ -42,3 +42,10 @@ pub use pressure::memory_free;
 pub use process::{run, run_from_stdio};
 pub use report::{Clients, Memory, Mount, Overlay, Preloaded, Report, SharedFs};
 pub use supervisor::supervise_from_stdio;
+
+/// Decoders, for the fuzz targets.
+#[cfg(fuzzing)]
+pub mod fuzzed {
+    pub use crate::mount::fuzz_journal as journal;
+    pub use crate::overlay::fuzz_carrier as carrier;
+}

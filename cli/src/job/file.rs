@@ -128,7 +128,8 @@ impl Job {
         Ok((path, job))
     }
 
-    fn parse(from: impl Read, path: &Path) -> Result<Job> {
+    /// The job that `from` tells of; `path` is what it is called in messages.
+    pub fn parse(from: impl Read, path: &Path) -> Result<Job> {
         let mut text = String::new();
         from.take(BYTES_MAX).read_to_string(&mut text)?;
         let version = serde_json::from_str::<Version>(&text).map(|version| version.version);

@@ -14,7 +14,7 @@ use rustix::net::{
 /// Descriptors of one packet: the kernel takes 253.
 pub const FDS_MAX: usize = 250;
 /// Bytes of one packet.
-const BYTES_MAX: usize = 8192;
+pub const BYTES_MAX: usize = 8192;
 
 /// What the owner says to a proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,6 +23,9 @@ mod tables;
 pub(crate) mod view;
 pub(crate) mod worker;
 
+#[cfg(fuzzing)]
+pub use self::original::fuzz_journal;
+
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

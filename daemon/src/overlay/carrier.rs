@@ -123,6 +123,14 @@ fn parse_said(said: &[u8], program: &str) -> Result<Vec<u8>, CarrierError> {
     name.map(<[u8]>::to_vec).ok_or_else(|| CarrierError::Unclear(program.into()))
 }
 
+/// Whatever a carrier says, its name has a length that a peer takes.
+#[cfg(fuzzing)]
+pub fn fuzz(said: &[u8]) {
+    if let Ok(name) = parse_said(said, "carrier") {
+        assert!(said.ends_with(&name) && (1..=ENDPOINT_NAME_BYTES_MAX).contains(&name.len()));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -30,6 +30,8 @@ use mio::{Interest, Registry, Token};
 
 pub(crate) use self::addresses::Addresses;
 pub(crate) use self::buffer::Buffer;
+#[cfg(fuzzing)]
+pub use self::carrier::fuzz as fuzz_carrier;
 use self::dialling::Dialling;
 pub(crate) use self::link::{ContentOut, Identity, Traffic};
 use self::link::{Link, LinkError, Outgoing, Received};

@@ -24,7 +24,7 @@ pub struct Options {
     #[arg(long)]
     quick: bool,
     /// How long each decoder is fuzzed, in seconds.
-    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 25, value_name = "SECONDS")]
     fuzz_seconds: u64,
     /// How many seeds are simulated.
     #[arg(long, default_value_t = 2000, value_name = "N")]

@@ -33,6 +33,7 @@ const UNSAFE_FILES: &[&str] = &[
     "daemon/src/store/lease.rs",
     "daemon/src/table/mapping.rs",
     "fuse/src/ioctl.rs",
+    "fuzz/targets/carrier.rs",
     "fuzz/targets/mpiio_message.rs",
     "fuzz/targets/mpiio_text.rs",
     "fuzz/targets/shim_ldcache.rs",

@@ -109,6 +109,14 @@ fn decode(mut bytes: &[u8]) -> Known {
     known
 }
 
+/// What entries come to is written as it was read.
+#[cfg(fuzzing)]
+pub fn fuzz(bytes: &[u8]) {
+    let known = decode(bytes);
+    let entries = known.iter().map(|(node, (identity, path))| (*node, Some((*identity, path))));
+    assert_eq!(decode(&entries.flat_map(encode).collect::<Vec<u8>>()), known);
+}
+
 #[cfg(test)]
 mod tests {
     use headwater_abi::Attr;

@@ -8,6 +8,9 @@ mod listing;
 mod places;
 mod target;
 
+#[cfg(fuzzing)]
+pub use self::journal::fuzz as fuzz_journal;
+
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,0 +1,21 @@
+//! What a carrier says to its daemon, and what a carrier hears of its daemon and of strangers.
+
+#![no_main]
+
+use std::ffi::{c_int, c_void};
+
+// Its build brings the C code.
+use headwater_daemon::fuzzed;
+use headwater_fuzz as _;
+use libfuzzer_sys::fuzz_target;
+
+unsafe extern "C" {
+    fn fuzz_fabric_wire(data: *const c_void, bytes: usize) -> c_int;
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    fuzzed::carrier(bytes);
+    // SAFETY: the bytes live during the call, which only reads them.
+    let is_sound = unsafe { fuzz_fabric_wire(bytes.as_ptr().cast(), bytes.len()) };
+    assert!(is_sound != 0, "a link went on with what can't be true");
+});

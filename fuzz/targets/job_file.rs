@@ -1,0 +1,53 @@
+//! The file that tells a job's nodes where to meet.
+
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../cli/src/io"]
+#[allow(dead_code, reason = "options are not given here")]
+mod io {
+    pub mod options;
+}
+#[allow(dead_code, reason = "no files are written here")]
+#[path = "../../cli/src/job"]
+mod job {
+    pub mod file;
+    pub mod ports;
+}
+#[allow(dead_code, reason = "no program is looked at here")]
+#[path = "../../cli/src/via"]
+mod via {
+    mod program;
+
+    pub use program::Program;
+
+    /// One of several words, which serde reads.
+    pub type Via = String;
+}
+/// Names of sessions have no part in what a file says.
+#[allow(dead_code, reason = "no files are written here")]
+mod session {
+    use std::ffi::OsStr;
+
+    use headwater_daemon::SessionId;
+
+    pub fn is_session_name(name: &OsStr) -> bool {
+        !name.is_empty()
+    }
+
+    pub fn name_of(id: SessionId) -> String {
+        format!("{:x}", id.0)
+    }
+}
+
+use job::file::Job;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(job) = Job::parse(bytes, Path::new("job")) else { return };
+    let written = serde_json::to_string(&job).expect("what was read can be written");
+    let again = Job::parse(written.as_bytes(), Path::new("job")).expect("what was written can be read");
+    assert_eq!(serde_json::to_string(&again).expect("as before"), written);
+});

@@ -1,0 +1,8 @@
+//! The journal of files that were renamed while in use, as a daemon's successor finds it.
+
+#![no_main]
+
+use headwater_daemon::fuzzed;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| fuzzed::journal(bytes));

@@ -275,7 +275,8 @@ impl Desk {
                 guest.role = Role::Stopper;
                 self.event(News::Stop);
             }
-            (FromNode::Here(arrival), None) if !self.is_settled && guest.role == Role::Unknown => {
+            // A node says so again when it knows more of itself.
+            (FromNode::Here(arrival), None) if !self.is_settled && matches!(guest.role, Role::Unknown | Role::Node) => {
                 guest.role = Role::Node;
                 match self.muster.arrive(now, arrival) {
                     Some(place) if place < self.tokens.len() => self.tokens[place] = token,

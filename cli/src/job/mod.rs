@@ -9,6 +9,7 @@ mod attend;
 mod call;
 mod file;
 mod front;
+mod host;
 mod inline;
 mod lasting;
 mod look;

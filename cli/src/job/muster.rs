@@ -43,6 +43,9 @@ pub struct Arrival {
     /// It has the library for the program's I/O.
     #[serde(default)]
     pub has_io: bool,
+    /// How many of the launcher's nodes it is, as far as it knows yet.
+    #[serde(default)]
+    pub stands_for: u32,
 }
 
 /// Whether all are there.
@@ -111,15 +114,16 @@ impl Muster {
 
     /// How many nodes are missing at least, if that can be told.
     fn missing(&self) -> Option<u32> {
-        let here = self.arrivals.len() as u32;
+        let here = self.arrivals.iter().map(|arrival| arrival.stands_for.max(1)).fold(0, u32::saturating_add);
         if let Some(nodes) = self.arrivals.iter().filter_map(|arrival| arrival.nodes).max() {
             return Some(nodes.saturating_sub(here));
         }
         let processes = self.arrivals.iter().filter_map(|arrival| arrival.processes).max()?;
         let counted: Option<Vec<u32>> = self.arrivals.iter().map(|arrival| arrival.processes_here).collect();
-        let counted = counted?;
-        let left = processes.saturating_sub(counted.iter().copied().fold(0, u32::saturating_add));
-        let most = counted.into_iter().max().unwrap_or(1).max(1);
+        let most = counted.iter().flatten().copied().max().unwrap_or(1).max(1);
+        let stand_for = self.arrivals.iter().map(|arrival| arrival.stands_for.max(1));
+        let counted = counted?.into_iter().zip(stand_for).map(|(processes, nodes)| processes.saturating_mul(nodes));
+        let left = processes.saturating_sub(counted.fold(0, u32::saturating_add));
         Some(left.div_ceil(most))
     }
 
@@ -152,6 +156,7 @@ mod tests {
 
     fn arrival(port: u16) -> Arrival {
         Arrival {
+            stands_for: 1,
             name: format!("node{port}"),
             address: ([127, 0, 0, 1], port).into(),
             number: None,
@@ -169,6 +174,20 @@ mod tests {
             muster.arrive(at, arrival).unwrap();
         }
         muster
+    }
+
+    #[test]
+    fn nodes_that_are_one_machine_count_as_the_launcher_counts() {
+        let mut muster = Muster::default();
+        let flux = |stands_for| Arrival { nodes: Some(2), stands_for, ..arrival(1) };
+        muster.arrive(0, flux(1));
+        assert_eq!(muster.verdict(0), Verdict::Wait(MISSING_MS_MAX));
+        assert_eq!(muster.arrive(5, flux(2)), Some(0));
+        assert_eq!(muster.verdict(5), Verdict::Complete);
+        let mut muster = Muster::default();
+        let told = Arrival { processes: Some(4), processes_here: Some(2), stands_for: 2, ..arrival(1) };
+        muster.arrive(0, told);
+        assert_eq!(muster.verdict(0), Verdict::Complete);
     }
 
     #[test]

@@ -24,12 +24,13 @@ use mio::net::{UnixListener, UnixStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::net::sockopt::socket_peercred;
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::attend::{FAILED, socket};
 use super::call::connect;
 use super::file::{self, Job};
 use super::front::News;
+use super::host;
 use super::messages::{Answer, FromNode, NodeIo, Roster, ToNode, ToProcess};
 use super::muster::{Arrival, MISSING_MS_MAX};
 use super::ports::listen;
@@ -90,6 +91,9 @@ struct Node {
     /// What becomes of its processes' I/O.
     io: Option<NodeIo>,
     place: Option<Place>,
+    nodes_here: host::Nodes,
+    /// Where its daemon listens, once it has said so.
+    address: Option<SocketAddr>,
     poll: Poll,
     listener: UnixListener,
     sender: Sender<Event>,
@@ -143,6 +147,8 @@ impl Node {
             session,
             io,
             place: Place::of(&|name| env::var_os(name)),
+            nodes_here: host::Nodes::default(),
+            address: None,
             poll,
             listener,
             sender,
@@ -202,11 +208,20 @@ impl Node {
         let mut stream = mio::net::TcpStream::from_std(stream);
         self.poll.registry().register(&mut stream, FRONT, Interest::READABLE | Interest::WRITABLE)?;
         self.front = Some(Channel::connect(stream, self.job.session, &self.job.key)?);
+        self.address = Some(address);
+        self.tell_here();
+        Ok(())
+    }
+
+    /// Says who this is, or says so again.
+    fn tell_here(&mut self) {
+        let Some(address) = self.address else { return };
         let place = self.place.as_ref();
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         self.tell(&FromNode::Here(Arrival {
             name,
             address,
+            stands_for: self.nodes_here.count(),
             number: place.and_then(|place| place.node),
             nodes: place.and_then(|place| place.nodes),
             rank: place.and_then(|place| place.rank),
@@ -214,7 +229,21 @@ impl Node {
             processes: place.and_then(|place| place.size),
             has_io: self.io.is_some(),
         }));
-        Ok(())
+    }
+
+    /// A process has come: this machine may be more of the launcher's nodes than was known.
+    fn note_place(&mut self, process: Pid) {
+        if !matches!(self.stage, Stage::Gathering(_)) {
+            return;
+        }
+        let before = self.nodes_here.count();
+        let launcher = self.place.as_ref().map(|place| place.launcher);
+        if let Some(place) = host::place_of(process).filter(|place| Some(place.launcher) == launcher) {
+            self.nodes_here.note(&place);
+        }
+        if self.nodes_here.count() > before {
+            self.tell_here();
+        }
     }
 
     fn tell(&mut self, message: &FromNode) {
@@ -299,6 +328,7 @@ impl Node {
     fn watch(&mut self, stream: &UnixStream) {
         self.processes_total += 1;
         let Ok(process) = socket_peercred(stream) else { return };
+        self.note_place(process.pid);
         let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) else { return };
         let token = Token(self.next);
         self.next += 1;

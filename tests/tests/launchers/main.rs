@@ -6,6 +6,7 @@ mod fabric;
 mod many;
 mod mpi;
 mod odd_nodes;
+mod one_host;
 mod site;
 mod slurm;
 mod spank;

@@ -1,0 +1,73 @@
+//! How many of a launcher's nodes this machine is. Two brokers of Flux's, or a host that is named twice, are
+//! nodes to a launcher, and their processes come to one place here.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+
+use headwater_launch::place::Place;
+use rustix::process::Pid;
+
+/// What the processes of a launch on this machine say of their nodes.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    /// The launcher's numbers for them.
+    numbers: BTreeSet<u32>,
+    /// Ranks that are the first of their node.
+    firsts: BTreeSet<u32>,
+}
+
+impl Nodes {
+    /// A process of the launch has come.
+    pub fn note(&mut self, place: &Place) {
+        self.numbers.extend(place.node);
+        self.firsts.extend(place.rank.filter(|_| place.local_rank == Some(0)));
+    }
+
+    /// How many nodes have processes here.
+    pub fn count(&self) -> u32 {
+        self.numbers.len().max(self.firsts.len()).max(1) as u32
+    }
+}
+
+/// The place of a process of this user's, which has not changed its environment yet.
+pub fn place_of(process: Pid) -> Option<Place> {
+    let bytes = fs::read(format!("/proc/{}/environ", process.as_raw_nonzero())).ok()?;
+    Place::of(&|name| variable(&bytes, name))
+}
+
+fn variable(environment: &[u8], name: &str) -> Option<OsString> {
+    let mut entries = environment.split(|&byte| byte == 0);
+    let value = entries.find_map(|entry| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    Some(OsString::from_vec(value.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The nodes of processes with these variables.
+    fn count(processes: &[&str]) -> u32 {
+        let mut nodes = Nodes::default();
+        for process in processes {
+            let environment = process.replace(' ', "\0").into_bytes();
+            nodes.note(&Place::of(&|name| variable(&environment, name)).expect("a launcher's"));
+        }
+        nodes.count()
+    }
+
+    #[test]
+    fn a_machine_is_as_many_nodes_as_its_processes_say() {
+        let flux = |rank: u32, local: u32| {
+            format!("FLUX_TASK_RANK={rank} FLUX_TASK_LOCAL_ID={local} FLUX_JOB_SIZE=4 FLUX_JOB_NNODES=2 FLUX_JOB_ID=f")
+        };
+        assert_eq!(count(&[&flux(0, 0), &flux(1, 1)]), 1);
+        assert_eq!(count(&[&flux(0, 0), &flux(1, 1), &flux(2, 0), &flux(3, 1)]), 2);
+        let slurm = |rank: u32, node: u32| {
+            format!("SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID={rank} SLURM_NODEID={node} SLURM_NTASKS=4")
+        };
+        assert_eq!(count(&[&slurm(1, 0), &slurm(3, 1)]), 2, "whoever of a node has come");
+        assert_eq!(count(&[]), 1);
+    }
+}

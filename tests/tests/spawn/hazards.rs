@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use headwater_tests::harness::{Fixture, is_root, skipped};
+use headwater_tests::harness::{Fixture, is_root, user};
 
-use super::{build_caller, build_exiting, run_trial};
+use super::{build_caller, build_exiting, run_trial, run_trial_as};
 
 fn check(trial: &str) {
     let fixture = Fixture::new("hazards");
@@ -174,8 +174,7 @@ fn what_may_not_be_read_is_run_by_exec() {
     let hazards = build_caller(&fixture, "hazards");
     let program = build_exiting(&fixture, "unreadable", 9, &[]);
     fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o111)).expect("an own file");
-    if is_root() {
-        return skipped("root may read everything");
-    }
-    run_trial(&hazards, "refused", &[program.to_str().expect("a plain path"), "can't be read", "9"]);
+    // Root may read everything.
+    let user: &[&str] = if is_root() { &user::NOBODY } else { &[] };
+    run_trial_as(user, &hazards, "refused", &[program.to_str().expect("a plain path"), "can't be read", "9"]);
 }

@@ -34,7 +34,13 @@ fn build_caller(fixture: &Fixture, name: &str) -> PathBuf {
 
 /// Runs one trial of such a program, which fails by itself.
 fn run_trial(program: &Path, trial: &str, arguments: &[&str]) {
-    let output = Program::new(program).arg(trial).args(arguments).start().finish_within(TRIAL_MAX);
+    run_trial_as(&[], program, trial, arguments);
+}
+
+/// The same behind the words that make it another user's.
+fn run_trial_as(user: &[&str], program: &Path, trial: &str, arguments: &[&str]) {
+    let program = Program::new(program).arg(trial).args(arguments).behind(user);
+    let output = program.start().finish_within(TRIAL_MAX);
     assert_eq!(output.status, 0, "{trial} {arguments:?}: {output:?}");
     if let Some(reason) = output.stdout.lines().find_map(|line| line.strip_prefix("skipped: ")) {
         skipped(reason);

@@ -1,6 +1,8 @@
 /* The shim's table reader and resolution over a table in memory that is exactly as large as it says: AddressSanitizer
  * sees the first byte that is read beyond it. */
+#define _GNU_SOURCE
 #include <string.h>
+#include <sys/mman.h>
 
 #include "memory.h"
 #include "../../shim/audit/table.c"
@@ -15,6 +17,14 @@ void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t *byte
 		return NULL;
 	*bytes = file_bytes;
 	return (void *)(uintptr_t)file;
+}
+
+/* For paths that outgrow their declarer's memory. */
+void *hw_map(size_t bytes)
+{
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
 }
 
 /* In the place of the daemon: it knows nothing. */
@@ -87,10 +97,10 @@ int fuzz_find_inode(uint64_t ino)
 /* Resolves a path; false if what it leads to is no canonical path. */
 int fuzz_resolve(const char *path, unsigned want)
 {
-	struct hw_found found;
+	HW_FOUND(found);
 
 	if (hw_resolve(-1, path, want, &found) != HW_KNOWN)
 		return 1;
 	read_record(found.record, found.state);
-	return found.path[0] == '/' && strlen(found.path) == found.path_bytes && !strstr(found.path, "/../");
+	return found.path.at[0] == '/' && strlen(found.path.at) == found.path.bytes && !strstr(found.path.at, "/../");
 }

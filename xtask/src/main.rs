@@ -16,6 +16,7 @@ mod sim;
 mod slurm;
 mod spawn;
 mod strace;
+mod suites;
 mod test;
 mod tidy;
 
@@ -62,6 +63,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run other people's test suites plain and by Headwater, and compare.
+    Suites(suites::Options),
     /// Fuzz the decoders with libFuzzer.
     Fuzz {
         /// This target alone (see fuzz/Cargo.toml).
@@ -116,6 +119,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         Task::Demo => demo::run(&shell)?,
         Task::Cluster(arguments) => return cluster::run(arguments),
         Task::Bench { arguments } => bench::run(&shell, arguments)?,
+        Task::Suites(options) => {
+            if !suites::run(&shell, options)? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
         Task::Fuzz { target, seconds } => fuzz::report(&shell, target.as_deref(), *seconds)?,
         Task::Sim { seeds, seed, minutes } => {
             let runs = match (seed, minutes) {

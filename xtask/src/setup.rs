@@ -69,6 +69,11 @@ const PACKAGES: &[Package] = &[
     Package::optional("glusterfs-client", "the same on nodes"),
     Package::optional("libslurm-dev", "the headers of the Slurm plugin"),
     Package::optional("libfabric-dev", "the carrier of links over libfabric"),
+    Package::optional("libpython3.11-testsuite", "a test suite that is run by Headwater"),
+    Package::optional("stress-ng", "the same"),
+    Package::optional("dpkg-dev", "source packages with test suites"),
+    Package::optional("python3-mpi4py", "a module of which the tests are run by Headwater"),
+    Package::optional("python3-numpy", "the same"),
     Package::new("fuse3", "the file system of the tests that counts and delays operations"),
 ];
 

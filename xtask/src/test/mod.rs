@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use crate::shell::Shell;
-use crate::{setup, side_by_side};
+use crate::{setup, side_by_side, suites};
 pub use report::Tally;
 pub use steps::{SANITIZER_FLAGS, run_c};
 
@@ -48,6 +48,8 @@ enum Step {
     C,
     /// Unit, integration and documentation tests of every crate.
     Cargo,
+    /// The short form of other people's test suites.
+    Suites,
     /// Every interleaving of the shared table's writer and readers.
     Loom,
     /// Simulated nodes with faults.
@@ -75,6 +77,7 @@ impl Step {
             Step::Shim => steps::shim(shell),
             Step::C => steps::c(shell),
             Step::Cargo => steps::cargo(shell),
+            Step::Suites => suites::test(shell),
             Step::Loom => steps::loom(shell),
             Step::Sim => steps::sim(shell, options.seeds),
             Step::Fuzz => steps::fuzz(shell, options.fuzz_seconds),

@@ -1,0 +1,155 @@
+//! A unit of a suite, plain and by Headwater. What differs is run again, each time both ways, until it has come out the
+//! same or the rounds are over: what remains has no outcome that a plain run has had.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::Via;
+use super::table::{Outcomes, PASSED, Suite};
+use crate::shell::Shell;
+
+/// How often a unit with differences is run each way.
+const ROUNDS_MAX: usize = 3;
+const UNIT_SECONDS_MAX: u64 = 900;
+/// How a unit's command ended; it tells nothing more where a test of it tells.
+pub const END: &str = "(end)";
+
+/// What runs a suite's units.
+pub struct Runner<'a> {
+    pub shell: &'a Shell,
+    pub suite: &'static Suite,
+    pub directory: PathBuf,
+}
+
+/// What has been found about a unit.
+#[derive(Default)]
+pub struct Compared {
+    /// Tests, and those that passed plain.
+    pub tests: usize,
+    pub passed: usize,
+    /// What differed in every round, by mechanism.
+    pub differences: Vec<Difference>,
+    /// What differed in some.
+    pub flaky: Vec<Difference>,
+    /// By which mechanisms the unit was run.
+    pub vias: Vec<Via>,
+}
+
+/// A test that does not end as it does without Headwater.
+pub struct Difference {
+    pub via: Via,
+    pub test: String,
+    /// How it ended, in each round.
+    pub plain: Vec<String>,
+    pub with: Vec<String>,
+}
+
+impl Runner<'_> {
+    pub fn unit(&self, unit: &str, vias: &[Via]) -> Result<Compared> {
+        let mut plain = vec![self.once(unit, None)?];
+        let tests = plain[0].keys().filter(|test| *test != END).count();
+        let passed = plain[0].values().filter(|outcome| *outcome == PASSED).count();
+        let mut compared = Compared { tests, passed, vias: vias.to_vec(), ..Compared::default() };
+        for &via in vias {
+            let mut with = vec![self.once(unit, Some(via))?];
+            let first = differing(&plain[..1], &with);
+            let mut rest = first.clone();
+            while !rest.is_empty() && with.len() < ROUNDS_MAX {
+                if plain.len() <= with.len() {
+                    plain.push(self.once(unit, None)?);
+                }
+                with.push(self.once(unit, Some(via))?);
+                rest = differing(&plain, &with);
+            }
+            for test in first {
+                let is_kept = rest.contains(&test);
+                let difference = Difference { via, plain: ends(&plain, &test), with: ends(&with, &test), test };
+                let list = if is_kept { &mut compared.differences } else { &mut compared.flaky };
+                list.push(difference);
+            }
+        }
+        Ok(compared)
+    }
+
+    fn once(&self, unit: &str, via: Option<Via>) -> Result<Outcomes> {
+        // What a run leaves behind is not for the next.
+        for name in ["result", "tmp"] {
+            let _ = fs::remove_dir_all(self.directory.join(name));
+            fs::create_dir_all(self.directory.join(name))?;
+        }
+        let mut command = (self.suite.command)(self.shell, &self.directory, unit);
+        command.env("TMPDIR", self.directory.join("tmp"));
+        if let Some(via) = via {
+            let mut with = self.shell.command(self.shell.path("target/dist/bin/headwater"));
+            with.args(["run", "--no-summary", "--via", via.name(), "--shared"]).arg(&self.directory);
+            with.args(self.suite.options).arg("--").arg(command.get_program()).args(command.get_args());
+            with.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            command = with;
+        }
+        let finished = self.shell.capture_limited(&command, UNIT_SECONDS_MAX)?;
+        let way = via.map_or("plain", Via::name);
+        let log = format!("{}.{way}", unit.replace('/', "_"));
+        fs::write(self.directory.join("log").join(log), &finished.output)?;
+        let mut outcomes = (self.suite.outcomes)(&self.directory, unit, &finished);
+        outcomes.insert(END.to_owned(), finished.status.to_string());
+        Ok(outcomes)
+    }
+}
+
+/// Runs `script` in a shell, in this directory, with these arguments.
+pub fn in_directory(shell: &Shell, directory: impl AsRef<OsStr>, script: &str) -> std::process::Command {
+    let mut command = shell.command("sh");
+    command.args(["-c", &format!("cd \"$1\" && shift && {script}"), "sh"]).arg(directory);
+    command
+}
+
+/// The tests of which no outcome of one side is one of the other's.
+fn differing(plain: &[Outcomes], with: &[Outcomes]) -> Vec<String> {
+    let tests: BTreeSet<&String> = plain.iter().chain(with).flat_map(BTreeMap::keys).collect();
+    let all = |runs: &[Outcomes], test: &String| -> BTreeSet<Option<String>> {
+        runs.iter().map(|run| run.get(test).cloned()).collect()
+    };
+    let mut differing: Vec<String> =
+        tests.into_iter().filter(|test| all(plain, test).is_disjoint(&all(with, test))).cloned().collect();
+    if differing.len() > 1 {
+        differing.retain(|test| test != END);
+    }
+    differing
+}
+
+fn ends(runs: &[Outcomes], test: &str) -> Vec<String> {
+    runs.iter().map(|run| run.get(test).map_or("not run", String::as_str).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcomes(text: &str) -> Outcomes {
+        text.split_whitespace().filter_map(|w| w.split_once('=')).map(|(t, o)| (t.into(), o.into())).collect()
+    }
+
+    fn check(plain: &[&str], with: &[&str], expected: &[&str]) {
+        let all = |texts: &[&str]| texts.iter().map(|text| outcomes(text)).collect::<Vec<_>>();
+        assert_eq!(differing(&all(plain), &all(with)), expected, "{plain:?} {with:?}");
+    }
+
+    #[test]
+    fn what_differs_in_every_round() {
+        check(&["a=passed b=failed"], &["a=passed b=failed"], &[]);
+        check(&["a=passed"], &["a=failed"], &["a"]);
+        check(&["a=passed"], &[""], &["a"]);
+        check(&["a=passed", "a=failed"], &["a=failed", "a=failed"], &[]);
+        check(&["a=passed", "a=passed"], &["a=failed", "a=skipped"], &["a"]);
+    }
+
+    #[test]
+    fn the_end_tells_only_where_nothing_else_does() {
+        check(&["a=passed (end)=0"], &["a=failed (end)=1"], &["a"]);
+        check(&["a=passed (end)=0"], &["a=passed (end)=1"], &[END]);
+    }
+}

@@ -1,0 +1,134 @@
+//! Other people's test suites: each is run plain and by Headwater, with its own files in the scope, and the outcome of
+//! every single test is compared. `table.rs` defines the suites, `explained.txt` lists the differences that must be.
+
+mod compare;
+mod debian;
+mod explained;
+mod mpi4py;
+mod mpich;
+mod perl;
+mod python;
+mod report;
+mod stress;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+
+use crate::shell::Shell;
+use crate::test::Tally;
+use crate::{dist, setup};
+use report::Report;
+use table::{SUITES, Suite};
+
+/// Where suites are unpacked, and their tests run.
+const WORK: &str = "target/suites";
+
+/// What to run.
+#[derive(Args)]
+pub struct Options {
+    /// This suite alone, or one unit of it, such as python:test_os; repeatable.
+    #[arg(long, value_name = "SUITE[:UNIT]")]
+    only: Vec<String>,
+    /// By this mechanism alone; repeatable.
+    #[arg(long)]
+    via: Vec<Via>,
+    /// The few units of each suite that continuous integration runs.
+    #[arg(long)]
+    short: bool,
+}
+
+/// How a suite's files reach its programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Via {
+    /// A library in the program.
+    Audit,
+    /// A mount over the original directories.
+    Namespace,
+}
+
+impl Via {
+    fn name(self) -> &'static str {
+        match self {
+            Via::Audit => "audit",
+            Via::Namespace => "namespace",
+        }
+    }
+}
+
+/// Runs the suites and prints what differs, and a table in Markdown; true if every difference is explained.
+pub fn run(shell: &Shell, options: &Options) -> Result<bool> {
+    setup::run(shell)?;
+    dist::run(shell)?;
+    let unknown = options.only.iter().find(|only| !SUITES.iter().any(|suite| is_of(only, suite.name)));
+    if let Some(unknown) = unknown {
+        let names: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+        bail!("no suite is called {unknown}; there are {}", names.join(", "));
+    }
+    let mut reports = Vec::new();
+    for suite in SUITES.iter().filter(|suite| is_wanted(options, suite)) {
+        let start = shell.begin(suite.name);
+        let report = run_suite(shell, suite, options);
+        shell.end(suite.name, start, report.is_ok_and_explained());
+        print!("{}", report.details());
+        reports.push(report);
+    }
+    println!("\n{}", report::markdown(&reports));
+    Ok(reports.iter().all(Report::is_ok_and_explained))
+}
+
+/// The short form, as a step of the tests.
+pub fn test(shell: &Shell) -> Result<Tally> {
+    dist::run(shell)?;
+    let options = Options { only: Vec::new(), via: Vec::new(), short: true };
+    let mut tally = Tally::default();
+    for suite in SUITES.iter().filter(|suite| is_wanted(&options, suite)) {
+        tally.add(run_suite(shell, suite, &options).tally());
+    }
+    Ok(tally)
+}
+
+fn is_of(only: &str, suite: &str) -> bool {
+    only.split(':').next() == Some(suite)
+}
+
+fn is_wanted(options: &Options, suite: &Suite) -> bool {
+    let is_named = options.only.is_empty() || options.only.iter().any(|only| is_of(only, suite.name));
+    is_named && !(options.short && suite.short.is_empty())
+}
+
+fn run_suite(shell: &Shell, suite: &'static Suite, options: &Options) -> Report {
+    let mut report = Report::new(suite.name, suite.title);
+    if let Err(error) = run_units(shell, suite, options, &mut report) {
+        report.missing = Some(format!("{error:#}"));
+    }
+    report
+}
+
+fn run_units(shell: &Shell, suite: &'static Suite, options: &Options, report: &mut Report) -> Result<()> {
+    let directory = shell.path(WORK).join(suite.name);
+    std::fs::create_dir_all(directory.join("tmp"))?;
+    std::fs::create_dir_all(directory.join("log"))?;
+    (suite.prepare)(shell, &directory)?;
+    let units = units(suite, options, (suite.units)(&directory)?);
+    if units.is_empty() {
+        bail!("none of its units is asked for");
+    }
+    let vias = if options.via.is_empty() { Via::value_variants() } else { &options.via };
+    let runner = compare::Runner { shell, suite, directory: PathBuf::from(&directory) };
+    for unit in units {
+        report.add(&unit, runner.unit(&unit, vias)?);
+    }
+    Ok(())
+}
+
+/// What is to be run of what there is.
+fn units(suite: &Suite, options: &Options, all: Vec<String>) -> Vec<String> {
+    let named: Vec<&str> = options.only.iter().filter_map(|only| only.split_once(':')).map(|(_, unit)| unit).collect();
+    let is_wanted = |unit: &&String| {
+        (named.is_empty() || named.contains(&unit.as_str())) && (!options.short || suite.short.contains(&unit.as_str()))
+    };
+    all.iter().filter(is_wanted).cloned().collect()
+}

@@ -1,0 +1,94 @@
+//! What each suite is: where it comes from, what is run of it, and how its output is read.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::{mpi4py, mpich, perl, python, stress};
+use crate::shell::{Finished, Shell};
+
+/// How each test ended, in a word.
+pub type Outcomes = BTreeMap<String, String>;
+
+/// A test's ends.
+pub const PASSED: &str = "passed";
+pub const FAILED: &str = "failed";
+pub const SKIPPED: &str = "skipped";
+
+/// A suite, whose files lie in a directory of its own, with its temporary files in `tmp` there.
+pub struct Suite {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What it is called in the table.
+    pub title: &'static str,
+    /// Fills the directory, as far as that has not been done.
+    pub prepare: fn(&Shell, &Path) -> Result<()>,
+    /// What is run by one command each.
+    pub units: fn(&Path) -> Result<Vec<String>>,
+    /// Those that are quick; none if preparing the suite takes minutes.
+    pub short: &'static [&'static str],
+    /// The command that runs a unit.
+    pub command: fn(&Shell, &Path, &str) -> Command,
+    /// How the unit's tests ended, by what its command wrote, or left in `result`.
+    pub outcomes: fn(&Path, &str, &Finished) -> Outcomes,
+    /// What `headwater run` is told beside the mechanism and the directory.
+    pub options: &'static [&'static str],
+}
+
+const WITH_IO: &[&str] = &["--io", "auto", "--io-report", "none"];
+
+/// All suites.
+pub const SUITES: &[Suite] = &[
+    Suite {
+        name: "python",
+        title: "CPython's tests",
+        prepare: python::prepare,
+        units: python::units,
+        short: python::SHORT,
+        command: python::command,
+        outcomes: python::outcomes,
+        options: &[],
+    },
+    Suite {
+        name: "perl",
+        title: "Perl's core tests",
+        prepare: perl::prepare,
+        units: perl::units,
+        short: perl::SHORT,
+        command: perl::command,
+        outcomes: perl::outcomes,
+        options: &[],
+    },
+    Suite {
+        name: "stress-ng",
+        title: "stress-ng's file system stressors, `--verify`",
+        prepare: stress::prepare,
+        units: stress::units,
+        short: stress::SHORT,
+        command: stress::command,
+        outcomes: stress::outcomes,
+        options: &[],
+    },
+    Suite {
+        name: "mpi4py",
+        title: "mpi4py's tests, `--io auto`",
+        prepare: mpi4py::prepare,
+        units: mpi4py::units,
+        short: &[],
+        command: mpi4py::command,
+        outcomes: mpi4py::outcomes,
+        options: WITH_IO,
+    },
+    Suite {
+        name: "mpich",
+        title: "MPICH's tests, `--io auto`",
+        prepare: mpich::prepare,
+        units: mpich::units,
+        short: &[],
+        command: mpich::command,
+        outcomes: mpich::outcomes,
+        options: WITH_IO,
+    },
+];

@@ -2,9 +2,9 @@
 //! same or the rounds are over: what remains has no outcome that a plain run has had.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::Result;
 
@@ -81,16 +81,7 @@ impl Runner<'_> {
             let _ = fs::remove_dir_all(self.directory.join(name));
             fs::create_dir_all(self.directory.join(name))?;
         }
-        let mut command = (self.suite.command)(self.shell, &self.directory, unit);
-        command.env("TMPDIR", self.directory.join("tmp"));
-        if let Some(via) = via {
-            let mut with = self.shell.command(self.shell.path("target/dist/bin/headwater"));
-            with.args(["run", "--no-summary", "--via", via.name(), "--shared"]).arg(&self.directory);
-            with.args(self.suite.options).arg("--").arg(command.get_program()).args(command.get_args());
-            with.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-            command = with;
-        }
-        let finished = self.shell.capture_limited(&command, UNIT_SECONDS_MAX)?;
+        let finished = self.shell.capture_limited(&self.command(unit, via), UNIT_SECONDS_MAX)?;
         let way = via.map_or("plain", Via::name);
         let log = format!("{}.{way}", unit.replace('/', "_"));
         fs::write(self.directory.join("log").join(log), &finished.output)?;
@@ -98,13 +89,21 @@ impl Runner<'_> {
         outcomes.insert(END.to_owned(), finished.status.to_string());
         Ok(outcomes)
     }
-}
 
-/// Runs `script` in a shell, in this directory, with these arguments.
-pub fn in_directory(shell: &Shell, directory: impl AsRef<OsStr>, script: &str) -> std::process::Command {
-    let mut command = shell.command("sh");
-    command.args(["-c", &format!("cd \"$1\" && shift && {script}"), "sh"]).arg(directory);
-    command
+    fn command(&self, unit: &str, via: Option<Via>) -> Command {
+        let command = (self.suite.command)(self.shell, &self.directory, unit);
+        let mut whole = self.shell.command("env");
+        whole.arg("-C").arg(command.get_current_dir().unwrap_or(&self.directory));
+        if let Some(via) = via {
+            whole.arg(self.shell.path("target/dist/bin/headwater"));
+            whole.args(["run", "--no-summary", "--via", via.name(), "--shared"]).arg(&self.directory);
+            whole.args(self.suite.options).arg("--");
+        }
+        whole.arg(command.get_program()).args(command.get_args());
+        whole.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        whole.env("TMPDIR", self.directory.join("tmp"));
+        whole
+    }
 }
 
 /// The tests of which no outcome of one side is one of the other's.

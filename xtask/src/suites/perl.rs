@@ -6,7 +6,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::compare::in_directory;
 use super::debian;
 use super::table::{FAILED, Outcomes, PASSED, SKIPPED};
 use crate::shell::{Finished, Shell};
@@ -110,7 +109,8 @@ pub fn command(shell: &Shell, directory: &Path, unit: &str) -> Command {
         Some(("lib", _)) => ("t".to_owned(), format!("../{unit}")),
         Some((place, name)) => (place.to_owned(), name.to_owned()),
     };
-    let mut command = in_directory(shell, source.join(place), RUN);
+    let mut command = shell.command("sh");
+    command.current_dir(source.join(place)).args(["-c", RUN, "sh"]);
     command.arg(source.join("perl")).arg(source.join("lib")).arg(name);
     command
 }

@@ -43,6 +43,9 @@ impl Report {
 
     /// Takes in what was found about a unit.
     pub fn add(&mut self, unit: &str, compared: Compared) {
+        if compared.tests == 0 {
+            self.unexplained.push(format!("{} {unit} has no test that runs plain", self.name));
+        }
         self.tests += compared.tests;
         self.passed += compared.passed;
         for &via in &compared.vias {

@@ -99,6 +99,13 @@ static ssize_t read_link(struct hw_namespace *ns, int dirfd, const char *path, c
 	return show(ns, dirfd, path, buffer, size);
 }
 
+long hw_shown_by_number(struct hw_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
+{
+	if (!hw_attached() || size == 0 || size > INT_MAX || !is_address(buffer))
+		return UNCALLED;
+	return show(ns, dirfd, path, buffer, size);
+}
+
 WRAP(ssize_t, readlink, (const char *path, char *buffer, size_t size), (path, buffer, size))
 {
 	ssize_t result = read_link(ns, AT_FDCWD, path, buffer, size);

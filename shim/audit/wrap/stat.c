@@ -393,6 +393,10 @@ long hw_mapped_by_number(long number, long result, long a, long b, long c, long 
 	if (result != 0)
 		return result;
 	switch (number) {
+#ifdef __NR_stat
+	case __NR_stat:
+		return mapped(0, (struct stat *)b, OF_PATH(AT_FDCWD, (const char *)a));
+#endif
 	case __NR_fstat:
 		return mapped(0, (struct stat *)b, OF_DESCRIPTOR((int)a));
 	case __NR_newfstatat:

@@ -204,9 +204,6 @@ WRAP_CLONE(__clone)
 #endif
 typedef long calls(long number, long a, long b, long c, long d, long e LAST_PARAMETER);
 
-/* The number is none of a call that is looked at, or the call is to be made by the original. */
-#define UNCALLED LONG_MIN
-
 /* Forks into other namespaces. A child with a stack of its own would not come back through this frame. */
 static long fork_elsewhere(calls *real, long number, uint64_t flags, bool has_stack, long a, long b, long c, long d,
 	long e LAST_PARAMETER)
@@ -223,6 +220,28 @@ static long fork_elsewhere(calls *real, long number, uint64_t flags, bool has_st
 	if (result != 0)
 		hw_set_away(away);
 	return result;
+}
+
+/* What tells of links and files. */
+static long tell_by_number(struct hw_namespace *ns, long number, long a, long b, long c, long d, long e LAST_PARAMETER)
+{
+	calls *real = (calls *)ns->real[HW_FN_syscall];
+	switch (number) {
+#ifdef __NR_readlink
+	case __NR_readlink:
+		return hw_shown_by_number(ns, AT_FDCWD, (const char *)a, (char *)b, (size_t)c);
+#endif
+	case __NR_readlinkat:
+		return hw_shown_by_number(ns, (int)a, (const char *)b, (char *)c, (size_t)d);
+#ifdef __NR_stat
+	case __NR_stat:
+#endif
+	case __NR_fstat:
+	case __NR_newfstatat:
+	case __NR_statx:
+		return hw_mapped_by_number(number, real(number, a, b, c, d, e LAST_ARGUMENT), a, b, c, d, e);
+	}
+	return UNCALLED;
 }
 
 static __attribute__((noinline)) long call_by_number(struct hw_namespace *ns, long number, long a, long b, long c,
@@ -269,10 +288,6 @@ static __attribute__((noinline)) long call_by_number(struct hw_namespace *ns, lo
 		note_mount((int)a, (const char *)b);
 		note_mount((int)c, (const char *)d);
 		break;
-	case __NR_fstat:
-	case __NR_newfstatat:
-	case __NR_statx:
-		return hw_mapped_by_number(number, real(number, a, b, c, d, e LAST_ARGUMENT), a, b, c, d, e);
 	case __NR_execve:
 		hw_note_exec(ns, AT_FDCWD, (const char *)a, (char *const *)c);
 		break;
@@ -287,7 +302,7 @@ static __attribute__((noinline)) long call_by_number(struct hw_namespace *ns, lo
 				e LAST_ARGUMENT);
 		break;
 	}
-	return UNCALLED;
+	return tell_by_number(ns, number, a, b, c, d, e LAST_ARGUMENT);
 }
 
 static bool is_looked_at(long number)
@@ -306,6 +321,13 @@ static bool is_looked_at(long number)
 	case __NR_mount:
 	case __NR_umount2:
 	case __NR_move_mount:
+#ifdef __NR_readlink
+	case __NR_readlink:
+#endif
+	case __NR_readlinkat:
+#ifdef __NR_stat
+	case __NR_stat:
+#endif
 	case __NR_fstat:
 	case __NR_newfstatat:
 	case __NR_statx:

@@ -64,6 +64,9 @@ static inline bool is_address(const void *pointer)
 	return (uintptr_t)pointer >= 4096;
 }
 
+/* Of a system call that a program makes by number: it is none that is looked at, or the original is to make it. */
+#define UNCALLED LONG_MIN
+
 /* ---- stat.c ---- */
 
 /* The record of the original whose copy in the store is open as `fd` and has these attributes; NULL if it is not
@@ -110,6 +113,9 @@ void hw_bare_here(struct hw_namespace *ns, const char *libraries);
 void hw_note_exec(struct hw_namespace *ns, int dirfd, const char *path, char *const envp[]);
 
 /* ---- link.c ---- */
+
+/* What a system call with a number tells of a link, as the originals have it. */
+long hw_shown_by_number(struct hw_namespace *ns, int dirfd, const char *path, char *buffer, size_t size);
 
 /* True if the path may be one of /proc's links. */
 bool hw_is_proc(const char *path);

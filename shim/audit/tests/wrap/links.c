@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "show.h"
@@ -35,6 +36,12 @@ static void look(int dirfd, const char *name, const char *path)
 		MARK();
 		show_link("readlinkat", name, readlinkat(dirfd, name, target, sizes[i]), target);
 		MARK();
+		show_link("readlinkat by number", name, syscall(SYS_readlinkat, dirfd, name, target, sizes[i]), target);
+#ifdef SYS_readlink
+		MARK();
+		show_link("readlink by number", path, syscall(SYS_readlink, path, target, sizes[i]), target);
+#endif
+		MARK();
 		show_link("__readlink_chk", path, __readlink_chk(path, target, sizes[i], sizeof target), target);
 	}
 	MARK();
@@ -61,6 +68,11 @@ int main(int argc, char **argv)
 		look(dirfd, NAMES[i], join(argv[1], NAMES[i]));
 	show_path("realpath", "of itself", realpath("/proc/self/exe", target));
 	show_link("readlink", "of itself", readlink("/proc/self/exe", target, sizeof target), target);
+	long bytes = syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", target, sizeof target);
+	show_link("readlinkat by number", "of itself", bytes, target);
+#ifdef SYS_readlink
+	show_link("readlink by number", "of itself", syscall(SYS_readlink, "/proc/self/exe", target, sizeof target), target);
+#endif
 	char link[64];
 	snprintf(link, sizeof link, "/proc/self/fd/%d", open(join(argv[1], "lib/large"), O_RDONLY));
 	show_path("realpath", "of a descriptor", realpath(link, target));

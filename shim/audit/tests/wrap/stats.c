@@ -62,6 +62,10 @@ static void by_descriptor(const char *path)
 	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
 	MARK();
 	show_stat("stat of descriptor", path, stat(link, &st), &st);
+#ifdef SYS_stat
+	MARK();
+	show_stat("stat by number", path, (int)syscall(SYS_stat, link, &st), &st);
+#endif
 	MARK();
 	show_stat("fstat by number", path, (int)syscall(SYS_fstat, fd, &st), &st);
 	MARK();

@@ -97,6 +97,9 @@ impl Runner<'_> {
         if let Some(via) = via {
             whole.arg(self.shell.path("target/dist/bin/headwater"));
             whole.args(["run", "--no-summary", "--via", via.name(), "--shared"]).arg(&self.directory);
+            for outside in self.suite.outside {
+                whole.arg("--exclude").arg(self.directory.join(outside));
+            }
             whole.args(self.suite.options).arg("--");
         }
         whole.arg(command.get_program()).args(command.get_args());

@@ -35,9 +35,13 @@ pub struct Suite {
     pub outcomes: fn(&Path, &str, &Finished) -> Outcomes,
     /// What `headwater run` is told beside the mechanism and the directory.
     pub options: &'static [&'static str],
+    /// What of the directory is not in the scope.
+    pub outside: &'static [&'static str],
 }
 
 const WITH_IO: &[&str] = &["--io", "auto", "--io-report", "none"];
+/// A launcher runs outside of the session, and shares memory with its processes by temporary files.
+const OUTSIDE: &[&str] = &["tmp"];
 
 /// All suites.
 pub const SUITES: &[Suite] = &[
@@ -50,6 +54,7 @@ pub const SUITES: &[Suite] = &[
         command: python::command,
         outcomes: python::outcomes,
         options: &[],
+        outside: &[],
     },
     Suite {
         name: "perl",
@@ -60,6 +65,7 @@ pub const SUITES: &[Suite] = &[
         command: perl::command,
         outcomes: perl::outcomes,
         options: &[],
+        outside: &[],
     },
     Suite {
         name: "stress-ng",
@@ -70,6 +76,7 @@ pub const SUITES: &[Suite] = &[
         command: stress::command,
         outcomes: stress::outcomes,
         options: &[],
+        outside: &[],
     },
     Suite {
         name: "mpi4py",
@@ -80,6 +87,7 @@ pub const SUITES: &[Suite] = &[
         command: mpi4py::command,
         outcomes: mpi4py::outcomes,
         options: WITH_IO,
+        outside: OUTSIDE,
     },
     Suite {
         name: "mpich",
@@ -90,5 +98,6 @@ pub const SUITES: &[Suite] = &[
         command: mpich::command,
         outcomes: mpich::outcomes,
         options: WITH_IO,
+        outside: OUTSIDE,
     },
 ];

@@ -94,7 +94,7 @@ const STRESSORS: &[&str] = &[
     "zombie",
 ];
 /// Quick ones of each kind.
-pub const SHORT: &[&str] = &["access", "dentry", "flock", "link", "mmap", "rename", "seek"];
+pub const SHORT: &[&str] = &["access", "flock", "link", "rename"];
 const SECONDS: &str = "1";
 
 /// What stress-ng ends with if a stressor can't do its work on this machine.

@@ -94,14 +94,26 @@ static __attribute__((noinline)) ssize_t show(struct hw_namespace *ns, int dirfd
 static ssize_t read_link(struct hw_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
 {
 	ssize_t result = serve_readlink(ns, dirfd, path, buffer, size);
-	if (result != UNSERVED || !hw_attached() || size == 0 || size > INT_MAX || !is_address(buffer))
+	if (result != UNSERVED || !hw_in_use() || size == 0 || size > INT_MAX || !is_address(buffer))
 		return result;
 	return show(ns, dirfd, path, buffer, size);
 }
 
+/* What the original has told to a process that is to make no call of ours. */
+static __attribute__((noinline)) ssize_t stripped_link(ssize_t result, char *buffer)
+{
+	if (result <= 0 || !hw_attached())
+		return result;
+	HW_PATH(target);
+	if (!hw_copy(&target, buffer, (size_t)result) || !is_original_in(&target))
+		return result;
+	memcpy(buffer, target.at, target.bytes);
+	return (ssize_t)target.bytes;
+}
+
 long hw_shown_by_number(struct hw_namespace *ns, int dirfd, const char *path, char *buffer, size_t size)
 {
-	if (!hw_attached() || size == 0 || size > INT_MAX || !is_address(buffer))
+	if (!hw_in_use() || size == 0 || size > INT_MAX || !is_address(buffer))
 		return UNCALLED;
 	return show(ns, dirfd, path, buffer, size);
 }
@@ -109,13 +121,13 @@ long hw_shown_by_number(struct hw_namespace *ns, int dirfd, const char *path, ch
 WRAP(ssize_t, readlink, (const char *path, char *buffer, size_t size), (path, buffer, size))
 {
 	ssize_t result = read_link(ns, AT_FDCWD, path, buffer, size);
-	return result != UNSERVED ? result : REAL(readlink)(path, buffer, size);
+	return result != UNSERVED ? result : stripped_link(REAL(readlink)(path, buffer, size), buffer);
 }
 
 WRAP(ssize_t, readlinkat, (int dirfd, const char *path, char *buffer, size_t size), (dirfd, path, buffer, size))
 {
 	ssize_t result = read_link(ns, dirfd, path, buffer, size);
-	return result != UNSERVED ? result : REAL(readlinkat)(dirfd, path, buffer, size);
+	return result != UNSERVED ? result : stripped_link(REAL(readlinkat)(dirfd, path, buffer, size), buffer);
 }
 
 /* The fortified forms abort if the buffer is smaller than the size. */

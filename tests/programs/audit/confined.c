@@ -19,9 +19,11 @@
 
 /* What libc's functions below call. */
 static const int allowed[] = {SYS_read, SYS_write, SYS_openat, SYS_close, SYS_fstat, SYS_newfstatat, SYS_lseek, SYS_mmap,
-	SYS_munmap, SYS_brk, SYS_exit_group, SYS_faccessat, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_ioctl,
+	SYS_munmap, SYS_brk, SYS_exit_group, SYS_faccessat, SYS_getdents64, SYS_getcwd, SYS_ioctl,
 #if defined(__x86_64__)
 	SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink,
+#else
+	SYS_readlinkat,
 #endif
 };
 enum { ALLOWED = sizeof allowed / sizeof *allowed };
@@ -71,6 +73,8 @@ static void look(const char *directory)
 	if (all)
 		closedir(all);
 	printf("%d names, %s\n", names, realpath(directory, path));
+	ssize_t bytes = readlink("/proc/self/exe", path, sizeof path);
+	printf("%.*s\n", (int)bytes, path);
 	fflush(stdout);
 }
 

@@ -215,7 +215,7 @@ impl Copy<'_> {
             return Err(FileError::GivenUp);
         }
         let result = match self.target {
-            Some(target) => target.write_all_at(bytes, offset),
+            Some(target) => self.order.incoming.write_to(target, bytes, offset),
             None => self.order.incoming.write(bytes, offset),
         };
         result.map_err(|error| refused(self.order, &error))

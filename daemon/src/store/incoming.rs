@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use headwater_abi::wire::FileHead;
+use rustix::fs::{FallocateFlags, fallocate};
 
 use super::blocks::Partial;
 use super::budget::{Budget, Reservation, pages, pages_of};
@@ -15,6 +16,8 @@ use super::budget::{Budget, Reservation, pages, pages_of};
 /// Files up to this size are gathered in memory and made in the mirror at once, in bytes: for them,
 /// opening costs more than copying.
 pub(super) const SMALL_BYTES_MAX: u64 = 32 << 10;
+/// Holes begin and end with pages.
+const PAGE_BYTES: usize = 4096;
 
 /// Where content is written.
 #[derive(Debug)]
@@ -38,8 +41,8 @@ pub(crate) struct Incoming {
 pub(super) enum Place {
     /// Nowhere yet: all of a small file, as far as it has come.
     Memory(Mutex<Vec<u8>>),
-    /// A new file beside the mirror.
-    Beside,
+    /// A new file beside the mirror. If the original has holes, so has this: pages of zeros are left out.
+    Beside { with_holes: bool },
     /// The mirror's own file, as it stood before, whose holes are filled.
     Mirror(Box<Metadata>),
     /// A sparse copy of which one block is filled.
@@ -73,7 +76,7 @@ impl Incoming {
     /// The file by its path; what is in memory and what goes into a sparse copy has none.
     pub(super) fn file(&self) -> Option<&PathBuf> {
         match self.place()? {
-            Place::Beside => Some(&self.beside),
+            Place::Beside { .. } => Some(&self.beside),
             Place::Mirror(_) => self.copy.as_ref(),
             Place::Memory(_) | Place::Block(_) => None,
         }
@@ -107,10 +110,14 @@ impl Incoming {
             Place::Mirror(before) if head.whole => pages(head.attr.size).saturating_sub(before.blocks() * 512),
             _ => pages_of(head),
         })?;
-        let place = if is_small { Place::Memory(Mutex::default()) } else { before };
-        if matches!(place, Place::Beside) {
+        let mut place = if is_small { Place::Memory(Mutex::default()) } else { before };
+        if let Place::Beside { with_holes } = &mut place {
             let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.beside)?;
             file.set_len(head.attr.size).inspect_err(|_| drop(std::fs::remove_file(&self.beside)))?;
+            // What is never written has its room all the same, for whoever maps it.
+            *with_holes = head.whole
+                && head.attr.blocks < head.attr.size / 512
+                && fallocate(&file, FallocateFlags::KEEP_SIZE, 0, head.attr.size).is_ok();
         }
         // Who calls it twice does so from one thread.
         let _ = self.place.set(place);
@@ -133,8 +140,25 @@ impl Incoming {
         match self.place() {
             Some(Place::Memory(memory)) => put(&mut lock(memory), bytes, offset as usize),
             Some(Place::Block(partial)) => partial.copy().write_all_at(bytes, offset),
-            _ => self.open()?.write_all_at(bytes, offset),
+            _ => self.write_to(&self.open()?, bytes, offset),
         }
+    }
+
+    /// As [`Incoming::write`], where the file is open already.
+    pub(crate) fn write_to(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if !matches!(self.place(), Some(Place::Beside { with_holes: true })) {
+            return file.write_all_at(bytes, offset);
+        }
+        let (mut at, mut written) = (0, 0);
+        while at < bytes.len() {
+            let end = (at + PAGE_BYTES - (offset + at as u64) as usize % PAGE_BYTES).min(bytes.len());
+            if bytes[at..end].iter().all(|byte| *byte == 0) {
+                file.write_all_at(&bytes[written..at], offset + written as u64)?;
+                written = end;
+            }
+            at = end;
+        }
+        file.write_all_at(&bytes[written..], offset + written as u64)
     }
 
     /// Fills `bytes` with what has arrived.
@@ -187,7 +211,7 @@ impl Incoming {
     pub(crate) fn give_up(&self) -> io::Result<()> {
         self.given_up.store(true, Ordering::Relaxed);
         match self.place() {
-            Some(Place::Beside) => std::fs::remove_file(&self.beside),
+            Some(Place::Beside { .. }) => std::fs::remove_file(&self.beside),
             Some(Place::Mirror(before)) => {
                 let file = File::open(self.file().ok_or(io::ErrorKind::NotFound)?)?;
                 file.set_times(FileTimes::new().set_accessed(before.accessed()?).set_modified(before.modified()?))?;
@@ -208,7 +232,7 @@ impl Incoming {
             Some(Ok(before)) if before.is_file() => Some(before),
             _ => None,
         };
-        Ok(before.map_or(Place::Beside, |before| Place::Mirror(Box::new(before))))
+        Ok(before.map_or(Place::Beside { with_holes: false }, |before| Place::Mirror(Box::new(before))))
     }
 }
 

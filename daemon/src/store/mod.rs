@@ -205,7 +205,7 @@ impl Store {
             return incoming.write(bytes, offset);
         }
         let file = self.written.borrow_mut().get(incoming.number, || incoming.open())?;
-        file.write_all_at(bytes, offset)
+        incoming.write_to(&file, bytes, offset)
     }
 
     /// Fills `bytes` from the content of `path`, or of a block of it, complete or arriving.

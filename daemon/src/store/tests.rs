@@ -7,6 +7,7 @@ use super::*;
 use headwater_abi::attr::mode;
 use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::wire::BLOCK_BYTES;
+use rustix::fs::SeekFrom;
 use tempfile::TempDir;
 
 fn path(name: &str) -> Path {
@@ -68,6 +69,21 @@ fn content_is_there_once_it_is_complete() {
         assert!(part == content[6000..10_000], "what is complete, too");
         assert_eq!(std::fs::read_dir(&store.incoming_dir).unwrap().count(), 0);
     }
+}
+
+#[test]
+fn the_holes_of_an_original_are_its_copys() {
+    let (_dir, mut store) = store();
+    let mut content = vec![0; 1 << 20];
+    content[(128 << 10)..(132 << 10)].fill(b'x');
+    content[(1 << 20) - 1] = b'y';
+    put(&mut store, "/sw/sparse", &content, &[(0, 1 << 20)]);
+    let copy = File::open(store.copy_of(&path("/sw/sparse"))).unwrap();
+    let seek = |to| rustix::fs::seek(&copy, to).unwrap();
+    let found = [SeekFrom::Data(0), SeekFrom::Hole(128 << 10), SeekFrom::Data(132 << 10)].map(seek);
+    assert_eq!(found, [128 << 10, 132 << 10, (1 << 20) - 4096]);
+    assert!(std::fs::read(store.copy_of(&path("/sw/sparse"))).unwrap() == content);
+    assert_eq!(store.bytes(), 1 << 20, "there is room for all of it");
 }
 
 #[test]

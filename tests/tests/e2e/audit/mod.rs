@@ -4,6 +4,7 @@
 mod address_space;
 mod confined;
 mod elsewhere;
+mod holes;
 mod locks;
 mod rights;
 mod stack;

@@ -115,6 +115,7 @@ impl Scope {
         for candidate in sources::candidates(program, world) {
             scope.consider(candidate, &protected, &excluded, world);
         }
+        scope.leave_out_temporary(named, world);
         for path in protected.cut_out(scope.entries.iter().filter(|e| e.included)) {
             scope.add(false, path, "the working directory");
         }
@@ -146,6 +147,17 @@ impl Scope {
     pub fn includes(&self, path: &Path) -> bool {
         let containing = self.entries.iter().filter(|e| path.starts_with(&e.path));
         containing.max_by_key(|e| e.path.components().count()).is_some_and(|e| e.included)
+    }
+
+    /// A launcher outside of the session shares memory with its processes by files there, and nobody reads them twice.
+    fn leave_out_temporary(&mut self, named: Named<'_>, world: World<'_>) {
+        let Some(directory) = (world.variable)("TMPDIR").filter(|directory| !directory.is_empty()) else { return };
+        for form in forms(&world.cwd.join(directory)) {
+            if !named.shared.iter().any(|shared| forms(&world.cwd.join(shared)).contains(&form)) && self.includes(&form)
+            {
+                self.add(false, form, "TMPDIR");
+            }
+        }
     }
 
     fn take_named(&mut self, directory: &Path) {

@@ -199,6 +199,19 @@ fn what_is_excluded_stays_out() {
 }
 
 #[test]
+fn temporary_files_stay_out_unless_they_are_named() {
+    let site = Site::new(&["net/app/tmp/below", "net/other"]).set("TMPDIR", "@/net/app/tmp");
+    let scope = site.discover("local/x", &["net"], &[]);
+    assert_eq!(site.entries(&scope), ["+net", "-net/app/tmp"]);
+    let scope = site.discover("local/x", &["net", "net/app/tmp/below"], &[]);
+    assert!(scope.includes(&site.root.join("net/app/tmp/below/x")), "{scope}");
+    for shared in [&["net/app/tmp"][..], &["net/other"]] {
+        let scope = site.discover("local/x", shared, &[]);
+        assert_eq!(site.entries(&scope), [format!("+{}", shared[0])]);
+    }
+}
+
+#[test]
 fn what_must_not_be_served_can_be_cut_out() {
     let site = Site::new(&["net/store/deep"]);
     let mut scope = site.discover("local/x", &["net", "net/store/deep"], &[]);

@@ -97,8 +97,8 @@ impl Runner<'_> {
         if let Some(via) = via {
             whole.arg(self.shell.path("target/dist/bin/headwater"));
             whole.args(["run", "--no-summary", "--via", via.name(), "--shared"]).arg(&self.directory);
-            for outside in self.suite.outside {
-                whole.arg("--exclude").arg(self.directory.join(outside));
+            if self.suite.has_temporary {
+                whole.arg("--shared").arg(self.directory.join("tmp"));
             }
             whole.args(self.suite.options).arg("--");
         }

@@ -35,13 +35,11 @@ pub struct Suite {
     pub outcomes: fn(&Path, &str, &Finished) -> Outcomes,
     /// What `headwater run` is told beside the mechanism and the directory.
     pub options: &'static [&'static str],
-    /// What of the directory is not in the scope.
-    pub outside: &'static [&'static str],
+    /// Its temporary files are in the scope, too. A launcher shares memory by them, from outside of the session.
+    pub has_temporary: bool,
 }
 
 const WITH_IO: &[&str] = &["--io", "auto", "--io-report", "none"];
-/// A launcher runs outside of the session, and shares memory with its processes by temporary files.
-const OUTSIDE: &[&str] = &["tmp"];
 
 /// All suites.
 pub const SUITES: &[Suite] = &[
@@ -54,7 +52,7 @@ pub const SUITES: &[Suite] = &[
         command: python::command,
         outcomes: python::outcomes,
         options: &[],
-        outside: &[],
+        has_temporary: true,
     },
     Suite {
         name: "perl",
@@ -65,7 +63,7 @@ pub const SUITES: &[Suite] = &[
         command: perl::command,
         outcomes: perl::outcomes,
         options: &[],
-        outside: &[],
+        has_temporary: true,
     },
     Suite {
         name: "stress-ng",
@@ -76,7 +74,7 @@ pub const SUITES: &[Suite] = &[
         command: stress::command,
         outcomes: stress::outcomes,
         options: &[],
-        outside: &[],
+        has_temporary: true,
     },
     Suite {
         name: "mpi4py",
@@ -87,7 +85,7 @@ pub const SUITES: &[Suite] = &[
         command: mpi4py::command,
         outcomes: mpi4py::outcomes,
         options: WITH_IO,
-        outside: OUTSIDE,
+        has_temporary: false,
     },
     Suite {
         name: "mpich",
@@ -98,6 +96,6 @@ pub const SUITES: &[Suite] = &[
         command: mpich::command,
         outcomes: mpich::outcomes,
         options: WITH_IO,
-        outside: OUTSIDE,
+        has_temporary: false,
     },
 ];

@@ -9,11 +9,11 @@ static const void *content;
 static size_t content_bytes;
 
 /* In the place of a mapped file. */
-void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t *bytes)
+void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes)
 {
 	if (strcmp(path, CACHE) != 0 || writable || content_bytes < bytes_min)
 		return NULL;
-	*bytes = content_bytes;
+	*bytes = content_bytes < bytes_max ? content_bytes : bytes_max;
 	return (void *)(uintptr_t)content;
 }
 

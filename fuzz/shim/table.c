@@ -11,11 +11,11 @@ static const void *file;
 static size_t file_bytes;
 
 /* In the place of a mapped file. Only the table exists, there are no counters. */
-void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t *bytes)
+void *hw_map_file(const char *path, int writable, size_t bytes_min, size_t bytes_max, size_t *bytes)
 {
 	if (strcmp(path, "/table") != 0 || writable || file_bytes < bytes_min)
 		return NULL;
-	*bytes = file_bytes;
+	*bytes = file_bytes < bytes_max ? file_bytes : bytes_max;
 	return (void *)(uintptr_t)file;
 }
 

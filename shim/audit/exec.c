@@ -88,7 +88,8 @@ static bool find_interpreter(struct hw_exec *exec)
 /* What the file of the scope that has been found is executed as; HW_ORIGINAL if it is not the store's. */
 static enum hw_answer choose(int dirfd, const char *path, char *const argv[], struct hw_exec *exec)
 {
-	if (!may_run(&exec->found) || !exec->found.path.apart)
+	struct hw_path *file = &exec->found.path;
+	if (!may_run(&exec->found) || !(file->apart || hw_path_widen(file)))
 		return HW_ORIGINAL;
 	exec->line = exec->found.path.memory;
 	switch (look(exec, exec->line)) {

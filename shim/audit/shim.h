@@ -232,11 +232,12 @@ struct hw_exec {
 	const char *file;           /* on HW_KNOWN, what to execute: the store's copy, or an interpreter */
 	char *interpreter;          /* as a script names it, in `line`; NULL if it is none */
 	char *argument;             /* of the script's line, before its own name; NULL if there is none */
-	char *line;                 /* HW_LINE_BYTES where the path's memory begins */
+	char *line;                 /* HW_LINE_BYTES where the pages begin that the path has then */
 };
 #define HW_EXEC(name) \
+	char name##_near[HW_NEAR_BYTES - 64]; \
 	struct hw_exec name __attribute__((cleanup(hw_exec_end))); \
-	hw_path_begin(&name.found.path, NULL, 0)
+	hw_path_begin(&name.found.path, name##_near, sizeof name##_near)
 static inline void hw_exec_end(struct hw_exec *exec)
 {
 	hw_path_end(&exec->found.path);

@@ -148,7 +148,8 @@ static __attribute__((noinline)) int execute_script(struct hw_namespace *ns, con
 static __attribute__((noinline)) int execute_copy(struct hw_namespace *ns, struct hw_exec *exec, const char *path,
 	char *const argv[], char *const envp[], bool bare)
 {
-	size_t bytes = strlen(exec->file) + 1, line_bytes = exec->interpreter ? HW_LINE_BYTES : 0;
+	const char *last = exec->interpreter && exec->argument ? exec->argument : exec->interpreter;
+	size_t bytes = strlen(exec->file) + 1, line_bytes = last ? (size_t)(last - exec->line) + strlen(last) + 1 : 0;
 	char copy[bytes + line_bytes];
 	exec->file = memcpy(copy, exec->file, bytes);
 	if (exec->interpreter) {

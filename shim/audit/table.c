@@ -204,7 +204,7 @@ static void detach(void)
  * the mapped part is not known. */
 static size_t mapped_bytes_max(void)
 {
-	struct rlimit limit;
+	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
 
 	if (hw_sys(__NR_prlimit64, 0, RLIMIT_AS, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return SIZE_MAX;

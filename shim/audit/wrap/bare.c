@@ -47,18 +47,23 @@ static __attribute__((noinline)) bool only_by_capability(long fd)
 	return hw_sys(__NR_capget, &header, data) == 0 && data[0].effective & capabilities;
 }
 
+static bool opens(const char *path)
+{
+	long fd = hw_sys(__NR_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	bool is_passed_on = !only_by_capability(fd);
+	hw_sys(__NR_close, fd);
+	return is_passed_on;
+}
+
 bool hw_library_opens(const char *libraries)
 {
 	const char *end, *begin = element(libraries, &end);
-	HW_PATH(path);
-	if (!begin || !hw_copy(&path, begin, (size_t)(end - begin)))
-		return false;
-	long fd = hw_sys(__NR_openat, AT_FDCWD, path.at, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	bool opens = !only_by_capability(fd);
-	hw_sys(__NR_close, fd);
-	return opens;
+	if (!begin || !*end)
+		return begin && opens(begin);
+	HW_PATH_APART(path);
+	return hw_copy(&path, begin, (size_t)(end - begin)) && opens(path.at);
 }
 
 size_t hw_bare_variable(const char *libraries, char *out)

@@ -62,6 +62,10 @@ bool hw_attached(void);
 /* False once the session has ended or this process has given the table up: all is the original's. */
 bool hw_in_use(void);
 void hw_give_up(void);
+/* The same for good, since this process may see other files from now on, or may not make our calls: nor may what it
+ * executes. Whether it is so. */
+void hw_leave(void);
+bool hw_has_left(void);
 /* Sets whether nothing is served for now, and what is forked meanwhile is never served; whether it was so before. */
 bool hw_set_away(bool away);
 /* True once programs run in the session that do not say what they change. */

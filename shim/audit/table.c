@@ -30,6 +30,7 @@ static struct {
 	size_t bytes;
 	uint64_t slots_at, slot_mask, ino_slots_at, ino_slot_mask;
 	bool given_up;
+	bool left;
 	bool away;                      /* for as long as it makes a child that sees other files */
 	struct text store, socket;
 	size_t node_bytes;              /* of the store's path: without the generation */
@@ -270,6 +271,17 @@ bool hw_in_use(void)
 void hw_give_up(void)
 {
 	__atomic_store_n(&table.given_up, true, __ATOMIC_RELAXED);
+}
+
+void hw_leave(void)
+{
+	__atomic_store_n(&table.left, true, __ATOMIC_RELAXED);
+	hw_give_up();
+}
+
+bool hw_has_left(void)
+{
+	return __atomic_load_n(&table.left, __ATOMIC_RELAXED);
 }
 
 bool hw_set_away(bool away)

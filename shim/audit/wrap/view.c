@@ -24,7 +24,7 @@
 static void leave(void)
 {
 	hw_goes_unaudited();
-	hw_give_up();
+	hw_leave();
 }
 
 /* ---- mounts ---- */

@@ -158,5 +158,11 @@ fn the_mpis_whose_io_can_be_made_parallel_are_named() {
     for name in ["mpiio-openmpi4.so", "mpiio-mpich5.so", "else.so"] {
         site.write(&format!("lib/headwater/{name}"), "");
     }
-    assert_eq!(verdict(), ("ok".into(), "mpich5, openmpi4".into()));
+    let (unloadable, found) = verdict();
+    assert!(unloadable == "warning" && found.contains("can't load") && found.contains("file too short"), "{found}");
+    let library = site.path("lib/libheadwater-mpiio.so");
+    let built = Command::new("cc").args(["-shared", "-nostdlib", "-x", "c", "/dev/null", "-o"]).arg(&library).status();
+    assert!(built.unwrap().success());
+    let loads = format!("mpich5, openmpi4; /bin/sh loads {}", library.display());
+    assert_eq!(verdict(), ("ok".into(), loads));
 }

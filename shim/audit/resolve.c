@@ -75,6 +75,15 @@ __attribute__((noinline)) static enum step follow(struct walk *walk, size_t end)
 	return STEP_AGAIN;
 }
 
+/* True if a path below a directory leads further than to one of its names. */
+static bool is_below(const char *path, size_t bytes)
+{
+	for (size_t at = 0; at < bytes; at++)
+		if (path[at] == '/')
+			return true;
+	return false;
+}
+
 /* What a known ancestor, the first `cut` bytes, says of the component after it. */
 static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 {
@@ -99,8 +108,9 @@ static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 	default:
 		return STEP_ASK;
 	}
+	/* Whether a name is there changes; what lies below one that is there the daemon finds as ever. */
 	if (state & HW_LISTING_LIVE)
-		return STEP_ORIGINAL;
+		return is_below(found->path.at + name, end - name) ? STEP_ASK : STEP_ORIGINAL;
 	const struct hw_listing *listing = hw_listing_of(found->record, state);
 	if (!listing)
 		return STEP_ASK;

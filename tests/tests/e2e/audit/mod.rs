@@ -6,6 +6,7 @@ mod confined;
 mod elsewhere;
 mod holes;
 mod locks;
+mod results;
 mod rights;
 mod stack;
 mod unaudited;

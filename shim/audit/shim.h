@@ -61,6 +61,7 @@ void hw_attach(char *const envp[]);
 bool hw_attached(void);
 /* False once the session has ended or this process has given the table up: all is the original's. */
 bool hw_in_use(void);
+bool hw_has_ended(void);
 void hw_give_up(void);
 /* The same for good, since this process may see other files from now on, or may not make our calls: nor may what it
  * executes. Whether it is so. */

@@ -268,6 +268,11 @@ bool hw_in_use(void)
 	       __atomic_load_n(&header()->serving, __ATOMIC_ACQUIRE) == 1;
 }
 
+bool hw_has_ended(void)
+{
+	return table.base && __atomic_load_n(&header()->serving, __ATOMIC_ACQUIRE) == 2;
+}
+
 void hw_give_up(void)
 {
 	__atomic_store_n(&table.given_up, true, __ATOMIC_RELAXED);

@@ -85,7 +85,8 @@ static __attribute__((noinline)) bool note(struct hw_namespace *ns, int dirfd, c
 	if (!hw_attached() || !is_address(path) || is_harmless(path))
 		return false;
 	bool loads = audited(ns, envp);
-	if (hw_has_left())
+	/* At the session's end the library is gone a moment later. */
+	if (hw_has_left() || hw_has_ended())
 		return loads;
 	enum hw_manner manner = certain && loads ? hw_manner_of(dirfd, path) : HW_SILENT;
 	if (manner >= HW_SILENT && hw_in_use() && !hw_unaudited())

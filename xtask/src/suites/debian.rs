@@ -23,9 +23,14 @@ pub fn source(shell: &Shell, name: &str, into: &Path) -> Result<PathBuf> {
     let (apt, parts) = (into.join("apt"), into.join("apt/parts"));
     fs::create_dir_all(apt.join("lists/partial"))?;
     fs::create_dir_all(&parts)?;
-    let sources = format!(
-        "Types: deb-src\nURIs: http://deb.debian.org/debian\nSuites: {codename}\nComponents: main\nSigned-By: {KEYRING}\n"
-    );
+    // Where the machine has its packages from.
+    let mut known = shell.command("apt-get");
+    known.args(["indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]);
+    let known = shell.run(&mut known)?;
+    let server = known.lines().filter_map(|line| line.split_once(' ')).find(|(_, release)| *release == codename);
+    let (server, _) = server.context("apt knows no server of this Debian's packages")?;
+    let sources =
+        format!("Types: deb-src\nURIs: {server}\nSuites: {codename}\nComponents: main\nSigned-By: {KEYRING}\n");
     fs::write(parts.join("source.sources"), sources)?;
     let get = |words: &[&str]| {
         let mut command = shell.command("apt-get");

@@ -59,12 +59,17 @@ static bool part(const struct program *program, uint64_t offset, void *out, size
 	return hw_sys(__NR_pread64, program->fd, out, bytes, offset) == (long)bytes;
 }
 
+static const char *last_name(const char *path)
+{
+	for (const char *at; (at = strchr(path, '/'));)
+		path = at + 1;
+	return path;
+}
+
 /* True if the interpreter is glibc's loader, which obeys LD_AUDIT. */
 static bool is_glibc_loader(const char *path)
 {
-	const char *name = path, *at;
-	while ((at = strchr(name, '/')))
-		name = at + 1;
+	const char *name = last_name(path);
 	return strlen(name) > 8 && memcmp(name, "ld-linux", 8) == 0;
 }
 
@@ -212,16 +217,18 @@ static enum hw_format judge(struct program *program, long fd)
 	return format == HW_IS_PROGRAM && gains_rights(fd, st) ? HW_IS_FOREIGN : format;
 }
 
+bool hw_is_named(const char *path, const char *const *names)
+{
+	const char *name = last_name(path);
+	while (*names && strcmp(name, *names) != 0)
+		names++;
+	return *names;
+}
+
 bool hw_reads_programs(const char *path)
 {
-	static const char *const names[] = { "valgrind", "valgrind.bin" };
-	const char *name = path, *at;
-	while ((at = strchr(name, '/')))
-		name = at + 1;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strcmp(name, names[i]) == 0)
-			return true;
-	return false;
+	static const char *const names[] = { "valgrind", "valgrind.bin", NULL };
+	return hw_is_named(path, names);
 }
 
 static enum hw_manner manner_of(struct program *program, int dirfd, const char *path)

@@ -270,6 +270,8 @@ enum hw_format hw_format(long fd, char *line);
  * as one argument (NULL if none). False if the kernel must decide. */
 bool hw_parse_line(char line[HW_LINE_BYTES], char **interpreter, char **argument);
 
+/* True if the path's last name is one of these, up to a NULL. */
+bool hw_is_named(const char *path, const char *const *names);
 /* True of programs that run another one by reading it themselves: its loader would audit in what they report of it. */
 bool hw_reads_programs(const char *path);
 

@@ -243,7 +243,7 @@ pub(super) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Flow {
     if offset >= attr.size {
         return call.fail(Errno::NXIO);
     }
-    // Copies have no holes. Where those of the original are, it tells itself, if it is what it was.
+    // A copy may have more holes than its original, or none. Where those are, the original tells, if it is what it was.
     let has_holes = attr.blocks < attr.size / 512 && call.view.has_originals;
     if has_holes && call.attempt.at_once {
         return Flow::Ask(Wanted::Patience);

@@ -66,14 +66,8 @@ static bool audited(struct hw_namespace *ns, char *const envp[])
 /* Programs that are not audited and change nothing that a job uses. */
 static bool is_harmless(const char *file)
 {
-	static const char *const names[] = { "headwater", "ldconfig", "ldconfig.real" };
-	const char *name = file, *at;
-	while ((at = strchr(name, '/')))
-		name = at + 1;
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-		if (strcmp(name, names[i]) == 0)
-			return true;
-	return false;
+	static const char *const names[] = { "headwater", "ldconfig", "ldconfig.real", NULL };
+	return hw_is_named(file, names);
 }
 
 /* Something is about to be executed where it is. If that does not say what it changes, everybody is told to look

@@ -15,7 +15,7 @@ use super::stats;
 use super::traces::{processes_called, processes_using, wait_until};
 
 /// How long after its end a session may need to vanish.
-const VANISH_MAX: Duration = Duration::from_secs(5);
+const VANISH_MAX: Duration = Duration::from_secs(60);
 
 /// Mounts a view, runs a program on it, writes down what was counted, and unmounts it.
 /// `sh BINARY VIEW STATS STORE PROCESSES OPTION… -- DIR PROGRAM…`

@@ -16,7 +16,7 @@ use super::stats;
 use super::traces::{abort_connection, is_running, mount_type, processes_called, wait_until};
 
 /// How long an unmounted view's processes may stay.
-const VANISH_MAX: Duration = Duration::from_secs(5);
+const VANISH_MAX: Duration = Duration::from_secs(60);
 /// How long unmounting may take after a test has failed.
 const UNMOUNT_MAX: Duration = Duration::from_secs(10);
 

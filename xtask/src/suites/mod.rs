@@ -13,6 +13,7 @@ mod stress;
 mod table;
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -119,7 +120,13 @@ fn run_units(shell: &Shell, suite: &'static Suite, options: &Options, report: &m
     let vias = if options.via.is_empty() { Via::value_variants() } else { &options.via };
     let runner = compare::Runner { shell, suite, directory: PathBuf::from(&directory) };
     for unit in units {
-        report.add(&unit, runner.unit(&unit, vias)?);
+        let start = Instant::now();
+        let compared = runner.unit(&unit, vias)?;
+        if !options.short {
+            let (tests, differ) = (compared.tests, compared.differences.len());
+            println!("    {unit:<44} {tests:>5} tests, {differ} differ {:>5} s", start.elapsed().as_secs());
+        }
+        report.add(&unit, compared);
     }
     Ok(())
 }

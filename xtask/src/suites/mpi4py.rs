@@ -12,6 +12,8 @@ use crate::shell::{Finished, Shell};
 
 /// Where Debian has Python's modules.
 const MODULES: &str = "/usr/lib/python3/dist-packages";
+/// Debian's Open MPI hangs in it without Headwater, too, where processes are started by processes of the job.
+const LEFT_OUT: &str = "test_spawn";
 /// Each rank's output for itself.
 const RANK: &str = "exec \"$@\" > \"$RESULT/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" 2>&1";
 
@@ -40,6 +42,7 @@ pub fn units(directory: &Path) -> Result<Vec<String>> {
     let mut units: Vec<String> = fs::read_dir(directory.join("source/test"))?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter_map(|name| Some(name.strip_suffix(".py").filter(|name| name.starts_with("test_"))?.to_owned()))
+        .filter(|name| name != LEFT_OUT)
         .collect();
     units.sort();
     Ok(units)

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use headwater_closure::program;
 use headwater_closure::scope::Scope;
-use headwater_daemon::layout::NodeDir;
+use headwater_store::layout::NodeDir;
 use headwater_launch::place::Place;
 use rustix::io::Errno;
 use rustix::process::Signal;

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use headwater_daemon::layout::NodeDir;
+use headwater_store::layout::NodeDir;
 
 use crate::own;
 

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use headwater_daemon::layout::NodeDir;
+use headwater_store::layout::NodeDir;
 use headwater_daemon::supervisor::remove_mounts_below;
 use headwater_daemon::{SOCKET_PATH_BYTES_MAX, SessionId, SessionKey};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use zeroize::Zeroize;
 
-use crate::layout::{DiskRoots, NodeDir};
+use headwater_store::layout::{DiskRoots, NodeDir};
 use crate::preload::Preload;
 
 /// A node's place, its session and its bounds.

@@ -19,12 +19,12 @@ use headwater_proto::{Input, Time};
 
 use self::settling::Settling;
 use crate::event_loop::Daemon;
-use crate::layout::NodeDir;
+use headwater_store::layout::NodeDir;
 use crate::mount::OlderTable;
 use crate::report::Clients;
 use crate::session::{create_counters, read_counters};
-use crate::store::is_in_use;
-use crate::table::Table;
+use headwater_store::is_in_use;
+use headwater_store::Table;
 
 /// Older generations that are kept; the oldest beyond them are ended, and who still uses them uses
 /// the originals.

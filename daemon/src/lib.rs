@@ -9,11 +9,8 @@ mod clients;
 mod config;
 mod control;
 mod control_socket;
-mod digest;
 mod event_loop;
-mod follow;
 mod generation;
-pub mod layout;
 mod log;
 mod mount;
 mod overlay;
@@ -26,9 +23,7 @@ mod recovery;
 mod replicas;
 mod report;
 mod session;
-mod store;
 pub mod supervisor;
-mod table;
 
 pub use config::{
     Config, ConfigError, Disk, Fabric, MountConfig, Policy, SOCKET_PATH_BYTES_MAX, SessionId, SessionKey, TableGeometry,

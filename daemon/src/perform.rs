@@ -10,12 +10,12 @@ use headwater_abi::table::{Record, State};
 use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
 use headwater_proto::{Input, Output, Peer, Publication, Rank, Reply};
 
-use crate::digest::{digest as digest_of_bytes, digest_of};
+use headwater_store::{digest as digest_of_bytes, digest_of};
 use crate::event_loop::Daemon;
-use crate::follow::Followed;
+use headwater_store::Followed;
 use crate::overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, Verdict, store_all};
 use crate::reader::{DigestOrder, FileError, FileNews, FileOrder, News, Order};
-use crate::store::Incoming;
+use headwater_store::Incoming;
 
 /// Content of at most so many bytes is hashed on the event loop's thread.
 const DIGEST_AT_ONCE_BYTES_MAX: u64 = 256 << 10;

@@ -16,10 +16,10 @@ use headwater_proto::{Memory, Node};
 
 use crate::config::Config;
 use crate::event_loop::{DaemonError, failed};
-use crate::layout::NodeDir;
+use headwater_store::layout::NodeDir;
 use crate::session::create_counters;
-use crate::store::Store;
-use crate::table::Table;
+use headwater_store::Store;
+use headwater_store::Table;
 
 /// Residency and what it implies.
 const RESIDENT: State = State::LOADABLE.union(State::WHOLE);

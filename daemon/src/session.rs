@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::config::Config;
 use crate::event_loop::{Daemon, DaemonError, failed};
-use crate::layout::NodeDir;
+use headwater_store::layout::NodeDir;
 use crate::report::{Clients, Memory, Overlay, Report};
 
 /// Bytes of the file with the processes' counters.

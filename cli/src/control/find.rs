@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
-use headwater_daemon::layout::NodeDir;
+use headwater_store::layout::NodeDir;
 
 use super::options::Nodes;
 use crate::launch::SESSION;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use headwater_daemon::layout::NodeDir;
+use headwater_store::layout::NodeDir;
 use headwater_daemon::supervisor::client::{AskError, Refusal, Request, ask};
 use headwater_fuse::mount::{Mounted, mounted};
 use rustix::io::Errno;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use headwater_daemon::layout::NodeDir;
+use headwater_store::layout::NodeDir;
 use headwater_daemon::supervisor::client::{Request, Status, ask};
 use headwater_fuse::mount::{mounted, unmount};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};

@@ -20,7 +20,7 @@ use super::nodes::{Answer, Other, answer, of_snapshot};
 use super::tables::OlderTable;
 use super::view::{Call, Flow, Known, Wanted, answered};
 use super::{ahead, original};
-use crate::store::{Partial, Residency};
+use headwater_store::{Partial, Residency};
 
 /// Copies that are kept open.
 const OPEN_COPIES_MAX: usize = 128;

@@ -9,7 +9,7 @@ use headwater_abi::{Kind, Path};
 
 use super::Mount;
 use super::notifier::Notice;
-use crate::table::Table;
+use headwater_store::Table;
 
 /// Paths that wait for the kernel; where it holds on to more, the oldest keep their records.
 const WAITING_MAX: usize = 1 << 14;

@@ -43,8 +43,8 @@ use self::view::{Parts, View, Wanted};
 use crate::config::Config;
 use crate::event_loop::Daemon;
 use crate::process::inherited_devices;
-use crate::store::Blocks;
-use crate::table::Table;
+use headwater_store::Blocks;
+use headwater_store::Table;
 
 /// Serves the mount that `config` speaks of, if it does. `older` generations have open files.
 pub(crate) fn start(

@@ -7,7 +7,7 @@ use headwater_abi::Want;
 use super::view::Wanted;
 use super::{Asked, Mount};
 use crate::supervisor::is_connected;
-use crate::table::Table;
+use headwater_store::Table;
 
 /// How often it is looked whether the file system is still there.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -30,7 +30,7 @@ use super::original::{self, Originals, lent_to};
 use super::tables::{OlderTable, Own, Tables};
 use crate::config::{ConfigError, MountConfig};
 use crate::process;
-use crate::store::{Blocks, in_scope};
+use headwater_store::{Blocks, in_scope};
 
 /// Answers of the node after which the original is used. A way of its own can need several: a path's
 /// attributes, a record, content that was evicted meanwhile.

@@ -9,8 +9,8 @@ use headwater_abi::wire::{Digest, FileHead, Message, TransferId};
 use headwater_proto::Rank;
 use thiserror::Error;
 
-use crate::digest::Digester;
-use crate::store::Store;
+use headwater_store::Digester;
+use headwater_store::Store;
 
 /// A file, or a block of it.
 type Piece = (Path, Option<u32>);
@@ -207,8 +207,8 @@ fn missing(have: Option<&FileHead>, offset: u64, bytes: usize) -> Vec<Range<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::digest;
-    use crate::layout::NodeDir;
+    use headwater_store::digest;
+    use headwater_store::layout::NodeDir;
     use headwater_abi::Attr;
     use proptest::prelude::*;
     use tempfile::TempDir;

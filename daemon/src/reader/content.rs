@@ -270,8 +270,8 @@ fn refused(order: &FileOrder, error: &io::Error) -> FileError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::NodeDir;
-    use crate::store::{Budget, Incoming, Store};
+    use headwater_store::layout::NodeDir;
+    use headwater_store::{Budget, Incoming, Store};
     use tempfile::TempDir;
 
     struct Fixture {

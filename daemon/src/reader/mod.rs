@@ -27,7 +27,7 @@ pub(crate) use self::pool::Pool;
 use self::sources::Sources;
 
 use crate::report::SharedFs;
-use crate::store::Incoming;
+use headwater_store::Incoming;
 
 /// How long to wait for this machine's descriptors or memory before trying again.
 const SCARCE_WAIT: Duration = Duration::from_millis(100);

@@ -11,7 +11,7 @@ use headwater_abi::wire::Aspect;
 use mio::Waker;
 
 use super::{DigestOrder, FileError, FileNews, News, Opened, Order, Reader};
-use crate::digest::digest_of;
+use headwater_store::digest_of;
 use crate::report::SharedFs;
 
 /// Threads that read at once; more would only queue at the shared file system's servers.

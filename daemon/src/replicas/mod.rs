@@ -31,8 +31,8 @@ use self::copier::Order;
 use self::domains::Domain;
 use crate::config::{Config, content_bytes_max};
 use crate::event_loop::Daemon;
-use crate::store::{Reservation, Store};
-use crate::table::Table;
+use headwater_store::{Reservation, Store};
+use headwater_store::Table;
 
 /// Files that wait for their copies; those that come when there are more get none.
 const PENDING_MAX: usize = 16 << 10;

@@ -12,7 +12,7 @@ use mio::{Poll, Token, Waker};
 use crate::config::Config;
 use crate::generation::Generations;
 use crate::mount;
-use crate::table::Table;
+use headwater_store::Table;
 
 /// Threads that serve a mount from the originals.
 pub(super) struct OwnServer(Option<JoinHandle<()>>);

@@ -13,7 +13,7 @@ use std::sync::Mutex;
 
 use headwater_abi::client::{Request, Status, Want};
 use headwater_daemon::Config;
-use headwater_daemon::layout::NodeDir;
+use headwater_store::layout::NodeDir;
 use headwater_daemon::supervisor::SupervisorConfig;
 use rustix::io::FdFlags;
 

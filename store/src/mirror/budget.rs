@@ -16,7 +16,7 @@ const SHORT_SHARE: u64 = 8;
 
 /// The store's bound and what is taken of it; every thread may reserve.
 #[derive(Clone, Debug)]
-pub(crate) struct Budget(Arc<Account>);
+pub struct Budget(Arc<Account>);
 
 #[derive(Debug)]
 struct Account {
@@ -26,7 +26,7 @@ struct Account {
 
 /// Bytes that are, or may be, allocated. They are given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Reservation {
+pub struct Reservation {
     budget: Budget,
     bytes: u64,
 }
@@ -40,12 +40,12 @@ impl Default for Budget {
 
 impl Budget {
     /// From now on nothing is reserved beyond `max`; what is taken stays.
-    pub(crate) fn set_max(&self, max: u64) {
+    pub fn set_max(&self, max: u64) {
         self.0.max.store(max, Ordering::Relaxed);
     }
 
     /// Bytes that are taken.
-    pub(crate) fn taken(&self) -> u64 {
+    pub fn taken(&self) -> u64 {
         self.0.taken.load(Ordering::Relaxed)
     }
 
@@ -56,13 +56,13 @@ impl Budget {
     }
 
     /// Takes so many bytes, or fails with [`io::ErrorKind::StorageFull`].
-    pub(crate) fn reserve(&self, bytes: u64) -> io::Result<Reservation> {
+    pub fn reserve(&self, bytes: u64) -> io::Result<Reservation> {
         self.take(bytes)?;
         Ok(Reservation { budget: self.clone(), bytes })
     }
 
     /// A reservation of nothing, which may grow.
-    pub(crate) fn nothing(&self) -> Reservation {
+    pub fn nothing(&self) -> Reservation {
         self.count(0)
     }
 
@@ -94,7 +94,7 @@ impl Reservation {
     }
 
     /// Makes it so many bytes at least, or fails with [`io::ErrorKind::StorageFull`].
-    pub(crate) fn grow_to(&mut self, bytes: u64) -> io::Result<()> {
+    pub fn grow_to(&mut self, bytes: u64) -> io::Result<()> {
         let more = bytes.saturating_sub(self.bytes);
         self.budget.take(more)?;
         self.bytes += more;

@@ -4,7 +4,7 @@ use headwater_abi::table::View;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 /// The daemon's root directory and namespaces, as far as the kernel tells.
-pub(crate) fn view() -> View {
+pub fn view() -> View {
     let look = |path: &str| statx(CWD, path, AtFlags::empty(), StatxFlags::INO | StatxFlags::MNT_ID);
     let number = |path: &str| look(path).map_or(0, |found| found.stx_ino);
     let mut view =

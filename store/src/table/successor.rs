@@ -17,7 +17,7 @@ impl Table {
     /// they are found in this table alone.
     ///
     /// Nobody may write to this table or count references meanwhile.
-    pub(crate) fn successor(&self, dir: &NodeDir, changes: Option<&[Change]>) -> io::Result<(Table, Vec<u64>)> {
+    pub fn successor(&self, dir: &NodeDir, changes: Option<&[Change]>) -> io::Result<(Table, Vec<u64>)> {
         let geometry = self.geometry;
         let (words, backing) = mapping::create(&dir.table(), geometry.total_bytes())?;
         let mut table = Table::over(words, backing, geometry, |mut reserve| {
@@ -45,22 +45,22 @@ impl Table {
     }
 
     /// The sizes of its parts.
-    pub(crate) fn geometry(&self) -> Geometry {
+    pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
     /// How often the kernel refers to a record.
-    pub(crate) fn lookups(&self, number: u64) -> u64 {
+    pub fn lookups(&self, number: u64) -> u64 {
         self.reader.record(number).map_or(0, |record| record.lookups())
     }
 
     /// The inode number of the copy of `path`, if the table says that there is one.
-    pub(crate) fn copy_of(&self, path: &Path) -> Option<u64> {
+    pub fn copy_of(&self, path: &Path) -> Option<u64> {
         self.reader.find(path.as_bytes()).map(|record| record.store_ino()).filter(|ino| *ino != 0)
     }
 
     /// Gives the table's memory back. Nobody looks into it any more.
-    pub(crate) fn release(self) {
+    pub fn release(self) {
         self.backing.borrow_mut().release();
     }
 

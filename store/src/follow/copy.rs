@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use headwater_abi::{Attr, Path};
 use rustix::fs::OFlags;
 
-use crate::store::{Budget, Reservation, copied_mode, is_in_use};
+use crate::mirror::{Budget, Reservation, copied_mode, is_in_use};
 
 const PAGE_BYTES: u64 = 4096;
 /// Bytes that are compared at once.
@@ -25,7 +25,7 @@ const REST_SHARE: u32 = 4;
 
 /// What there is to follow: the original's path, its copy, and its attributes when that was made.
 #[derive(Debug)]
-pub(crate) struct Followed {
+pub struct Followed {
     path: Path,
     copy: PathBuf,
     attr: Attr,
@@ -35,7 +35,7 @@ pub(crate) struct Followed {
 impl Followed {
     /// If somebody has the copy open, its original is opened at once: who is about to change the path may rename
     /// or remove it.
-    pub(crate) fn new(path: Path, copy: PathBuf, attr: Attr) -> Followed {
+    pub fn new(path: Path, copy: PathBuf, attr: Attr) -> Followed {
         let original = is_in_use(&copy).is_ok_and(|is| is).then(|| open_original(&path, &attr).ok()).flatten();
         Followed { path, copy, attr, original }
     }

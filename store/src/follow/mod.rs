@@ -20,8 +20,8 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::{Errno, read, write};
 
 use self::copy::Copy;
-pub(crate) use self::copy::Followed;
-use crate::store::Budget;
+pub use self::copy::Followed;
+use crate::mirror::Budget;
 
 /// How often originals are looked at, and whether somebody still has the copies open.
 const LOOK: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ const CHANGES: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CLOSE_WRITE).un
 
 /// The thread, once there is something to follow.
 #[derive(Debug, Default)]
-pub(crate) struct Following {
+pub struct Following {
     thread: Option<Arc<Mailbox>>,
     has_failed: bool,
 }
@@ -48,7 +48,7 @@ struct Mailbox {
 
 impl Following {
     /// From now on the copy becomes what its original becomes, until nobody has it open.
-    pub(crate) fn follow(&mut self, followed: Followed, budget: &Budget) {
+    pub fn follow(&mut self, followed: Followed, budget: &Budget) {
         if self.thread.is_none() && !self.has_failed {
             match start(budget.clone()) {
                 Ok(mailbox) => self.thread = Some(mailbox),

@@ -45,7 +45,7 @@ enum Instead {
 
 impl Store {
     /// From now on these domains have mirrors. Nothing may be mirrored yet.
-    pub(crate) fn replicate_in(&mut self, domains: &[u32]) -> io::Result<()> {
+    pub fn replicate_in(&mut self, domains: &[u32]) -> io::Result<()> {
         for &domain in domains {
             let directory = of_domain(&self.prefix, domain);
             std::fs::create_dir_all(&directory)?;
@@ -56,13 +56,13 @@ impl Store {
     }
 
     /// Bytes of all copies for further domains; [`Store::bytes`] has them too.
-    pub(crate) fn replica_bytes(&self) -> u64 {
+    pub fn replica_bytes(&self) -> u64 {
         self.replicas.bytes
     }
 
     /// The first copy of `path`, and a name for each further domain's, if they can be made: it is complete, and has
     /// none yet.
-    pub(crate) fn begin_replicas(&mut self, path: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
+    pub fn begin_replicas(&mut self, path: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
         if self.hidden.contains(path) || self.replicas.made.contains_key(path) {
             return None;
         }
@@ -71,13 +71,13 @@ impl Store {
     }
 
     /// Room for so many bytes of copies.
-    pub(crate) fn reserve_replicas(&self, bytes: u64) -> io::Result<Reservation> {
+    pub fn reserve_replicas(&self, bytes: u64) -> io::Result<Reservation> {
         self.budget.reserve(bytes)
     }
 
     /// Puts the copies of `path`, one for each further domain in their order, into the mirrors. `room` was reserved
     /// for them.
-    pub(crate) fn add_replicas(&mut self, path: &Path, files: &[PathBuf], mut room: Reservation) -> io::Result<()> {
+    pub fn add_replicas(&mut self, path: &Path, files: &[PathBuf], mut room: Reservation) -> io::Result<()> {
         let placed = self.place_replicas(path, files);
         let copies = self.replicas_of(path);
         if placed.is_err() {
@@ -108,7 +108,7 @@ impl Store {
 
     /// Gives up the copies that were made last and that nobody uses, of `tries_max` files at most; the bytes that
     /// are free then.
-    pub(crate) fn give_up_replicas(&mut self, bytes: u64, tries_max: usize) -> u64 {
+    pub fn give_up_replicas(&mut self, bytes: u64, tries_max: usize) -> u64 {
         let before = self.replicas.bytes;
         let last: Vec<Path> = self.replicas.order.iter().rev().take(tries_max).cloned().collect();
         for path in last {

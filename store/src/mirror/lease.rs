@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 ///
 /// The kernel announces such a waiter by SIGIO, which the daemon ignores. Fails with `EAGAIN`
 /// ([`io::ErrorKind::WouldBlock`]) if the file is in use.
-pub(crate) fn take(file: &File) -> io::Result<()> {
+pub fn take(file: &File) -> io::Result<()> {
     // SAFETY: fcntl with F_SETLEASE takes an integer and touches no memory of this process.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

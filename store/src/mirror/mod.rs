@@ -37,11 +37,11 @@ use headwater_proto::Time;
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 
-pub(crate) use self::blocks::{Blocks, Partial, Residency};
-pub(crate) use self::budget::{Budget, Reservation};
-pub(crate) use self::generations::is_in_use;
+pub use self::blocks::{Blocks, Partial, Residency};
+pub use self::budget::{Budget, Reservation};
+pub use self::generations::is_in_use;
 use self::hidden::Hidden;
-pub(crate) use self::incoming::Incoming;
+pub use self::incoming::Incoming;
 use self::parked::Parked;
 use self::recent::{OpenFiles, Recent};
 use self::replicas::Replicas;
@@ -58,7 +58,7 @@ type Piece = (Path, Option<u32>);
 
 /// One node's store.
 #[derive(Debug)]
-pub(crate) struct Store {
+pub struct Store {
     prefix: PathBuf,
     dir: NodeDir,
     /// Mirrors of older generations.
@@ -89,7 +89,7 @@ pub(crate) struct Store {
 
 impl Store {
     /// An empty store. Links to directories within `scope` will lead to the mirror.
-    pub(crate) fn create(dir: &NodeDir, scope: Vec<(bool, Path)>) -> io::Result<Store> {
+    pub fn create(dir: &NodeDir, scope: Vec<(bool, Path)>) -> io::Result<Store> {
         let (prefix, incoming_dir, parked_dir) = (dir.root(), dir.incoming(), dir.parked());
         std::fs::create_dir_all(dir.generation_dir())?;
         std::fs::create_dir_all(&prefix)?;
@@ -122,63 +122,63 @@ impl Store {
     }
 
     /// Major and minor number of the store's device.
-    pub(crate) fn device(&self) -> io::Result<(u32, u32)> {
+    pub fn device(&self) -> io::Result<(u32, u32)> {
         let dev = rustix::fs::fstat(&self.root)?.st_dev;
         Ok((rustix::fs::major(dev), rustix::fs::minor(dev)))
     }
 
     /// Who takes how much of the store's bound.
-    pub(crate) fn budget(&self) -> &Budget {
+    pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
     /// Nothing will be sent to other nodes, and nothing need be kept for that.
-    pub(crate) fn sends_nothing(&mut self) {
+    pub fn sends_nothing(&mut self) {
         self.is_sending = false;
     }
 
     /// A mounted file system alone will read the store: it looks again if a copy has gone.
-    pub(crate) fn serves_mount_alone(&mut self) {
+    pub fn serves_mount_alone(&mut self) {
         self.hidden.stay_no_longer();
     }
 
     /// From now on the store takes nothing beyond so many bytes.
-    pub(crate) fn set_bytes_max(&self, bytes_max: u64) {
+    pub fn set_bytes_max(&self, bytes_max: u64) {
         self.budget.set_max(bytes_max);
     }
 
     /// True if little is left below the bound.
-    pub(crate) fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         self.budget.is_short()
     }
 
     /// Bytes that all mirrors take, with what arrives and what has been evicted and is not gone yet.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.budget.taken()
     }
 
     /// Of these, bytes of evicted content that goes soon.
-    pub(crate) fn bytes_going(&self) -> u64 {
+    pub fn bytes_going(&self) -> u64 {
         self.hidden.bytes()
     }
 
     /// True if the mirror has a file at `path`.
-    pub(crate) fn has(&self, path: &Path) -> bool {
+    pub fn has(&self, path: &Path) -> bool {
         std::fs::symlink_metadata(self.copy_of(path)).is_ok_and(|metadata| metadata.is_file())
     }
 
     /// The inode number of the mirror's file at `path`.
-    pub(crate) fn file_of(&self, path: &Path) -> Option<u64> {
+    pub fn file_of(&self, path: &Path) -> Option<u64> {
         std::fs::symlink_metadata(self.copy_of(path)).ok().map(|metadata| metadata.ino())
     }
 
     /// Which blocks are there of files that are there in part.
-    pub(crate) fn blocks(&self) -> Arc<Blocks> {
+    pub fn blocks(&self) -> Arc<Blocks> {
         Arc::clone(&self.blocks)
     }
 
     /// Where content of `path` is to be written in one piece: what has arrived of it continues.
-    pub(crate) fn incoming(&mut self, path: &Path) -> Arc<Incoming> {
+    pub fn incoming(&mut self, path: &Path) -> Arc<Incoming> {
         let piece = (path.clone(), None);
         if let Some(incoming) = self.incoming.get(&piece) {
             return Arc::clone(incoming);
@@ -191,12 +191,12 @@ impl Store {
     }
 
     /// True if this is still where content of `path`, or a block of it, is written.
-    pub(crate) fn is_incoming(&self, path: &Path, block: Option<u32>, number: u64) -> bool {
+    pub fn is_incoming(&self, path: &Path, block: Option<u32>, number: u64) -> bool {
         self.incoming.get(&(path.clone(), block)).is_some_and(|incoming| incoming.number == number)
     }
 
     /// Writes a piece of content that is arriving.
-    pub(crate) fn write(&self, path: &Path, block: Option<u32>, bytes: &[u8], offset: u64) -> io::Result<()> {
+    pub fn write(&self, path: &Path, block: Option<u32>, bytes: &[u8], offset: u64) -> io::Result<()> {
         let incoming = self.incoming.get(&(path.clone(), block)).ok_or(io::ErrorKind::NotFound)?;
         if incoming.is_small() {
             return incoming.write(bytes, offset);
@@ -209,7 +209,7 @@ impl Store {
     }
 
     /// Fills `bytes` from the content of `path`, or of a block of it, complete or arriving.
-    pub(crate) fn read(&self, path: &Path, block: Option<u32>, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    pub fn read(&self, path: &Path, block: Option<u32>, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         // What is complete may be sent on while more of the file begins to arrive.
         if let Some(incoming) = self.incoming.get(&(path.clone(), block))
             && incoming.read(bytes, offset).is_ok()
@@ -229,7 +229,7 @@ impl Store {
     }
 
     /// The same of several ranges, one behind the other: (offset, length).
-    pub(crate) fn read_ranges(
+    pub fn read_ranges(
         &self,
         path: &Path,
         block: Option<u32>,
@@ -245,7 +245,7 @@ impl Store {
     }
 
     /// The copy of content that is complete, as a whole or in blocks.
-    pub(crate) fn open_copy(&self, path: &Path) -> io::Result<File> {
+    pub fn open_copy(&self, path: &Path) -> io::Result<File> {
         match self.blocks.partial(path) {
             Some(partial) => partial.copy().try_clone(),
             None => File::open(self.copy_of(path)),
@@ -253,13 +253,13 @@ impl Store {
     }
 
     /// Where the copy of `path` stands, if it is to be what its original becomes. It is not kept open here.
-    pub(crate) fn copy_to_follow(&mut self, path: &Path) -> Option<PathBuf> {
+    pub fn copy_to_follow(&mut self, path: &Path) -> Option<PathBuf> {
         self.sent.borrow_mut().close(path);
         self.has(path).then(|| self.copy_of(path))
     }
 
     /// Forgets what has arrived of `path`, or of a block of it. What stands in the mirror stays.
-    pub(crate) fn discard(&mut self, path: &Path, block: Option<u32>) {
+    pub fn discard(&mut self, path: &Path, block: Option<u32>) {
         let Some(incoming) = self.incoming.remove(&(path.clone(), block)) else { return };
         self.written.borrow_mut().close(&incoming.number);
         match incoming.give_up() {
@@ -312,7 +312,7 @@ impl Store {
     }
 
     /// Moves complete content into the mirror, with its original's mode and times; its inode number.
-    pub(crate) fn complete(&mut self, path: &Path, head: &FileHead) -> io::Result<u64> {
+    pub fn complete(&mut self, path: &Path, head: &FileHead) -> io::Result<u64> {
         let copy = self.copy_of(path);
         let piece = (path.clone(), None);
         let Some(incoming) = self.incoming.remove(&piece) else {
@@ -343,7 +343,7 @@ impl Store {
     }
 
     /// Gives complete content a second name.
-    pub(crate) fn hard_link(&mut self, path: &Path, target: &Path) -> io::Result<u64> {
+    pub fn hard_link(&mut self, path: &Path, target: &Path) -> io::Result<u64> {
         let (from, to) = (self.copy_of(target), self.copy_of(path));
         let parent = self.parent(path)?;
         if self.hidden.contains(path) {
@@ -362,7 +362,7 @@ impl Store {
     }
 
     /// Mirrors a directory, with its original's mode as far as the mirror stays usable.
-    pub(crate) fn directory(&mut self, path: &Path, attr: &Attr) -> io::Result<()> {
+    pub fn directory(&mut self, path: &Path, attr: &Attr) -> io::Result<()> {
         if path.name().is_empty() {
             return Ok(());
         }
@@ -375,7 +375,7 @@ impl Store {
 
     /// Mirrors a symbolic link. One that leads out of the mirror where the original stays below `/`
     /// is left out: its copy would name another file.
-    pub(crate) fn symbolic_link(&mut self, path: &Path, target: &[u8]) -> io::Result<()> {
+    pub fn symbolic_link(&mut self, path: &Path, target: &[u8]) -> io::Result<()> {
         let Some(target) = self.mirrored_target(path, target) else { return Ok(()) };
         let parent = self.parent(path)?;
         match self.make_link(&target, &*parent, path.name()) {
@@ -404,7 +404,7 @@ impl Store {
     /// Gives up content, unless a process has it open or mapped: then
     /// [`io::ErrorKind::WouldBlock`]. `hide` is called once it is sure that nobody has; the copy goes
     /// some time later, in [`Store::tick`].
-    pub(crate) fn evict(&mut self, now: Time, path: &Path, hide: impl FnOnce()) -> io::Result<()> {
+    pub fn evict(&mut self, now: Time, path: &Path, hide: impl FnOnce()) -> io::Result<()> {
         if self.incoming.keys().any(|(of, _)| of == path) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -437,14 +437,14 @@ impl Store {
     }
 
     /// Removes evicted copies whose time has come, and frees what nobody uses any more.
-    pub(crate) fn tick(&mut self, now: Time) {
+    pub fn tick(&mut self, now: Time) {
         self.remove_due(now);
         self.look_at_parked(now, false);
         self.settle_leaving();
     }
 
     /// The same, at once.
-    pub(crate) fn find_room(&mut self, now: Time) {
+    pub fn find_room(&mut self, now: Time) {
         self.remove_due(now);
         self.look_at_parked(now, true);
         self.settle_leaving();
@@ -462,7 +462,7 @@ impl Store {
     }
 
     /// When [`Store::tick`] is due.
-    pub(crate) fn next_tick(&self) -> Option<Time> {
+    pub fn next_tick(&self) -> Option<Time> {
         self.hidden.next().into_iter().chain(self.parked.next()).min()
     }
 
@@ -539,7 +539,7 @@ impl Store {
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// True if the longest entry that `path` lies in includes it.
-pub(crate) fn in_scope(scope: &[(bool, Path)], path: &Path) -> bool {
+pub fn in_scope(scope: &[(bool, Path)], path: &Path) -> bool {
     let entries = scope.iter().filter(|(_, directory)| path.is_within(directory));
     entries.max_by_key(|(_, directory)| directory.as_bytes().len()).is_some_and(|(included, _)| *included)
 }
@@ -577,7 +577,7 @@ fn finish(file: &File, attr: &Attr) -> io::Result<()> {
 
 /// The mode of the copy of a file that has this mode. The owner's read bit stays, so that the daemon can send the
 /// content on.
-pub(crate) fn copied_mode(mode: u32) -> u32 {
+pub fn copied_mode(mode: u32) -> u32 {
     mode & MODE_KEPT | 0o400
 }
 

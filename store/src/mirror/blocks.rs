@@ -18,7 +18,7 @@ use super::{Incoming, Store, finish};
 
 /// The files that are there in part.
 #[derive(Debug, Default)]
-pub(crate) struct Blocks {
+pub struct Blocks {
     files: RwLock<HashMap<Path, Arc<Partial>>>,
     /// How many there are, to spare most readers the lock.
     count: AtomicUsize,
@@ -32,7 +32,7 @@ const MARKS_MAX: usize = 4096;
 
 /// A sparse copy.
 #[derive(Debug)]
-pub(crate) struct Partial {
+pub struct Partial {
     copy: File,
     /// A bit for each block.
     resident: Box<[AtomicU64]>,
@@ -51,7 +51,7 @@ pub(super) struct Closed {
 
 /// What there is of a block.
 #[derive(Clone, Debug)]
-pub(crate) enum Residency {
+pub enum Residency {
     /// Nothing.
     Absent,
     /// All of it, in this copy.
@@ -62,7 +62,7 @@ pub(crate) enum Residency {
 
 impl Blocks {
     /// What there is of a block.
-    pub(crate) fn get(&self, path: &Path, block: u32) -> Residency {
+    pub fn get(&self, path: &Path, block: u32) -> Residency {
         if self.count.load(Ordering::Acquire) == 0 {
             return Residency::Absent;
         }
@@ -76,12 +76,12 @@ impl Blocks {
     }
 
     /// Whether there is any block of this file.
-    pub(crate) fn has_any(&self, path: &Path) -> bool {
+    pub fn has_any(&self, path: &Path) -> bool {
         self.partial(path).is_some_and(|file| file.resident.iter().any(|word| word.load(Ordering::Acquire) != 0))
     }
 
     /// Whether the node wants to know that this whole file is used. Said once.
-    pub(crate) fn take_mark(&self, path: &Path) -> bool {
+    pub fn take_mark(&self, path: &Path) -> bool {
         if self.mark_count.load(Ordering::Relaxed) == 0 {
             return false;
         }
@@ -92,7 +92,7 @@ impl Blocks {
     }
 
     /// The node wants to know when this whole file is used.
-    pub(crate) fn mark(&self, path: &Path) {
+    pub fn mark(&self, path: &Path) {
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         if marks.len() < MARKS_MAX {
             marks.insert(path.clone());
@@ -138,7 +138,7 @@ impl Partial {
     }
 
     /// The sparse copy, open; a resident block's bytes stand where the original's do.
-    pub(crate) fn copy(&self) -> &File {
+    pub fn copy(&self) -> &File {
         &self.copy
     }
 
@@ -163,7 +163,7 @@ impl Partial {
 
 impl Store {
     /// Where a block of `path`, a file of `size` bytes, is to be written.
-    pub(crate) fn incoming_block(&mut self, path: &Path, block: u32, size: u64) -> io::Result<Arc<Incoming>> {
+    pub fn incoming_block(&mut self, path: &Path, block: u32, size: u64) -> io::Result<Arc<Incoming>> {
         let piece = (path.clone(), Some(block));
         if let Some(incoming) = self.incoming.get(&piece) {
             return Ok(Arc::clone(incoming));
@@ -176,7 +176,7 @@ impl Store {
     }
 
     /// A block is complete. With `is_marked`, the first who reads it is told so.
-    pub(crate) fn complete_block(&mut self, path: &Path, block: u32, is_marked: bool) -> io::Result<()> {
+    pub fn complete_block(&mut self, path: &Path, block: u32, is_marked: bool) -> io::Result<()> {
         let incoming = self.incoming.remove(&(path.clone(), Some(block)));
         let partial = self.blocks.partial(path).ok_or(io::ErrorKind::NotFound)?;
         self.count(path, &partial.copy().metadata()?, incoming.and_then(|incoming| incoming.take_room()));

@@ -11,26 +11,26 @@ const PIECE_BYTES: u64 = 256 << 10;
 
 /// Hashes content as it comes by, from its beginning on.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Digester {
+pub struct Digester {
     hasher: blake3::Hasher,
     position: u64,
 }
 
 impl Digester {
     /// How many bytes of the content it has hashed.
-    pub(crate) fn position(&self) -> u64 {
+    pub fn position(&self) -> u64 {
         self.position
     }
 
     /// The next bytes of the content.
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    pub fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
         self.position += bytes.len() as u64;
     }
 
     /// Hashes what stands in a store already, up to `position` of the content that `head` describes.
     /// `read` fills bytes from an offset of the file.
-    pub(crate) fn catch_up(
+    pub fn catch_up(
         &mut self,
         head: &FileHead,
         position: u64,
@@ -48,18 +48,18 @@ impl Digester {
     }
 
     /// The digest of what has been hashed so far.
-    pub(crate) fn digest(&self) -> Digest {
+    pub fn digest(&self) -> Digest {
         Digest(*self.hasher.finalize().as_bytes())
     }
 }
 
 /// The digest of content that is at hand.
-pub(crate) fn digest(content: &[u8]) -> Digest {
+pub fn digest(content: &[u8]) -> Digest {
     Digest(*blake3::hash(content).as_bytes())
 }
 
 /// The digest of content that stands in a store. `read` fills bytes from an offset of the file.
-pub(crate) fn digest_of(head: &FileHead, read: impl FnMut(&mut [u8], u64) -> io::Result<()>) -> io::Result<Digest> {
+pub fn digest_of(head: &FileHead, read: impl FnMut(&mut [u8], u64) -> io::Result<()>) -> io::Result<Digest> {
     let mut digester = Digester::default();
     digester.catch_up(head, head.content_bytes(), read)?;
     Ok(digester.digest())

@@ -21,7 +21,7 @@ const OPENING: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC).union(OFlags::NOFOLL
 /// A new table file of `total_bytes`, mapped until the process ends, and the handle that gives it
 /// memory. No byte may be touched before [`Backing::reserve`] has covered it: the file has holes,
 /// and a full file system would answer with SIGBUS.
-pub(crate) fn create(path: &Path, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backing)> {
+pub fn create(path: &Path, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backing)> {
     let file = File::from(open(path, OPENING | OFlags::CREATE | OFlags::EXCL, Mode::from(0o600))?);
     ftruncate(&file, total_bytes)?;
     map(file, total_bytes)
@@ -29,7 +29,7 @@ pub(crate) fn create(path: &Path, total_bytes: u64) -> io::Result<(&'static [Ato
 
 /// The table file of a predecessor, which must have this size: [`io::ErrorKind::InvalidData`].
 /// Nothing is taken to have memory, so [`Backing::reserve`] comes first here as well.
-pub(crate) fn attach(path: &Path, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backing)> {
+pub fn attach(path: &Path, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backing)> {
     let file = File::from(open(path, OPENING, Mode::empty())?);
     if file.metadata()?.len() != total_bytes {
         return Err(io::ErrorKind::InvalidData.into());
@@ -52,7 +52,7 @@ fn map(file: File, total_bytes: u64) -> io::Result<(&'static [AtomicU64], Backin
 
 /// The memory behind a table.
 #[derive(Debug)]
-pub(crate) struct Backing {
+pub struct Backing {
     file: File,
     total_bytes: u64,
     reserved: u64,
@@ -62,7 +62,7 @@ pub(crate) struct Backing {
 
 impl Backing {
     /// Gives memory to the bytes below `end`, and ahead of them if it can; false if there is none.
-    pub(crate) fn reserve(&mut self, end: u64) -> bool {
+    pub fn reserve(&mut self, end: u64) -> bool {
         if end > self.total_bytes {
             return false;
         }
@@ -74,12 +74,12 @@ impl Backing {
     }
 
     /// Has memory ahead of need again, if there was none the last time.
-    pub(crate) fn replenish(&mut self) {
+    pub fn replenish(&mut self) {
         self.is_short = self.is_short && !self.extend(self.reserved + AHEAD_BYTES);
     }
 
     /// True if there was no memory ahead of need.
-    pub(crate) fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         self.is_short
     }
 
@@ -94,7 +94,7 @@ impl Backing {
     }
 
     /// Gives all memory back; what was there reads as zero.
-    pub(crate) fn release(&mut self) {
+    pub fn release(&mut self) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if let Err(error) = fallocate(&self.file, flags, 0, self.total_bytes) {
             tracing::debug!(%error, "an older generation's table keeps its memory until the session ends");
@@ -103,7 +103,7 @@ impl Backing {
     }
 
     /// Bytes that have memory.
-    pub(crate) fn reserved(&self) -> u64 {
+    pub fn reserved(&self) -> u64 {
         self.reserved
     }
 }

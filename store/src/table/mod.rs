@@ -16,12 +16,12 @@ use headwater_abi::table::{AtomicU64, Fact as TableFact, Geometry, Header, Reade
 use headwater_abi::wire::{Aspect, Fact, FileHead};
 
 use self::mapping::Backing;
-pub(crate) use self::view::view;
+pub use self::view::view;
 
 type Reserve = Box<dyn FnMut(u64) -> bool>;
 
 /// The daemon's side of the table.
-pub(crate) struct Table {
+pub struct Table {
     writer: Writer<'static, Reserve>,
     words: &'static [AtomicU64],
     geometry: Geometry,
@@ -32,7 +32,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// Makes the table's file at `path`, with its memory for all but the heap allocated.
-    pub(crate) fn create(path: &std::path::Path, geometry: Geometry, header: &Header) -> io::Result<Table> {
+    pub fn create(path: &std::path::Path, geometry: Geometry, header: &Header) -> io::Result<Table> {
         let (words, backing) = mapping::create(path, geometry.total_bytes())?;
         Table::over(words, backing, geometry, |reserve| Writer::create(words, geometry, header, reserve))
     }
@@ -42,7 +42,7 @@ impl Table {
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] if it is no table of this version and these sizes.
-    pub(crate) fn attach(path: &std::path::Path, geometry: Geometry) -> io::Result<Table> {
+    pub fn attach(path: &std::path::Path, geometry: Geometry) -> io::Result<Table> {
         let (words, backing) = mapping::attach(path, geometry.total_bytes())?;
         Table::over(words, backing, geometry, |reserve| Writer::attach(words, geometry, reserve))
     }
@@ -68,12 +68,12 @@ impl Table {
     }
 
     /// The table as everybody else sees it.
-    pub(crate) fn reader(&self) -> Reader<'static> {
+    pub fn reader(&self) -> Reader<'static> {
         self.reader
     }
 
     /// Makes sure that `path` has a record, so that it has a number. Nothing is said of it.
-    pub(crate) fn record(&mut self, path: &Path) -> bool {
+    pub fn record(&mut self, path: &Path) -> bool {
         let result = self.writer.mark(path, State::empty(), State::empty());
         let is_there = result.is_ok();
         self.note(path, result);
@@ -82,12 +82,12 @@ impl Table {
 
     /// Takes a record out, and uses its place again. False if it must stay. Nobody may be looking into
     /// the table.
-    pub(crate) fn reclaim(&mut self, path: &Path) -> bool {
+    pub fn reclaim(&mut self, path: &Path) -> bool {
         self.writer.reclaim(path)
     }
 
     /// Publishes a fact.
-    pub(crate) fn fact(&mut self, path: &Path, fact: &Fact) {
+    pub fn fact(&mut self, path: &Path, fact: &Fact) {
         let fact = match fact {
             Fact::Absent => TableFact::Absent,
             Fact::Error(errno) => TableFact::Error(*errno),
@@ -101,33 +101,33 @@ impl Table {
     }
 
     /// Publishes content whose copy is in the mirror with this inode number.
-    pub(crate) fn content(&mut self, path: &Path, aspect: Aspect, head: &FileHead, ino: u64) {
+    pub fn content(&mut self, path: &Path, aspect: Aspect, head: &FileHead, ino: u64) {
         let result = self.try_content(path, aspect, head, ino);
         self.note(path, result);
     }
 
     /// Tells processes that the content of `path` is not in the store any more.
-    pub(crate) fn evicted(&mut self, path: &Path) {
+    pub fn evicted(&mut self, path: &Path) {
         let result = self.writer.mark(path, State::empty(), State::CONTENT);
         let result = result.and_then(|()| self.writer.forget_inode(path));
         self.note(path, result);
     }
 
     /// Tells processes that the mirrors of all `domains` have the content of `path`, all of it with `whole`.
-    pub(crate) fn replicated(&mut self, path: &Path, whole: bool) {
+    pub fn replicated(&mut self, path: &Path, whole: bool) {
         let bits = if whole { State::REPLICATED | State::REPLICATED_WHOLE } else { State::REPLICATED };
         let result = self.writer.mark(path, bits, State::empty());
         self.note(path, result);
     }
 
     /// Tells processes which memory domains have mirrors.
-    pub(crate) fn set_domains(&mut self, domains: u64) {
+    pub fn set_domains(&mut self, domains: u64) {
         self.writer.set_domains(domains);
     }
 
     /// Tells processes to use the original of `path`, of the names in its directory, and with
     /// `tree` of everything below it.
-    pub(crate) fn live(&mut self, path: &Path, tree: bool) {
+    pub fn live(&mut self, path: &Path, tree: bool) {
         let bits = if tree { State::LIVE | State::TREE_LIVE } else { State::LIVE };
         let result = self.writer.mark(path, bits, State::empty());
         self.note(path, result);
@@ -138,27 +138,27 @@ impl Table {
     }
 
     /// Tells processes that programs run which do not say what they change.
-    pub(crate) fn unaudited(&mut self) {
+    pub fn unaudited(&mut self) {
         self.writer.set_unaudited();
     }
 
     /// Tells processes that no request will be answered any more.
-    pub(crate) fn close(&mut self) {
+    pub fn close(&mut self) {
         self.writer.close();
     }
 
     /// Has memory ahead of need, so that the next facts find some.
-    pub(crate) fn replenish(&mut self) {
+    pub fn replenish(&mut self) {
         self.backing.borrow_mut().replenish();
     }
 
     /// True if there was no memory to be had ahead of need.
-    pub(crate) fn is_short(&self) -> bool {
+    pub fn is_short(&self) -> bool {
         self.backing.borrow().is_short()
     }
 
     /// Bytes allocated.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.backing.borrow().reserved()
     }
 

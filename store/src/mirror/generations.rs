@@ -26,7 +26,7 @@ use crate::layout::NodeDir;
 
 /// A generation's mirror.
 #[derive(Debug)]
-pub(crate) struct Mirror {
+pub struct Mirror {
     prefix: PathBuf,
     root: Rc<OwnedFd>,
     /// Those of memory domains.
@@ -40,7 +40,7 @@ pub(crate) struct Mirror {
 impl Store {
     /// Makes the mirror of the generation that `dir` means, with everything that is not `left_out`, and those of
     /// memory domains.
-    pub(crate) fn next_mirror(&self, dir: &NodeDir, left_out: &dyn Fn(&Path) -> bool) -> io::Result<Mirror> {
+    pub fn next_mirror(&self, dir: &NodeDir, left_out: &dyn Fn(&Path) -> bool) -> io::Result<Mirror> {
         let prefix = dir.root();
         // Copies that are on their way out don't come along.
         let lacks = |path: &Path| left_out(path) || self.hidden.contains(path);
@@ -97,7 +97,7 @@ impl Store {
     }
 
     /// Goes on in this mirror.
-    pub(crate) fn begin_generation(&mut self, mirror: Mirror) {
+    pub fn begin_generation(&mut self, mirror: Mirror) {
         let left: HashSet<Path> = mirror.left.into_iter().collect();
         for path in &left {
             self.blocks.remove(path);
@@ -113,7 +113,7 @@ impl Store {
     }
 
     /// Knows the mirror of an older generation, which a predecessor left.
-    pub(crate) fn remember_generation(&mut self, dir: &NodeDir) {
+    pub fn remember_generation(&mut self, dir: &NodeDir) {
         self.older.push(dir.root());
         for (_, metadata) in files(dir) {
             self.count_as(&metadata);
@@ -121,7 +121,7 @@ impl Store {
     }
 
     /// Removes the mirror of an older generation, which nobody uses any more.
-    pub(crate) fn end_generation(&mut self, dir: &NodeDir) {
+    pub fn end_generation(&mut self, dir: &NodeDir) {
         let prefix = dir.root();
         self.older.retain(|older| *older != prefix);
         for (file, _) in files(dir) {
@@ -136,7 +136,7 @@ impl Store {
     }
 
     /// Bytes that the copy of `path` takes.
-    pub(crate) fn copy_bytes(&self, path: &Path) -> u64 {
+    pub fn copy_bytes(&self, path: &Path) -> u64 {
         fs::symlink_metadata(self.copy_of(path)).map_or(0, |metadata| metadata.blocks() * 512)
     }
 
@@ -177,7 +177,7 @@ fn files(dir: &NodeDir) -> Vec<(PathBuf, fs::Metadata)> {
 }
 
 /// Whether another process has this file open or mapped.
-pub(crate) fn is_in_use(file: &std::path::Path) -> io::Result<bool> {
+pub fn is_in_use(file: &std::path::Path) -> io::Result<bool> {
     match lease::take(&fs::File::open(file)?) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
         result => result.map(|()| false),

@@ -21,9 +21,9 @@ const PAGE_BYTES: usize = 4096;
 
 /// Where content is written.
 #[derive(Debug)]
-pub(crate) struct Incoming {
+pub struct Incoming {
     /// Never reused, so that late news of what was given up is recognised.
-    pub(crate) number: u64,
+    pub number: u64,
     /// The mirror's file, unless what stands there has been given up.
     copy: Option<PathBuf>,
     /// A new file beside the mirror.
@@ -52,13 +52,13 @@ pub(super) enum Place {
 impl Incoming {
     /// Content in one piece, which fills the holes of `copy` if that stands in the mirror, and is
     /// written to `beside` otherwise, within `budget`.
-    pub(crate) fn new(number: u64, copy: Option<PathBuf>, beside: PathBuf, budget: Budget) -> Incoming {
+    pub fn new(number: u64, copy: Option<PathBuf>, beside: PathBuf, budget: Budget) -> Incoming {
         let (place, given_up) = (OnceLock::new(), AtomicBool::new(false));
         Incoming { number, copy, beside, place, budget, room: Mutex::default(), given_up }
     }
 
     /// One block.
-    pub(crate) fn block(number: u64, partial: Arc<Partial>, budget: Budget) -> Incoming {
+    pub fn block(number: u64, partial: Arc<Partial>, budget: Budget) -> Incoming {
         let incoming = Incoming::new(number, None, PathBuf::new(), budget);
         Incoming { place: Place::Block(partial).into(), ..incoming }
     }
@@ -69,7 +69,7 @@ impl Incoming {
     }
 
     /// True if what the file had before is there as well.
-    pub(crate) fn is_in_place(&self) -> bool {
+    pub fn is_in_place(&self) -> bool {
         matches!(self.place(), Some(Place::Mirror(_) | Place::Block(_)))
     }
 
@@ -98,7 +98,7 @@ impl Incoming {
 
     /// Makes room for what `head` describes, or fails with [`io::ErrorKind::StorageFull`]; a new file gets
     /// its size at once, as one hole.
-    pub(crate) fn create(&self, head: &FileHead) -> io::Result<()> {
+    pub fn create(&self, head: &FileHead) -> io::Result<()> {
         let is_small = head.whole && head.attr.size <= SMALL_BYTES_MAX;
         match self.place() {
             Some(Place::Block(_)) => return self.reserve(pages_of(head)),
@@ -136,7 +136,7 @@ impl Incoming {
     }
 
     /// Writes at an offset.
-    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+    pub fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match self.place() {
             Some(Place::Memory(memory)) => put(&mut lock(memory), bytes, offset as usize),
             Some(Place::Block(partial)) => partial.copy().write_all_at(bytes, offset),
@@ -145,7 +145,7 @@ impl Incoming {
     }
 
     /// As [`Incoming::write`], where the file is open already.
-    pub(crate) fn write_to(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    pub fn write_to(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         if !matches!(self.place(), Some(Place::Beside { with_holes: true })) {
             return file.write_all_at(bytes, offset);
         }
@@ -162,7 +162,7 @@ impl Incoming {
     }
 
     /// Fills `bytes` with what has arrived.
-    pub(crate) fn read(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    pub fn read(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         match self.place() {
             Some(Place::Memory(memory)) => {
                 let memory = lock(memory);
@@ -176,7 +176,7 @@ impl Incoming {
     }
 
     /// Opens the file for writing.
-    pub(crate) fn open(&self) -> io::Result<File> {
+    pub fn open(&self) -> io::Result<File> {
         if let Some(Place::Block(partial)) = self.place() {
             return partial.copy().try_clone();
         }
@@ -194,7 +194,7 @@ impl Incoming {
     }
 
     /// True if the content is gathered in memory.
-    pub(crate) fn is_small(&self) -> bool {
+    pub fn is_small(&self) -> bool {
         matches!(self.place(), Some(Place::Memory(_)))
     }
 
@@ -208,7 +208,7 @@ impl Incoming {
 
     /// Gives the content up: a reader that still works on it is to stop, a new file goes, and one in
     /// the mirror looks as before.
-    pub(crate) fn give_up(&self) -> io::Result<()> {
+    pub fn give_up(&self) -> io::Result<()> {
         self.given_up.store(true, Ordering::Relaxed);
         match self.place() {
             Some(Place::Beside { .. }) => std::fs::remove_file(&self.beside),
@@ -222,7 +222,7 @@ impl Incoming {
     }
 
     /// True once nobody wants it.
-    pub(crate) fn is_given_up(&self) -> bool {
+    pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Relaxed)
     }
 

@@ -26,7 +26,7 @@ use crate::perform::Timeline;
 use crate::preload::Preloading;
 use crate::pressure::Pressure;
 use crate::process;
-use crate::reader::{Opened, Pool};
+use headwater_reader::{Opened, Pool};
 use crate::recovery;
 use crate::replicas::Replicating;
 use crate::session::{Leaving, Session};

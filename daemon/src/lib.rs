@@ -18,7 +18,6 @@ mod perform;
 mod preload;
 mod pressure;
 mod process;
-mod reader;
 mod recovery;
 mod replicas;
 mod report;

@@ -14,7 +14,7 @@ use headwater_store::{digest as digest_of_bytes, digest_of};
 use crate::event_loop::Daemon;
 use headwater_store::Followed;
 use crate::overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, Verdict, store_all};
-use crate::reader::{DigestOrder, FileError, FileNews, FileOrder, News, Order};
+use headwater_reader::{DigestOrder, FileError, FileNews, FileOrder, News, Order};
 use headwater_store::Incoming;
 
 /// Content of at most so many bytes is hashed on the event loop's thread.

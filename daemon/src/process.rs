@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::control::Control;
 use crate::event_loop::{DaemonError, serve};
 use crate::log::log_to_stderr;
-use crate::reader::Opened;
+use headwater_reader::Opened;
 
 /// Descriptors to plan with where the limit can't be known.
 const DESCRIPTORS_DEFAULT: usize = 1024;

@@ -1,5 +1,6 @@
 //! What a daemon did, as one line of JSON at its end.
 
+pub use headwater_reader::SharedFs;
 use serde::{Deserialize, Serialize};
 
 /// A node's share of the session's summary.
@@ -43,19 +44,6 @@ pub struct Preloaded {
     pub failed: u64,
     /// All that was to be fetched has been, or has failed.
     pub has_ended: bool,
-}
-
-/// Work of this rank on the shared file system; all zero but on the reader.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SharedFs {
-    /// Files opened for their content.
-    pub files_read: u64,
-    /// Directories listed.
-    pub directories_read: u64,
-    /// Bytes of content read.
-    pub bytes_read: u64,
-    /// System calls that can reach the file system's servers.
-    pub operations: u64,
 }
 
 /// What this rank sent to its peers.

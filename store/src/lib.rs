@@ -1,12 +1,14 @@
 //! One node's content and facts, in node-local memory: the mirror of the original tree with its blocks and replicas,
 //! the mapped table that processes read, copies that follow their source files, and the layout of the node's directory.
 
+mod attr;
 mod digest;
 mod follow;
 pub mod layout;
 mod mirror;
 mod table;
 
+pub use attr::attr_of;
 pub use digest::{Digester, digest, digest_of};
 pub use follow::{Followed, Following};
 pub use mirror::{

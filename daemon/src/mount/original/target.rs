@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::super::view::View;
 use super::places::Identity;
-use crate::reader::attr_of;
+use headwater_store::attr_of;
 
 /// What stands behind a node, itself if it is a link: a descriptor that names it (`O_PATH`), and its
 /// attributes.

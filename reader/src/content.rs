@@ -15,8 +15,9 @@ use headwater_closure::elf;
 use rustix::fs::{Access, Advice, AtFlags, OFlags, accessat, fadvise, fcntl_setfl, fgetxattr_query};
 use rustix::io::Errno;
 
-use super::everybody::{self, Wish};
-use super::{FileError, FileNews, FileOrder, Reader};
+use crate::everybody::{self, Wish};
+use crate::jobs::{FileError, FileNews, FileOrder};
+use crate::reader::Reader;
 
 /// Bytes that one call reads: as many as the kernel reads ahead in a file that is read in order.
 const READ_BYTES: usize = 256 << 10;

@@ -10,9 +10,10 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use headwater_abi::wire::Aspect;
 use mio::Waker;
 
-use super::{DigestOrder, FileError, FileNews, News, Opened, Order, Reader};
+use crate::jobs::{DigestOrder, FileError, FileNews, News, Opened, Order};
+use crate::reader::Reader;
 use headwater_store::digest_of;
-use crate::report::SharedFs;
+use crate::reader::SharedFs;
 
 /// Threads that read at once; more would only queue at the shared file system's servers.
 const THREADS_MAX: usize = 8;
@@ -27,7 +28,7 @@ const NEWS_WAIT_MAX: Duration = Duration::from_micros(300);
 /// Takes orders and tells news. Threads are started as orders come, so a rank that is no reader has
 /// none.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub struct Pool {
     reader: Arc<Reader>,
     /// Unbounded, because the node bounds what it orders.
     orders: Sender<Order>,
@@ -53,7 +54,7 @@ struct Worker {
 impl Pool {
     /// A pool that wakes the event loop for each piece of news. `for_everybody`: reads nothing but what
     /// everybody may read.
-    pub(crate) fn new(waker: Arc<Waker>, opened: Opened, for_everybody: bool) -> Pool {
+    pub fn new(waker: Arc<Waker>, opened: Opened, for_everybody: bool) -> Pool {
         let reader = Arc::new(Reader::new(opened, for_everybody));
         let (orders, orders_out) = unbounded();
         let (news_in, news) = bounded(NEWS_MAX);
@@ -65,13 +66,13 @@ impl Pool {
     }
 
     /// Takes an order, to be handed out with others.
-    pub(crate) fn order(&mut self, order: Order) {
+    pub fn order(&mut self, order: Order) {
         self.pending.push(order);
     }
 
     /// Has the orders done that were taken: several at a time, since threads that are at work need not
     /// be woken. Fails if there is no thread and none can be started.
-    pub(crate) fn hand_out(&mut self) -> io::Result<()> {
+    pub fn hand_out(&mut self) -> io::Result<()> {
         for order in std::mem::take(&mut self.pending) {
             self.send(order)?;
         }
@@ -93,25 +94,25 @@ impl Pool {
     }
 
     /// The next piece of news, if there is one.
-    pub(crate) fn news(&self) -> Option<News> {
+    pub fn news(&self) -> Option<News> {
         // Before the look, so that what comes after it is told of.
         self.worker.is_told.store(false, Ordering::SeqCst);
         self.news.try_recv().ok()
     }
 
     /// True if there is news.
-    pub(crate) fn has_news(&self) -> bool {
+    pub fn has_news(&self) -> bool {
         !self.news.is_empty()
     }
 
     /// Forgets directories that were looked up, and files that were open from the start: they may have
     /// been replaced.
-    pub(crate) fn look_anew(&self) {
+    pub fn look_anew(&self) {
         self.reader.look_anew();
     }
 
     /// What has been done so far.
-    pub(crate) fn counts(&self) -> SharedFs {
+    pub fn counts(&self) -> SharedFs {
         self.reader.counts()
     }
 }

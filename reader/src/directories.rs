@@ -8,8 +8,8 @@ use headwater_abi::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
 
-use super::attr_of;
-use super::everybody::{self, Wish};
+use headwater_store::attr_of;
+use crate::everybody::{self, Wish};
 
 /// The most descriptors that are kept.
 const DIRECTORIES_MAX: usize = 512;

@@ -1,0 +1,17 @@
+//! Reading the shared file system: the only code that touches it.
+//!
+//! Every call blocks, so it runs on the threads of the [`Pool`]. Each order opens its file or reads
+//! its directory once, at the cost of one look-up of the path's last component.
+
+mod content;
+mod directories;
+mod everybody;
+mod facts;
+mod jobs;
+mod pool;
+mod reader;
+mod sources;
+
+pub use jobs::{DigestOrder, FileError, FileNews, FileOrder, News, Opened, Order};
+pub use pool::Pool;
+pub use reader::SharedFs;

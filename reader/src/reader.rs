@@ -1,0 +1,157 @@
+//! What the threads of the pool share: open directories and sources, counters, and how often a shortage is waited out.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use headwater_abi::Attr;
+use headwater_store::attr_of;
+use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::directories::Directories;
+use crate::jobs::Opened;
+use crate::sources::Sources;
+
+/// How long to wait for this machine's descriptors or memory before trying again.
+const SCARCE_WAIT: Duration = Duration::from_millis(100);
+/// How often to wait in succession. Then nothing is waited for until something could be opened again.
+const SCARCE_WAITS_MAX: u32 = 20;
+
+/// Work of this rank on the shared file system; all zero but on the reader.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedFs {
+    /// Files opened for their content.
+    pub files_read: u64,
+    /// Directories listed.
+    pub directories_read: u64,
+    /// Bytes of content read.
+    pub bytes_read: u64,
+    /// System calls that can reach the file system's servers.
+    pub operations: u64,
+}
+
+/// The reader of one daemon, shared by the pool's threads.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    pub(crate) directories: Directories,
+    pub(crate) opened: Mutex<Opened>,
+    /// Files that are read in blocks.
+    pub(crate) sources: Sources,
+    pub(crate) files_read: AtomicU64,
+    pub(crate) directories_read: AtomicU64,
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) operations: AtomicU64,
+    /// Set once `O_NOATIME` was refused: others own the software.
+    pub(crate) noatime_refused: AtomicBool,
+    /// Devices by major and minor number, and whether they are an automounter's.
+    pub(crate) autofs_devices: Mutex<HashMap<(u32, u32), bool>>,
+    pub(crate) stopping: AtomicBool,
+    /// How often descriptors or memory were waited for since something was opened.
+    pub(crate) scarce_waits: AtomicU32,
+    /// What is read is given to everybody.
+    pub(crate) for_everybody: bool,
+}
+
+impl Reader {
+    /// With these files open. `for_everybody`: reads what everybody may read, and nothing else.
+    pub(crate) fn new(opened: Opened, for_everybody: bool) -> Reader {
+        let directories = if for_everybody { Directories::for_everybody() } else { Directories::default() };
+        Reader { directories, opened: opened.into(), for_everybody, ..Reader::default() }
+    }
+
+    pub(crate) fn counts(&self) -> SharedFs {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        SharedFs {
+            files_read: load(&self.files_read),
+            directories_read: load(&self.directories_read),
+            bytes_read: load(&self.bytes_read),
+            operations: load(&self.operations),
+        }
+    }
+
+    pub(crate) fn look_anew(&self) {
+        self.directories.forget();
+        self.sources.forget_all();
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    pub(crate) fn count_operation(&self) {
+        self.operations.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The attributes of what `name` in `directory` is; of `directory` itself if `name` is empty.
+    pub(crate) fn attr(&self, directory: impl AsFd, name: &[u8]) -> Result<Attr, Errno> {
+        self.statx(directory, name, StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID)
+    }
+
+    /// What shows whether an open file has changed. Asking for no more lets a file system answer from
+    /// what it knows: reading, for one, makes it forget the access time.
+    pub(crate) fn version(&self, file: impl AsFd) -> Result<Attr, Errno> {
+        self.statx(file, b"", StatxFlags::INO | StatxFlags::SIZE | StatxFlags::MTIME)
+    }
+
+    fn statx(&self, directory: impl AsFd, name: &[u8], wanted: StatxFlags) -> Result<Attr, Errno> {
+        self.count_operation();
+        let place = if name.is_empty() { AtFlags::EMPTY_PATH } else { AtFlags::SYMLINK_NOFOLLOW };
+        statx(directory, name, place | AtFlags::NO_AUTOMOUNT, wanted).map(|statx| attr_of(&statx))
+    }
+
+    /// Tries until the answer is the shared file system's own. A shortage of this machine's, which
+    /// nobody publishes as a fact, is waited out for a while; stale descriptors are opened anew, once.
+    pub(crate) fn retried<T>(&self, attempt: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+        let mut stale = false;
+        loop {
+            match attempt() {
+                Err(Errno::INTR) => {}
+                Err(Errno::STALE) if !stale => {
+                    stale = true;
+                    self.directories.forget();
+                }
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM) if self.waits_on() => {
+                    self.directories.forget();
+                    std::thread::sleep(SCARCE_WAIT);
+                }
+                Ok(done) => {
+                    self.scarce_waits.store(0, Ordering::Relaxed);
+                    return Ok(done);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Whether a shortage is waited out once more. It is told once that it isn't.
+    fn waits_on(&self) -> bool {
+        let waits = self.scarce_waits.fetch_add(1, Ordering::Relaxed);
+        if waits == SCARCE_WAITS_MAX {
+            tracing::warn!(
+                "no file can be opened for want of descriptors or memory; processes use the originals. Raise the limit of open files (ulimit -n)"
+            );
+        }
+        waits < SCARCE_WAITS_MAX && !self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortage_is_waited_out_for_a_while() {
+        let reader = Reader::default();
+        let attempts = AtomicU32::new(0);
+        let attempt = |until: u32| {
+            let ends = attempts.fetch_add(1, Ordering::Relaxed) + 1 >= until;
+            if ends { Ok(()) } else { Err(Errno::MFILE) }
+        };
+        assert_eq!(reader.retried(|| attempt(3)), Ok(()));
+        assert_eq!(reader.retried(|| attempt(u32::MAX)), Err(Errno::MFILE));
+        assert_eq!(attempts.swap(0, Ordering::Relaxed), 3 + SCARCE_WAITS_MAX + 1);
+        assert_eq!(reader.retried(|| attempt(u32::MAX)), Err(Errno::MFILE), "at once");
+        assert_eq!(attempts.load(Ordering::Relaxed), 1);
+    }
+}

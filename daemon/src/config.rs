@@ -1,6 +1,5 @@
 //! What a daemon is told when it starts, as one line of JSON.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -12,7 +11,7 @@ use headwater_proto::{Limits, Rank};
 use headwater_topology::{Branching, Forest, Shape, TREES_MAX};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use zeroize::Zeroize;
+use headwater_overlay::{Fabric, SessionId, SessionKey};
 
 use headwater_store::layout::{DiskRoots, NodeDir};
 use crate::preload::Preload;
@@ -88,15 +87,6 @@ pub struct Config {
     pub fabric: Option<Fabric>,
 }
 
-/// How links go over libfabric.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fabric {
-    /// The program `headwater-fabric`, as this node sees it.
-    pub carrier: PathBuf,
-    /// The provider; by default the first that libfabric finds.
-    pub provider: Option<String>,
-}
-
 /// A RAM disk that is mounted nowhere.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
@@ -164,16 +154,6 @@ pub struct TableGeometry {
     pub heap_bytes: u64,
 }
 
-/// A session's identity; in JSON, 32 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct SessionId(pub u128);
-
-/// A session's key; in JSON, 64 hexadecimal digits. It is wiped when dropped and never shown.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct SessionKey(pub [u8; 32]);
-
 /// Why a configuration can't be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
@@ -189,9 +169,6 @@ pub enum ConfigError {
     /// The socket's path is too long for the kernel.
     #[error("the socket's path {0} is longer than {SOCKET_PATH_BYTES_MAX} bytes: use a shorter --store directory")]
     SocketPath(String),
-    /// Not hexadecimal digits of the right number.
-    #[error("expected {0} hexadecimal digits")]
-    Hexadecimal(usize),
 }
 
 /// How long a daemon above may be gone until its successor is there, in milliseconds.
@@ -335,67 +312,6 @@ fn branching(shape: Shape) -> Option<Branching> {
     }
 }
 
-impl Drop for SessionKey {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-impl fmt::Debug for SessionKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SessionKey(…)")
-    }
-}
-
-impl fmt::Debug for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
-impl From<SessionId> for String {
-    fn from(session: SessionId) -> String {
-        format!("{:032x}", session.0)
-    }
-}
-
-impl TryFrom<String> for SessionId {
-    type Error = ConfigError;
-
-    fn try_from(digits: String) -> Result<SessionId, ConfigError> {
-        let bytes = from_hexadecimal::<16>(&digits)?;
-        Ok(SessionId(u128::from_be_bytes(bytes)))
-    }
-}
-
-impl From<SessionKey> for String {
-    fn from(key: SessionKey) -> String {
-        key.0.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-}
-
-impl TryFrom<String> for SessionKey {
-    type Error = ConfigError;
-
-    fn try_from(mut digits: String) -> Result<SessionKey, ConfigError> {
-        let key = from_hexadecimal::<32>(&digits).map(SessionKey);
-        digits.zeroize();
-        key
-    }
-}
-
-fn from_hexadecimal<const N: usize>(digits: &str) -> Result<[u8; N], ConfigError> {
-    let wrong = ConfigError::Hexadecimal(N * 2);
-    if digits.len() != N * 2 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(wrong);
-    }
-    let mut bytes = [0; N];
-    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| wrong.clone())?;
-    }
-    Ok(bytes)
-}
-
 const _: () = assert!(client::PENDING_INTERVAL_MS < client::SILENCE_MS_MAX);
 
 #[cfg(test)]
@@ -487,12 +403,5 @@ pub(crate) mod tests {
         check(9, 0, Shape::Striped { trees: 3, readers: 2 }, 3, &[0, 1, 0]);
         check(9, 3, Shape::Striped { trees: 2, readers: 1 }, 3, &[0, 1, 2]);
         check(9, 0, Shape::Partitioned { groups: 3, branching: Branching::KAry(2) }, 3, &[0, 3, 6]);
-    }
-
-    #[test]
-    fn only_hexadecimal_digits_are_taken() {
-        assert!(SessionId::try_from("+".repeat(32)).is_err());
-        assert!(SessionKey::try_from("é".repeat(32)).is_err());
-        assert_eq!(SessionId::try_from(String::from(config().session)), Ok(config().session));
     }
 }

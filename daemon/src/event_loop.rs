@@ -21,7 +21,7 @@ use headwater_store::Following;
 use crate::generation::Generations;
 use headwater_store::layout::NodeDir;
 use crate::mount::{self, Mount};
-use crate::overlay::{Addresses, Identity, Links, Transfers};
+use headwater_overlay::{Addresses, Identity, Links, Transfers};
 use crate::perform::Timeline;
 use crate::preload::Preloading;
 use crate::pressure::Pressure;
@@ -190,7 +190,7 @@ impl Daemon {
         let identity = Identity { rank: Rank(config.rank), forest, session: config.session, key: config.key.clone() };
         listener.set_nonblocking(true).map_err(system("listen for peers"))?;
         let listener = mio::net::TcpListener::from_std(listener);
-        let mut links = Links::new(identity, listener, Addresses::of_config(config), registry, PEERS)
+        let mut links = Links::new(identity, listener, Addresses::new(&config.peers, &config.names), registry, PEERS)
             .map_err(system("listen for peers"))?;
         links.use_fabric(config.fabric.as_ref());
         let (content, is_own_disk) = (dir.root(), config.disk.is_some());

@@ -4,7 +4,6 @@
 //! One thread runs the event loop and owns everything but the readers: only it writes the table and
 //! changes the mirror. A few more threads block on the shared file system, on the reader alone.
 
-pub mod channel;
 mod clients;
 mod config;
 mod control;
@@ -13,7 +12,6 @@ mod event_loop;
 mod generation;
 mod log;
 mod mount;
-mod overlay;
 mod perform;
 mod preload;
 mod pressure;
@@ -25,12 +23,12 @@ mod session;
 pub mod supervisor;
 
 pub use config::{
-    Config, ConfigError, Disk, Fabric, MountConfig, Policy, SOCKET_PATH_BYTES_MAX, SessionId, SessionKey, TableGeometry,
+    Config, ConfigError, Disk, MountConfig, Policy, SOCKET_PATH_BYTES_MAX, TableGeometry,
 };
 pub use control_socket::{protocol, stats};
 pub use event_loop::DaemonError;
 pub use headwater_topology::{Branching, Forest, Shape};
-pub use overlay::has_aes;
+pub use headwater_overlay::{Fabric, SessionId, SessionKey, has_aes};
 pub use preload::{Preload, PreloadList, PreloadProgram};
 pub use pressure::memory_free;
 pub use process::{run, run_from_stdio};
@@ -41,5 +39,5 @@ pub use supervisor::supervise_from_stdio;
 #[cfg(fuzzing)]
 pub mod fuzzed {
     pub use crate::mount::fuzz_journal as journal;
-    pub use crate::overlay::fuzz_carrier as carrier;
+    pub use headwater_overlay::fuzz_carrier as carrier;
 }

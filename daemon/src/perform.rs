@@ -13,7 +13,7 @@ use headwater_proto::{Input, Output, Peer, Publication, Rank, Reply};
 use headwater_store::{digest as digest_of_bytes, digest_of};
 use crate::event_loop::Daemon;
 use headwater_store::Followed;
-use crate::overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, Verdict, store_all};
+use headwater_overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, Verdict, store_all};
 use headwater_reader::{DigestOrder, FileError, FileNews, FileOrder, News, Order};
 use headwater_store::Incoming;
 

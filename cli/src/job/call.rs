@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use headwater_daemon::channel::Channel;
+use headwater_overlay::channel::Channel;
 use mio::{Events, Interest, Poll, Token};
 
 use super::file::Job;

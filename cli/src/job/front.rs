@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use headwater_daemon::channel::{Channel, ChannelError};
+use headwater_overlay::channel::{Channel, ChannelError};
 use headwater_daemon::{SessionId, SessionKey};
 use headwater_topology::hosts::Hostlist;
 use mio::net::TcpListener;

@@ -18,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use headwater_daemon::channel::Channel;
+use headwater_overlay::channel::Channel;
 use headwater_launch::place::Place;
 use mio::net::{UnixListener, UnixStream};
 use mio::unix::SourceFd;

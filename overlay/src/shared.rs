@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::rc::{Rc, Weak};
 
-use super::link::ContentOut;
+use crate::content_out::ContentOut;
 
 /// Bytes that are kept for those that have yet to be sent them.
 const KEPT_BYTES_MAX: usize = 2 << 20;
@@ -13,7 +13,7 @@ const SPARE_MAX: usize = 4;
 
 /// Who shares what, as long as chunks are to be sent.
 #[derive(Debug, Default)]
-pub(super) struct Sharing {
+pub(crate) struct Sharing {
     /// The chunk that was to be sent last, for whom it is to be sent to next.
     last: Option<(ContentOut, Weak<Shared>)>,
     memory: Rc<Memory>,
@@ -27,14 +27,14 @@ struct Memory {
 
 /// One chunk's bytes, once they have been read. They go with the last peer that they are to be sent to.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(crate) struct Shared {
     bytes: OnceCell<Vec<u8>>,
     memory: Rc<Memory>,
 }
 
 impl Sharing {
     /// What a chunk shares with that which was to be sent before it, if it is the same content.
-    pub(super) fn of(&mut self, chunk: &ContentOut) -> Rc<Shared> {
+    pub(crate) fn of(&mut self, chunk: &ContentOut) -> Rc<Shared> {
         let known = self.last.as_ref().filter(|(last, _)| last.is_same_content(chunk));
         if let Some(shared) = known.and_then(|(_, shared)| shared.upgrade()) {
             return shared;
@@ -48,7 +48,7 @@ impl Sharing {
 impl Shared {
     /// The bytes, read by `read` into as much room unless that was done before; `None` if nobody else is to
     /// be sent them, or so much is kept already: then nothing was read.
-    pub(super) fn get(
+    pub(crate) fn get(
         self: &Rc<Shared>,
         bytes: usize,
         read: impl FnOnce(&mut [u8]) -> io::Result<()>,

@@ -4,13 +4,16 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use headwater_proto::Time;
 use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use rustix::net::sockopt;
 
-use super::{SILENCE_MS_MAX, unsent};
+use crate::unsent;
 
+/// How long a peer may be silent, in milliseconds.
+pub(crate) const SILENCE_MS_MAX: Time = 10_000;
 /// What a socket takes beyond what it has sent: what comes later, as a sign of life, waits for that. A Unix
 /// socket takes less by itself (`net.core.wmem_default`).
 const UNSENT_BYTES_MAX: u32 = 256 << 10;
@@ -26,12 +29,12 @@ pub(crate) enum Stream {
 
 impl Stream {
     /// True if it goes over the carrier.
-    pub(super) fn is_carried(&self) -> bool {
+    pub(crate) fn is_carried(&self) -> bool {
         matches!(self, Stream::Carried(_))
     }
 
     /// Settles how the socket behaves.
-    pub(super) fn prepare(&self) -> io::Result<()> {
+    pub(crate) fn prepare(&self) -> io::Result<()> {
         let Stream::Tcp(stream) = self else { return Ok(()) };
         sockopt::set_tcp_nodelay(stream, true)?;
         // Half-open connections end even while nothing is sent.
@@ -43,7 +46,7 @@ impl Stream {
     }
 
     /// Whether a connection that was being made has come about.
-    pub(super) fn is_connected(&self) -> io::Result<bool> {
+    pub(crate) fn is_connected(&self) -> io::Result<bool> {
         let Stream::Tcp(stream) = self else { return Ok(true) };
         if let Some(error) = stream.take_error()? {
             return Err(error);
@@ -56,7 +59,7 @@ impl Stream {
     }
 
     /// The peer's address, where that can be told.
-    pub(super) fn peer_addr(&self) -> Option<SocketAddr> {
+    pub(crate) fn peer_addr(&self) -> Option<SocketAddr> {
         match self {
             Stream::Tcp(stream) => stream.peer_addr().ok(),
             Stream::Carried(_) => None,

@@ -8,8 +8,9 @@ use std::io::{self, Read, Write};
 use mio::net::TcpStream;
 use thiserror::Error;
 
-use crate::config::{SessionId, SessionKey};
-use crate::overlay::{Buffer, Noise, NoiseError};
+use crate::session::{SessionId, SessionKey};
+use crate::buffer::Buffer;
+use crate::noise::{Noise, NoiseError};
 
 /// The longest line, in bytes: the addresses of a hundred thousand nodes.
 pub const LINE_BYTES_MAX: usize = 8 << 20;

@@ -7,20 +7,20 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use headwater_abi::wire::{Endpoint, FRAME_BYTES_MAX, Message, VERSION, WireError};
 use headwater_proto::{Forest, Peer, Rank, Time};
 use thiserror::Error;
 
-use super::buffer::Buffer;
-use super::noise::{Noise, NoiseError};
-use super::shared::Shared;
-use super::stream::Stream;
-use crate::config::{SessionId, SessionKey};
+use crate::buffer::Buffer;
+use crate::noise::{Noise, NoiseError};
+use crate::content_out::ContentOut;
+use crate::shared::Shared;
+use crate::stream::Stream;
+use crate::session::{SessionId, SessionKey};
 
 /// Messages and chunks that wait for one peer.
-pub(super) const QUEUE_MAX: usize = 1 << 18;
+pub(crate) const QUEUE_MAX: usize = 1 << 18;
 /// Plaintext that is gathered before it is encrypted, in bytes; one frame may exceed it.
 const GATHER_BYTES: usize = 256 << 10;
 /// Bytes that one call receives from a peer that has not greeted.
@@ -35,16 +35,20 @@ const LENGTH_BYTES: usize = 4;
 
 /// Who this daemon is to its peers.
 #[derive(Clone, Debug)]
-pub(crate) struct Identity {
-    pub(crate) rank: Rank,
-    pub(crate) forest: Forest,
-    pub(crate) session: SessionId,
-    pub(crate) key: SessionKey,
+pub struct Identity {
+    /// This node's rank.
+    pub rank: Rank,
+    /// The trees that all ranks agree on.
+    pub forest: Forest,
+    /// The session that peers must belong to.
+    pub session: SessionId,
+    /// The key that peers must know.
+    pub key: SessionKey,
 }
 
 /// Something to be sent.
 #[derive(Clone, Debug)]
-pub(super) enum Outgoing {
+pub(crate) enum Outgoing {
     /// A message.
     Message(Message),
     /// Content, to be read from the store when its turn comes, if others that share it have not been sent
@@ -52,37 +56,6 @@ pub(super) enum Outgoing {
     Content(ContentOut, Rc<Shared>),
     /// What was content and is not to be sent any more.
     Nothing,
-}
-
-/// Content to be sent.
-#[derive(Clone, Debug)]
-pub(crate) struct ContentOut {
-    /// What stands before its bytes: [`Message::Chunk`] or [`Message::Content`].
-    pub(crate) message: Message,
-    pub(crate) path: headwater_abi::Path,
-    pub(crate) block: Option<u32>,
-    /// Where in the file its bytes stand: (offset, length).
-    pub(crate) ranges: Arc<[(u64, u64)]>,
-}
-
-impl ContentOut {
-    /// How many bytes they are.
-    pub(super) fn bytes(&self) -> usize {
-        self.message.content_bytes() as usize
-    }
-
-    /// Whether these are the same bytes, for whomever.
-    pub(super) fn is_same_content(&self, other: &ContentOut) -> bool {
-        (self.block, &self.ranges) == (other.block, &other.ranges) && self.path == other.path
-    }
-
-    /// What is to be sent if its bytes have gone from the store. Of a chunk the node sends more.
-    fn instead(&self) -> Option<Message> {
-        match &self.message {
-            Message::Content { path, aspect, .. } => Some(Message::Unavailable { path: path.clone(), aspect: *aspect }),
-            _ => None,
-        }
-    }
 }
 
 /// Why a link ends.
@@ -141,12 +114,15 @@ pub(crate) enum Received {
 
 /// Frames and bytes sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traffic {
-    pub(crate) messages: u64,
-    pub(crate) bytes: u64,
+pub struct Traffic {
+    /// Messages sent, chunks included.
+    pub messages: u64,
+    /// Bytes sent, on whatever network.
+    pub bytes: u64,
     /// Those of them that a carrier took.
-    pub(crate) carried_bytes: u64,
-    pub(crate) bytes_received: u64,
+    pub carried_bytes: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
 }
 
 /// A connection.
@@ -161,11 +137,11 @@ pub(crate) struct Link {
     pub(crate) heard_at: Time,
     pub(crate) spoke_at: Time,
     /// Where this end's greeting says that the link can go on; until the peer has greeted.
-    pub(super) offered: Option<Endpoint>,
+    pub(crate) offered: Option<Endpoint>,
     /// This end greets once it has been told to: see [`Link::greet`].
-    pub(super) greets_last: bool,
+    pub(crate) greets_last: bool,
     /// The peer has greeted, and a carried link is to take this one's place until this time.
-    pub(super) held_until: Option<Time>,
+    pub(crate) held_until: Option<Time>,
     /// Bytes received that have not been counted yet.
     pub(crate) bytes_received: u64,
     /// When something was last handed out.
@@ -192,7 +168,7 @@ impl Link {
     }
 
     /// The same link, whose greeting says that it can go on there.
-    pub(super) fn offering(self, place: Option<Endpoint>) -> Link {
+    pub(crate) fn offering(self, place: Option<Endpoint>) -> Link {
         Link { offered: place, ..self }
     }
 
@@ -228,7 +204,7 @@ impl Link {
 
     /// Has something sent; in order, when its turn comes. A sign of life goes before all else but
     /// the greeting.
-    pub(super) fn send(&mut self, outgoing: Outgoing) -> Result<(), LinkError> {
+    pub(crate) fn send(&mut self, outgoing: Outgoing) -> Result<(), LinkError> {
         if self.queue.len() >= QUEUE_MAX {
             return Err(LinkError::QueueFull);
         }
@@ -431,7 +407,7 @@ impl Link {
     }
 
     /// Has this end greet, with a place where the link can go on.
-    pub(super) fn greet(&mut self, identity: &Identity, place: Option<Endpoint>) {
+    pub(crate) fn greet(&mut self, identity: &Identity, place: Option<Endpoint>) {
         self.queue.push_front(Outgoing::Message(hello(identity, self.dialled.is_some(), place)));
     }
 

@@ -17,7 +17,7 @@ type Piece = (Path, Option<u32>);
 
 /// What arrives, and from whom.
 #[derive(Debug, Default)]
-pub(crate) struct Transfers {
+pub struct Transfers {
     senders: HashMap<(Rank, TransferId), Piece>,
     /// Their senders may change; what has arrived stays, and so does what it was hashed to.
     pieces: HashMap<Piece, Arriving>,
@@ -36,7 +36,7 @@ struct Arriving {
 
 /// What became of a message's content.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
+pub enum Arrival {
     /// The node may see the message.
     Stored,
     /// Content that nobody wants any more: the node need not see it.
@@ -45,7 +45,7 @@ pub(crate) enum Arrival {
 
 /// What a sender's digest says of what has arrived.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// All of it is as its reader read it.
     Right,
     /// It is not. What has arrived is not to be used.
@@ -56,7 +56,7 @@ pub(crate) enum Verdict {
 
 /// Why content could not be stored.
 #[derive(Debug, Error)]
-pub(crate) enum ArrivalError {
+pub enum ArrivalError {
     /// The peer broke the protocol.
     #[error("a chunk is not the next of its file's content")]
     OutOfRange,
@@ -69,7 +69,7 @@ impl Transfers {
     /// A peer will send this, from `position` of its content on; who sent it before does no more. What
     /// stands before that position has arrived, or else is in the store. What processes `have` is not written
     /// again.
-    pub(crate) fn expect(
+    pub fn expect(
         &mut self,
         store: &Store,
         sender: (Rank, TransferId),
@@ -91,17 +91,17 @@ impl Transfers {
     }
 
     /// Nothing more of this file, or of this block, is wanted: it is complete, or given up.
-    pub(crate) fn forget(&mut self, path: &Path, block: Option<u32>) {
+    pub fn forget(&mut self, path: &Path, block: Option<u32>) {
         self.remove(&(path.clone(), block));
     }
 
     /// Nothing more comes from this peer. Another may go on with what it sent.
-    pub(crate) fn forget_peer(&mut self, rank: Rank) {
+    pub fn forget_peer(&mut self, rank: Rank) {
         self.senders.retain(|(from, _), _| *from != rank);
     }
 
     /// Writes a chunk's bytes to the store and hashes them; other messages carry none.
-    pub(crate) fn arrived(
+    pub fn arrived(
         &mut self,
         store: &Store,
         from: Rank,
@@ -142,7 +142,7 @@ impl Transfers {
     ///
     /// # Errors
     /// The sender says so before it has sent everything.
-    pub(crate) fn verify(
+    pub fn verify(
         &mut self,
         from: Rank,
         transfer: TransferId,
@@ -167,7 +167,7 @@ impl Transfers {
 }
 
 /// Stores all of a file's content; what processes `have` is not written again.
-pub(crate) fn store_all(
+pub fn store_all(
     store: &mut Store,
     path: &Path,
     head: &FileHead,

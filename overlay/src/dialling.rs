@@ -13,7 +13,7 @@ const WAIT_PART: Time = 16;
 
 /// The ranks to be linked to: as many as the node asks of.
 #[derive(Debug, Default)]
-pub(super) struct Dialling(BTreeMap<Rank, Dialled>);
+pub(crate) struct Dialling(BTreeMap<Rank, Dialled>);
 
 #[derive(Debug)]
 struct Dialled {
@@ -25,37 +25,37 @@ struct Dialled {
 
 impl Dialling {
     /// From now on this rank is to be linked to.
-    pub(super) fn add(&mut self, now: Time, rank: Rank) {
+    pub(crate) fn add(&mut self, now: Time, rank: Rank) {
         self.0.entry(rank).or_insert(Dialled { link: None, dial_at: now, since: None });
     }
 
     /// It is no more; the link to it, if there is one.
-    pub(super) fn remove(&mut self, rank: Rank) -> Option<Token> {
+    pub(crate) fn remove(&mut self, rank: Rank) -> Option<Token> {
         self.0.remove(&rank)?.link
     }
 
     /// This link takes the place of the rank's other one, if there is one: that.
-    pub(super) fn replace(&mut self, rank: Rank, link: Token) -> Option<Token> {
+    pub(crate) fn replace(&mut self, rank: Rank, link: Token) -> Option<Token> {
         self.0.get_mut(&rank)?.link.replace(link)
     }
 
     /// All of them.
-    pub(super) fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
+    pub(crate) fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
         self.0.keys().copied()
     }
 
     /// Those to be dialled at once.
-    pub(super) fn due(&self, now: Time) -> Vec<Rank> {
+    pub(crate) fn due(&self, now: Time) -> Vec<Rank> {
         self.0.iter().filter(|(_, d)| d.link.is_none() && now >= d.dial_at).map(|(rank, _)| *rank).collect()
     }
 
     /// When the next one is to be dialled.
-    pub(super) fn next(&self) -> Option<Time> {
+    pub(crate) fn next(&self) -> Option<Time> {
         self.0.values().filter(|d| d.link.is_none()).map(|d| d.dial_at).min()
     }
 
     /// A rank is being dialled by this link. If that comes to nothing, the next time is later.
-    pub(super) fn began(&mut self, now: Time, rank: Rank, link: Token) {
+    pub(crate) fn began(&mut self, now: Time, rank: Rank, link: Token) {
         let Some(dialled) = self.0.get_mut(&rank) else { return };
         dialled.link = Some(link);
         let waited_ms = now - *dialled.since.get_or_insert(now);
@@ -63,14 +63,14 @@ impl Dialling {
     }
 
     /// This link stands.
-    pub(super) fn greeted(&mut self, link: Token) {
+    pub(crate) fn greeted(&mut self, link: Token) {
         if let Some(dialled) = self.0.values_mut().find(|d| d.link == Some(link)) {
             dialled.since = None;
         }
     }
 
     /// This link has ended.
-    pub(super) fn ended(&mut self, now: Time, link: Token) {
+    pub(crate) fn ended(&mut self, now: Time, link: Token) {
         if let Some(dialled) = self.0.values_mut().find(|d| d.link == Some(link)) {
             dialled.link = None;
             dialled.dial_at = dialled.dial_at.max(now);

@@ -14,8 +14,8 @@ use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState, TransportState};
 use thiserror::Error;
 
-use super::buffer::Buffer;
-use crate::config::{SessionId, SessionKey};
+use crate::buffer::Buffer;
+use crate::session::{SessionId, SessionKey};
 
 /// The patterns that are answered, by cipher. Whoever speaks first chooses the first one, where its
 /// processor helps with AES, or else the second.

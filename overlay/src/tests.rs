@@ -10,12 +10,13 @@ use headwater_abi::{Attr, Path};
 use headwater_proto::topology::Branching;
 use headwater_proto::{Forest, Peer, Rank, Shape};
 
-use super::buffer::Buffer;
-use super::link::{Link, LinkError, QUEUE_MAX, Received, Traffic};
-use super::noise::Noise;
-use super::shared::Sharing;
-use super::{ContentOut, Identity, Outgoing};
-use crate::config::{SessionId, SessionKey};
+use crate::buffer::Buffer;
+use crate::link::{Link, LinkError, QUEUE_MAX, Received, Traffic};
+use crate::noise::Noise;
+use crate::shared::Sharing;
+use crate::content_out::ContentOut;
+use crate::link::{Identity, Outgoing};
+use crate::session::{SessionId, SessionKey};
 
 fn forest(ranks: u32) -> Forest {
     Forest::new(ranks, 0, Shape::Single(Branching::KAry(2)))

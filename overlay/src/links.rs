@@ -4,21 +4,6 @@
 //! Strangers can open connections, so those that have not yet proved that they know the session's
 //! key are few, short-lived and cost little.
 
-mod addresses;
-mod buffer;
-mod carrier;
-mod dialling;
-mod link;
-mod noise;
-mod refusals;
-mod shared;
-mod stream;
-#[cfg(test)]
-mod tests;
-mod transfers;
-mod unsent;
-mod upgrade;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
@@ -28,19 +13,15 @@ use headwater_proto::{Peer, Rank, Time};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 
-pub(crate) use self::addresses::Addresses;
-pub(crate) use self::buffer::Buffer;
-#[cfg(fuzzing)]
-pub use self::carrier::fuzz as fuzz_carrier;
-use self::dialling::Dialling;
-pub(crate) use self::link::{ContentOut, Identity, Traffic};
-use self::link::{Link, LinkError, Outgoing, Received};
-pub use self::noise::has_aes;
-pub(crate) use self::noise::{Noise, NoiseError};
-use self::refusals::Refusals;
-use self::shared::Sharing;
-pub(crate) use self::transfers::{Arrival, ArrivalError, Transfers, Verdict, store_all};
-use self::upgrade::Upgrading;
+use crate::addresses::Addresses;
+use crate::buffer::Buffer;
+use crate::content_out::ContentOut;
+use crate::dialling::Dialling;
+use crate::link::{Identity, Link, LinkError, Outgoing, Received, Traffic};
+use crate::refusals::Refusals;
+use crate::shared::Sharing;
+use crate::stream::SILENCE_MS_MAX;
+use crate::upgrading::Upgrading;
 
 /// How long a connection may take until its peer has greeted, in milliseconds.
 const GREETING_TIMEOUT_MS: Time = 5000;
@@ -58,20 +39,18 @@ const WAITING_MAX: i32 = 1024;
 const ACCEPT_RETRY_MS: Time = 100;
 /// How often a peer hears from this rank at least, in milliseconds.
 const ALIVE_INTERVAL_MS: Time = 2000;
-/// How long a peer may be silent, in milliseconds.
-const SILENCE_MS_MAX: Time = 10_000;
 
 /// All links of a rank.
 #[derive(Debug)]
-pub(crate) struct Links {
-    identity: Identity,
+pub struct Links {
+    pub(crate) identity: Identity,
     listener: TcpListener,
     /// When to look for more connections, though the listener does not say that there are any.
     accept_at: Option<Time>,
     /// Where each rank listens.
     addresses: Addresses,
-    dialling: Dialling,
-    links: HashMap<Token, Link>,
+    pub(crate) dialling: Dialling,
+    pub(crate) links: HashMap<Token, Link>,
     by_peer: BTreeMap<Peer, Token>,
     /// Links whose socket may have something to receive.
     readable: VecDeque<Token>,
@@ -79,19 +58,19 @@ pub(crate) struct Links {
     readable_strangers: VecDeque<Token>,
     strangers_heard: usize,
     /// Links that may have something to send.
-    writable: BTreeSet<Token>,
+    pub(crate) writable: BTreeSet<Token>,
     /// What the node has to be told before anything else.
     events: VecDeque<LinkEvent>,
     traffic: Traffic,
     scratch: Buffer,
     sharing: Sharing,
     refusals: Refusals,
-    upgrading: Upgrading,
+    pub(crate) upgrading: Upgrading,
 }
 
 /// What happens on the links.
 #[derive(Debug)]
-pub(crate) enum LinkEvent {
+pub enum LinkEvent {
     /// A link stands.
     Up(Peer),
     /// A link has ended.
@@ -111,7 +90,7 @@ impl LinkEvent {
 /// The next thing from the links.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it lives for one call; boxing would cost more")]
-pub(crate) enum Next<'a> {
+pub enum Next<'a> {
     /// Something happened.
     Event(LinkEvent),
     /// A peer's message and the bytes of its content.
@@ -120,7 +99,7 @@ pub(crate) enum Next<'a> {
 
 impl Links {
     /// Links that will come about through `listener`, and by dialling ranks at their `addresses`.
-    pub(crate) fn new(
+    pub fn new(
         identity: Identity,
         mut listener: TcpListener,
         addresses: impl Into<Addresses>,
@@ -152,40 +131,40 @@ impl Links {
     }
 
     /// Has this rank linked to, and tries until that succeeds or it is hung up.
-    pub(crate) fn dial(&mut self, now: Time, rank: Rank) {
+    pub fn dial(&mut self, now: Time, rank: Rank) {
         self.dialling.add(now, rank);
     }
 
     /// Ends the link to this rank, or the attempts to make one. Nothing more is heard of it.
-    pub(crate) fn hang_up(&mut self, now: Time, rank: Rank) {
+    pub fn hang_up(&mut self, now: Time, rank: Rank) {
         self.dialling.remove(rank);
         self.forget_carried(now, rank);
         self.events.retain(|event| event.peer() != Peer::Parent(rank));
     }
 
     /// True while all links stand that this rank is to make; a root may have none.
-    pub(crate) fn has_parents(&self) -> bool {
+    pub fn has_parents(&self) -> bool {
         self.dialling.ranks().all(|rank| self.by_peer.contains_key(&Peer::Parent(rank)))
     }
 
     /// Where a rank listens, for people.
-    pub(crate) fn address(&self, rank: Rank) -> Option<String> {
+    pub fn address(&self, rank: Rank) -> Option<String> {
         self.addresses.shown(rank)
     }
 
     /// True if there is anybody whom this rank can ask.
-    pub(crate) fn has_a_parent(&self) -> bool {
+    pub fn has_a_parent(&self) -> bool {
         self.by_peer.keys().any(|peer| matches!(peer, Peer::Parent(_)))
     }
 
     /// Frames and bytes sent.
-    pub(crate) fn traffic(&self) -> Traffic {
+    pub fn traffic(&self) -> Traffic {
         self.traffic
     }
 
     /// Takes waiting connections in; what is left of them is for the next [`Links::tick`]. `token` gives
     /// each a number of its own.
-    pub(crate) fn accept(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
+    pub fn accept(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
         self.accept_at = None;
         for _ in 0..ACCEPTS_MAX {
             match self.listener.accept() {
@@ -214,7 +193,7 @@ impl Links {
     }
 
     /// Notes that a socket is ready for something.
-    pub(crate) fn ready(&mut self, now: Time, token: Token) {
+    pub fn ready(&mut self, now: Time, token: Token) {
         let Some(link) = self.links.get_mut(&token) else { return };
         if let Err(error) = link.connected(&self.identity) {
             return self.drop_link(now, token, &error);
@@ -229,7 +208,7 @@ impl Links {
 
     /// The next event or message; `None` if the sockets have no more, or none but strangers that have to
     /// wait for the next [`Links::tick`]. Links take turns.
-    pub(crate) fn next(&mut self, now: Time) -> Option<Next<'_>> {
+    pub fn next(&mut self, now: Time) -> Option<Next<'_>> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Some(Next::Event(event));
@@ -274,17 +253,17 @@ impl Links {
     }
 
     /// True if [`Links::next`] has something without new readiness.
-    pub(crate) fn has_next(&self) -> bool {
+    pub fn has_next(&self) -> bool {
         !self.readable.is_empty() || !self.readable_strangers.is_empty() || !self.events.is_empty()
     }
 
     /// Has a message sent to a peer; nothing if there is no link.
-    pub(crate) fn send(&mut self, now: Time, to: Peer, message: Message) {
+    pub fn send(&mut self, now: Time, to: Peer, message: Message) {
         self.put(now, to, Outgoing::Message(message));
     }
 
     /// The same with content.
-    pub(crate) fn send_content(&mut self, now: Time, to: Peer, content: ContentOut) {
+    pub fn send_content(&mut self, now: Time, to: Peer, content: ContentOut) {
         let shared = self.sharing.of(&content);
         self.put(now, to, Outgoing::Content(content, shared));
     }
@@ -299,7 +278,7 @@ impl Links {
     }
 
     /// Sends no content of paths that are `left_out`; see [`Link::drop_content`].
-    pub(crate) fn drop_content(&mut self, left_out: &dyn Fn(&headwater_abi::Path) -> bool) {
+    pub fn drop_content(&mut self, left_out: &dyn Fn(&headwater_abi::Path) -> bool) {
         for (token, link) in &mut self.links {
             link.drop_content(left_out);
             self.writable.insert(*token);
@@ -307,7 +286,7 @@ impl Links {
     }
 
     /// Hands what waits to the sockets. `read` fills a buffer with the bytes of content.
-    pub(crate) fn flush(&mut self, now: Time, read: &dyn Fn(&ContentOut, &mut [u8]) -> io::Result<()>) {
+    pub fn flush(&mut self, now: Time, read: &dyn Fn(&ContentOut, &mut [u8]) -> io::Result<()>) {
         for token in std::mem::take(&mut self.writable) {
             let Some(link) = self.links.get_mut(&token) else { continue };
             match link.flush(now, &mut self.traffic, &mut self.scratch, read) {
@@ -321,7 +300,7 @@ impl Links {
     }
 
     /// Closes the link to a peer that broke the protocol.
-    pub(crate) fn disconnect(&mut self, now: Time, peer: Peer, reason: &str) {
+    pub fn disconnect(&mut self, now: Time, peer: Peer, reason: &str) {
         tracing::warn!(?peer, reason, "a peer broke the protocol; its link is closed");
         if let Some(&token) = self.by_peer.get(&peer) {
             self.close(now, token);
@@ -329,7 +308,7 @@ impl Links {
     }
 
     /// Does what is due: connections that wait, signs of life, dead peers, dialling.
-    pub(crate) fn tick(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
+    pub fn tick(&mut self, now: Time, registry: &Registry, mut token: impl FnMut() -> Token) {
         self.strangers_heard = 0;
         if self.accept_at.is_some_and(|at| now >= at) {
             self.accept(now, registry, &mut token);
@@ -354,7 +333,7 @@ impl Links {
     }
 
     /// When [`Links::tick`] is due.
-    pub(crate) fn next_tick(&self) -> Option<Time> {
+    pub fn next_tick(&self) -> Option<Time> {
         self.links
             .values()
             .map(due)
@@ -379,7 +358,7 @@ impl Links {
         }
     }
 
-    fn add(&mut self, mut link: Link, token: Token, registry: &Registry) -> Result<(), LinkError> {
+    pub(crate) fn add(&mut self, mut link: Link, token: Token, registry: &Registry) -> Result<(), LinkError> {
         link.stream.prepare()?;
         registry.register(&mut link.stream, token, Interest::READABLE | Interest::WRITABLE)?;
         self.links.insert(token, link);
@@ -387,7 +366,7 @@ impl Links {
     }
 
     /// A link stands.
-    fn up(&mut self, now: Time, token: Token, peer: Peer) {
+    pub(crate) fn up(&mut self, now: Time, token: Token, peer: Peer) {
         // A peer that comes again has lost its earlier link, noticed here or not.
         if let Some(earlier) = self.by_peer.get(&peer).copied() {
             self.close(now, earlier);
@@ -399,7 +378,7 @@ impl Links {
         self.events.push_back(LinkEvent::Up(peer));
     }
 
-    fn drop_link(&mut self, now: Time, token: Token, error: &LinkError) {
+    pub(crate) fn drop_link(&mut self, now: Time, token: Token, error: &LinkError) {
         let Some(link) = self.links.get(&token) else { return };
         let address = link.stream.peer_addr();
         let not_carried = link.dialled.filter(|_| link.stream.is_carried() && link.rank.is_none());
@@ -426,7 +405,7 @@ impl Links {
         }
     }
 
-    fn close(&mut self, now: Time, token: Token) {
+    pub(crate) fn close(&mut self, now: Time, token: Token) {
         let Some(link) = self.links.remove(&token) else { return };
         if let Some(peer) = link.peer()
             && self.by_peer.get(&peer) == Some(&token)

@@ -18,7 +18,7 @@ use rustix::net::{
 use rustix::rand::{GetRandomFlags, getrandom};
 use thiserror::Error;
 
-use crate::config::Fabric;
+use crate::session::Fabric;
 
 /// How long it may take until it has an endpoint.
 const START_MAX: Duration = Duration::from_secs(3);
@@ -79,19 +79,19 @@ impl Carrier {
     }
 
     /// True while it runs.
-    pub(super) fn is_alive(&mut self) -> bool {
+    pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
 
     /// A place for one link to go on; `None` without random numbers.
-    pub(super) fn offer(&self) -> Option<Endpoint> {
+    pub(crate) fn offer(&self) -> Option<Endpoint> {
         let mut number = [0; 8];
         let drawn = getrandom(&mut number, GetRandomFlags::empty()).ok()?;
         (drawn == number.len()).then(|| Endpoint { link: u64::from_le_bytes(number), name: self.name.clone() })
     }
 
     /// The stream of the link between `own`, which was offered, and the peer's place.
-    pub(super) fn carry(&mut self, own: &Endpoint, peer: &Endpoint) -> io::Result<mio::net::UnixStream> {
+    pub(crate) fn carry(&mut self, own: &Endpoint, peer: &Endpoint) -> io::Result<mio::net::UnixStream> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let order = [b"L", &own.link.to_le_bytes()[..], &peer.link.to_le_bytes(), &peer.name].concat();

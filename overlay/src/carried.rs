@@ -6,74 +6,22 @@
 //! has been greeted, neither end tells the node of a link: the TCP connection is *held*. Then the end that dialled
 //! closes it; or, if nothing comes of the carried link, says a word on it, and TCP it is.
 
-use std::collections::BTreeSet;
-
 use headwater_abi::wire::{Endpoint, Message};
 use headwater_proto::{Peer, Rank, Time};
 use mio::{Registry, Token};
 
-use super::carrier::Carrier;
-use super::link::{Link, LinkError, Outgoing};
-use super::{Links, SILENCE_MS_MAX};
-use crate::config::Fabric;
+use crate::carrier::Carrier;
+use crate::link::{Link, LinkError, Outgoing};
+use crate::links::Links;
+use crate::session::Fabric;
+use crate::stream::SILENCE_MS_MAX;
 
 /// How long a carried link may take until it has been greeted, in milliseconds.
 const CARRIED_WAIT_MS_MAX: Time = 2000;
 
-/// What links need to leave TCP.
-#[derive(Debug, Default)]
-pub(super) struct Upgrading {
-    carrier: Option<Carrier>,
-    /// Carried links that are to begin.
-    begun: Vec<Link>,
-    /// Ranks to which no carried link came about.
-    avoided: BTreeSet<Rank>,
-    /// Why TCP is used first.
-    failure: Option<String>,
-}
-
-impl Upgrading {
-    /// When there is something to do.
-    pub(super) fn next(&self) -> Option<Time> {
-        (!self.begun.is_empty()).then_some(0)
-    }
-
-    /// A place for a link to go on, if there is a carrier.
-    pub(super) fn offer(&mut self) -> Option<Endpoint> {
-        if self.carrier.as_mut().is_some_and(|carrier| !carrier.is_alive()) {
-            self.carrier = None;
-            self.fail("headwater-fabric has ended".into());
-        }
-        self.carrier.as_ref()?.offer()
-    }
-
-    /// The same for a link to this rank.
-    pub(super) fn offer_to(&mut self, rank: Rank) -> Option<Endpoint> {
-        if self.avoided.contains(&rank) { None } else { self.offer() }
-    }
-
-    fn fail(&mut self, why: String) {
-        tracing::info!(why, "links go over TCP in place of libfabric");
-        self.failure.get_or_insert(why);
-    }
-
-    /// Has a link begin that goes on from where `own` and `peer` say. False if there is none.
-    fn begin(&mut self, own: &Endpoint, peer: &Endpoint, link: impl FnOnce(mio::net::UnixStream) -> Link) -> bool {
-        let Some(carrier) = &mut self.carrier else { return false };
-        match carrier.carry(own, peer) {
-            Ok(stream) => self.begun.push(link(stream)),
-            Err(error) => {
-                self.fail(format!("headwater-fabric takes no orders: {error}"));
-                return false;
-            }
-        }
-        true
-    }
-}
-
 impl Links {
     /// Has links go over libfabric where the peer has it too. Waits until it is known whether this node has.
-    pub(crate) fn use_fabric(&mut self, fabric: Option<&Fabric>) {
+    pub fn use_fabric(&mut self, fabric: Option<&Fabric>) {
         match fabric.map(Carrier::start) {
             Some(Ok(carrier)) => self.upgrading.carrier = Some(carrier),
             Some(Err(error)) => self.upgrading.fail(error.to_string()),
@@ -82,12 +30,12 @@ impl Links {
     }
 
     /// Why TCP is used in place of libfabric, if it is.
-    pub(crate) fn tcp_instead(&self) -> Option<&str> {
+    pub fn tcp_instead(&self) -> Option<&str> {
         self.upgrading.failure.as_deref()
     }
 
     /// A peer has greeted, and may have named a place to go on.
-    pub(super) fn greeted(&mut self, now: Time, token: Token, peer: Peer, place: Option<Endpoint>) {
+    pub(crate) fn greeted(&mut self, now: Time, token: Token, peer: Peer, place: Option<Endpoint>) {
         let Links { links, upgrading, identity, .. } = self;
         let Some(link) = links.get_mut(&token) else { return };
         match link.dialled {
@@ -131,7 +79,7 @@ impl Links {
     }
 
     /// Has carried links begin.
-    pub(super) fn begin_carried(&mut self, now: Time, registry: &Registry, token: &mut impl FnMut() -> Token) {
+    pub(crate) fn begin_carried(&mut self, now: Time, registry: &Registry, token: &mut impl FnMut() -> Token) {
         for link in std::mem::take(&mut self.upgrading.begun) {
             let dialled = link.dialled;
             if let Err(error) = self.add(link, token(), registry) {
@@ -141,7 +89,7 @@ impl Links {
     }
 
     /// Nothing came of a carried link to this rank. If its connection is held, the link goes on there.
-    pub(super) fn not_carried(&mut self, now: Time, dialled: Option<Rank>, error: &LinkError) {
+    pub(crate) fn not_carried(&mut self, now: Time, dialled: Option<Rank>, error: &LinkError) {
         let Some(rank) = dialled else { return };
         let held = self.links.iter().find(|(_, link)| link.dialled == dialled && link.held_until.is_some());
         // Without one the peer itself has gone.
@@ -153,7 +101,7 @@ impl Links {
     }
 
     /// A held connection is the link after all: the peer says so, or is told.
-    pub(super) fn stay(&mut self, now: Time, token: Token) {
+    pub(crate) fn stay(&mut self, now: Time, token: Token) {
         let Some(link) = self.links.get_mut(&token) else { return };
         link.held_until = None;
         if link.dialled.is_some() {
@@ -166,7 +114,7 @@ impl Links {
     }
 
     /// A held connection has waited for long enough.
-    pub(super) fn held_too_long(&mut self, now: Time, token: Token) {
+    pub(crate) fn held_too_long(&mut self, now: Time, token: Token) {
         let error = LinkError::Silent(CARRIED_WAIT_MS_MAX);
         let Some(rank) = self.links.get(&token).map(|link| link.dialled) else { return };
         let is_carried = |link: &Link| link.stream.is_carried() && link.rank.is_none() && link.dialled == rank;
@@ -180,7 +128,7 @@ impl Links {
     }
 
     /// Forgets what was begun for this rank, which is not dialled any more.
-    pub(super) fn forget_carried(&mut self, now: Time, rank: Rank) {
+    pub(crate) fn forget_carried(&mut self, now: Time, rank: Rank) {
         self.upgrading.begun.retain(|link| link.dialled != Some(rank));
         let links = self.links.iter().filter(|(_, link)| link.dialled == Some(rank));
         for token in links.map(|(token, _)| *token).collect::<Vec<_>>() {

@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 use headwater_proto::Rank;
 
-use crate::config::Config;
-
 /// How long what a name stands for is believed, while its rank does not answer.
 const BELIEVED_MAX: Duration = Duration::from_secs(10);
 /// Addresses of one name that are tried.
@@ -22,7 +20,7 @@ const ADDRESSES_MAX: usize = 16;
 
 /// Where each rank listens.
 #[derive(Debug)]
-pub(crate) enum Addresses {
+pub enum Addresses {
     /// By rank.
     Fixed(Vec<SocketAddr>),
     /// By rank, host and port; and what has been looked up.
@@ -31,7 +29,7 @@ pub(crate) enum Addresses {
 
 /// What a name stands for.
 #[derive(Debug)]
-pub(crate) struct LookedUp {
+pub struct LookedUp {
     addresses: Vec<SocketAddr>,
     /// Which of them is tried next.
     next: usize,
@@ -41,11 +39,11 @@ pub(crate) struct LookedUp {
 }
 
 impl Addresses {
-    /// What `config` says.
-    pub(crate) fn of_config(config: &Config) -> Addresses {
-        match config.names.is_empty() {
-            true => Addresses::Fixed(config.peers.clone()),
-            false => Addresses::Named(config.names.clone(), HashMap::new()),
+    /// The hosts and ports `names`, by rank; where there are none, `peers`.
+    pub fn new(peers: &[SocketAddr], names: &[String]) -> Addresses {
+        match names.is_empty() {
+            true => Addresses::Fixed(peers.to_vec()),
+            false => Addresses::Named(names.to_vec(), HashMap::new()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd};
 
 /// Has a socket take no more than this many bytes beyond those that it has sent (`TCP_NOTSENT_LOWAT`).
 /// The kernel would take some megabytes of each, which is seconds on a slow link that many share.
-pub(super) fn limit(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
+pub(crate) fn limit(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     let length = size_of::<u32>() as libc::socklen_t;
     // SAFETY: the kernel reads `length` bytes of `bytes`, which lives for as long as the call.

@@ -1,0 +1,31 @@
+//! The links between nodes: encrypted connections over TCP or libfabric, and the content that travels on them.
+
+mod addresses;
+mod buffer;
+mod carried;
+mod carrier;
+pub mod channel;
+mod content_out;
+mod dialling;
+mod link;
+mod links;
+mod noise;
+mod refusals;
+mod session;
+mod shared;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod transfers;
+mod unsent;
+mod upgrading;
+
+pub use addresses::Addresses;
+#[cfg(fuzzing)]
+pub use carrier::fuzz as fuzz_carrier;
+pub use content_out::ContentOut;
+pub use link::{Identity, Traffic};
+pub use links::{LinkEvent, Links, Next};
+pub use noise::has_aes;
+pub use session::{Fabric, NotHexadecimal, SessionId, SessionKey};
+pub use transfers::{Arrival, ArrivalError, Transfers, Verdict, store_all};

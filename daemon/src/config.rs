@@ -5,12 +5,11 @@ use std::path::PathBuf;
 
 use headwater_abi::table::Geometry;
 use headwater_abi::{Path, client};
-use headwater_fuse::Negotiated;
-use headwater_fuse::init::Opening;
 use headwater_proto::{Limits, Rank};
 use headwater_topology::{Branching, Forest, Shape, TREES_MAX};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use headwater_mount::MountConfig;
 use headwater_overlay::{Fabric, SessionId, SessionKey};
 
 use headwater_store::layout::{DiskRoots, NodeDir};
@@ -96,32 +95,6 @@ pub struct Disk {
     pub shown_at: Option<PathBuf>,
 }
 
-/// A mounted file system that the daemon serves. The mount stands and INIT is over.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct MountConfig {
-    /// The directory that the mount shows.
-    pub root: String,
-    /// Where it is mounted, for unmounting it when nobody else can.
-    pub mount_point: PathBuf,
-    /// Inherited descriptors of the connection, one for each worker.
-    pub devices: Vec<i32>,
-    /// What was agreed on in INIT.
-    pub negotiated: Negotiated,
-    /// How files are opened.
-    pub opening: Opening,
-    /// Writing goes to the original; otherwise it is refused.
-    pub is_writable: bool,
-    /// Absolute link targets within the view are shown as relative ones, so that they stay in it.
-    pub keeps_links_inside: bool,
-    /// Groups of the user that the mount's user namespace lacks: their files are shown as the
-    /// primary group's, so that the kernel lets their members in.
-    #[serde(default)]
-    pub shown_as_own_group: Vec<u32>,
-    /// Directories of the view that are shown empty.
-    #[serde(default)]
-    pub hidden: Vec<String>,
-}
-
 /// Paths that a node with a mounted file system knows before it forgets what nobody uses: some 30 MB.
 const FACTS_MAX: usize = 32_000;
 /// Bytes of listings that it knows.
@@ -163,9 +136,6 @@ pub enum ConfigError {
     /// A scope entry is no absolute path.
     #[error("the scope holds \"{0}\", which is not an absolute path")]
     Scope(String),
-    /// A directory of the mount is no absolute path.
-    #[error("the mount names \"{0}\", which is not an absolute path")]
-    MountPath(String),
     /// The socket's path is too long for the kernel.
     #[error("the socket's path {0} is longer than {SOCKET_PATH_BYTES_MAX} bytes: use a shorter --store directory")]
     SocketPath(String),

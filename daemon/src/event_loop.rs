@@ -20,7 +20,8 @@ use crate::control_socket::{About, Clearings, ControlSocket, Refreshes};
 use headwater_store::Following;
 use crate::generation::Generations;
 use headwater_store::layout::NodeDir;
-use crate::mount::{self, Mount};
+use crate::mounts;
+use headwater_mount::Mount;
 use headwater_overlay::{Addresses, Identity, Links, Transfers};
 use crate::perform::Timeline;
 use crate::preload::Preloading;
@@ -204,7 +205,7 @@ impl Daemon {
         dir.publish().map_err(failed("create", &dir.table_link()))?;
         let generations = if config.recover { Generations::find(&dir, &table) } else { Generations::default() };
         generations.directories().for_each(|dir| store.remember_generation(dir));
-        let mount = mount::start(config, &mut table, generations.tables(), &scope, store.blocks(), &waker)
+        let mount = mounts::start(config, &mut table, generations.tables(), &scope, store.blocks(), &waker)
             .map_err(system("serve the mounted file system"))?;
         Ok(Daemon {
             node,

@@ -20,7 +20,7 @@ use headwater_proto::{Input, Time};
 use self::settling::Settling;
 use crate::event_loop::Daemon;
 use headwater_store::layout::NodeDir;
-use crate::mount::OlderTable;
+use headwater_mount::OlderTable;
 use crate::report::Clients;
 use crate::session::{create_counters, read_counters};
 use headwater_store::is_in_use;
@@ -196,16 +196,15 @@ impl Daemon {
         changes: Option<&[Change]>,
         live: &[(Path, bool)],
     ) -> io::Result<(Table, Vec<u64>)> {
-        let view = self.mount.as_ref().map(|mount| mount.view());
-        let mut tables = view.map(|view| view.reclaiming());
-        let (mut table, held) = self.table.successor(dir, changes)?;
-        live.iter().for_each(|(path, tree)| table.live(path, *tree));
-        if let (Some(tables), Some(view)) = (&mut tables, view) {
-            view.contents.begin_generation(dir.root(), held.iter().copied().map(NodeId));
-            tables.succeed(self.dir.generation(), table.reader());
+        let make = || {
+            let (mut table, held) = self.table.successor(dir, changes)?;
+            live.iter().for_each(|(path, tree)| table.live(path, *tree));
+            Ok((table, held))
+        };
+        match &self.mount {
+            Some(mount) => mount.succeed(self.dir.generation(), dir.root(), make),
+            None => make(),
         }
-        drop(tables);
-        Ok((table, held))
     }
 
     /// Ends older generations that nobody uses, if it is time to look.
@@ -237,9 +236,7 @@ impl Daemon {
             self.generations.ended = self.generations.ended.plus(&clients);
         }
         if let Some(mount) = &self.mount {
-            let view = mount.view();
-            view.reclaiming().forget(generation);
-            view.contents.forget(older.held.into_iter().map(NodeId));
+            mount.generation_ended(generation, older.held);
         }
         self.store.end_generation(&older.dir);
         older.table.release();

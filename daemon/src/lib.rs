@@ -11,7 +11,7 @@ mod control_socket;
 mod event_loop;
 mod generation;
 mod log;
-mod mount;
+mod mounts;
 mod perform;
 mod preload;
 mod pressure;
@@ -23,11 +23,12 @@ mod session;
 pub mod supervisor;
 
 pub use config::{
-    Config, ConfigError, Disk, MountConfig, Policy, SOCKET_PATH_BYTES_MAX, TableGeometry,
+    Config, ConfigError, Disk, Policy, SOCKET_PATH_BYTES_MAX, TableGeometry,
 };
 pub use control_socket::{protocol, stats};
 pub use event_loop::DaemonError;
 pub use headwater_topology::{Branching, Forest, Shape};
+pub use headwater_mount::MountConfig;
 pub use headwater_overlay::{Fabric, SessionId, SessionKey, has_aes};
 pub use preload::{Preload, PreloadList, PreloadProgram};
 pub use pressure::memory_free;
@@ -38,6 +39,6 @@ pub use supervisor::supervise_from_stdio;
 /// Decoders, for the fuzz targets.
 #[cfg(fuzzing)]
 pub mod fuzzed {
-    pub use crate::mount::fuzz_journal as journal;
+    pub use headwater_mount::fuzz_journal as journal;
     pub use headwater_overlay::fuzz_carrier as carrier;
 }

@@ -430,10 +430,7 @@ impl Daemon {
         let (table, generations) = (&mut self.table, &mut self.generations);
         let bytes = self.store.copy_bytes(&path);
         let is_held = self.clearings.current().is_some()
-            && self
-                .mount
-                .as_ref()
-                .is_some_and(|mount| mount.view().node_of(&path).is_some_and(|n| table.lookups(n.0) > 0));
+            && self.mount.as_ref().is_some_and(|mount| mount.is_referred(table, &path));
         let result = if is_held {
             Err(io::ErrorKind::WouldBlock.into())
         } else {

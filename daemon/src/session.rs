@@ -123,7 +123,7 @@ impl Daemon {
                 tracing::warn!(%error, "the processes' counters can't be read; the summary shows none");
                 Clients::default()
             }),
-            mount: self.mount.as_ref().map(crate::mount::Mount::report).unwrap_or_default(),
+            mount: self.mount.as_ref().map(headwater_mount::Mount::report).unwrap_or_default(),
             preload: self.preloading.report(),
             memory: Memory {
                 store_bytes: self.store.bytes(),

@@ -49,6 +49,13 @@ impl Device {
         Ok(ioctl::clone(self.as_fd(), connection.as_fd())?)
     }
 
+    /// False once the file system has gone that it belongs to.
+    pub fn is_connected(&self) -> bool {
+        let mut polled = [PollFd::new(self, PollFlags::empty())];
+        let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        !matches!(poll(&mut polled, Some(&none)), Ok(1..) if polled[0].revents().contains(PollFlags::ERR))
+    }
+
     /// Waits for a request; its size. 0 once the file system is unmounted. `buffer` holds at least
     /// [`request_bytes_max`](Device::request_bytes_max).
     pub fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {

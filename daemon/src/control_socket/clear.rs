@@ -6,13 +6,12 @@
 
 use std::collections::VecDeque;
 
-use headwater_abi::{Kind, Path};
+use headwater_abi::Path;
 use headwater_proto::{Input, Time};
 use mio::Token;
 
 use super::protocol::{Answer, Cleared, Target};
 use crate::event_loop::Daemon;
-use crate::mount::Notice;
 
 /// How long the kernel has to forget, in milliseconds.
 const FORGETTING_MS_MAX: Time = 2000;
@@ -80,7 +79,7 @@ impl Daemon {
             return;
         }
         let held = self.held_nodes().len() as u64;
-        let is_telling = self.mount.as_ref().is_some_and(|mount| !mount.view().notices.is_idle());
+        let is_telling = self.mount.as_ref().is_some_and(|mount| mount.is_notifying());
         let Some(forgetting) = self.clearings.queue.front_mut().and_then(|clearing| clearing.forgetting.as_mut())
         else {
             self.clearings.due = None;
@@ -121,13 +120,7 @@ impl Daemon {
         let held = nodes.len() as u64;
         let Some(mount) = self.mount.as_ref().filter(|_| held > 0) else { return self.clear_next(now) };
         clearing.forgetting = Some(Forgetting { held, since: now, until: now + FORGETTING_MS_MAX });
-        let view = mount.view();
-        for path in nodes {
-            let directory = path.parent().and_then(|parent| view.node_of(&parent));
-            if let (Some(node), Some(directory)) = (view.node_of(&path), directory) {
-                view.notices.send(Notice::Forget(node, directory, path.name().into()));
-            }
-        }
+        nodes.iter().for_each(|path| mount.tell_kernel(path));
         self.clearings.due = Some(now + LOOK_MS);
     }
 
@@ -145,13 +138,8 @@ impl Daemon {
     /// What is to be cleared next and the kernel refers to, directories aside.
     fn held_nodes(&self) -> Vec<Path> {
         let (Some(mount), Some(clearing)) = (&self.mount, self.clearings.queue.front()) else { return Vec::new() };
-        let is_meant = |path: &Path| {
+        mount.referred(|path| {
             clearing.todo.iter().any(|(target, subtree)| path == target || (*subtree && path.is_within(target)))
-        };
-        mount.view().table(|reader| {
-            let held = reader.records().filter(|record| record.lookups() > 0 && record.kind != Kind::Dir);
-            let paths = held.filter_map(|record| Path::new(&record.path()?));
-            paths.filter(is_meant).collect()
         })
     }
 }

@@ -5,7 +5,8 @@ use mio::Token;
 
 use super::protocol::{Answer, Command, PathText};
 use super::stats::{Bytes, Hits, Holds, MemoryNow, MountStats, NodeStats, OperationStats};
-use crate::config::{Config, MountConfig};
+use crate::config::Config;
+use headwater_mount::{Mount, MountConfig};
 use crate::event_loop::Daemon;
 use crate::session::rss;
 
@@ -107,7 +108,7 @@ impl Daemon {
             latency: (&requests.latency).into(),
             ..OperationStats::default()
         };
-        let of_mount = self.mount.iter().flat_map(|mount| mount.view().counters.sum());
+        let of_mount = self.mount.iter().flat_map(Mount::counted);
         let of_mount = of_mount.map(|(name, count)| OperationStats {
             name: name.into(),
             count: count.requests(),

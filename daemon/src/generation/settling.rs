@@ -58,6 +58,6 @@ impl Daemon {
     /// Whether the kernel has yet to hear of something.
     pub(crate) fn is_settling(&self) -> bool {
         !self.generations.settling.listing.is_empty()
-            || self.mount.as_ref().is_some_and(|mount| !mount.view().notices.is_idle())
+            || self.mount.as_ref().is_some_and(|mount| mount.is_notifying())
     }
 }

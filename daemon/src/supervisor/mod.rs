@@ -26,7 +26,6 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 pub use self::config::{MountVia, NamespaceVia, SupervisorConfig, Via, WORKERS_DEFAULT};
-pub(crate) use self::mounting::is_connected;
 pub use self::stale::{remove_mounts_below, remove_stale, stale_mounts};
 use self::supervise::Supervisor;
 use crate::control::Control;

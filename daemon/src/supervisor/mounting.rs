@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use headwater_fuse::init::{Opening, flag, negotiate};
 use headwater_fuse::mount::{self, Options};
 use headwater_fuse::{Device, Negotiated};
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use thiserror::Error;
 
 use super::config::{MountVia, NamespaceVia, SupervisorConfig, Via};
 use super::namespace::{Channel, Said, Serving, Task};
 use super::{measure, stale};
-use crate::config::{Config, MountConfig};
+use crate::config::Config;
+use headwater_mount::MountConfig;
 
 /// The largest READ and WRITE, in bytes.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
@@ -202,7 +202,7 @@ impl Mounting {
 
     /// True while anybody can still ask something.
     pub(super) fn is_connected(&self) -> bool {
-        is_connected(&self.anchor)
+        self.anchor.is_connected()
     }
 }
 
@@ -236,13 +236,6 @@ pub(super) fn unmount(mount_point: &Path, is_lazy: bool) -> io::Result<()> {
 /// True if something is in use.
 pub(super) fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::BUSY.raw_os_error())
-}
-
-/// False once the file system has gone that a device belongs to.
-pub(crate) fn is_connected(device: &Device) -> bool {
-    let mut polled = [PollFd::new(device, PollFlags::empty())];
-    let none = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    !matches!(poll(&mut polled, Some(&none)), Ok(1..) if polled[0].revents().contains(PollFlags::ERR))
 }
 
 fn options(config: &Config, is_read_only: bool, allows_others: bool) -> Options {

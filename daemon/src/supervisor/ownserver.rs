@@ -11,7 +11,7 @@ use mio::{Poll, Token, Waker};
 
 use crate::config::Config;
 use crate::generation::Generations;
-use crate::mount;
+use crate::mounts;
 use headwater_store::Table;
 
 /// Threads that serve a mount from the originals.
@@ -41,7 +41,7 @@ impl OwnServer {
                 let older = Generations::find(&config.dir(), &table).tables();
                 let poll = Poll::new()?;
                 let waker = Arc::new(Waker::new(poll.registry(), Token(0))?);
-                let mount = mount::start(&config, &mut table, older, &scope, Arc::default(), &waker)?;
+                let mount = mounts::start(&config, &mut table, older, &scope, Arc::default(), &waker)?;
                 Ok((mount, table, poll))
             };
             match start() {

@@ -16,7 +16,7 @@ use headwater_abi::attr::mode;
 use headwater_abi::{Attr, Path};
 use headwater_fuse::NodeId;
 
-use super::super::view::View;
+use crate::view::View;
 use super::files::Files;
 use super::first::First;
 use super::journal::Journal;

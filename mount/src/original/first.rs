@@ -19,7 +19,7 @@ use headwater_fuse::NodeId;
 use super::places::Identity;
 use super::target::Target;
 use super::{ATTRIBUTES_ALONE, replaced};
-use crate::mount::view::{Call, View};
+use crate::view::{Call, View};
 
 /// What is to be remembered of nodes, until the kernel forgets them.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ struct Nodes {
 
 impl First {
     /// On a connection of which no READ has come yet.
-    pub(in crate::mount) fn of_new_connection() -> First {
+    pub(crate) fn of_new_connection() -> First {
         First(Mutex::new(Nodes { is_complete: true, ..Nodes::default() }))
     }
 
@@ -72,7 +72,7 @@ impl First {
 }
 
 /// Whether the snapshot may have given out bytes of this node: then they, and no others, are its content.
-pub(in crate::mount) fn is_given(view: &View, node: NodeId, path: &Path) -> bool {
+pub(crate) fn is_given(view: &View, node: NodeId, path: &Path) -> bool {
     let is_whole = |state: State| state.contains(State::WHOLE);
     view.table(|reader| reader.record(node.0).is_none_or(|record| is_whole(record.state)))
         || view.blocks.has_any(path)

@@ -9,10 +9,10 @@ use headwater_abi::Path;
 use headwater_fuse::{Device, NodeId, Operation, Reply, Request};
 use rustix::io::Errno;
 
-use super::caller::is_dying;
-use super::counters::Tally;
-use super::serve::serve;
-use super::view::{Attempt, Call, Flow, View, Wanted};
+use crate::caller::is_dying;
+use crate::counters::Tally;
+use crate::serve::serve;
+use crate::view::{Attempt, Call, Flow, View, Wanted};
 
 /// A mounted tree and the descriptors of its connection.
 pub(crate) struct Connection {
@@ -26,7 +26,7 @@ pub(crate) struct Connection {
 
 /// A request that waits.
 #[derive(Debug)]
-pub(crate) struct Parked {
+pub struct Parked {
     /// As it was read.
     bytes: Box<[u8]>,
     /// The kernel's number for it.

@@ -1,6 +1,6 @@
 //! Between the threads that serve and the event loop: what waits for the node.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,12 +12,12 @@ use headwater_fuse::Device;
 use headwater_proto::{ClientId, Time};
 use mio::Waker;
 
-use super::counters::Count;
-use super::forget::Forgetting;
-use super::notifier;
-use super::view::{View, Wanted};
-use super::worker::{Asker, Connection, Parked, spawn};
-use crate::report;
+use crate::counters::Count;
+use crate::counts::Counts;
+use crate::forget::Forgetting;
+use crate::notifier;
+use crate::view::{View, Wanted};
+use crate::worker::{Asker, Connection, Parked, spawn};
 
 /// Requests that wait at once; more use the original.
 const PARKED_MAX: usize = 16 << 10;
@@ -37,12 +37,12 @@ const HELD_MS: Time = 250;
 const COMPLETERS: usize = 2;
 
 /// The daemon's side of a mount.
-pub(crate) struct Mount {
-    pub(super) connection: Arc<Connection>,
+pub struct Mount {
+    pub(crate) connection: Arc<Connection>,
     asked: Receiver<Asked>,
     ready: Sender<Parked>,
     parked: Arc<AtomicUsize>,
-    pub(super) waiting: HashMap<ClientId, Parked>,
+    pub(crate) waiting: HashMap<ClientId, Parked>,
     /// What waits until somebody can be asked again, where there are no originals.
     held: Vec<Parked>,
     /// When that is tried.
@@ -52,12 +52,12 @@ pub(crate) struct Mount {
     desk: Desk,
     /// Requests whose threads have got a signal, and that are not kept. They may be yet to come.
     interrupted: VecDeque<u64>,
-    pub(super) forgetting: Forgetting,
+    pub(crate) forgetting: Forgetting,
 }
 
 /// What a worker tells the event loop.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub enum Asked {
     /// A request waits.
     Wanted(Wanted, Parked),
     /// Who waits for a request has got a signal.
@@ -110,7 +110,7 @@ impl Mount {
     }
 
     /// Waits until no request is being served, and lets none be served any more: a successor does that.
-    pub(crate) fn hand_over(&self) {
+    pub fn hand_over(&self) {
         std::mem::forget(self.connection.gate.write().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -119,8 +119,13 @@ impl Mount {
         &self.connection.view
     }
 
+    /// All that was counted so far, by operation.
+    pub fn counted(&self) -> BTreeMap<&'static str, Count> {
+        self.view().counters.sum()
+    }
+
     /// What a worker wants next.
-    pub(crate) fn next(&mut self) -> Option<Asked> {
+    pub fn next(&mut self) -> Option<Asked> {
         self.again.pop_front().or_else(|| self.asked.try_recv().ok())
     }
 
@@ -130,12 +135,12 @@ impl Mount {
     }
 
     /// True if a worker wants something.
-    pub(crate) fn has_next(&self) -> bool {
+    pub fn has_next(&self) -> bool {
         !self.again.is_empty() || !self.asked.is_empty()
     }
 
     /// Keeps a request until [`Mount::answer`].
-    pub(crate) fn keep(&mut self, now: Time, client: ClientId, mut parked: Parked) {
+    pub fn keep(&mut self, now: Time, client: ClientId, mut parked: Parked) {
         if let Some(at) = self.interrupted.iter().position(|unique| *unique == parked.unique) {
             self.interrupted.remove(at);
             parked.is_interrupted = true;
@@ -147,7 +152,7 @@ impl Mount {
     }
 
     /// The node has answered. False if this client is none of the mount's.
-    pub(crate) fn answer(&mut self, client: ClientId, is_known: bool) -> bool {
+    pub fn answer(&mut self, client: ClientId, is_known: bool) -> bool {
         let Some(parked) = self.waiting.remove(&client) else { return false };
         self.resume(parked, is_known);
         true
@@ -155,7 +160,7 @@ impl Mount {
 
     /// The node has nobody to ask. Where there are no originals the request waits for a while, as those of
     /// other network file systems do. False if this client is none of the mount's, or is not to wait.
-    pub(crate) fn hold(&mut self, now: Time, client: ClientId) -> bool {
+    pub fn hold(&mut self, now: Time, client: ClientId) -> bool {
         let waits = |parked: &Parked| parked.age() < OUTAGE_MAX;
         if self.view().has_originals || !self.waiting.get(&client).is_some_and(waits) {
             return false;
@@ -166,7 +171,7 @@ impl Mount {
     }
 
     /// Has a request wait for the next generation, for a while.
-    pub(crate) fn hold_parked(&mut self, now: Time, parked: Parked) {
+    pub fn hold_parked(&mut self, now: Time, parked: Parked) {
         if parked.age() >= GENERATION_MAX {
             return self.hand_out(parked.answered(false));
         }
@@ -175,14 +180,14 @@ impl Mount {
     }
 
     /// When [`Mount::try_again`] is due.
-    pub(crate) fn try_at(&self) -> Option<Time> {
+    pub fn try_at(&self) -> Option<Time> {
         self.try_at
     }
 
     /// If it is time to, has what is held served from its start, and gives up what was asked for by threads that
     /// are dying, whose clients these are. Those that got another signal are looked at again: the kernel tells of
     /// the first one alone.
-    pub(crate) fn try_again(&mut self, now: Time) -> Vec<ClientId> {
+    pub fn try_again(&mut self, now: Time) -> Vec<ClientId> {
         if self.try_at.is_none_or(|at| now < at) {
             return Vec::new();
         }
@@ -203,7 +208,7 @@ impl Mount {
     }
 
     /// Has a request served again: by a thread, or here and now if nothing else is to be done.
-    pub(crate) fn resume(&mut self, parked: Parked, is_known: bool) {
+    pub fn resume(&mut self, parked: Parked, is_known: bool) {
         if !is_known || self.waiting.len() > AT_ONCE_MAX || !self.asked.is_empty() {
             return self.hand_out(parked.answered(is_known));
         }
@@ -226,7 +231,7 @@ impl Mount {
     /// The thread that waits for a request has got a signal. If that ends it, the request is given up; its client, if
     /// the node was asked. Otherwise it waits on, as for a disk, where a signal that is handled or ignored interrupts
     /// no call: programs don't expect EINTR of stat().
-    pub(crate) fn interrupt(&mut self, now: Time, unique: u64) -> Option<ClientId> {
+    pub fn interrupt(&mut self, now: Time, unique: u64) -> Option<ClientId> {
         let Some((&client, parked)) = self.waiting.iter_mut().find(|(_, parked)| parked.unique == unique) else {
             // It is on its way here, or was answered just now.
             if self.interrupted.len() >= INTERRUPTED_MAX {
@@ -246,10 +251,10 @@ impl Mount {
     }
 
     /// What the kernel asked, for the summary.
-    pub(crate) fn report(&self) -> report::Mount {
+    pub fn report(&self) -> Counts {
         let sum = self.view().counters.sum();
         let of = |names: &[&str]| names.iter().filter_map(|name| sum.get(name)).map(Count::requests).sum::<u64>();
-        report::Mount {
+        Counts {
             upcalls: sum.values().map(Count::requests).sum::<u64>() - of(&["forget", "connection"]),
             lookups: of(&["lookup"]),
             getattrs: of(&["getattr"]),
@@ -260,7 +265,7 @@ impl Mount {
             asked: sum.values().map(|count| count.asked).sum(),
             from_original: sum
                 .iter()
-                .filter(|(name, _)| !report::Mount::OF_ORIGINALS.contains(name))
+                .filter(|(name, _)| !Counts::OF_ORIGINALS.contains(name))
                 .map(|(_, count)| count.from_original)
                 .sum(),
             bytes: sum.get("read").map_or(0, |count| count.bytes),
@@ -268,14 +273,14 @@ impl Mount {
     }
 
     /// Has the kernel forget what it knows of a path that has gone live.
-    pub(crate) fn gone_live(&self, path: &Path, tree: bool) {
+    pub fn gone_live(&self, path: &Path, tree: bool) {
         let node = self.view().node_of(path);
         let reads = |parked: &Parked| parked.reads().is_some_and(|read| Some(read) == node);
         notifier::gone_live(self.view(), path, tree, self.waiting.values().any(reads));
     }
 
     /// Lets go of a file's copy, so that it can be evicted.
-    pub(crate) fn close_copy(&self, path: &Path) {
+    pub fn close_copy(&self, path: &Path) {
         if let Some(node) = self.view().node_of(path) {
             self.view().originals.first.was_given(node);
             self.view().contents.close(node);

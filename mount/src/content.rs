@@ -16,10 +16,10 @@ use headwater_fuse::reply::open_flag;
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use super::nodes::{Answer, Other, answer, of_snapshot};
-use super::tables::OlderTable;
-use super::view::{Call, Flow, Known, Wanted, answered};
-use super::{ahead, original};
+use crate::nodes::{Answer, Other, answer, of_snapshot};
+use crate::tables::OlderTable;
+use crate::view::{Call, Flow, Known, Wanted, answered};
+use crate::{ahead, original};
 use headwater_store::{Partial, Residency};
 
 /// Copies that are kept open.
@@ -161,7 +161,7 @@ impl Contents {
 }
 
 /// OPEN for reading.
-pub(super) fn open(call: &Call<'_>) -> Flow {
+pub(crate) fn open(call: &Call<'_>) -> Flow {
     let known = match of_snapshot(call) {
         Ok(known) => known,
         Err(Other::Hidden(_)) => return call.fail(Errno::ISDIR),
@@ -174,7 +174,7 @@ pub(super) fn open(call: &Call<'_>) -> Flow {
 }
 
 /// RELEASE: `handle` is the node's number if its file passes through, otherwise 0.
-pub(super) fn release(call: &Call<'_>, handle: u64) -> Flow {
+pub(crate) fn release(call: &Call<'_>, handle: u64) -> Flow {
     if handle != 0
         && let Some(known) = call.view.known(NodeId(handle))
     {
@@ -185,7 +185,7 @@ pub(super) fn release(call: &Call<'_>, handle: u64) -> Flow {
 }
 
 /// READ.
-pub(super) fn read(call: &Call<'_>, offset: u64, bytes: u32) -> Flow {
+pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32) -> Flow {
     let (known, attr) = match file(call) {
         Ok(file) => file,
         Err(flow) => return flow,
@@ -230,7 +230,7 @@ fn read_exact(source: &Source, bytes: &mut [u8], offset: u64) -> bool {
 }
 
 /// LSEEK, which the kernel sends for holes alone.
-pub(super) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Flow {
+pub(crate) fn seek(call: &Call<'_>, offset: u64, whence: u32) -> Flow {
     let (known, attr) = match file(call) {
         Ok(file) => file,
         Err(flow) => return flow,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use headwater_fuse::Operation;
 
-use super::view::Attempt;
+use crate::view::Attempt;
 
 /// Significant digits of a latency.
 const LATENCY_DIGITS: u8 = 2;
@@ -25,20 +25,20 @@ const PARTS: usize = 8;
 
 /// What was served of one operation.
 #[derive(Clone, Debug)]
-pub(crate) struct Count {
+pub struct Count {
     /// Answered from the table and the store at once.
-    pub(crate) from_table: u64,
+    pub from_table: u64,
     /// Answered once the node had fetched something.
-    pub(crate) asked: u64,
+    pub asked: u64,
     /// Answered by the original.
-    pub(crate) from_original: u64,
+    pub from_original: u64,
     /// Answered with an error number; an absent name that the kernel remembers is none.
-    pub(crate) errors: u64,
+    pub errors: u64,
     /// Bytes of content.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// From the kernel's request to the answer, in nanoseconds. Bounded: it grows with the logarithm
     /// of the longest.
-    pub(crate) latency: Histogram<u64>,
+    pub latency: Histogram<u64>,
 }
 
 /// What one attempt to serve a request has to say for the counters.
@@ -106,7 +106,7 @@ impl Counters {
 
 impl Count {
     /// How many requests these are.
-    pub(crate) fn requests(&self) -> u64 {
+    pub fn requests(&self) -> u64 {
         self.from_table + self.asked + self.from_original
     }
 

@@ -8,13 +8,13 @@ use headwater_fuse::reply::FOREVER;
 use headwater_fuse::{Entry, NodeId};
 use rustix::io::Errno;
 
-use super::view::{Call, Flow, Known, Standing, View, answered};
+use crate::view::{Call, Flow, Known, Standing, View, answered};
 
 /// Names of more bytes fail as they do in the original.
-pub(super) const NAME_BYTES_MAX: usize = 255;
+pub(crate) const NAME_BYTES_MAX: usize = 255;
 
 /// LOOKUP.
-pub(super) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
+pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
     let view = call.view;
     let Some(parent) = view.known(call.request.node) else { return call.fail(Errno::STALE) };
     let Some(path) = parent.path.join_deep(name) else { return call.fail(Errno::NAMETOOLONG) };
@@ -45,7 +45,7 @@ pub(super) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {
 }
 
 /// GETATTR, and STATX if `with_birth`.
-pub(super) fn getattr(call: &Call<'_>, with_birth: bool) -> Flow {
+pub(crate) fn getattr(call: &Call<'_>, with_birth: bool) -> Flow {
     let reply = |attr: &Attr| {
         if with_birth { call.reply.statx(attr, FOREVER) } else { call.reply.attr(attr, FOREVER) }
     };
@@ -63,7 +63,7 @@ pub(super) fn getattr(call: &Call<'_>, with_birth: bool) -> Flow {
 }
 
 /// READLINK.
-pub(super) fn readlink(call: &Call<'_>) -> Flow {
+pub(crate) fn readlink(call: &Call<'_>) -> Flow {
     let known = match of_snapshot(call) {
         Ok(known) => known,
         Err(Other::Hidden(_)) => return call.fail(Errno::INVAL),
@@ -77,7 +77,7 @@ pub(super) fn readlink(call: &Call<'_>) -> Flow {
 }
 
 /// Why a node is not served from the snapshot.
-pub(super) enum Other {
+pub(crate) enum Other {
     /// It is an empty directory at this path.
     Hidden(Path),
     /// The original has served it, or there is no such node.
@@ -85,7 +85,7 @@ pub(super) enum Other {
 }
 
 /// The request's node, if the snapshot serves it; otherwise it has been served.
-pub(super) fn of_snapshot(call: &Call<'_>) -> Result<Known, Other> {
+pub(crate) fn of_snapshot(call: &Call<'_>) -> Result<Known, Other> {
     let view = call.view;
     let Some(known) = view.known(call.request.node) else {
         // The root's record is made when it is first needed.
@@ -101,7 +101,7 @@ pub(super) fn of_snapshot(call: &Call<'_>) -> Result<Known, Other> {
 }
 
 /// What the table says of a path.
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// The original's attributes; those of a link have the size of its target as it is shown.
     Attr(Attr),
     /// There is no such name.
@@ -113,7 +113,7 @@ pub(super) enum Answer {
 }
 
 /// What the table says of a path at one moment: its record's bits, and the answer in it.
-pub(super) fn look(view: &View, path: &Path) -> (State, Answer) {
+pub(crate) fn look(view: &View, path: &Path) -> (State, Answer) {
     view.table(|reader| match reader.find(path.as_bytes()) {
         Some(record) => (record.state, answer(view, path, &record)),
         None => (State::empty(), Answer::Unknown),
@@ -121,7 +121,7 @@ pub(super) fn look(view: &View, path: &Path) -> (State, Answer) {
 }
 
 /// What `record` says of `path`.
-pub(super) fn answer(view: &View, path: &Path, record: &Record<'_>) -> Answer {
+pub(crate) fn answer(view: &View, path: &Path, record: &Record<'_>) -> Answer {
     match record.kind {
         Kind::Absent => Answer::Absent,
         Kind::Error => Answer::Error(Errno::from_raw_os_error(i32::from(record.errno))),
@@ -137,7 +137,7 @@ pub(super) fn answer(view: &View, path: &Path, record: &Record<'_>) -> Answer {
 }
 
 /// The attributes of a directory that is shown empty.
-pub(super) fn hidden_attr(path: &Path) -> Attr {
+pub(crate) fn hidden_attr(path: &Path) -> Attr {
     let ino = hash::bytes(path.as_bytes()) | 1 << 63;
     Attr { mode: mode::DIR | 0o555, nlink: 2, ino, blksize: 4096, ..Attr::default() }
 }

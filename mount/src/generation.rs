@@ -3,18 +3,22 @@
 //! It is told what has changed, name by name. It could be told to forget all names at once, but would
 //! then forget the pages and the places of what has not changed, too.
 
+use std::io;
+use std::path::PathBuf;
+
 use headwater_abi::wire::Change;
 use headwater_abi::{Kind, Path};
 use headwater_fuse::NodeId;
+use headwater_store::Table;
 
-use super::desk::Mount;
-use super::notifier::Notice;
+use crate::desk::Mount;
+use crate::notifier::Notice;
 
 impl Mount {
     /// Tells the kernel of these changes; without them, of all that it knows. Files need nothing but
     /// that their names lead elsewhere: those that have changed are other nodes now. Returns the
     /// directories of which the kernel may remember that names are absent.
-    pub(crate) fn generation_began(&self, changes: Option<&[Change]>) -> Vec<Path> {
+    pub fn generation_began(&self, changes: Option<&[Change]>) -> Vec<Path> {
         let view = self.view();
         let Some(changes) = changes else {
             self.any_name_came();
@@ -44,8 +48,34 @@ impl Mount {
         listed
     }
 
+    /// Serves from the table that `make` makes, whose copies lie below `root`. The one so far is `generation`'s, and
+    /// `make` tells which of its records the kernel still refers to.
+    ///
+    /// # Errors
+    /// Those of `make`; then all stays as it was.
+    pub fn succeed(
+        &self,
+        generation: u64,
+        root: PathBuf,
+        make: impl FnOnce() -> io::Result<(Table, Vec<u64>)>,
+    ) -> io::Result<(Table, Vec<u64>)> {
+        let view = self.view();
+        let mut tables = view.reclaiming();
+        let (table, held) = make()?;
+        view.contents.begin_generation(root, held.iter().copied().map(NodeId));
+        tables.succeed(generation, table.reader());
+        Ok((table, held))
+    }
+
+    /// An older generation, of which these records were referred to, has ended.
+    pub fn generation_ended(&self, generation: u64, held: Vec<u64>) {
+        let view = self.view();
+        view.reclaiming().forget(generation);
+        view.contents.forget(held.into_iter().map(NodeId));
+    }
+
     /// A directory has names that it had not.
-    pub(crate) fn names_came<'a>(&self, directory: &Path, names: impl Iterator<Item = &'a [u8]>) {
+    pub fn names_came<'a>(&self, directory: &Path, names: impl Iterator<Item = &'a [u8]>) {
         let view = self.view();
         if let Some(node) = view.node_of(directory) {
             names.for_each(|name| view.notices.send(Notice::NameChanged(node, name.into())));
@@ -53,12 +83,12 @@ impl Mount {
     }
 
     /// Some names may lead to something that led to nothing; nobody knows which.
-    pub(crate) fn any_name_came(&self) {
+    pub fn any_name_came(&self) {
         self.view().notices.send(Notice::NamesChanged);
     }
 
     /// Lets go of all copies, so that none is found by a number that is used again.
-    pub(crate) fn close_copies(&self) {
+    pub fn close_copies(&self) {
         self.view().contents.close_all();
     }
 }

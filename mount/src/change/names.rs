@@ -11,9 +11,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::super::caller::{as_caller, as_maker};
-use super::super::original::{Identity, Target, made_entry, may_want_record};
-use super::super::view::{Call, Flow, answered};
+use crate::caller::{as_caller, as_maker};
+use crate::original::{Identity, Target, made_entry, may_want_record};
+use crate::view::{Call, Flow, answered};
 use super::content::keep_writer;
 use super::{Stop, all_go_live, go_live, path_of};
 

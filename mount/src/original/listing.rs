@@ -11,7 +11,7 @@ use headwater_fuse::Directory;
 use rustix::fs::{FileType, OFlags, RawDir, SeekFrom, seek};
 use rustix::io::Errno;
 
-use super::super::view::{Call, Flow, answered};
+use crate::view::{Call, Flow, answered};
 use super::{Target, as_either};
 
 /// Bytes of directory entries that one call reads.

@@ -28,8 +28,8 @@ pub(super) use self::files::Writer;
 pub(crate) use self::first::First;
 pub(crate) use self::places::{Identity, Originals, lent_to};
 pub(super) use self::target::Target;
-use super::caller::as_caller;
-use super::view::{Call, Flow, View, answered};
+use crate::caller::as_caller;
+use crate::view::{Call, Flow, View, answered};
 
 /// How long attributes that come with a name are believed, at least: for the rest of the system call,
 /// which would ask for them again to check permissions. The name is looked up again by the next one.

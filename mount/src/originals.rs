@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use headwater_abi::Want;
 
-use super::view::Wanted;
-use super::{Asked, Mount};
-use crate::supervisor::is_connected;
+use crate::view::Wanted;
+use crate::desk::{Asked, Mount};
 use headwater_store::Table;
 
 /// How often it is looked whether the file system is still there.
@@ -14,11 +13,11 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Mount {
     /// Answers everybody without a node, until the file system is gone.
-    pub(crate) fn serve_originals(&mut self, table: &mut Table) {
+    pub fn serve_originals(&mut self, table: &mut Table) {
         for (_, parked) in std::mem::take(&mut self.waiting) {
             self.resume(parked, false);
         }
-        while is_connected(&self.connection.devices[0]) {
+        while self.connection.devices[0].is_connected() {
             let Some(Asked::Wanted(wanted, parked)) = self.next_within(CHECK_INTERVAL) else { continue };
             let is_known = match &wanted {
                 Wanted::Record(path) => table.record(path),

@@ -13,9 +13,9 @@ use headwater_abi::{Kind, Path};
 use headwater_fuse::init::flag;
 use headwater_fuse::{Device, NodeId};
 
-use super::original::first::is_given;
-use super::view::View;
-use super::worker::Connection;
+use crate::original::first::is_given;
+use crate::view::View;
+use crate::worker::Connection;
 
 /// One notification.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,7 +86,7 @@ impl Notices {
     }
 
     /// A node's attributes and pages need no notice any more. False if there was none in the queue.
-    pub(super) fn cancel(&self, node: NodeId) -> bool {
+    pub(crate) fn cancel(&self, node: NodeId) -> bool {
         let notice = Notice::NodeChanged(node);
         let mut queue = self.queue();
         let before = queue.later.len() + queue.order.len();
@@ -98,7 +98,7 @@ impl Notices {
     }
 
     /// A node's notice, if it is in the queue, is sent some moments from now.
-    pub(super) fn postpone(&self, node: NodeId) {
+    pub(crate) fn postpone(&self, node: NodeId) {
         if self.cancel(node) {
             self.send_later(Notice::NodeChanged(node));
         }

@@ -12,9 +12,9 @@ use headwater_fuse::NodeId;
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
-use super::super::caller::{as_caller, as_writer};
-use super::super::original::{Identity, Target, Writer, as_either, reader, target_of};
-use super::super::view::{Call, Flow, answered};
+use crate::caller::{as_caller, as_writer};
+use crate::original::{Identity, Target, Writer, as_either, reader, target_of};
+use crate::view::{Call, Flow, answered};
 use super::{Stop, go_live, path_of};
 
 /// OPEN for writing, where the kernel asks for it.

@@ -1,50 +1,18 @@
-//! The mounted file system: one more client of the node.
-//!
-//! Workers read the kernel's requests and answer from the shared table, without a lock that anybody
-//! holds for long and without a message. What the table lacks is asked of the node, and the request
-//! is parked meanwhile: no thread waits for it. When the node has answered, the request is served
-//! again from its start.
-
-mod ahead;
-mod caller;
-mod change;
-mod content;
-mod counters;
-mod desk;
-mod directory;
-mod forget;
-mod generation;
-mod nodes;
-mod notifier;
-mod original;
-mod originals;
-mod serve;
-mod tables;
-pub(crate) mod view;
-pub(crate) mod worker;
-
-#[cfg(fuzzing)]
-pub use self::original::fuzz_journal;
+//! The mounted file system as one more client of the node.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use headwater_abi::Path;
 use headwater_fuse::Device;
+use headwater_mount::{Asked, Mount, OlderTable, Start, Wanted};
 use headwater_proto::Input;
+use headwater_store::{Blocks, Table};
 use mio::Waker;
 
-use self::ahead::Ahead;
-pub(crate) use self::desk::{Asked, Mount};
-pub(crate) use self::notifier::Notice;
-pub(crate) use self::tables::OlderTable;
-use self::view::{Parts, View, Wanted};
 use crate::config::Config;
 use crate::event_loop::Daemon;
-use crate::process::inherited_devices;
-use headwater_store::Blocks;
-use headwater_store::Table;
+use crate::process::{descriptors_max, inherited_devices};
 
 /// Serves the mount that `config` speaks of, if it does. `older` generations have open files.
 pub(crate) fn start(
@@ -56,39 +24,23 @@ pub(crate) fn start(
     waker: &Arc<Waker>,
 ) -> io::Result<Option<Mount>> {
     let Some(mount) = &config.mount else { return Ok(None) };
-    let devices: Vec<Device> = inherited_devices(&mount.devices)?.into_iter().map(Device::from_fd).collect();
-    if config.recover
-        && let Err(error) = devices[0].resend()
-    {
-        tracing::warn!(%error, "the kernel can't repeat what a predecessor left unanswered");
-    }
-    let parts = Parts {
-        reader: table.reader(),
-        older,
+    let devices = inherited_devices(&mount.devices)?.into_iter().map(Device::from_fd).collect();
+    Start {
+        mount,
+        devices,
+        descriptors_max: descriptors_max(),
+        recover: config.recover,
         store: config.dir().root(),
+        moves: config.dir().moves(),
         scope: scope.to_vec(),
+        older,
         blocks,
         whole_file_bytes_max: config.whole_file_bytes_max,
         has_originals: !config.is_standing,
-    };
-    let mut view = View::new(mount, parts).map_err(io::Error::other)?;
-    if !config.recover {
-        view.ahead = Ahead::of_new_connection();
-        view.originals.first = original::First::of_new_connection();
-        // Of another connection's nodes; mostly there is none.
-        let _ = std::fs::remove_file(config.dir().moves());
     }
-    view.has_live_trees.store(config.recover, Ordering::Relaxed);
-    if let Err(error) = view.originals.note_in(&view, &config.dir().moves()) {
-        tracing::warn!(%error, "what is renamed or removed while it is in use is not noted for a successor");
-    }
-    // The kernel never forgets the root.
-    if table.record(&view.root) {
-        view.hold(&view.root);
-    }
-    Mount::start(view, devices, Arc::clone(waker)).map(Some)
+    .serve(table, waker)
+    .map(Some)
 }
-
 impl Daemon {
     /// Does what a worker of the mount wants.
     pub(crate) fn asked(&mut self, asked: Asked) {

@@ -5,8 +5,8 @@ use headwater_fuse::init::Opening;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::view::{Call, Flow, answered};
-use super::{change, content, directory, nodes, original};
+use crate::view::{Call, Flow, answered};
+use crate::{change, content, directory, nodes, original};
 
 /// Serves a request, or says what it has to wait for.
 pub(crate) fn serve(call: &Call<'_>) -> Flow {

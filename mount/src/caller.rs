@@ -17,19 +17,19 @@ use rustix::thread::{UnshareFlags, set_thread_groups, set_thread_res_gid, set_th
 ///
 /// # Errors
 /// EPERM if this process may not act for others; otherwise those of `work`.
-pub(super) fn as_caller<T>(request: &Request<'_>, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+pub(crate) fn as_caller<T>(request: &Request<'_>, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let _acting = Acting::start(request, true)?;
     work()
 }
 
 /// As [`as_caller`], for work on what is open already: groups don't matter.
-pub(super) fn as_writer<T>(request: &Request<'_>, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
+pub(crate) fn as_writer<T>(request: &Request<'_>, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
     let _acting = Acting::start(request, false)?;
     work()
 }
 
 /// As [`as_caller`], with the caller's mask of permissions for what is made.
-pub(super) fn as_maker<T>(
+pub(crate) fn as_maker<T>(
     request: &Request<'_>,
     mask: u32,
     work: impl FnOnce() -> Result<T, Errno>,

@@ -14,7 +14,7 @@ use headwater_fuse::NodeId;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, open, openat, openat2, statx};
 use rustix::io::Errno;
 
-use super::super::view::View;
+use crate::view::View;
 use super::places::Identity;
 use headwater_store::attr_of;
 

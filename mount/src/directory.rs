@@ -12,8 +12,8 @@ use headwater_fuse::reply::{FOREVER, open_flag};
 use headwater_fuse::{Directory, Entry, NodeId};
 use rustix::io::Errno;
 
-use super::nodes::{Answer, Other, hidden_attr, look, of_snapshot};
-use super::view::{Call, Flow, Known, Standing, answered};
+use crate::nodes::{Answer, Other, hidden_attr, look, of_snapshot};
+use crate::view::{Call, Flow, Known, Standing, answered};
 
 /// What the upper half of an offset in a snapshot's listing is. File systems count from zero, or use
 /// hashes, one in 2^31 of which looks like this.
@@ -23,7 +23,7 @@ const MARK: u64 = 0x4877_4c69;
 const NAMES_LOOKED_AT_MAX: usize = 256;
 
 /// OPENDIR.
-pub(super) fn open(call: &Call<'_>) -> Flow {
+pub(crate) fn open(call: &Call<'_>) -> Flow {
     if call.view.opening == Opening::None {
         return call.unsupported();
     }
@@ -38,7 +38,7 @@ pub(super) fn open(call: &Call<'_>) -> Flow {
 }
 
 /// READDIR, and READDIRPLUS if `with_attributes`.
-pub(super) fn read(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
+pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32, with_attributes: bool) -> Flow {
     if offset >> 32 == MARK {
         return go_on(call, offset, bytes, with_attributes);
     }

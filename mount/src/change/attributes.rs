@@ -7,9 +7,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::super::caller::as_caller;
-use super::super::original::{Target, shown, target_of};
-use super::super::view::{Call, Flow, answered};
+use crate::caller::as_caller;
+use crate::original::{Target, shown, target_of};
+use crate::view::{Call, Flow, answered};
 use super::content::writer;
 use super::{Stop, live_target};
 

@@ -20,16 +20,16 @@ use headwater_fuse::reply::FOREVER;
 use headwater_fuse::{Entry, Negotiated, NodeId, Operation, Reply, Request};
 use rustix::fs::StatVfs;
 use rustix::io::Errno;
+use thiserror::Error;
 
-use super::ahead::Ahead;
-use super::content::Contents;
-use super::counters::{Counters, Tally};
-use super::nodes::NAME_BYTES_MAX;
-use super::notifier::Notices;
-use super::original::{self, Originals, lent_to};
-use super::tables::{OlderTable, Own, Tables};
-use crate::config::{ConfigError, MountConfig};
-use crate::process;
+use crate::ahead::Ahead;
+use crate::content::Contents;
+use crate::counters::{Counters, Tally};
+use crate::nodes::NAME_BYTES_MAX;
+use crate::notifier::Notices;
+use crate::original::{self, Originals, lent_to};
+use crate::tables::{OlderTable, Own, Tables};
+use crate::config::MountConfig;
 use headwater_store::{Blocks, in_scope};
 
 /// Answers of the node after which the original is used. A way of its own can need several: a path's
@@ -84,7 +84,7 @@ pub(crate) struct View {
     /// What the kernel is to be told.
     pub(crate) notices: Notices,
     /// Files that are likely to be read next.
-    pub(super) ahead: Ahead,
+    pub(crate) ahead: Ahead,
 }
 
 /// What a [`View`] is made of.
@@ -103,7 +103,14 @@ pub(crate) struct Parts {
     pub(crate) whole_file_bytes_max: u64,
     /// Whether this machine has the originals.
     pub(crate) has_originals: bool,
+    /// Originals that may be open at once.
+    pub(crate) descriptors_max: usize,
 }
+
+/// A directory of the mount is no absolute path.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("the mount names \"{0}\", which is not an absolute path")]
+pub(crate) struct NotAbsolute(String);
 
 /// Who answers for a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,13 +152,13 @@ pub(crate) struct Call<'a> {
 
 /// Which time a request is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Attempt {
+pub struct Attempt {
     /// Answers of the node that it has waited for.
-    pub(crate) rounds: u8,
+    pub rounds: u8,
     /// The node can't help: the original is to be used.
-    pub(crate) must_use_original: bool,
+    pub must_use_original: bool,
     /// Whoever serves must not wait for a file system.
-    pub(crate) at_once: bool,
+    pub at_once: bool,
 }
 
 /// What became of a request.
@@ -166,7 +173,7 @@ pub(crate) enum Flow {
 
 /// What a request waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub enum Wanted {
     /// Knowledge of a path.
     Want(Path, Want),
     /// One block of a big file.
@@ -184,8 +191,8 @@ impl View {
     ///
     /// # Errors
     /// A directory is no absolute path.
-    pub(crate) fn new(config: &MountConfig, parts: Parts) -> Result<View, ConfigError> {
-        let clean = |text: &String| Path::new(text.as_bytes()).ok_or_else(|| ConfigError::MountPath(text.clone()));
+    pub(crate) fn new(config: &MountConfig, parts: Parts) -> Result<View, NotAbsolute> {
+        let clean = |text: &String| Path::new(text.as_bytes()).ok_or_else(|| NotAbsolute(text.clone()));
         Ok(View {
             tables: RwLock::new(Tables::new(parts.reader, &parts.older)),
             root: clean(&config.root)?,
@@ -205,7 +212,7 @@ impl View {
             contents: Contents::new(parts.store, parts.older),
             blocks: parts.blocks,
             whole_file_bytes_max: parts.whole_file_bytes_max,
-            originals: Originals::new(process::descriptors_max() / 8),
+            originals: Originals::new(parts.descriptors_max),
             has_live_trees: AtomicBool::new(true),
             counters: Counters::default(),
             notices: Notices::default(),

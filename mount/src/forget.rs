@@ -7,8 +7,8 @@ use std::collections::{HashSet, VecDeque};
 
 use headwater_abi::{Kind, Path};
 
-use super::Mount;
-use super::notifier::Notice;
+use crate::desk::Mount;
+use crate::notifier::Notice;
 use headwater_store::Table;
 
 /// Paths that wait for the kernel; where it holds on to more, the oldest keep their records.
@@ -32,7 +32,7 @@ pub(crate) struct Forgetting {
 
 impl Mount {
     /// The node knows nothing of `path` any more.
-    pub(crate) fn forget(&mut self, table: &mut Table, path: Path) {
+    pub fn forget(&mut self, table: &mut Table, path: Path) {
         if self.reclaim(table, &path) {
             return;
         }
@@ -55,7 +55,7 @@ impl Mount {
     }
 
     /// Makes a record for `path` if there is none, so that it has a number; false if there is no room.
-    pub(crate) fn number(&mut self, table: &mut Table, path: Path) -> bool {
+    pub fn number(&mut self, table: &mut Table, path: Path) -> bool {
         if self.view().node_of(&path).is_some() {
             return true;
         }
@@ -76,7 +76,7 @@ impl Mount {
     }
 
     /// The node knows something of `path` again, so its record stays.
-    pub(crate) fn remember(&mut self, path: &Path) {
+    pub fn remember(&mut self, path: &Path) {
         self.forgetting.waiting.remove(path);
     }
 
@@ -86,7 +86,26 @@ impl Mount {
         table.reclaim(path)
     }
 
-    fn tell_kernel(&self, path: &Path) {
+    /// Whether the kernel refers to the record of `path`.
+    pub fn is_referred(&self, table: &Table, path: &Path) -> bool {
+        self.view().node_of(path).is_some_and(|node| table.lookups(node.0) > 0)
+    }
+
+    /// What the kernel refers to of that which `is_meant`, directories aside.
+    pub fn referred(&self, is_meant: impl Fn(&Path) -> bool) -> Vec<Path> {
+        self.view().table(|reader| {
+            let held = reader.records().filter(|record| record.lookups() > 0 && record.kind != Kind::Dir);
+            held.filter_map(|record| Path::new(&record.path()?)).filter(is_meant).collect()
+        })
+    }
+
+    /// True while the kernel has yet to be told of something.
+    pub fn is_notifying(&self) -> bool {
+        !self.view().notices.is_idle()
+    }
+
+    /// Tells the kernel to forget `path`.
+    pub fn tell_kernel(&self, path: &Path) {
         let view = self.view();
         let directory = path.parent().and_then(|parent| view.node_of(&parent));
         if let (Some(node), Some(directory)) = (view.node_of(path), directory) {

@@ -21,8 +21,8 @@ use headwater_abi::{Kind, Path, hash};
 use headwater_fuse::NodeId;
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::notifier::Notice;
-use super::view::{Call, Known, Standing};
+use crate::notifier::Notice;
+use crate::view::{Call, Known, Standing};
 
 /// The largest file that is stored ahead, in bytes; copying larger ones costs as much as asking.
 pub(crate) const FILE_BYTES_MAX: u64 = 64 << 10;
@@ -89,20 +89,20 @@ struct Run {
 
 impl Ahead {
     /// On a connection of which no READ has come yet: stores ahead if this process may abort it.
-    pub(super) fn of_new_connection() -> Ahead {
+    pub(crate) fn of_new_connection() -> Ahead {
         let words = if may_abort() { ASKED_BITS / 64 } else { 0 };
         Ahead { asked: (0..words).map(|_| AtomicU64::new(0)).collect(), ..Ahead::default() }
     }
 
     /// Pages of this node are asked for.
-    pub(super) fn asks(&self, node: NodeId) {
+    pub(crate) fn asks(&self, node: NodeId) {
         if let Some((word, bit)) = self.place(node) {
             word.fetch_or(bit, Ordering::Relaxed);
         }
     }
 
     /// Whether pages of this node may have been asked for.
-    pub(super) fn was_asked(&self, node: NodeId) -> bool {
+    pub(crate) fn was_asked(&self, node: NodeId) -> bool {
         self.place(node).is_none_or(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
     }
 
@@ -112,7 +112,7 @@ impl Ahead {
     }
 
     /// A small file was read as a whole, by a request that is answered.
-    pub(super) fn read(&self, call: &Call<'_>, known: &Known) {
+    pub(crate) fn read(&self, call: &Call<'_>, known: &Known) {
         let Some(parent) = known.path.parent().filter(|_| !self.asked.is_empty()) else { return };
         // Two at once are rare, and nothing depends on either.
         let Ok(mut scans) = self.scans.try_lock() else { return };

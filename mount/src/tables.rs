@@ -17,15 +17,15 @@ pub(crate) struct Tables {
 
 /// What a predecessor left of an older generation.
 #[derive(Debug)]
-pub(crate) struct OlderTable {
+pub struct OlderTable {
     /// Its number.
-    pub(crate) generation: u64,
+    pub generation: u64,
     /// Its table.
-    pub(crate) reader: Reader<'static>,
+    pub reader: Reader<'static>,
     /// Its mirror.
-    pub(crate) root: PathBuf,
+    pub root: PathBuf,
     /// The nodes that are found in this table alone.
-    pub(crate) held: Vec<NodeId>,
+    pub held: Vec<NodeId>,
 }
 
 /// A node's record.

@@ -1,0 +1,47 @@
+//! What the kernel asked of a mounted file system, for the summary.
+
+use serde::{Deserialize, Serialize};
+
+/// Requests of the kernel to this node's mounted file system; all zero without one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// All for whose answer somebody waits.
+    pub upcalls: u64,
+    /// LOOKUP.
+    pub lookups: u64,
+    /// GETATTR and STATX.
+    pub getattrs: u64,
+    /// OPEN and OPENDIR.
+    pub opens: u64,
+    /// READ.
+    pub reads: u64,
+    /// READDIR and READDIRPLUS.
+    pub readdirs: u64,
+    /// IOCTL, mostly whether a file is a terminal, which the kernel never remembers.
+    #[serde(default)]
+    pub ioctls: u64,
+    /// What the table alone could not answer.
+    pub asked: u64,
+    /// What the originals answered, but for [`Counts::OF_ORIGINALS`].
+    pub from_original: u64,
+    /// Bytes read.
+    pub bytes: u64,
+}
+
+impl Counts {
+    /// Operations that are the originals' to answer.
+    pub const OF_ORIGINALS: [&str; 3] = ["getxattr", "listxattr", "statfs"];
+
+    /// Adds another node's.
+    pub fn add(&mut self, other: &Counts) {
+        self.upcalls += other.upcalls;
+        self.lookups += other.lookups;
+        self.getattrs += other.getattrs;
+        self.opens += other.opens;
+        self.reads += other.reads;
+        self.readdirs += other.readdirs;
+        self.asked += other.asked;
+        self.from_original += other.from_original;
+        self.bytes += other.bytes;
+    }
+}

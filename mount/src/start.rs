@@ -1,0 +1,85 @@
+//! How a mount comes to be served.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use headwater_abi::Path;
+use headwater_fuse::Device;
+use headwater_store::{Blocks, Table};
+use mio::Waker;
+
+use crate::ahead::Ahead;
+use crate::config::MountConfig;
+use crate::desk::Mount;
+use crate::original::First;
+use crate::tables::OlderTable;
+use crate::view::{Parts, View};
+
+/// What a mount is served with.
+pub struct Start<'a> {
+    /// The file system. Its connection stands.
+    pub mount: &'a MountConfig,
+    /// Its connection, once for each worker.
+    pub devices: Vec<Device>,
+    /// Descriptors that this process may have open.
+    pub descriptors_max: usize,
+    /// A predecessor has served it.
+    pub recover: bool,
+    /// The mirror's prefix.
+    pub store: PathBuf,
+    /// Where renamed and removed files that are in use are noted for a successor.
+    pub moves: PathBuf,
+    /// Included and excluded directories.
+    pub scope: Vec<(bool, Path)>,
+    /// Tables of older generations that the kernel may still use nodes of, in order.
+    pub older: Vec<OlderTable>,
+    /// Files of which some blocks are in the store.
+    pub blocks: Arc<Blocks>,
+    /// Larger files are fetched in blocks.
+    pub whole_file_bytes_max: u64,
+    /// Whether this machine has the originals.
+    pub has_originals: bool,
+}
+
+impl Start<'_> {
+    /// Serves from `table`; `waker` is woken when the event loop has something to do.
+    ///
+    /// # Errors
+    /// A directory of the mount is no absolute path, or a thread can't be started.
+    pub fn serve(self, table: &mut Table, waker: &Arc<Waker>) -> io::Result<Mount> {
+        let Start { mount, devices, recover, moves, .. } = self;
+        if recover
+            && let Err(error) = devices[0].resend()
+        {
+            tracing::warn!(%error, "the kernel can't repeat what a predecessor left unanswered");
+        }
+        let parts = Parts {
+            reader: table.reader(),
+            older: self.older,
+            store: self.store,
+            scope: self.scope,
+            blocks: self.blocks,
+            whole_file_bytes_max: self.whole_file_bytes_max,
+            has_originals: self.has_originals,
+            descriptors_max: self.descriptors_max / 8,
+        };
+        let mut view = View::new(mount, parts).map_err(io::Error::other)?;
+        if !recover {
+            view.ahead = Ahead::of_new_connection();
+            view.originals.first = First::of_new_connection();
+            // Of another connection's nodes; mostly there is none.
+            let _ = std::fs::remove_file(&moves);
+        }
+        view.has_live_trees.store(recover, Ordering::Relaxed);
+        if let Err(error) = view.originals.note_in(&view, &moves) {
+            tracing::warn!(%error, "what is renamed or removed while it is in use is not noted for a successor");
+        }
+        // The kernel never forgets the root.
+        if table.record(&view.root) {
+            view.hold(&view.root);
+        }
+        Mount::start(view, devices, Arc::clone(waker))
+    }
+}

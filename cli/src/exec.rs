@@ -11,8 +11,8 @@ use std::process::Command;
 
 use headwater_closure::program;
 use headwater_closure::scope::Scope;
-use headwater_store::layout::NodeDir;
 use headwater_launch::place::Place;
+use headwater_store::layout::NodeDir;
 use rustix::io::Errno;
 use rustix::process::Signal;
 

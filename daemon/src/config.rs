@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use headwater_abi::table::Geometry;
 use headwater_abi::{Path, client};
+use headwater_mount::MountConfig;
+use headwater_overlay::{Fabric, SessionId, SessionKey};
 use headwater_proto::{Limits, Rank};
+use headwater_store::layout::{DiskRoots, NodeDir};
 use headwater_topology::{Branching, Forest, Shape, TREES_MAX};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-use headwater_mount::MountConfig;
-use headwater_overlay::{Fabric, SessionId, SessionKey};
 
-use headwater_store::layout::{DiskRoots, NodeDir};
-use crate::preload::Preload;
+use crate::preload::plan::Preload;
 
 /// A node's place, its session and its bounds.
 #[derive(Clone, Debug, Serialize, Deserialize)]

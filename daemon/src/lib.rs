@@ -8,32 +8,32 @@ mod clients;
 mod config;
 mod control;
 mod control_socket;
+mod drive;
+mod error;
 mod event_loop;
 mod generation;
 mod log;
 mod mounts;
-mod perform;
 mod preload;
 mod pressure;
 mod process;
 mod recovery;
 mod replicas;
 mod report;
+mod run;
 mod session;
 pub mod supervisor;
 
-pub use config::{
-    Config, ConfigError, Disk, Policy, SOCKET_PATH_BYTES_MAX, TableGeometry,
-};
+pub use config::{Config, ConfigError, Disk, Policy, SOCKET_PATH_BYTES_MAX, TableGeometry};
 pub use control_socket::{protocol, stats};
-pub use event_loop::DaemonError;
-pub use headwater_topology::{Branching, Forest, Shape};
+pub use error::DaemonError;
 pub use headwater_mount::MountConfig;
 pub use headwater_overlay::{Fabric, SessionId, SessionKey, has_aes};
-pub use preload::{Preload, PreloadList, PreloadProgram};
+pub use headwater_topology::{Branching, Forest, Shape};
+pub use preload::plan::{Preload, PreloadList, PreloadProgram};
 pub use pressure::memory_free;
-pub use process::{run, run_from_stdio};
 pub use report::{Clients, Memory, Mount, Overlay, Preloaded, Report, SharedFs};
+pub use run::{run, run_from_stdio};
 pub use supervisor::supervise_from_stdio;
 
 /// Decoders, for the fuzz targets.

@@ -9,6 +9,7 @@
 //! is left to be asked for when it is needed.
 
 mod list;
+pub(crate) mod plan;
 mod program;
 
 use std::collections::HashMap;
@@ -18,88 +19,47 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use headwater_abi::wire::Fact;
 use headwater_abi::{Path, Want};
-use headwater_proto::{ClientId, Input, Rank, Reply};
+use headwater_proto::{ClientId, Rank};
 use headwater_topology::TreeId;
 use mio::Waker;
-use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::event_loop::Daemon;
+use crate::preload::plan::Preload;
 use crate::report::Preloaded;
 
 /// Questions that are under way at once.
 const QUESTIONS_MAX: usize = 64;
 
-/// What is to be fetched.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Preload {
-    /// What this program is loaded with.
-    Program(PreloadProgram),
-    /// What this list names.
-    List(PreloadList),
-}
-
-/// A program that is going to be started.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PreloadProgram {
-    /// Its file, absolute; links are followed.
-    pub file: String,
-    /// The working directory that it is started in.
-    pub cwd: String,
-    /// Its `PATH`.
-    #[serde(default)]
-    pub path: Option<String>,
-    /// Its `LD_LIBRARY_PATH`.
-    #[serde(default)]
-    pub library_path: Option<String>,
-    /// Its `LD_PRELOAD`.
-    #[serde(default)]
-    pub preload: Option<String>,
-    /// Its `GLIBC_TUNABLES`.
-    #[serde(default)]
-    pub tunables: Option<String>,
-}
-
-/// A list of paths.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PreloadList {
-    /// What messages call it.
-    pub name: String,
-    /// Its entries, each as a line of a closure: see `docs/spec/0004-closure.md`. Others are left out.
-    pub entries: Vec<String>,
-}
-
 /// What the thread asks.
 #[derive(Debug)]
-struct Question {
-    number: u64,
-    path: Path,
-    want: Want,
+pub(crate) struct Question {
+    pub(crate) number: u64,
+    pub(crate) path: Path,
+    pub(crate) want: Want,
     /// The copy is wanted too, for reading.
-    opens: bool,
+    pub(crate) opens: bool,
 }
 
 /// What it is told.
 #[derive(Debug)]
-struct Answer {
-    number: u64,
+pub(crate) struct Answer {
+    pub(crate) number: u64,
     /// Where the path leads to, and what is known of that; the copy, if it was wanted and is there. `None` if it
     /// could not be had.
-    known: Option<(Path, Option<Fact>, Option<File>)>,
+    pub(crate) known: Option<(Path, Option<Fact>, Option<File>)>,
 }
 
 /// The event loop's side.
 pub(crate) struct Preloading {
-    questions: Receiver<Question>,
-    answers: Sender<Answer>,
-    waiting: HashMap<ClientId, Question>,
-    tally: Tally,
+    pub(crate) questions: Receiver<Question>,
+    pub(crate) answers: Sender<Answer>,
+    pub(crate) waiting: HashMap<ClientId, Question>,
+    pub(crate) tally: Tally,
 }
 
 /// What has been done so far.
 #[derive(Clone, Debug, Default)]
-struct Tally(Arc<Mutex<Preloaded>>);
+pub(crate) struct Tally(Arc<Mutex<Preloaded>>);
 
 impl Tally {
     fn get(&self) -> MutexGuard<'_, Preloaded> {
@@ -162,34 +122,6 @@ impl Preloading {
     /// What has been done so far.
     pub(crate) fn report(&self) -> Preloaded {
         *self.tally.get()
-    }
-}
-
-impl Daemon {
-    /// Gives the node what is to be fetched ahead, as far as there is room.
-    pub(crate) fn take_questions(&mut self) {
-        while self.preloading.has_next() {
-            let Ok(question) = self.preloading.questions.try_recv() else { return };
-            let client = self.client_ids.next();
-            let (path, want) = (question.path.clone(), question.want);
-            self.preloading.waiting.insert(client, question);
-            self.feed(Input::Preload { client, path, want });
-        }
-    }
-
-    /// A question is answered. False if it is none of these.
-    pub(crate) fn preload_answered(&mut self, client: ClientId, reply: Reply) -> bool {
-        let Some(Question { number, path, want, opens }) = self.preloading.waiting.remove(&client) else {
-            return false;
-        };
-        let known = (reply == Reply::Done).then(|| {
-            let (at, fact) = self.node.known(&path, want);
-            let copy = if opens { self.store.open_copy(&at).ok() } else { None };
-            (at, fact.cloned(), copy)
-        });
-        // The thread may have ended.
-        let _ = self.preloading.answers.send(Answer { number, known });
-        true
     }
 }
 

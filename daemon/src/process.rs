@@ -1,10 +1,9 @@
 //! The daemon as a process: its standard streams, signals and limits.
 
-use std::io::{self, Write as _};
+use std::io::{self};
 use std::net::TcpListener;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -15,65 +14,8 @@ use rustix::fs::{FileType, Mode};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, setrlimit, umask};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGIO, SIGTERM, SIGXFSZ};
 
-use crate::config::Config;
-use crate::control::Control;
-use crate::event_loop::{DaemonError, serve};
-use crate::log::log_to_stderr;
-use headwater_reader::Opened;
-
 /// Descriptors to plan with where the limit can't be known.
 const DESCRIPTORS_DEFAULT: usize = 1024;
-
-/// The process `headwater daemon`: reads a [`Config`] as one line of JSON from standard input, and
-/// serves until standard input says `stop` or ends, or SIGTERM comes. Standard output gets
-/// `{"ready":true}` and, unless standard input has ended, a [`Report`](crate::Report); or
-/// `{"failed":"why"}`.
-///
-/// Call it before any thread is started. Logs go to standard error as `HEADWATER_LOG` says.
-pub fn run_from_stdio() -> ExitCode {
-    log_to_stderr();
-    match run_process() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // Whoever started it knows what becomes of the programs, and tells the user.
-            let failed = serde_json::json!({ "failed": error.to_string() });
-            if writeln!(io::stdout(), "{failed}").is_err() {
-                tracing::error!("the daemon ends: {error}");
-            }
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Runs a daemon in this process, on `listener` instead of the configuration's descriptor, until
-/// `lifeline` says `stop` or ends. `output` gets what standard output would.
-pub fn run(
-    config: &Config,
-    listener: TcpListener,
-    lifeline: OwnedFd,
-    output: &mut dyn io::Write,
-) -> Result<(), DaemonError> {
-    serve(config, listener, Opened::default(), Control::new(lifeline), None, output)
-}
-
-fn run_process() -> Result<(), DaemonError> {
-    let system = |what| move |source: io::Error| DaemonError::System { what, source };
-    settle();
-    raise_limits();
-    let termination = catch_signals().map_err(system("catch signals"))?;
-    let input = io::stdin().as_fd().try_clone_to_owned().map_err(system("use standard input"))?;
-    let (config, mut control): (Config, _) =
-        Control::start(input).map_err(system("read a configuration from standard input"))?;
-    if let Some(number) = config.lifeline_fd {
-        control = control.owned_by(inherited_pipe(number).map_err(system("use the inherited lifeline"))?);
-    }
-    let listener = inherited_listener(config.listener_fd).map_err(system("use the inherited socket"))?;
-    let opened = config.opened.iter().filter_map(|(path, number)| inherited_file(path, *number).ok()).collect();
-    // Open as long as this process: content is reached by its number.
-    let disk = config.disk.as_ref().map(|disk| inherited_directory(disk.fd)).transpose();
-    let _disk = disk.map_err(system("use the inherited disk"))?;
-    serve(&config, listener, opened, control, Some(termination), &mut io::stdout().lock())
-}
 
 /// Makes this process a background process that keeps its secrets.
 pub(crate) fn settle() {
@@ -111,7 +53,7 @@ pub(crate) fn catch_signals() -> io::Result<OwnedFd> {
 }
 
 /// Raises to what the user may have: open files, and bytes of a file, of which the table needs some.
-fn raise_limits() {
+pub(crate) fn raise_limits() {
     for resource in [Resource::Nofile, Resource::Fsize] {
         let limit = getrlimit(resource);
         let _ = setrlimit(resource, Rlimit { current: limit.maximum, ..limit });

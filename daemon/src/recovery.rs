@@ -13,13 +13,13 @@ use headwater_abi::table::{Named, Record, State};
 use headwater_abi::wire::{Fact, FileHead};
 use headwater_abi::{Kind, Listing, Path};
 use headwater_proto::{Memory, Node};
-
-use crate::config::Config;
-use crate::event_loop::{DaemonError, failed};
-use headwater_store::layout::NodeDir;
-use crate::session::create_counters;
 use headwater_store::Store;
 use headwater_store::Table;
+use headwater_store::layout::NodeDir;
+
+use crate::config::Config;
+use crate::error::{DaemonError, failed};
+use crate::session::create_counters;
 
 /// Residency and what it implies.
 const RESIDENT: State = State::LOADABLE.union(State::WHOLE);

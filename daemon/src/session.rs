@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use headwater_abi::client::{COUNTER_SLOTS, COUNTER_WORDS, counter};
+use headwater_store::layout::NodeDir;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
 use crate::config::Config;
-use crate::event_loop::{Daemon, DaemonError, failed};
-use headwater_store::layout::NodeDir;
-use crate::report::{Clients, Memory, Overlay, Report};
+use crate::error::{DaemonError, failed};
+use crate::report::Clients;
 
 /// Bytes of the file with the processes' counters.
 const COUNTERS_BYTES: usize = COUNTER_SLOTS * COUNTER_WORDS * 8;
@@ -26,12 +26,12 @@ const LOCK_RETRY: Duration = Duration::from_millis(10);
 /// Membership of a session. Dropping it removes the node's directory, unless a supervisor will.
 #[derive(Debug)]
 pub(crate) struct Session {
-    dir: NodeDir,
-    lock_path: PathBuf,
-    lock: File,
+    pub(crate) dir: NodeDir,
+    pub(crate) lock_path: PathBuf,
+    pub(crate) lock: File,
     /// The session's directory, locked so that systemd-tmpfiles leaves alone what is old in it.
-    _directory_lock: Option<File>,
-    is_supervised: bool,
+    pub(crate) _directory_lock: Option<File>,
+    pub(crate) is_supervised: bool,
 }
 
 /// How a session is left.
@@ -105,38 +105,6 @@ impl Drop for Session {
     }
 }
 
-impl Daemon {
-    /// What this daemon and its node's processes did.
-    pub(crate) fn report(&self) -> Report {
-        let traffic = self.links.traffic();
-        Report {
-            shared_fs: self.readers.counts(),
-            overlay: Overlay {
-                messages: traffic.messages,
-                bytes: traffic.bytes,
-                fabric_bytes: traffic.carried_bytes,
-                mismatches: self.timeline.mismatches,
-            },
-            tcp_instead: self.links.tcp_instead().map(str::to_owned),
-            depth: self.depth,
-            clients: self.generations.clients(&self.dir).unwrap_or_else(|error| {
-                tracing::warn!(%error, "the processes' counters can't be read; the summary shows none");
-                Clients::default()
-            }),
-            mount: self.mount.as_ref().map(headwater_mount::Mount::report).unwrap_or_default(),
-            preload: self.preloading.report(),
-            memory: Memory {
-                store_bytes: self.store.bytes(),
-                replica_bytes: self.store.replica_bytes(),
-                table_bytes: self.table.bytes(),
-                daemon_rss_max: rss_max().unwrap_or(0),
-            },
-            first_byte_unix_ms: self.timeline.first_byte,
-            last_file_unix_ms: self.timeline.last_file,
-        }
-    }
-}
-
 /// Makes the file in which the node's processes count. Its memory is allocated at once, because they
 /// map it.
 pub(crate) fn create_counters(path: &Path) -> io::Result<()> {
@@ -161,18 +129,13 @@ pub(crate) fn read_counters(path: &Path) -> io::Result<Clients> {
     })
 }
 
-/// The largest resident set so far, in bytes.
-fn rss_max() -> Option<u64> {
-    status_bytes("VmHWM:")
-}
-
 /// The resident set, in bytes.
 pub(crate) fn rss() -> Option<u64> {
     status_bytes("VmRSS:")
 }
 
 /// A size in `/proc/self/status`, see proc(5).
-fn status_bytes(name: &str) -> Option<u64> {
+pub(crate) fn status_bytes(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use headwater_abi::Kind;
 use headwater_abi::client::{Status, Want};
 use headwater_abi::table::{AtomicU64, Reader, State, word};
-use headwater_store::layout::NodeDir;
 use headwater_daemon::protocol::{Answer, Refreshed};
+use headwater_store::layout::NodeDir;
 use support::{CHAIN, Cluster, Node, control, eventually, final_status, stats};
 
 fn refresh(node: &Node, paths: &[&Path]) -> Refreshed {

@@ -13,6 +13,7 @@ use headwater_abi::{Attr, Kind, Path, Want};
 use headwater_fuse::NodeId;
 use headwater_fuse::init::Opening;
 use headwater_fuse::reply::open_flag;
+use headwater_store::{Partial, Residency};
 use rustix::fs::{Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
@@ -20,7 +21,6 @@ use crate::nodes::{Answer, Other, answer, of_snapshot};
 use crate::tables::OlderTable;
 use crate::view::{Call, Flow, Known, Wanted, answered};
 use crate::{ahead, original};
-use headwater_store::{Partial, Residency};
 
 /// Copies that are kept open.
 const OPEN_COPIES_MAX: usize = 128;

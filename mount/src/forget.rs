@@ -6,10 +6,10 @@
 use std::collections::{HashSet, VecDeque};
 
 use headwater_abi::{Kind, Path};
+use headwater_store::Table;
 
 use crate::desk::Mount;
 use crate::notifier::Notice;
-use headwater_store::Table;
 
 /// Paths that wait for the kernel; where it holds on to more, the oldest keep their records.
 const WAITING_MAX: usize = 1 << 14;

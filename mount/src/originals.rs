@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use headwater_abi::Want;
-
-use crate::view::Wanted;
-use crate::desk::{Asked, Mount};
 use headwater_store::Table;
+
+use crate::desk::{Asked, Mount};
+use crate::view::Wanted;
 
 /// How often it is looked whether the file system is still there.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

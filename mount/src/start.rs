@@ -50,9 +50,7 @@ impl Start<'_> {
     /// A directory of the mount is no absolute path, or a thread can't be started.
     pub fn serve(self, table: &mut Table, waker: &Arc<Waker>) -> io::Result<Mount> {
         let Start { mount, devices, recover, moves, .. } = self;
-        if recover
-            && let Err(error) = devices[0].resend()
-        {
+        if recover && let Err(error) = devices[0].resend() {
             tracing::warn!(%error, "the kernel can't repeat what a predecessor left unanswered");
         }
         let parts = Parts {

@@ -18,19 +18,19 @@ use headwater_abi::{Attr, Kind, Path, Want};
 use headwater_fuse::init::Opening;
 use headwater_fuse::reply::FOREVER;
 use headwater_fuse::{Entry, Negotiated, NodeId, Operation, Reply, Request};
+use headwater_store::{Blocks, in_scope};
 use rustix::fs::StatVfs;
 use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::ahead::Ahead;
+use crate::config::MountConfig;
 use crate::content::Contents;
 use crate::counters::{Counters, Tally};
 use crate::nodes::NAME_BYTES_MAX;
 use crate::notifier::Notices;
 use crate::original::{self, Originals, lent_to};
 use crate::tables::{OlderTable, Own, Tables};
-use crate::config::MountConfig;
-use headwater_store::{Blocks, in_scope};
 
 /// Answers of the node after which the original is used. A way of its own can need several: a path's
 /// attributes, a record, content that was evicted meanwhile.

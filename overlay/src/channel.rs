@@ -8,9 +8,9 @@ use std::io::{self, Read, Write};
 use mio::net::TcpStream;
 use thiserror::Error;
 
-use crate::session::{SessionId, SessionKey};
 use crate::buffer::Buffer;
 use crate::noise::{Noise, NoiseError};
+use crate::session::{SessionId, SessionKey};
 
 /// The longest line, in bytes: the addresses of a hundred thousand nodes.
 pub const LINE_BYTES_MAX: usize = 8 << 20;

@@ -13,11 +13,11 @@ use headwater_proto::{Forest, Peer, Rank, Time};
 use thiserror::Error;
 
 use crate::buffer::Buffer;
-use crate::noise::{Noise, NoiseError};
 use crate::content_out::ContentOut;
+use crate::noise::{Noise, NoiseError};
+use crate::session::{SessionId, SessionKey};
 use crate::shared::Shared;
 use crate::stream::Stream;
-use crate::session::{SessionId, SessionKey};
 
 /// Messages and chunks that wait for one peer.
 pub(crate) const QUEUE_MAX: usize = 1 << 18;

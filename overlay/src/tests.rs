@@ -11,12 +11,12 @@ use headwater_proto::topology::Branching;
 use headwater_proto::{Forest, Peer, Rank, Shape};
 
 use crate::buffer::Buffer;
-use crate::link::{Link, LinkError, QUEUE_MAX, Received, Traffic};
-use crate::noise::Noise;
-use crate::shared::Sharing;
 use crate::content_out::ContentOut;
 use crate::link::{Identity, Outgoing};
+use crate::link::{Link, LinkError, QUEUE_MAX, Received, Traffic};
+use crate::noise::Noise;
 use crate::session::{SessionId, SessionKey};
+use crate::shared::Sharing;
 
 fn forest(ranks: u32) -> Forest {
     Forest::new(ranks, 0, Shape::Single(Branching::KAry(2)))

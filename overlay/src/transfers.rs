@@ -7,10 +7,9 @@ use std::ops::Range;
 use headwater_abi::Path;
 use headwater_abi::wire::{Digest, FileHead, Message, TransferId};
 use headwater_proto::Rank;
-use thiserror::Error;
-
 use headwater_store::Digester;
 use headwater_store::Store;
+use thiserror::Error;
 
 /// A file, or a block of it.
 type Piece = (Path, Option<u32>);
@@ -142,12 +141,7 @@ impl Transfers {
     ///
     /// # Errors
     /// The sender says so before it has sent everything.
-    pub fn verify(
-        &mut self,
-        from: Rank,
-        transfer: TransferId,
-        expected: &Digest,
-    ) -> Result<Verdict, ArrivalError> {
+    pub fn verify(&mut self, from: Rank, transfer: TransferId, expected: &Digest) -> Result<Verdict, ArrivalError> {
         let Some(piece) = self.senders.get(&(from, transfer)).cloned() else { return Ok(Verdict::Unwanted) };
         let Some(Arriving { head, digester, .. }) = self.remove(&piece) else { return Ok(Verdict::Unwanted) };
         if digester.position() != head.content_bytes() {
@@ -207,9 +201,9 @@ fn missing(have: Option<&FileHead>, offset: u64, bytes: usize) -> Vec<Range<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headwater_abi::Attr;
     use headwater_store::digest;
     use headwater_store::layout::NodeDir;
-    use headwater_abi::Attr;
     use proptest::prelude::*;
     use tempfile::TempDir;
 

@@ -46,7 +46,12 @@ impl Upgrading {
     }
 
     /// Has a link begin that goes on from where `own` and `peer` say. False if there is none.
-    pub(crate) fn begin(&mut self, own: &Endpoint, peer: &Endpoint, link: impl FnOnce(mio::net::UnixStream) -> Link) -> bool {
+    pub(crate) fn begin(
+        &mut self,
+        own: &Endpoint,
+        peer: &Endpoint,
+        link: impl FnOnce(mio::net::UnixStream) -> Link,
+    ) -> bool {
         let Some(carrier) = &mut self.carrier else { return false };
         match carrier.carry(own, peer) {
             Ok(stream) => self.begun.push(link(stream)),
@@ -58,4 +63,3 @@ impl Upgrading {
         true
     }
 }
-

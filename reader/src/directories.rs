@@ -5,10 +5,10 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use headwater_abi::Path;
+use headwater_store::attr_of;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::io::Errno;
 
-use headwater_store::attr_of;
 use crate::everybody::{self, Wish};
 
 /// The most descriptors that are kept.

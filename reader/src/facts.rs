@@ -11,8 +11,8 @@ use headwater_abi::{Attr, Kind, Name, Path};
 use rustix::fs::{Mode, OFlags, RawDir, openat, readlinkat};
 use rustix::io::Errno;
 
-use crate::reader::Reader;
 use crate::everybody::{self, Wish};
+use crate::reader::Reader;
 
 /// Bytes of directory entries that one call reads.
 const LISTING_READ_BYTES: usize = 32 << 10;

@@ -105,4 +105,3 @@ pub enum FileError {
 
 /// Files that are open already, each to be read once.
 pub type Opened = HashMap<Path, OwnedFd>;
-

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use headwater_abi::wire::Aspect;
+use headwater_store::digest_of;
 use mio::Waker;
 
 use crate::jobs::{DigestOrder, FileError, FileNews, News, Opened, Order};
 use crate::reader::Reader;
-use headwater_store::digest_of;
 use crate::reader::SharedFs;
 
 /// Threads that read at once; more would only queue at the shared file system's servers.

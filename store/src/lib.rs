@@ -11,7 +11,5 @@ mod table;
 pub use attr::attr_of;
 pub use digest::{Digester, digest, digest_of};
 pub use follow::{Followed, Following};
-pub use mirror::{
-    Blocks, Budget, Incoming, Partial, Reservation, Residency, Store, copied_mode, in_scope, is_in_use,
-};
+pub use mirror::{Blocks, Budget, Incoming, Partial, Reservation, Residency, Store, copied_mode, in_scope, is_in_use};
 pub use table::{Table, view};

@@ -10,8 +10,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use headwater_overlay::channel::{Channel, ChannelError};
 use headwater_daemon::{SessionId, SessionKey};
+use headwater_overlay::channel::{Channel, ChannelError};
 use headwater_topology::hosts::Hostlist;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};

@@ -18,8 +18,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use headwater_overlay::channel::Channel;
 use headwater_launch::place::Place;
+use headwater_overlay::channel::Channel;
 use mio::net::{UnixListener, UnixStream};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};

@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use headwater_store::layout::NodeDir;
 use headwater_daemon::protocol::{Answer, Command};
 use headwater_daemon::supervisor::client::{Request, ask};
 use headwater_daemon::supervisor::{MountVia, Via};
+use headwater_store::layout::NodeDir;
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 
 use super::notify;

@@ -1,22 +1,18 @@
 //! What the daemon does when it is asked to on its control socket.
 
-use headwater_proto::Time;
-use mio::Token;
+use headwater_mount::MountConfig;
 
-use super::protocol::{Answer, Command, PathText};
-use super::stats::{Bytes, Hits, Holds, MemoryNow, MountStats, NodeStats, OperationStats};
+use super::protocol::PathText;
+use super::stats::MountStats;
 use crate::config::Config;
-use headwater_mount::{Mount, MountConfig};
-use crate::event_loop::Daemon;
-use crate::session::rss;
 
 /// What stays the same about a daemon.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
-    session: String,
-    rank: u32,
-    ranks: u32,
-    mount: Option<MountStats>,
+    pub(crate) session: String,
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
+    pub(crate) mount: Option<MountStats>,
 }
 
 impl About {
@@ -39,89 +35,3 @@ fn about_mount(mount: &MountConfig) -> MountStats {
         is_writable: mount.is_writable,
     }
 }
-
-impl Daemon {
-    /// Does what was asked on the control connection `token`, or begins to.
-    pub(crate) fn control(&mut self, now: Time, token: Token, command: Command) {
-        let answer = match command {
-            Command::Stats => Some(Answer::Stats(Box::new(self.stats(now)))),
-            Command::Clear(targets) => self.clear(now, token, targets),
-            Command::Refresh(paths) => self.refresh(token, &paths),
-        };
-        if let Some(answer) = answer {
-            self.control_socket.answer(now, token, answer);
-        }
-    }
-
-    fn stats(&self, now: Time) -> NodeStats {
-        let About { session, rank, ranks, mount } = self.about.clone();
-        let (node, traffic, shared_fs) = (self.node.stats(), self.links.traffic(), self.readers.counts());
-        let clients = self.generations.clients(&self.dir).unwrap_or_default();
-        let operations = self.operations();
-        let (store_max, store_max_configured) = self.pressure.store_bytes_max();
-        let upcalls = || operations.iter().filter(|operation| operation.name != REQUEST);
-        let hits = Hits {
-            upcalls: upcalls().map(|operation| operation.count).sum(),
-            table: clients.answered_by_table + upcalls().map(|operation| operation.from_table).sum::<u64>(),
-            parent: self.timeline.from_parent,
-            reader: self.timeline.from_reader,
-            original: clients.fallbacks + upcalls().map(|operation| operation.from_original).sum::<u64>(),
-        };
-        NodeStats {
-            session,
-            rank,
-            ranks,
-            pid: std::process::id(),
-            generation: self.dir.generation(),
-            is_settling: self.is_settling(),
-            generations_kept: self.generations.len() as u64,
-            uptime_ms: now,
-            mount,
-            hits,
-            bytes: Bytes {
-                store: node.store_bytes,
-                store_max,
-                store_max_configured,
-                sent: traffic.bytes,
-                sent_by_fabric: traffic.carried_bytes,
-                received: traffic.bytes_received,
-                shared_fs: shared_fs.bytes_read,
-            },
-            holds: Holds { files: node.store_files, entries: node.entries, evictions: node.evictions },
-            memory: MemoryNow { daemon_rss: rss().unwrap_or(0), table: self.table.bytes(), store: self.store.bytes() },
-            clients,
-            tcp_instead: self.links.tcp_instead().map(str::to_owned),
-            preload: self.preloading.report(),
-            shared_fs,
-            changed: self.changes.clone(),
-            operations,
-        }
-    }
-
-    fn operations(&self) -> Vec<OperationStats> {
-        let requests = self.clients.answered();
-        let of_clients = OperationStats {
-            name: REQUEST.into(),
-            count: requests.done + requests.fallback,
-            asked: requests.done,
-            from_original: requests.fallback,
-            latency: (&requests.latency).into(),
-            ..OperationStats::default()
-        };
-        let of_mount = self.mount.iter().flat_map(Mount::counted);
-        let of_mount = of_mount.map(|(name, count)| OperationStats {
-            name: name.into(),
-            count: count.requests(),
-            from_table: count.from_table,
-            asked: count.asked,
-            from_original: count.from_original,
-            errors: count.errors,
-            bytes: count.bytes,
-            latency: (&count.latency).into(),
-        });
-        [of_clients].into_iter().chain(of_mount).filter(|operation| operation.count > 0).collect()
-    }
-}
-
-/// The operation that stands for requests of the audit library.
-const REQUEST: &str = "request";

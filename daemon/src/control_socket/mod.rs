@@ -4,8 +4,9 @@
 //! connections are few, must say what they want soon and take the answer soon, and belong to this
 //! user or to root.
 
-mod clear;
-mod commands;
+pub(crate) mod clear;
+pub(crate) mod commands;
+mod path_text;
 pub mod protocol;
 mod refresh;
 pub mod stats;

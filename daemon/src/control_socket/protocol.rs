@@ -2,10 +2,10 @@
 //! [`Response`], of which all but the last say that the daemon still works on it.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use super::path_text::PathText;
 use super::stats::NodeStats;
 
 /// The protocol's version; a daemon of another version answers with an error.
@@ -44,16 +44,6 @@ pub struct Target {
     pub path: PathText,
     /// Everything below it, too.
     pub subtree: bool,
-}
-
-/// A path; as text where it is UTF-8.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum PathText {
-    /// UTF-8.
-    Text(String),
-    /// Anything.
-    Bytes(Vec<u8>),
 }
 
 /// A line from a daemon.
@@ -122,36 +112,6 @@ impl Cleared {
 impl From<Answer> for Response {
     fn from(answer: Answer) -> Response {
         Response { version: CONTROL_VERSION, answer }
-    }
-}
-
-impl From<&Path> for PathText {
-    fn from(path: &Path) -> PathText {
-        PathText::from(path.as_os_str().as_bytes())
-    }
-}
-
-impl From<&[u8]> for PathText {
-    fn from(path: &[u8]) -> PathText {
-        match str::from_utf8(path) {
-            Ok(text) => PathText::Text(text.to_owned()),
-            Err(_) => PathText::Bytes(path.to_vec()),
-        }
-    }
-}
-
-impl PathText {
-    /// The path's bytes.
-    pub fn as_bytes(&self) -> &[u8] {
-        match self {
-            PathText::Text(text) => text.as_bytes(),
-            PathText::Bytes(bytes) => bytes,
-        }
-    }
-
-    /// The path.
-    pub fn to_path(&self) -> PathBuf {
-        std::ffi::OsString::from_vec(self.as_bytes().to_vec()).into()
     }
 }
 

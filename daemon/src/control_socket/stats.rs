@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use headwater_abi::Path;
 use serde::{Deserialize, Serialize};
 
-use super::protocol::PathText;
+use super::path_text::PathText;
 use crate::report::{Clients, Preloaded, SharedFs};
 
 /// A node's counters since its daemon started.
@@ -188,11 +188,5 @@ impl From<&Histogram<u64>> for Latency {
         }
         let at = |quantile| histogram.value_at_quantile(quantile);
         Latency { p50_ns: at(0.5), p90_ns: at(0.9), p99_ns: at(0.99), max_ns: histogram.max() }
-    }
-}
-
-impl Default for PathText {
-    fn default() -> PathText {
-        PathText::Text(String::new())
     }
 }

@@ -6,16 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use headwater_abi::wire::Fact;
-use headwater_abi::{Path, Want};
-use headwater_proto::{ClientId, Input};
-
-use crate::event_loop::Daemon;
+use headwater_abi::Path;
+use headwater_proto::ClientId;
 
 /// Directories that are being listed, and by which request.
 #[derive(Debug, Default)]
 pub(crate) struct Settling {
-    listing: BTreeMap<Path, ClientId>,
+    pub(crate) listing: BTreeMap<Path, ClientId>,
 }
 
 impl Settling {
@@ -24,40 +21,5 @@ impl Settling {
         let before = self.listing.len();
         self.listing.retain(|_, of| *of != client);
         self.listing.len() < before
-    }
-}
-
-impl Daemon {
-    /// Has these directories listed.
-    pub(super) fn list_anew(&mut self, directories: Vec<Path>) {
-        for path in directories {
-            let client = self.client_ids.next();
-            self.generations.settling.listing.insert(path.clone(), client);
-            self.inbox.push_back(Input::Request { client, path, want: Want::LISTING });
-        }
-    }
-
-    /// Something is known of a path; to be called before it is published.
-    pub(crate) fn learned(&mut self, path: &Path, fact: &Fact) {
-        if !self.generations.settling.listing.contains_key(path) {
-            return;
-        }
-        let Some(mount) = &self.mount else { return };
-        match fact {
-            Fact::Listing(_, listing) => {
-                let before = self.generations.older.iter().rev().map(|older| older.table.reader());
-                let before = before.filter_map(|reader| reader.find(path.as_bytes())?.names()).next();
-                let is_new = |name: &[u8]| before.is_none_or(|before| before.find(name).flatten().is_none());
-                mount.names_came(path, listing.iter().map(|name| name.name).filter(|name| is_new(name)));
-            }
-            // Its names are known to nobody.
-            _ => mount.any_name_came(),
-        }
-    }
-
-    /// Whether the kernel has yet to hear of something.
-    pub(crate) fn is_settling(&self) -> bool {
-        !self.generations.settling.listing.is_empty()
-            || self.mount.as_ref().is_some_and(|mount| mount.is_notifying())
     }
 }

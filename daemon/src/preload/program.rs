@@ -15,7 +15,8 @@ use headwater_closure::libraries::{Bytes, Environment, Files, Found, Names, need
 use rustix::io::Errno;
 
 use super::list::attr_of;
-use super::{Asker, PreloadProgram, QUESTIONS_MAX};
+use super::plan::PreloadProgram;
+use super::{Asker, QUESTIONS_MAX};
 
 /// Links that a path is followed through, as in the kernel.
 const LINKS_MAX: usize = 40;

@@ -12,8 +12,8 @@ const DISK_SPARE_SHARE: u64 = 8;
 const DISK_SPARE_BYTES_MAX: u64 = 64 << 20;
 /// From this share of time lost to waiting for memory on, the store gives content up; below the other, it
 /// may grow again; in percent.
-pub(super) const STALLED_PERCENT: f32 = 10.0;
-pub(super) const CALM_PERCENT: f32 = 1.0;
+pub(crate) const STALLED_PERCENT: f32 = 10.0;
+pub(crate) const CALM_PERCENT: f32 = 1.0;
 /// A stall makes the store give up this part of what it holds, down to this many bytes.
 const STALL_STEP_SHARE: u64 = 4;
 const STALL_BYTES_MIN: u64 = 64 << 20;
@@ -32,20 +32,20 @@ const ROUNDING_SHARE: u64 = 16;
 
 /// What was seen, each as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Bytes that the store takes, without what is about to go.
-    pub(super) store_bytes: u64,
+    pub(crate) store_bytes: u64,
     /// Bytes of memory that can be had before a control group's bound is reached: the least of all.
-    pub(super) group_free: Option<u64>,
+    pub(crate) group_free: Option<u64>,
     /// Bytes of memory that can be had on the machine, and that it has.
-    pub(super) machine: Option<(u64, u64)>,
+    pub(crate) machine: Option<(u64, u64)>,
     /// Bytes of the store's file system that can be had.
-    pub(super) disk_free: Option<u64>,
+    pub(crate) disk_free: Option<u64>,
     /// Share of the last ten seconds in which something in the daemon's control group waited for memory,
     /// in percent.
-    pub(super) group_stalled_percent: Option<f32>,
+    pub(crate) group_stalled_percent: Option<f32>,
     /// The same of all that runs on the machine.
-    pub(super) machine_stalled_percent: Option<f32>,
+    pub(crate) machine_stalled_percent: Option<f32>,
 }
 
 impl Seen {
@@ -55,30 +55,30 @@ impl Seen {
     }
 
     /// Bytes that can be had, of memory and of the store's file system.
-    pub(super) fn free(&self) -> Option<u64> {
+    pub(crate) fn free(&self) -> Option<u64> {
         self.memory_free().into_iter().chain(self.disk_free).min()
     }
 }
 
 /// Which way the bound went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
+pub(crate) enum Direction {
     Lowered,
     Raised,
 }
 
 /// A new bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) store_bytes_max: u64,
-    pub(super) direction: Direction,
+pub(crate) struct Change {
+    pub(crate) store_bytes_max: u64,
+    pub(crate) direction: Direction,
     /// False if the last change was in the same direction.
-    pub(super) is_turn: bool,
+    pub(crate) is_turn: bool,
 }
 
 /// The bound, and when it changed.
 #[derive(Clone, Debug)]
-pub(super) struct Decider {
+pub(crate) struct Decider {
     configured_max: u64,
     max: u64,
     turned: Option<Direction>,
@@ -89,24 +89,24 @@ pub(super) struct Decider {
 
 impl Decider {
     /// A store that may hold as much as was configured.
-    pub(super) fn new(configured_max: u64) -> Decider {
+    pub(crate) fn new(configured_max: u64) -> Decider {
         let max = configured_max;
         Decider { configured_max, max, turned: None, lowered_at: None, raised_at: None, stepped_at: None }
     }
 
     /// The present bound, in bytes.
-    pub(super) fn max(&self) -> u64 {
+    pub(crate) fn max(&self) -> u64 {
         self.max
     }
 
     /// What was configured, in bytes.
-    pub(super) fn configured_max(&self) -> u64 {
+    pub(crate) fn configured_max(&self) -> u64 {
         self.configured_max
     }
 
     /// Takes in what was seen at `now`. The bound is lowered at once and raised slowly; it is never above
     /// what was configured.
-    pub(super) fn decide(&mut self, now: Time, seen: &Seen) -> Option<Change> {
+    pub(crate) fn decide(&mut self, now: Time, seen: &Seen) -> Option<Change> {
         let room = room(self.configured_max, seen);
         let (stalled, is_calm) = (is_stalled(seen), is_calm(seen));
         let is_step_due = self.stepped_at.is_none_or(|at| now >= at + STALL_STEP_MS);

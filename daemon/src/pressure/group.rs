@@ -28,14 +28,14 @@ const NO_BOUND_MIN: u64 = 1 << 60;
 
 /// The daemon's group and those around it.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
+pub(crate) struct Groups {
     /// The innermost first.
     levels: Vec<(PathBuf, &'static Names)>,
 }
 
 impl Groups {
     /// The groups of this process, as `proc` (usually `/proc/self`) tells.
-    pub(super) fn find(proc: &Path) -> Groups {
+    pub(crate) fn find(proc: &Path) -> Groups {
         let read = |name: &str| std::fs::read_to_string(proc.join(name)).unwrap_or_default();
         let (groups, mounts) = (read("cgroup"), read("mountinfo"));
         let mut levels = Vec::new();
@@ -59,13 +59,13 @@ impl Groups {
 
     /// The file with the stalls of the daemon's own group; `None` if that is the root of all, whose stalls
     /// are the machine's.
-    pub(super) fn stall_file(&self) -> Option<PathBuf> {
+    pub(crate) fn stall_file(&self) -> Option<PathBuf> {
         let (own, _) = self.levels.iter().find(|(_, names)| names.used == V2.used)?;
         own.join("cgroup.type").exists().then(|| own.join("memory.pressure"))
     }
 
     /// Bytes of memory that can be had before a bound of any group is reached; `None` if there is no bound.
-    pub(super) fn free(&self) -> Option<u64> {
+    pub(crate) fn free(&self) -> Option<u64> {
         self.levels.iter().filter_map(|(directory, names)| free(directory, names)).min()
     }
 }

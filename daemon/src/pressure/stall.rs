@@ -16,14 +16,14 @@ const TRIGGER: &[u8] = b"some 200000 2000000\0";
 
 /// The file of one group, or of the machine.
 #[derive(Debug)]
-pub(super) struct Stall {
+pub(crate) struct Stall {
     file: File,
 }
 
 impl Stall {
     /// Opens the file, and has the event loop woken by `token` when time is lost, where the kernel does
     /// that for this user. `None` if the kernel doesn't count.
-    pub(super) fn open(path: &Path, registry: &Registry, token: Token) -> Option<Stall> {
+    pub(crate) fn open(path: &Path, registry: &Registry, token: Token) -> Option<Stall> {
         match Stall::with_trigger(path, registry, token) {
             Ok(stall) => Some(stall),
             Err(error) => {
@@ -43,7 +43,7 @@ impl Stall {
     }
 
     /// Share of the last ten seconds in which something waited, in percent.
-    pub(super) fn percent(&self) -> Option<f32> {
+    pub(crate) fn percent(&self) -> Option<f32> {
         let mut text = [0; 256];
         let bytes = self.file.read_at(&mut text, 0).ok()?;
         percent(std::str::from_utf8(&text[..bytes]).ok()?)

@@ -26,15 +26,15 @@ const LEFT_BYTES_MIN: u64 = 64 << 20;
 
 /// A copy that is to be made.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(crate) struct Order {
     /// What is copied; its offset is the thread's.
-    pub(super) from: File,
+    pub(crate) from: File,
     /// A name that nobody has.
-    pub(super) to: PathBuf,
+    pub(crate) to: PathBuf,
 }
 
 /// Makes the copies that are ordered, until nobody orders any more or `ends`; says of each whether it was made.
-pub(super) fn serve(
+pub(crate) fn serve(
     domain: &Domain,
     orders: &Receiver<Order>,
     copied: &Sender<io::Result<()>>,

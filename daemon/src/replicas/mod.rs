@@ -8,14 +8,12 @@
 //! Who starts before the copies are there uses the first ones. A daemon with a mount makes none: the kernel has the
 //! pages of a mounted file once, whatever its readers' domains.
 
-mod copier;
+pub(crate) mod copier;
 mod domains;
 mod policy;
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,52 +23,47 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use headwater_abi::Path;
 use headwater_abi::table::State;
 use headwater_abi::wire::FileHead;
+use headwater_store::Table;
+use headwater_store::{Reservation, Store};
 use mio::Waker;
 
 use self::copier::Order;
 use self::domains::Domain;
-use crate::config::{Config, content_bytes_max};
-use crate::event_loop::Daemon;
-use headwater_store::{Reservation, Store};
-use headwater_store::Table;
+use crate::config::Config;
 
 /// Files that wait for their copies; those that come when there are more get none.
 const PENDING_MAX: usize = 16 << 10;
-/// Of what content leaves of the store's bound, copies take at most this part; the rest is for content to come.
-const ROOM_SHARE: u64 = 2;
-/// Files of whose copies it is tried at once whether they can be given up.
-const TRIES_MAX: usize = 64;
 
 /// The event loop's side.
 #[derive(Debug, Default)]
 pub(crate) struct Replicating {
     /// One for each domain but the home.
-    copiers: Vec<Copier>,
-    copied: Option<Receiver<io::Result<()>>>,
-    pending: VecDeque<(Path, bool)>,
-    under_way: Option<UnderWay>,
-    ends: Arc<AtomicBool>,
+    pub(crate) copiers: Vec<Copier>,
+    pub(crate) copied: Option<Receiver<io::Result<()>>>,
+    pub(crate) pending: VecDeque<(Path, bool)>,
+    pub(crate) under_way: Option<UnderWay>,
+    pub(crate) ends: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
-struct Copier {
-    orders: Sender<Order>,
+pub(crate) struct Copier {
+    pub(crate) orders: Sender<Order>,
     thread: JoinHandle<()>,
 }
 
 /// A file that is being copied.
 #[derive(Debug)]
-struct UnderWay {
-    path: Path,
-    is_whole: bool,
+pub(crate) struct UnderWay {
+    pub(crate) path: Path,
+    pub(crate) is_whole: bool,
     /// The first copy's inode number.
-    ino: u64,
-    files: Vec<PathBuf>,
+    pub(crate) ino: u64,
+    pub(crate) files: Vec<PathBuf>,
     /// What they may take.
-    room: Reservation,
+    pub(crate) room: Reservation,
     /// Copies that are not there yet.
-    awaited: usize,
-    has_failed: bool,
+    pub(crate) awaited: usize,
+    pub(crate) has_failed: bool,
 }
 
 impl Replicating {
@@ -123,7 +116,7 @@ impl Replicating {
     }
 
     /// Content of a file is complete.
-    fn note(&mut self, path: &Path, head: &FileHead) {
+    pub(crate) fn note(&mut self, path: &Path, head: &FileHead) {
         let is_mapped = head.format & State::NATIVE_OBJECT.bits() != 0;
         // Of a file with several names, processes must come to one copy by all of them.
         let is_wanted = is_mapped && head.attr.nlink <= 1 && head.attr.size > 0;
@@ -133,7 +126,7 @@ impl Replicating {
     }
 
     /// Takes in what the threads have done; the file of which all copies are there, or have failed.
-    fn take(&mut self) -> Option<UnderWay> {
+    pub(crate) fn take(&mut self) -> Option<UnderWay> {
         let under_way = self.under_way.as_mut()?;
         while let Some(Ok(result)) = self.copied.as_ref().map(Receiver::try_recv) {
             under_way.awaited -= 1;
@@ -157,78 +150,5 @@ impl Replicating {
             drop(orders);
             let _ = thread.join();
         }
-    }
-}
-
-impl Daemon {
-    /// Content of a file is complete, and the table says so.
-    pub(crate) fn replicate(&mut self, path: &Path, head: &FileHead) {
-        self.replicating.note(path, head);
-        if self.store.replica_bytes() > 0 {
-            self.fit_replicas();
-        }
-    }
-
-    /// Puts copies that are there in their places, and has the next file copied.
-    pub(crate) fn take_replicas(&mut self) {
-        if let Some(copies) = self.replicating.take() {
-            self.add_replicas(copies);
-        }
-        while self.replicating.under_way.is_none() {
-            let Some((path, is_whole)) = self.replicating.pending.pop_front() else { return };
-            if let Err(error) = self.order_replicas(&path, is_whole) {
-                tracing::debug!(%path, %error, "not copied to memory domains");
-            }
-        }
-    }
-
-    /// Gives copies up for whose bytes there is no room beside content.
-    pub(crate) fn fit_replicas(&mut self) {
-        let excess = self.store.replica_bytes().saturating_sub(self.replica_room());
-        if excess > 0 {
-            let given_up = self.store.give_up_replicas(excess, TRIES_MAX);
-            tracing::debug!(excess, given_up, "copies for memory domains are given up");
-        }
-    }
-
-    /// Bytes of the store's bound that content leaves.
-    fn replica_room(&self) -> u64 {
-        let (max, _) = self.pressure.store_bytes_max();
-        let stands = self.store.bytes() - self.store.replica_bytes();
-        content_bytes_max(false, max).saturating_sub(stands.max(self.node.stats().store_bytes))
-    }
-
-    fn order_replicas(&mut self, path: &Path, is_whole: bool) -> io::Result<()> {
-        let (Some(ino), Some((first, files))) = (self.table.copy_of(path), self.store.begin_replicas(path)) else {
-            return Ok(());
-        };
-        let metadata = std::fs::symlink_metadata(&first)?;
-        let bytes = metadata.blocks() * 512 * files.len() as u64;
-        if metadata.ino() != ino || self.store.replica_bytes() + bytes > self.replica_room() / ROOM_SHARE {
-            return Ok(());
-        }
-        let room = self.store.reserve_replicas(bytes)?;
-        // Each thread reads by an offset of its own.
-        let opened: Vec<File> = files.iter().map(|_| File::open(&first)).collect::<io::Result<_>>()?;
-        let mut awaited = 0;
-        for ((copier, from), to) in self.replicating.copiers.iter().zip(opened).zip(&files) {
-            awaited += usize::from(copier.orders.send(Order { from, to: to.clone() }).is_ok());
-        }
-        let has_failed = awaited < files.len();
-        let path = path.clone();
-        self.replicating.under_way = Some(UnderWay { path, is_whole, ino, files, room, awaited, has_failed });
-        Ok(())
-    }
-
-    fn add_replicas(&mut self, copies: UnderWay) {
-        let UnderWay { path, is_whole, ino, files, room, has_failed, .. } = copies;
-        let is_wanted = !has_failed && self.table.copy_of(&path) == Some(ino);
-        if is_wanted {
-            match self.store.add_replicas(&path, &files, room) {
-                Ok(()) => return self.table.replicated(&path, is_whole),
-                Err(error) => tracing::debug!(%path, %error, "not put into the memory domains' mirrors"),
-            }
-        }
-        files.iter().for_each(|file| drop(std::fs::remove_file(file)));
     }
 }

@@ -14,7 +14,7 @@ const MASK_BITS: usize = DOMAINS_MAX as usize + 1;
 ///
 /// # Errors
 /// The kernel has no such domain, or doesn't let this process choose.
-pub(super) fn prefer(domain: u32) -> io::Result<()> {
+pub(crate) fn prefer(domain: u32) -> io::Result<()> {
     let mask = [1u64 << domain, 0];
     // SAFETY: the kernel reads `MASK_BITS` bits of the mask, which has more, and writes nothing here.
     let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_PREFERRED, mask.as_ptr(), MASK_BITS) };

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use headwater_fuse::init::{Opening, flag, negotiate};
 use headwater_fuse::mount::{self, Options};
 use headwater_fuse::{Device, Negotiated};
+use headwater_mount::MountConfig;
 use rustix::io::Errno;
 use thiserror::Error;
 
@@ -17,7 +18,6 @@ use super::config::{MountVia, NamespaceVia, SupervisorConfig, Via};
 use super::namespace::{Channel, Said, Serving, Task};
 use super::{measure, stale};
 use crate::config::Config;
-use headwater_mount::MountConfig;
 
 /// The largest READ and WRITE, in bytes.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;

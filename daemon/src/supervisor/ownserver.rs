@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use headwater_fuse::Device;
+use headwater_store::Table;
 use mio::{Poll, Token, Waker};
 
 use crate::config::Config;
 use crate::generation::Generations;
 use crate::mounts;
-use headwater_store::Table;
 
 /// Threads that serve a mount from the originals.
 pub(super) struct OwnServer(Option<JoinHandle<()>>);

@@ -13,8 +13,8 @@ use std::sync::Mutex;
 
 use headwater_abi::client::{Request, Status, Want};
 use headwater_daemon::Config;
-use headwater_store::layout::NodeDir;
 use headwater_daemon::supervisor::SupervisorConfig;
+use headwater_store::layout::NodeDir;
 use rustix::io::FdFlags;
 
 use crate::support::{Cluster, PATIENCE, final_status};

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use headwater_abi::client::{REPLY_BYTES, Request, Status, Want, decode_reply};
 use headwater_abi::table::{AtomicU64, Reader};
-use headwater_store::layout::NodeDir;
 use headwater_daemon::protocol::{Answer, CONTROL_VERSION, Response};
 use headwater_daemon::stats::NodeStats;
 use headwater_daemon::{Branching, Config, Policy, Report, SessionId, SessionKey, Shape, TableGeometry};
+use headwater_store::layout::NodeDir;
 use tempfile::TempDir;
 
 /// How long anything may take.

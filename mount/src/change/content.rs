@@ -12,10 +12,10 @@ use headwater_fuse::NodeId;
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
+use super::{Stop, go_live, path_of};
 use crate::caller::{as_caller, as_writer};
 use crate::original::{Identity, Target, Writer, as_either, reader, target_of};
 use crate::view::{Call, Flow, answered};
-use super::{Stop, go_live, path_of};
 
 /// OPEN for writing, where the kernel asks for it.
 pub(super) fn open(call: &Call<'_>, flags: u32) -> Result<Flow, Stop> {

@@ -11,11 +11,11 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::content::keep_writer;
+use super::{Stop, all_go_live, go_live, path_of};
 use crate::caller::{as_caller, as_maker};
 use crate::original::{Identity, Target, made_entry, may_want_record};
 use crate::view::{Call, Flow, answered};
-use super::content::keep_writer;
-use super::{Stop, all_go_live, go_live, path_of};
 
 /// Bits of a new file's mode that a caller chooses.
 const MODE_BITS: u32 = 0o7777;

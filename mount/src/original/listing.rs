@@ -11,8 +11,8 @@ use headwater_fuse::Directory;
 use rustix::fs::{FileType, OFlags, RawDir, SeekFrom, seek};
 use rustix::io::Errno;
 
-use crate::view::{Call, Flow, answered};
 use super::{Target, as_either};
+use crate::view::{Call, Flow, answered};
 
 /// Bytes of directory entries that one call reads.
 const READ_BYTES: usize = 32 << 10;

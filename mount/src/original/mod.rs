@@ -8,9 +8,6 @@ mod listing;
 mod places;
 mod target;
 
-#[cfg(fuzzing)]
-pub use self::journal::fuzz as fuzz_journal;
-
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -23,6 +20,9 @@ use headwater_fuse::reply::{FOREVER, open_flag};
 use headwater_fuse::{Entry, Operation};
 use rustix::fs::{Mode, OFlags, SeekFrom, readlinkat};
 use rustix::io::{Errno, pread};
+
+#[cfg(fuzzing)]
+pub use self::journal::fuzz as fuzz_journal;
 
 pub(super) use self::files::Writer;
 pub(crate) use self::first::First;

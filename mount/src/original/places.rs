@@ -16,10 +16,10 @@ use headwater_abi::attr::mode;
 use headwater_abi::{Attr, Path};
 use headwater_fuse::NodeId;
 
-use crate::view::View;
 use super::files::Files;
 use super::first::First;
 use super::journal::Journal;
+use crate::view::View;
 
 /// Spare numbers of one path.
 const SPARES_MAX: u32 = 64;

@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::{Attr, Path};
 use headwater_fuse::NodeId;
+use headwater_store::attr_of;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, open, openat, openat2, statx};
 use rustix::io::Errno;
 
-use crate::view::View;
 use super::places::Identity;
-use headwater_store::attr_of;
+use crate::view::View;
 
 /// What stands behind a node, itself if it is a link: a descriptor that names it (`O_PATH`), and its
 /// attributes.

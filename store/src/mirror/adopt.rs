@@ -15,11 +15,7 @@ impl Store {
     /// The store that stands in `dir`, with those of its files that `keeps` names by their path and
     /// inode number; the others, and whatever was arriving, go. Who has one of them open keeps it, and it is
     /// counted until then.
-    pub fn adopt(
-        dir: &NodeDir,
-        scope: Vec<(bool, Path)>,
-        keeps: impl Fn(&Path, u64) -> bool,
-    ) -> io::Result<Store> {
+    pub fn adopt(dir: &NodeDir, scope: Vec<(bool, Path)>, keeps: impl Fn(&Path, u64) -> bool) -> io::Result<Store> {
         match fs::remove_dir_all(dir.incoming()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use super::incoming::SMALL_BYTES_MAX;
-use super::*;
 use headwater_abi::attr::mode;
 use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::wire::BLOCK_BYTES;
 use rustix::fs::SeekFrom;
 use tempfile::TempDir;
+
+use super::incoming::SMALL_BYTES_MAX;
+use super::*;
 
 fn path(name: &str) -> Path {
     Path::new(name.as_bytes()).unwrap()

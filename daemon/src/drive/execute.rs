@@ -2,20 +2,19 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use headwater_abi::Path;
 use headwater_abi::client::Status;
 use headwater_abi::table::{Record, State};
 use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
-use headwater_proto::{Input, Output, Peer, Publication, Rank, Reply};
-
-use headwater_store::{digest as digest_of_bytes, digest_of};
-use crate::event_loop::Daemon;
-use headwater_store::Followed;
 use headwater_overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, Verdict, store_all};
+use headwater_proto::{Input, Output, Peer, Publication, Rank, Reply};
 use headwater_reader::{DigestOrder, FileError, FileNews, FileOrder, News, Order};
+use headwater_store::Followed;
 use headwater_store::Incoming;
+use headwater_store::{digest as digest_of_bytes, digest_of};
+
+use super::Daemon;
 
 /// Content of at most so many bytes is hashed on the event loop's thread.
 const DIGEST_AT_ONCE_BYTES_MAX: u64 = 256 << 10;
@@ -499,33 +498,4 @@ impl Daemon {
 
 fn block_of(aspect: Aspect) -> Option<u32> {
     if let Aspect::Block(number) = aspect { Some(number) } else { None }
-}
-
-/// When this node got what.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Timeline {
-    /// The first fact or byte, in milliseconds since the epoch.
-    pub(crate) first_byte: Option<u64>,
-    /// The last complete file, in milliseconds since the epoch.
-    pub(crate) last_file: Option<u64>,
-    /// Facts and files that the parent sent.
-    pub(crate) from_parent: u64,
-    /// Facts and files that the reader read.
-    pub(crate) from_reader: u64,
-    /// Contents that a parent sent and that were not what they should have been.
-    pub(crate) mismatches: u64,
-}
-
-impl Timeline {
-    fn something_came(&mut self) {
-        self.first_byte.get_or_insert_with(unix_ms);
-    }
-
-    fn file_completed(&mut self) {
-        self.last_file = Some(unix_ms());
-    }
-}
-
-fn unix_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }

@@ -1,0 +1,115 @@
+//! Room for the store: the node is told how much there is.
+
+use headwater_proto::{Input, Time};
+
+use super::Daemon;
+use crate::config::content_bytes_max;
+use crate::pressure::TELL_MS;
+use crate::pressure::decide::{Direction, Seen};
+
+/// How often to look while there is content, in milliseconds; less often while so many times the store's
+/// bound is free.
+const LOOK_MS: Time = 1000;
+const LOOK_MS_ROOMY: Time = 5000;
+const ROOMY: u64 = 8;
+/// How soon more is given up if some was and more has to be, in milliseconds.
+const GO_ON_MS: Time = 20;
+
+impl Daemon {
+    /// Looks whether the store has the room that it should have, if it is time.
+    pub(crate) fn look_at_pressure(&mut self, now: Time) {
+        if self.next_look_at_pressure().is_none_or(|look| now < look) {
+            return;
+        }
+        self.table.replenish();
+        let holds = self.node.stats().store_bytes;
+        let going = self.store.bytes_going();
+        let replicas = self.store.replica_bytes();
+        let stands = self.store.bytes().saturating_sub(going + replicas);
+        // Whole pages, and what older generations and slow users keep, are counted by the store alone.
+        let content = stands.max(holds);
+        let seen = self.pressure.see(content + replicas, going);
+        let change = self.pressure.decider.decide(now, &seen);
+        let (max, configured_max) = self.pressure.store_bytes_max();
+        self.store.set_bytes_max(max);
+        if let Some(change) = change {
+            let gives_up = change.direction == Direction::Lowered && content > max;
+            let is_told = self.pressure.gives_up && change.direction == Direction::Lowered;
+            // A file that found no room has told which option helps.
+            let is_known = gives_up && self.pressure.told_at.is_some_and(|at| now < at + TELL_MS);
+            if (change.is_turn || (gives_up && !is_told)) && !is_known {
+                tell(change.direction, max, &seen, gives_up);
+            }
+            self.pressure.gives_up = gives_up || is_told;
+        }
+        let content_max = content_bytes_max(self.mount.is_some(), max);
+        let store_bytes_max = content_max.saturating_sub(stands.saturating_sub(holds));
+        if self.pressure.told_max != store_bytes_max || holds > store_bytes_max {
+            self.pressure.told_max = store_bytes_max;
+            self.feed(Input::Room { store_bytes_max });
+        }
+        self.fit_replicas();
+        let left = self.node.stats().store_bytes;
+        let goes_on = left > store_bytes_max && left < holds;
+        let is_roomy = self.pressure.alarmed_looks == 0
+            && max == configured_max
+            && seen.free().is_none_or(|free| free / ROOMY >= max);
+        self.pressure.looked_at = Some(now);
+        self.pressure.look_at = now
+            + match (goes_on, is_roomy) {
+                (true, _) => GO_ON_MS,
+                (false, true) => LOOK_MS_ROOMY,
+                (false, false) => LOOK_MS,
+            };
+    }
+
+    /// When [`Daemon::look_at_pressure`] is due.
+    pub(crate) fn next_look_at_pressure(&self) -> Option<Time> {
+        let (max, configured_max) = self.pressure.store_bytes_max();
+        let is_of_interest = self.store.bytes() > 0
+            || self.node.stats().store_bytes > 0
+            || max < configured_max
+            || self.table.is_short()
+            || self.pressure.looked_at.is_none();
+        is_of_interest.then_some(self.pressure.look_at)
+    }
+}
+
+fn tell(direction: Direction, store_bytes_max: u64, seen: &Seen, gives_up: bool) {
+    let Seen { store_bytes, group_free, machine, disk_free, group_stalled_percent, machine_stalled_percent } = *seen;
+    let machine_free = machine.map(|(free, _)| free);
+    match direction {
+        Direction::Lowered if gives_up => {
+            tracing::warn!(
+                store_bytes_max,
+                store_bytes,
+                group_free,
+                machine_free,
+                disk_free,
+                group_stalled_percent,
+                machine_stalled_percent,
+                "memory or room under --store is short: the store gives content up, which is fetched again when it is wanted. A smaller --store-max, a larger memory limit of the job or another directory helps"
+            );
+        }
+        Direction::Lowered => {
+            tracing::info!(
+                store_bytes_max,
+                store_bytes,
+                group_free,
+                machine_free,
+                disk_free,
+                "the store may hold less, so that memory is left for others"
+            );
+        }
+        Direction::Raised => {
+            tracing::info!(
+                store_bytes_max,
+                store_bytes,
+                group_free,
+                machine_free,
+                disk_free,
+                "the store may hold more again"
+            );
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `refresh`: changes are published to processes that start later.
+
+use headwater_abi::Path;
+use headwater_abi::wire::CHANGES_MAX;
+use headwater_proto::{Input, Time};
+use mio::Token;
+
+use super::Daemon;
+use crate::control_socket::protocol::{Answer, PathText, Refreshed};
+
+impl Daemon {
+    /// Begins a refresh; answered once it is done.
+    pub(crate) fn refresh(&mut self, token: Token, paths: &[PathText]) -> Option<Answer> {
+        let Some(paths) = paths.iter().map(|path| Path::new(path.as_bytes())).collect::<Option<Vec<Path>>>() else {
+            return Some(Answer::Error("the paths to refresh must be absolute".into()));
+        };
+        if paths.len() > CHANGES_MAX / 2 {
+            let text = format!("at most {} paths can be refreshed at once; name their directory", CHANGES_MAX / 2);
+            return Some(Answer::Error(text));
+        }
+        let request = self.refreshes.next;
+        self.refreshes.next += 1;
+        self.refreshes.waiting.insert(request, token);
+        self.feed(Input::Refresh { request, paths });
+        None
+    }
+
+    /// Asks for a refresh of what was found changed, if it is time to. It is asked for again while that fails.
+    pub(crate) fn refresh_changed(&mut self, now: Time) {
+        if self.refreshes.due.is_none_or(|due| now < due) {
+            return;
+        }
+        self.refreshes.due = None;
+        let changed = std::mem::take(&mut self.refreshes.changed);
+        let paths: Vec<Path> = changed.iter().cloned().collect();
+        let request = self.refreshes.next;
+        self.refreshes.next += 1;
+        self.refreshes.automatic = Some((request, changed));
+        self.feed(Input::Refresh { request, paths });
+    }
+
+    /// A refresh is done.
+    pub(crate) fn refreshed(&mut self, request: u64, generation: u64, changed: Option<u64>) {
+        let refreshed = Refreshed { generation, changed, files: self.node.stats().store_files };
+        self.answer_refresh(request, Answer::Refreshed(refreshed));
+    }
+
+    /// A refresh can't be done.
+    pub(crate) fn refresh_failed(&mut self, request: u64) {
+        if let Some((_, changed)) = self.refreshes.automatic.take_if(|(automatic, _)| *automatic == request) {
+            let now = self.now();
+            changed.into_iter().for_each(|path| self.refreshes.note(now, path));
+        }
+        let text = "the daemon above this node's in the tree can't be reached, and only the first reads the shared \
+                    file system; try again in a moment";
+        self.answer_refresh(request, Answer::Error(text.into()));
+    }
+
+    fn answer_refresh(&mut self, request: u64, answer: Answer) {
+        if let Some(token) = self.refreshes.waiting.remove(&request) {
+            let now = self.now();
+            self.control_socket.answer(now, token, answer);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! How a daemon comes to be: every part of it, in the order in which processes may meet them.
+
+use std::collections::VecDeque;
+use std::io::{self};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use headwater_abi::table::Header;
+use headwater_overlay::{Addresses, Identity, Links, Transfers};
+use headwater_proto::{Forest, Rank};
+use headwater_reader::{Opened, Pool};
+use headwater_store::Following;
+use headwater_store::Store;
+use headwater_store::layout::NodeDir;
+use headwater_store::{Table, view};
+use mio::{Poll, Waker};
+
+use super::Daemon;
+use super::timeline::Timeline;
+use super::tokens::*;
+use crate::clients::{ClientIds, Clients};
+use crate::config::Config;
+use crate::control_socket::{About, Clearings, ControlSocket, Refreshes};
+use crate::error::{DaemonError, failed};
+use crate::generation::Generations;
+use crate::mounts;
+use crate::preload::Preloading;
+use crate::pressure::Pressure;
+use crate::process;
+use crate::recovery;
+use crate::replicas::Replicating;
+use crate::stats::Changed;
+
+impl Daemon {
+    pub(crate) fn start(config: &Config, listener: TcpListener, opened: Opened) -> Result<Daemon, DaemonError> {
+        let system = |what| move |source: io::Error| DaemonError::System { what, source };
+        let dir = config.dir();
+        let scope = config.scope_paths()?;
+        let poll = Poll::new().map_err(system("watch sockets"))?;
+        let registry = poll.registry();
+        let (node, mut store, table) = recovery::begin(config, &scope)?;
+        let forest = config.forest();
+        tell_whom_it_serves(&mut store, config);
+        store.set_bytes_max(config.store_bytes_max);
+        let device = store.device().map_err(failed("examine the store in", dir.path()))?;
+        let header = header(&dir, &scope, device);
+        let clients_max = process::descriptors_max() / 2;
+        let clients = Clients::listen(&dir.socket(), registry, CLIENTS, clients_max, dir.generation())
+            .map_err(failed("listen at", &dir.socket()))?;
+        let control_socket = ControlSocket::listen(&dir.control(), registry, CONTROL_SOCKET)
+            .map_err(failed("listen at", &dir.control()))?;
+        let identity = Identity { rank: Rank(config.rank), forest, session: config.session, key: config.key.clone() };
+        listener.set_nonblocking(true).map_err(system("listen for peers"))?;
+        let listener = mio::net::TcpListener::from_std(listener);
+        let mut links = Links::new(identity, listener, Addresses::new(&config.peers, &config.names), registry, PEERS)
+            .map_err(system("listen for peers"))?;
+        links.use_fabric(config.fabric.as_ref());
+        let (content, is_own_disk) = (dir.root(), config.disk.is_some());
+        let pressure = Pressure::start(config.store_bytes_max, (&content, is_own_disk), registry, PRESSURE);
+        let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("wake the event loop"))?);
+        // Last, because a table without a daemon would make processes wait.
+        let create = || Table::create(&dir.table(), config.geometry(), &header);
+        let mut table = table.map_or_else(create, Ok).map_err(failed("create", &dir.table()))?;
+        // Before threads are started that write content, and before a process can look into the table.
+        let replicating = Replicating::start(config, &mut store, &mut table, &waker);
+        dir.publish().map_err(failed("create", &dir.table_link()))?;
+        let generations = if config.recover { Generations::find(&dir, &table) } else { Generations::default() };
+        generations.directories().for_each(|dir| store.remember_generation(dir));
+        let mount = mounts::start(config, &mut table, generations.tables(), &scope, store.blocks(), &waker)
+            .map_err(system("serve the mounted file system"))?;
+        Ok(Daemon {
+            node,
+            store,
+            table,
+            clients,
+            client_ids: ClientIds::default(),
+            mount,
+            following: Following::default(),
+            control_socket,
+            about: About::new(config),
+            clearings: Clearings::default(),
+            refreshes: Refreshes::default(),
+            is_standing: config.is_standing,
+            generations,
+            changes: Changed::default(),
+            links,
+            transfers: Transfers::default(),
+            preloading: Preloading::start(config, &scope, &waker),
+            readers: Pool::new(waker, opened, config.is_standing),
+            timeline: Timeline::default(),
+            pressure,
+            replicating,
+            inbox: VecDeque::new(),
+            brought: Vec::new(),
+            put_off: VecDeque::new(),
+            depth: forest.depth_max(),
+            ready_by: config.parent_wait_ms_max(),
+            dir,
+            poll,
+            started: Instant::now(),
+            next_token: FIRST_FREE,
+            is_ready: false,
+        })
+    }
+}
+
+/// What the table tells every process.
+fn header(dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32, u32)) -> Header {
+    Header {
+        generation: dir.generation(),
+        scope: scope.iter().map(|(included, path)| (*included, path.as_bytes().to_vec())).collect(),
+        store: bytes_of(&dir.shown(&dir.root())),
+        socket: bytes_of(&dir.socket()),
+        counters: bytes_of(&dir.counters()),
+        store_dev,
+        view: view(),
+    }
+}
+
+/// Tells the store who will read it, so that it keeps nothing for others.
+fn tell_whom_it_serves(store: &mut Store, config: &Config) {
+    if is_leaf(&config.forest(), Rank(config.rank)) {
+        store.sends_nothing();
+    }
+    if config.mount.is_some() {
+        store.serves_mount_alone();
+    }
+}
+
+/// True if a rank sends to nobody while everybody lives.
+fn is_leaf(forest: &Forest, rank: Rank) -> bool {
+    forest.tree_ids().all(|tree| !forest.contains(tree, rank) || forest.children(tree, rank).is_empty())
+}
+
+fn bytes_of(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_encoded_bytes().to_vec()
+}

@@ -1,0 +1,34 @@
+//! When a node got what, for the summary.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// When this node got what.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Timeline {
+    /// The first fact or byte, in milliseconds since the epoch.
+    pub(crate) first_byte: Option<u64>,
+    /// The last complete file, in milliseconds since the epoch.
+    pub(crate) last_file: Option<u64>,
+    /// Facts and files that the parent sent.
+    pub(crate) from_parent: u64,
+    /// Facts and files that the reader read.
+    pub(crate) from_reader: u64,
+    /// Contents that a parent sent and that were not what they should have been.
+    pub(crate) mismatches: u64,
+}
+
+impl Timeline {
+    /// A fact or content has come.
+    pub(crate) fn something_came(&mut self) {
+        self.first_byte.get_or_insert_with(unix_ms);
+    }
+
+    /// A file is complete.
+    pub(crate) fn file_completed(&mut self) {
+        self.last_file = Some(unix_ms());
+    }
+}
+
+fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}

@@ -13,10 +13,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use headwater_daemon::supervisor::{SupervisorConfig, Via, WORKERS_DEFAULT};
 use headwater_daemon::{Config, Fabric, Policy, Preload, Report, SessionId};
 use headwater_fuse::init::Opening;
 use headwater_store::layout::NodeDir;
+use headwater_supervisor::{SupervisorConfig, Via, WORKERS_DEFAULT};
 use headwater_topology::Rank;
 use rustix::io::FdFlags;
 use rustix::pipe::{PipeFlags, pipe_with};

@@ -109,7 +109,7 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Io(command) => io::run(&command),
         Command::Generate(what) => generate::generate(&what).map(|()| 0),
         Command::Inner(InnerCommand::Daemon) => return headwater_daemon::run_from_stdio(),
-        Command::Inner(InnerCommand::Supervise) => return headwater_daemon::supervise_from_stdio(),
+        Command::Inner(InnerCommand::Supervise) => return headwater_supervisor::supervise_from_stdio(),
         Command::Inner(InnerCommand::Namespace(options)) => Ok(namespace::run(&options)),
         Command::Inner(InnerCommand::Exec(options)) => Ok(exec::exec(&options)),
         Command::Inner(InnerCommand::Front(options)) => job::front(&options),

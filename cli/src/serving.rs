@@ -8,9 +8,9 @@ use std::sync::mpsc::{Receiver, Sender};
 use anyhow::Result;
 use headwater_abi::table::Geometry;
 use headwater_closure::scope::Scope;
-use headwater_daemon::supervisor::{MountVia, NamespaceVia, Via};
 use headwater_daemon::{Fabric, Preload, Report};
 use headwater_store::layout::NodeDir;
+use headwater_supervisor::{MountVia, NamespaceVia, Via};
 use rustix::process::{Resource, getrlimit};
 
 use crate::daemons::{Daemons, Settings};

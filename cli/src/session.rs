@@ -14,9 +14,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use headwater_daemon::supervisor::remove_mounts_below;
 use headwater_daemon::{SOCKET_PATH_BYTES_MAX, SessionId, SessionKey};
 use headwater_store::layout::NodeDir;
+use headwater_supervisor::remove_mounts_below;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 
 /// How often a directory that vanishes while it is being locked is made again.

@@ -16,7 +16,7 @@ const LINE_BYTES_MAX: usize = 256;
 
 /// The lifeline.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub struct Control {
     /// None once it has ended, where another one tells when to end.
     input: Option<File>,
     received: Vec<u8>,
@@ -26,7 +26,7 @@ pub(crate) struct Control {
 
 /// What the lifeline says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub enum Command {
     /// Finish, with a report.
     Stop,
     /// End at once, and leave everything to a successor.
@@ -39,7 +39,7 @@ pub(crate) enum Command {
 
 impl Control {
     /// Reads the configuration, waiting for it, and makes the rest of `input` the lifeline.
-    pub(crate) fn start<T: DeserializeOwned>(input: OwnedFd) -> io::Result<(T, Control)> {
+    pub fn start<T: DeserializeOwned>(input: OwnedFd) -> io::Result<(T, Control)> {
         let mut input = File::from(input);
         let mut line = Zeroizing::new(Vec::new());
         let mut buffer = Zeroizing::new([0; 16 << 10]);
@@ -59,17 +59,17 @@ impl Control {
     }
 
     /// A lifeline whose configuration is known.
-    pub(crate) fn new(input: OwnedFd) -> Control {
+    pub fn new(input: OwnedFd) -> Control {
         Control { input: Some(File::from(input)), received: Vec::new(), owner: None }
     }
 
     /// From now on the daemon is orphaned only when `owner` has ended as well.
-    pub(crate) fn owned_by(self, owner: OwnedFd) -> Control {
+    pub fn owned_by(self, owner: OwnedFd) -> Control {
         Control { owner: Some(File::from(owner)), ..self }
     }
 
     /// Has the event loop woken when something is said.
-    pub(crate) fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
+    pub fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
         for file in self.files() {
             rustix::io::ioctl_fionbio(file, true)?;
             registry.register(&mut SourceFd(&file.as_raw_fd()), token, Interest::READABLE)?;
@@ -78,12 +78,12 @@ impl Control {
     }
 
     /// What to wait for.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &File> {
+    pub fn files(&self) -> impl Iterator<Item = &File> {
         self.input.iter().chain(&self.owner)
     }
 
     /// What has been said since the last call. The files must not block.
-    pub(crate) fn command(&mut self) -> Option<Command> {
+    pub fn command(&mut self) -> Option<Command> {
         while let Some(input) = &mut self.input {
             if let Some(command) = next_line(&mut self.received) {
                 return Some(command);

@@ -136,6 +136,11 @@ impl Generations {
     }
 }
 
+/// Tables of the generations before that which `table` is of, as a mount needs them, in their order.
+pub fn older_tables(dir: &NodeDir, table: &Table) -> Vec<OlderTable> {
+    Generations::find(dir, table).tables()
+}
+
 /// Records of an older table that the kernel refers to and the newer ones lack.
 pub(crate) fn held(older: &Reader<'static>, newer: &[Reader<'static>]) -> Vec<u64> {
     let is_lacking = |number: &u64| newer.iter().all(|newer| newer.record(*number).is_none());

@@ -16,25 +16,28 @@ mod log;
 mod mounts;
 mod preload;
 mod pressure;
-mod process;
+pub mod process;
 mod recovery;
 mod replicas;
 mod report;
 mod run;
 mod session;
-pub mod supervisor;
 
 pub use config::{Config, ConfigError, Disk, Policy, SOCKET_PATH_BYTES_MAX, TableGeometry};
+pub use control::{Command, Control};
 pub use control_socket::{protocol, stats};
 pub use error::DaemonError;
+pub use generation::older_tables;
 pub use headwater_mount::MountConfig;
 pub use headwater_overlay::{Fabric, SessionId, SessionKey, has_aes};
 pub use headwater_topology::{Branching, Forest, Shape};
+pub use log::log_to_stderr;
+pub use mounts::serve_mount;
 pub use preload::plan::{Preload, PreloadList, PreloadProgram};
 pub use pressure::memory_free;
 pub use report::{Clients, Memory, Mount, Overlay, Preloaded, Report, SharedFs};
 pub use run::{run, run_from_stdio};
-pub use supervisor::supervise_from_stdio;
+pub use session::{Leaving, Session};
 
 /// Decoders, for the fuzz targets.
 #[cfg(fuzzing)]

@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 /// Logs to standard error, as `HEADWATER_LOG` says.
-pub(crate) fn log_to_stderr() {
+pub fn log_to_stderr() {
     // What is told of failures would be told on standard error, and a full file system under a log end the
     // process.
     let base = || tracing_subscriber::fmt().log_internal_errors(false).with_writer(io::stderr);

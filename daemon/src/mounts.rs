@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::process::{descriptors_max, inherited_devices};
 
 /// Serves the mount that `config` speaks of, if it does. `older` generations have open files.
-pub(crate) fn start(
+pub fn serve_mount(
     config: &Config,
     table: &mut Table,
     older: Vec<OlderTable>,

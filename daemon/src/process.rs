@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGIO, SIGTERM, SIGXFSZ};
 const DESCRIPTORS_DEFAULT: usize = 1024;
 
 /// Makes this process a background process that keeps its secrets.
-pub(crate) fn settle() {
+pub fn settle() {
     umask(Mode::RWXG | Mode::RWXO);
     // The file system of its starter's directory may go.
     let _ = std::env::set_current_dir("/");
@@ -29,12 +29,12 @@ pub(crate) fn settle() {
 }
 
 /// Has the event loop woken by a signal.
-pub(crate) fn watch(pipe: &OwnedFd, registry: &Registry, token: Token) -> io::Result<()> {
+pub fn watch(pipe: &OwnedFd, registry: &Registry, token: Token) -> io::Result<()> {
     registry.register(&mut SourceFd(&pipe.as_raw_fd()), token, Interest::READABLE)
 }
 
 /// Descriptors that this process may have open.
-pub(crate) fn descriptors_max() -> usize {
+pub fn descriptors_max() -> usize {
     let limit = getrlimit(Resource::Nofile).current.map_or(1 << 20, |limit| limit.min(1 << 20));
     usize::try_from(limit).unwrap_or(DESCRIPTORS_DEFAULT)
 }
@@ -42,7 +42,7 @@ pub(crate) fn descriptors_max() -> usize {
 /// The end of a pipe that becomes readable on SIGTERM. What else could end the daemon is ignored: it
 /// outlives Ctrl-C, SIGIO only says that a process waits for a lease, and a file that would exceed the user's
 /// limit fails by its error.
-pub(crate) fn catch_signals() -> io::Result<OwnedFd> {
+pub fn catch_signals() -> io::Result<OwnedFd> {
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGHUP, SIGIO, SIGXFSZ] {
         signal_hook::flag::register(signal, Arc::clone(&ignored))?;
@@ -53,7 +53,7 @@ pub(crate) fn catch_signals() -> io::Result<OwnedFd> {
 }
 
 /// Raises to what the user may have: open files, and bytes of a file, of which the table needs some.
-pub(crate) fn raise_limits() {
+pub fn raise_limits() {
     for resource in [Resource::Nofile, Resource::Fsize] {
         let limit = getrlimit(resource);
         let _ = setrlimit(resource, Rlimit { current: limit.maximum, ..limit });
@@ -61,35 +61,35 @@ pub(crate) fn raise_limits() {
 }
 
 /// A listening socket.
-pub(crate) fn inherited_listener(number: i32) -> io::Result<TcpListener> {
+pub fn inherited_listener(number: i32) -> io::Result<TcpListener> {
     let is_listening = |socket: BorrowedFd<'_>| Ok(rustix::net::sockopt::socket_acceptconn(socket)?);
     Ok(inherited(number, is_listening)?.into())
 }
 
 /// Descriptors of the mounted file system's connection.
-pub(crate) fn inherited_devices(numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
+pub fn inherited_devices(numbers: &[i32]) -> io::Result<Vec<OwnedFd>> {
     numbers.iter().map(|number| inherited(*number, |device| is_a(device, FileType::CharacterDevice))).collect()
 }
 
 /// A pipe.
-pub(crate) fn inherited_pipe(number: i32) -> io::Result<OwnedFd> {
+pub fn inherited_pipe(number: i32) -> io::Result<OwnedFd> {
     inherited(number, |pipe| is_a(pipe, FileType::Fifo))
 }
 
 /// A directory.
-pub(crate) fn inherited_directory(number: i32) -> io::Result<OwnedFd> {
+pub fn inherited_directory(number: i32) -> io::Result<OwnedFd> {
     inherited(number, |directory| is_a(directory, FileType::Directory))
 }
 
 /// A regular file, by its path.
-pub(crate) fn inherited_file(path: &str, number: i32) -> io::Result<(Path, OwnedFd)> {
+pub fn inherited_file(path: &str, number: i32) -> io::Result<(Path, OwnedFd)> {
     let path = Path::new(path.as_bytes()).ok_or(io::ErrorKind::InvalidInput)?;
     Ok((path, inherited(number, |file| is_a(file, FileType::RegularFile))?))
 }
 
 /// A descriptor that this process was started with, if it is what it should be. It is closed on
 /// `exec` from now on.
-pub(crate) fn inherited(number: i32, is_right: impl FnOnce(BorrowedFd<'_>) -> io::Result<bool>) -> io::Result<OwnedFd> {
+pub fn inherited(number: i32, is_right: impl FnOnce(BorrowedFd<'_>) -> io::Result<bool>) -> io::Result<OwnedFd> {
     if number <= 2 {
         return Err(io::ErrorKind::InvalidInput.into());
     }

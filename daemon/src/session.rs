@@ -25,7 +25,7 @@ const LOCK_RETRY: Duration = Duration::from_millis(10);
 
 /// Membership of a session. Dropping it removes the node's directory, unless a supervisor will.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub struct Session {
     pub(crate) dir: NodeDir,
     pub(crate) lock_path: PathBuf,
     pub(crate) lock: File,
@@ -36,7 +36,7 @@ pub(crate) struct Session {
 
 /// How a session is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Leaving {
+pub enum Leaving {
     /// Its owner is there, and removes it.
     Owned,
     /// It has no owner but its daemons.
@@ -47,7 +47,7 @@ pub(crate) enum Leaving {
 
 impl Session {
     /// Takes the shared lock that shows that the session is in use.
-    pub(crate) fn join(config: &Config) -> Result<Session, DaemonError> {
+    pub fn join(config: &Config) -> Result<Session, DaemonError> {
         let lock_path = config.session_lock.clone();
         let lock = File::open(&lock_path).map_err(failed("open", &lock_path))?;
         flock(&lock, FlockOperation::NonBlockingLockShared)
@@ -59,7 +59,7 @@ impl Session {
 
     /// Removes the node's directory, unless a supervisor will; and the session's, if this is the last of
     /// its daemons and nobody else will.
-    pub(crate) fn leave(mut self, leaving: Leaving) {
+    pub fn leave(mut self, leaving: Leaving) {
         let patience = match leaving {
             Leaving::Owned => return,
             Leaving::Ownerless => Duration::ZERO,

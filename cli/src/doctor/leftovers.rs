@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use headwater_daemon::supervisor::{remove_stale, stale_mounts};
+use headwater_supervisor::{remove_stale, stale_mounts};
 
 use super::Check;
 use crate::{session, store};

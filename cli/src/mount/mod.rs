@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Context, Result, ensure};
 use headwater_daemon::Policy;
-use headwater_daemon::supervisor::{MountVia, Via, remove_stale, stale_mounts};
+use headwater_supervisor::{MountVia, Via, remove_stale, stale_mounts};
 
 use self::options::MountOptions;
 pub use self::unmount::{node_of, unmount, wait_until_gone};

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use headwater_daemon::supervisor::client::{AskError, Refusal, Request, ask};
 use headwater_fuse::mount::{Mounted, mounted};
 use headwater_store::layout::NodeDir;
+use headwater_supervisor::client::{AskError, Refusal, Request, ask};
 use rustix::io::Errno;
 
 use super::options::UnmountOptions;

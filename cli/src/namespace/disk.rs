@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use headwater_daemon::supervisor::namespace::{Channel, Said};
+use headwater_supervisor::namespace::{Channel, Said};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen};
 

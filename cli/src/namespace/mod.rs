@@ -17,7 +17,7 @@ use std::io::stdout;
 use std::os::fd::AsFd;
 
 use anyhow::{Context, Result, ensure};
-use headwater_daemon::supervisor::namespace::{Channel, Said, Serving, Task};
+use headwater_supervisor::namespace::{Channel, Said, Serving, Task};
 
 use crate::message::show;
 use crate::options::inner::NamespaceOptions;

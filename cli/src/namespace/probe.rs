@@ -3,8 +3,8 @@
 use std::process::Stdio;
 
 use anyhow::{Context, Result, bail, ensure};
-use headwater_daemon::supervisor::namespace::Task;
 use headwater_fuse::{Device, Operation, Request};
+use headwater_supervisor::namespace::Task;
 use serde::{Deserialize, Serialize};
 
 use super::make;

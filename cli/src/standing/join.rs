@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use headwater_daemon::protocol::{Answer, Command};
-use headwater_daemon::supervisor::client::{Request, ask};
-use headwater_daemon::supervisor::{MountVia, Via};
 use headwater_store::layout::NodeDir;
+use headwater_supervisor::client::{Request, ask};
+use headwater_supervisor::{MountVia, Via};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 
 use super::notify;

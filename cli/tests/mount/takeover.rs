@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::site::{eventually, text};
 use crate::view::{View, content};
-use headwater_daemon::supervisor::client::{Request, ask};
+use headwater_supervisor::client::{Request, ask};
 use rustix::fs::Advice;
 use rustix::process::{Signal, kill_process};
 

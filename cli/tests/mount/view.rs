@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use headwater_daemon::supervisor::client::{Request, Status, ask};
 use headwater_fuse::mount::{mounted, unmount};
 use headwater_store::layout::NodeDir;
+use headwater_supervisor::client::{Request, Status, ask};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;

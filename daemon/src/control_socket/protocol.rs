@@ -1,8 +1,6 @@
 //! What is said on a daemon's control socket: one line of JSON with a [`Request`]; then lines with a
 //! [`Response`], of which all but the last say that the daemon still works on it.
 
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-
 use serde::{Deserialize, Serialize};
 
 pub use super::path_text::PathText;

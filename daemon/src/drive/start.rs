@@ -68,7 +68,7 @@ impl Daemon {
         dir.publish().map_err(failed("create", &dir.table_link()))?;
         let generations = if config.recover { Generations::find(&dir, &table) } else { Generations::default() };
         generations.directories().for_each(|dir| store.remember_generation(dir));
-        let mount = mounts::start(config, &mut table, generations.tables(), &scope, store.blocks(), &waker)
+        let mount = mounts::serve_mount(config, &mut table, generations.tables(), &scope, store.blocks(), &waker)
             .map_err(system("serve the mounted file system"))?;
         Ok(Daemon {
             node,

@@ -13,8 +13,8 @@ use std::sync::Mutex;
 
 use headwater_abi::client::{Request, Status, Want};
 use headwater_daemon::Config;
-use headwater_daemon::supervisor::SupervisorConfig;
 use headwater_store::layout::NodeDir;
+use headwater_supervisor::SupervisorConfig;
 use rustix::io::FdFlags;
 
 use crate::support::{Cluster, PATIENCE, final_status};
@@ -39,7 +39,7 @@ fn daemon() {
 #[test]
 fn supervise() {
     if std::env::var_os(STARTED).is_some() {
-        headwater_daemon::supervise_from_stdio();
+        headwater_supervisor::supervise_from_stdio();
     }
 }
 

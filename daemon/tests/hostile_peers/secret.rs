@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use headwater_abi::client::Status;
 use headwater_daemon::SessionKey;
-use headwater_daemon::supervisor::{MountVia, SupervisorConfig, Via};
 use headwater_fuse::init::Opening;
+use headwater_supervisor::{MountVia, SupervisorConfig, Via};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::process::Session;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use headwater_daemon::Config;
 use headwater_fuse::init::{Opening, flag, negotiate};
 use headwater_fuse::mount::{self, Options};
 use headwater_fuse::{Device, Negotiated};
@@ -14,10 +15,9 @@ use headwater_mount::MountConfig;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use super::config::{MountVia, NamespaceVia, SupervisorConfig, Via};
-use super::namespace::{Channel, Said, Serving, Task};
-use super::{measure, stale};
-use crate::config::Config;
+use crate::config::{MountVia, NamespaceVia, SUBTYPE, SupervisorConfig, Via};
+use crate::namespace::{Channel, Said, Serving, Task};
+use crate::{measure, stale};
 
 /// The largest READ and WRITE, in bytes.
 const TRANSFER_BYTES_MAX: u32 = 1 << 20;
@@ -25,12 +25,10 @@ const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 const BUSY_MAX: Duration = Duration::from_millis(200);
 /// How often it is tried again.
 const BUSY_RETRY: Duration = Duration::from_millis(10);
-/// The type that mount tables show is `fuse.` and this.
-pub(crate) const SUBTYPE: &str = "headwater";
 
 /// Why a file system could not be mounted.
 #[derive(Debug, Error)]
-pub(super) enum MountError {
+pub(crate) enum MountError {
     #[error("{0}")]
     Stale(String),
     #[error("nothing can be mounted at {}: {source}. `headwater doctor` tells what this machine lacks", at.display())]
@@ -47,18 +45,18 @@ pub(super) enum MountError {
 }
 
 /// A mounted file system's connection, and what holds it in place.
-pub(super) struct Mounting {
+pub(crate) struct Mounting {
     /// Keeps the connection; nobody reads from it.
     anchor: Device,
     /// What the daemon's workers read from.
-    pub(super) devices: Vec<Device>,
+    pub(crate) devices: Vec<Device>,
     negotiated: Negotiated,
     opening: Opening,
-    pub(super) place: Place,
+    pub(crate) place: Place,
 }
 
 /// Where it is mounted.
-pub(super) enum Place {
+pub(crate) enum Place {
     /// At a directory of this mount namespace.
     Here { via: MountVia, is_mounted: bool },
     /// In a namespace that the node's processes share.
@@ -66,13 +64,13 @@ pub(super) enum Place {
 }
 
 /// The child that makes the namespace.
-pub(super) struct Maker {
+pub(crate) struct Maker {
     child: Child,
     channel: Channel,
 }
 
 /// The mount's source: `headwater:SESSION/nK`.
-pub(super) fn source(config: &Config) -> String {
+pub(crate) fn source(config: &Config) -> String {
     let mut names = config.node_dir.components().rev().map(|name| name.as_os_str().to_string_lossy());
     let (node, session) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
     format!("{SUBTYPE}:{session}/{node}")
@@ -81,7 +79,7 @@ pub(super) fn source(config: &Config) -> String {
 impl Mounting {
     /// Mounts, and comes to terms with the kernel. From now on whoever touches the mount waits until
     /// somebody serves it.
-    pub(super) fn make(config: &SupervisorConfig, executable: &Path, opening: Opening) -> Result<Mounting, MountError> {
+    pub(crate) fn make(config: &SupervisorConfig, executable: &Path, opening: Opening) -> Result<Mounting, MountError> {
         let (anchor, place) = match &config.via {
             Via::Mount(via) => (mount_here(&config.daemon, via)?, Place::Here { via: via.clone(), is_mounted: true }),
             Via::Namespace(via) => mount_in_namespace(&config.daemon, via, executable)?,
@@ -103,7 +101,7 @@ impl Mounting {
 
     /// A daemon has died. Where the kernel can't repeat what it left unanswered, those who wait for
     /// that get an error, rather than none for ever.
-    pub(super) fn abandon_unanswered(&mut self) {
+    pub(crate) fn abandon_unanswered(&mut self) {
         if self.negotiated.has(flag::HAS_RESEND) {
             return;
         }
@@ -116,7 +114,7 @@ impl Mounting {
     }
 
     /// What the daemon is told.
-    pub(super) fn config(&self) -> MountConfig {
+    pub(crate) fn config(&self) -> MountConfig {
         let (root, mount_point, hidden, is_writable) = match &self.place {
             Place::Here { via, .. } => (via.root.clone(), via.mount_point.clone(), via.hidden.clone(), false),
             Place::Namespace { view, .. } => ("/".to_owned(), view.clone(), Vec::new(), true),
@@ -143,7 +141,7 @@ impl Mounting {
     }
 
     /// The daemon serves: what has waited for that can be done.
-    pub(super) fn served(&mut self) -> Result<(), MountError> {
+    pub(crate) fn served(&mut self) -> Result<(), MountError> {
         let Place::Namespace { maker, .. } = &mut self.place else { return Ok(()) };
         let Some(mut maker) = maker.take() else { return Ok(()) };
         maker.channel.send(&Serving { is_served: true }, &[]).map_err(MountError::Namespace)?;
@@ -156,7 +154,7 @@ impl Mounting {
     }
 
     /// Where it is mounted.
-    pub(super) fn mount_point(&self) -> &Path {
+    pub(crate) fn mount_point(&self) -> &Path {
         match &self.place {
             Place::Here { via, .. } => &via.mount_point,
             Place::Namespace { view, .. } => view,
@@ -164,7 +162,7 @@ impl Mounting {
     }
 
     /// The mount namespace and the user namespace of the node's processes.
-    pub(super) fn namespaces(&self) -> &[OwnedFd] {
+    pub(crate) fn namespaces(&self) -> &[OwnedFd] {
         match &self.place {
             Place::Namespace { namespaces, .. } => namespaces,
             Place::Here { .. } => &[],
@@ -172,7 +170,7 @@ impl Mounting {
     }
 
     /// Where it stands in this mount namespace, until it has been unmounted.
-    pub(super) fn stands_at(&self) -> Option<&Path> {
+    pub(crate) fn stands_at(&self) -> Option<&Path> {
         match &self.place {
             Place::Here { via, is_mounted: true } => Some(&via.mount_point),
             Place::Here { .. } | Place::Namespace { .. } => None,
@@ -180,7 +178,7 @@ impl Mounting {
     }
 
     /// It has been taken out of the tree, or this process has no more to do with it.
-    pub(super) fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         match &mut self.place {
             Place::Here { via, is_mounted } => {
                 if std::mem::take(is_mounted) && via.is_own_directory {
@@ -196,12 +194,12 @@ impl Mounting {
     }
 
     /// What has an error once the file system has gone.
-    pub(super) fn anchor(&self) -> &Device {
+    pub(crate) fn anchor(&self) -> &Device {
         &self.anchor
     }
 
     /// True while anybody can still ask something.
-    pub(super) fn is_connected(&self) -> bool {
+    pub(crate) fn is_connected(&self) -> bool {
         self.anchor.is_connected()
     }
 }
@@ -221,7 +219,7 @@ const UNKNOWN: Negotiated = Negotiated { minor: 0, flags: 0, transfer_bytes_max:
 ///
 /// # Errors
 /// [`io::ErrorKind::ResourceBusy`] if it is in use and not to go lazily.
-pub(super) fn unmount(mount_point: &Path, is_lazy: bool) -> io::Result<()> {
+pub(crate) fn unmount(mount_point: &Path, is_lazy: bool) -> io::Result<()> {
     let deadline = Instant::now() + BUSY_MAX;
     loop {
         match mount::unmount(mount_point, is_lazy) {
@@ -234,7 +232,7 @@ pub(super) fn unmount(mount_point: &Path, is_lazy: bool) -> io::Result<()> {
 }
 
 /// True if something is in use.
-pub(super) fn is_busy(error: &io::Error) -> bool {
+pub(crate) fn is_busy(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::BUSY.raw_os_error())
 }
 

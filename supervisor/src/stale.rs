@@ -13,8 +13,8 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use super::abandoned::is_abandoned;
-use super::mounting::SUBTYPE;
+use crate::abandoned::is_abandoned;
+use crate::config::SUBTYPE;
 
 /// How long a mount may take to say that it is dead. One that is alive may take longer to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
@@ -22,13 +22,13 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// That a mount's supervisor lives, for those who know its source alone: a socket that has a name as
 /// long as somebody has it open.
 #[derive(Debug)]
-pub(super) struct SignOfLife {
+pub(crate) struct SignOfLife {
     _socket: UnixDatagram,
 }
 
 impl SignOfLife {
     /// Gives it for the mount with this source.
-    pub(super) fn give(source: &str) -> io::Result<SignOfLife> {
+    pub(crate) fn give(source: &str) -> io::Result<SignOfLife> {
         let _socket = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(source)?)?;
         Ok(SignOfLife { _socket })
     }
@@ -74,7 +74,7 @@ pub fn remove_mounts_below(directory: &Path) -> io::Result<()> {
 }
 
 /// Makes sure that nothing dead is mounted at `mount_point`, and no other view either.
-pub(super) fn clear(mount_point: &Path) -> Result<(), String> {
+pub(crate) fn clear(mount_point: &Path) -> Result<(), String> {
     let shown = mount_point.display();
     let Ok(all) = mounted(SUBTYPE) else { return Ok(()) };
     let here = all.iter().filter(|mounted| mounted.mount_point == mount_point);

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use headwater_daemon::Config;
 use headwater_fuse::init::Opening;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
+/// What `/proc/mounts` has behind the file system's type: `fuse.headwater`.
+pub(crate) const SUBTYPE: &str = "headwater";
 
 /// A node's daemon and the mounted file system that it serves.
 #[derive(Clone, Debug, Serialize, Deserialize)]

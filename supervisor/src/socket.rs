@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use rustix::net::sockopt::socket_peercred;
 
-use super::client::{LINE_BYTES_MAX, Reply, Request};
-use super::namespace::send_with_descriptors;
+use crate::client::{LINE_BYTES_MAX, Reply, Request};
+use crate::namespace::send_with_descriptors;
 
 /// How long a peer may take to say what it wants. Meanwhile nothing else is done.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The listening socket.
 #[derive(Debug)]
-pub(super) struct Socket(UnixListener);
+pub(crate) struct Socket(UnixListener);
 
 /// A peer whose request is known.
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(crate) struct Peer {
     stream: UnixStream,
-    pub(super) request: Request,
+    pub(crate) request: Request,
 }
 
 impl Socket {
     /// Listens at `path`, in the place of a predecessor that was killed.
-    pub(super) fn listen(path: &Path) -> io::Result<Socket> {
+    pub(crate) fn listen(path: &Path) -> io::Result<Socket> {
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -38,7 +38,7 @@ impl Socket {
     }
 
     /// The next peer of this user, or of root, that says something sensible.
-    pub(super) fn next(&self) -> Option<Peer> {
+    pub(crate) fn next(&self) -> Option<Peer> {
         let (stream, _) = self.0.accept().ok()?;
         let user = rustix::process::geteuid();
         if !socket_peercred(&stream).is_ok_and(|peer| peer.uid == user || peer.uid.is_root()) {
@@ -57,7 +57,7 @@ impl AsFd for Socket {
 
 impl Peer {
     /// Answers. A peer that is gone needs no answer.
-    pub(super) fn answer(self, reply: &Reply, descriptors: &[BorrowedFd<'_>]) {
+    pub(crate) fn answer(self, reply: &Reply, descriptors: &[BorrowedFd<'_>]) {
         let mut line = serde_json::to_vec(reply).unwrap_or_default();
         line.push(b'\n');
         if let Err(error) = send_with_descriptors(self.stream.as_fd(), &line, descriptors) {

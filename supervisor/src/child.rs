@@ -8,12 +8,11 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use headwater_daemon::Config;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::FdFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use zeroize::Zeroizing;
-
-use crate::config::Config;
 
 /// How often it is looked whether one that is waited for hangs in the kernel.
 const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -22,7 +21,7 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// A daemon's process. It is killed when this is dropped, and not waited for.
 #[derive(Debug)]
-pub(super) struct DaemonProcess {
+pub(crate) struct DaemonProcess {
     child: Child,
     /// Readable once it has ended.
     ended: OwnedFd,
@@ -34,7 +33,7 @@ pub(super) struct DaemonProcess {
 
 impl DaemonProcess {
     /// Starts `headwater daemon` from `executable`, with these descriptors under their numbers.
-    pub(super) fn start(executable: &Path, config: &Config, inherited: &[BorrowedFd<'_>]) -> io::Result<DaemonProcess> {
+    pub(crate) fn start(executable: &Path, config: &Config, inherited: &[BorrowedFd<'_>]) -> io::Result<DaemonProcess> {
         let mut command = Command::new(executable);
         command.arg0("headwater").arg("daemon").stdin(Stdio::piped()).stdout(Stdio::piped());
         let line = Zeroizing::new(serde_json::to_vec(config)?);
@@ -54,18 +53,18 @@ impl DaemonProcess {
     }
 
     /// Its process number.
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// How long ago it was started.
-    pub(super) fn age(&self) -> Duration {
+    pub(crate) fn age(&self) -> Duration {
         self.started.elapsed()
     }
 
     /// True once it has ended, or has been killed and hangs in the kernel: a thread that tells the kernel
     /// something may wait there for an answer that only a successor gives.
-    pub(super) fn has_died(&self) -> bool {
+    pub(crate) fn has_died(&self) -> bool {
         let none = Timespec { tv_sec: 0, tv_nsec: 0 };
         matches!(poll(&mut [PollFd::new(&self.ended, PollFlags::IN)], Some(&none)), Ok(1..)) || self.is_zombie()
     }
@@ -77,27 +76,27 @@ impl DaemonProcess {
     }
 
     /// How it has ended, if all of it has.
-    pub(super) fn status(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
     /// What becomes readable when it has ended.
-    pub(super) fn ended(&self) -> BorrowedFd<'_> {
+    pub(crate) fn ended(&self) -> BorrowedFd<'_> {
         self.ended.as_fd()
     }
 
     /// Its standard output, until that ends.
-    pub(super) fn output(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn output(&self) -> Option<BorrowedFd<'_>> {
         self.stdout.as_ref().map(AsFd::as_fd)
     }
 
     /// Says a line to it. One that has died hears nothing.
-    pub(super) fn say(&mut self, line: &str) {
+    pub(crate) fn say(&mut self, line: &str) {
         let _ = self.stdin.write_all(line.as_bytes()).and_then(|()| self.stdin.write_all(b"\n"));
     }
 
     /// The next line that it has said, without its end; `None` if there is none yet, or no more.
-    pub(super) fn line(&mut self) -> Option<String> {
+    pub(crate) fn line(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.received.iter().position(|&byte| byte == b'\n') {
                 let line: Vec<u8> = self.received.drain(..=end).take(end).collect();
@@ -116,7 +115,7 @@ impl DaemonProcess {
     }
 
     /// Waits until it has died; kills it if it has not after `patience`.
-    pub(super) fn wait(&mut self, patience: Duration) {
+    pub(crate) fn wait(&mut self, patience: Duration) {
         let deadline = Instant::now() + patience;
         while !self.has_died() {
             if Instant::now() >= deadline {

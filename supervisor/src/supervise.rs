@@ -7,24 +7,24 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use headwater_daemon::Config;
+use headwater_daemon::process;
+use headwater_daemon::{Command, Control};
+use headwater_daemon::{Leaving, Session};
 use headwater_fuse::init::Opening;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::SIGUSR1;
 
-use super::child::DaemonProcess;
-use super::client::{Refusal, Reply, Request, Status};
-use super::measure;
-use super::mounting::{Mounting, is_busy, source, unmount};
-use super::ownserver::OwnServer;
-use super::restarts::{Next, Restarts};
-use super::socket::{Peer, Socket};
-use super::stale::SignOfLife;
-use super::{SupervisorConfig, Via};
-use crate::config::Config;
-use crate::control::{Command, Control};
-use crate::process;
-use crate::session::{Leaving, Session};
+use crate::child::DaemonProcess;
+use crate::client::{Refusal, Reply, Request, Status};
+use crate::config::{SupervisorConfig, Via};
+use crate::measure;
+use crate::mounting::{Mounting, is_busy, source, unmount};
+use crate::ownserver::OwnServer;
+use crate::restarts::{Next, Restarts};
+use crate::socket::{Peer, Socket};
+use crate::stale::SignOfLife;
 
 /// How long a daemon may take to end.
 const END_PATIENCE: Duration = Duration::from_secs(8);
@@ -36,7 +36,7 @@ const UNMOUNT_LOOK_INTERVAL: Duration = Duration::from_millis(2);
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
 /// One node's supervisor.
-pub(super) struct Supervisor {
+pub(crate) struct Supervisor {
     config: SupervisorConfig,
     /// None once nobody steers this any more.
     control: Option<Control>,
@@ -95,7 +95,7 @@ enum End {
 
 impl Supervisor {
     /// Mounts, and starts the first daemon.
-    pub(super) fn start(mut config: SupervisorConfig, control: Control) -> Result<Supervisor, String> {
+    pub(crate) fn start(mut config: SupervisorConfig, control: Control) -> Result<Supervisor, String> {
         let shown = |what: &'static str| move |error: io::Error| format!("can't {what}: {error}");
         config.daemon.check().map_err(|error| error.to_string())?;
         let signals = Signals::catch().map_err(shown("catch signals"))?;
@@ -144,7 +144,7 @@ impl Supervisor {
     }
 
     /// Supervises until it is told to end, and leaves nothing behind.
-    pub(super) fn run(mut self) -> Result<(), String> {
+    pub(crate) fn run(mut self) -> Result<(), String> {
         loop {
             if let Err(error) = self.wait() {
                 tracing::error!(%error, "the supervisor can't wait for events and ends");
@@ -440,7 +440,7 @@ impl Signals {
 
 /// One line of JSON on standard output. Whoever started this may be gone: then nobody needs to know.
 /// Tells whoever has started it; false if nobody reads that.
-pub(super) fn tell(what: &serde_json::Value) -> bool {
+pub(crate) fn tell(what: &serde_json::Value) -> bool {
     tell_line(&what.to_string())
 }
 

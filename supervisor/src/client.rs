@@ -12,7 +12,7 @@ use rustix::net::sockopt::socket_peercred;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::namespace::receive_with_descriptors;
+use crate::namespace::receive_with_descriptors;
 
 /// The longest line, in bytes.
 pub(crate) const LINE_BYTES_MAX: usize = 16 << 10;

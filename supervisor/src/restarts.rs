@@ -12,13 +12,13 @@ const FAILURES_OF_REPLACED_MAX: u32 = 2;
 
 /// Daemons that died lately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Restarts {
+pub(crate) struct Restarts {
     failures: u32,
 }
 
 /// What to do about a daemon that has died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(crate) enum Next {
     /// Start one from the executable's path.
     Start,
     /// Start one from the executable that this process runs.
@@ -29,7 +29,7 @@ pub(super) enum Next {
 
 impl Restarts {
     /// One has died that was started `lived` ago, or could not be started (`None`).
-    pub(super) fn died(&mut self, lived: Option<Duration>) -> Next {
+    pub(crate) fn died(&mut self, lived: Option<Duration>) -> Next {
         let has_served = lived.is_some_and(|lived| lived >= LIFE_MIN);
         self.failures = if has_served { 0 } else { self.failures + 1 };
         match self.failures {

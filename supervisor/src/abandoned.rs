@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 /// True if no process that lives has the connection of what is mounted here open. False if that can't be
 /// told.
-pub(super) fn is_abandoned(mount_point: &Path) -> bool {
+pub(crate) fn is_abandoned(mount_point: &Path) -> bool {
     // What the kernel remembers suffices, so nobody is asked.
     let status = statx(CWD, mount_point, AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
     let Ok(connection) = status.map(|status| status.stx_dev_minor) else { return false };
@@ -40,8 +40,8 @@ mod tests {
     use headwater_fuse::Device;
     use headwater_fuse::mount::{Options, mount};
 
-    use crate::supervisor::namespace::{Channel, send_with_descriptors};
-    use crate::supervisor::remove_stale;
+    use crate::namespace::{Channel, send_with_descriptors};
+    use crate::stale::remove_stale;
 
     #[test]
     fn a_mount_that_nobody_serves_is_found_and_can_be_removed() {

@@ -6,26 +6,23 @@ use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use headwater_daemon::Config;
 use headwater_fuse::Device;
 use headwater_store::Table;
 use mio::{Poll, Token, Waker};
 
-use crate::config::Config;
-use crate::generation::Generations;
-use crate::mounts;
-
 /// Threads that serve a mount from the originals.
-pub(super) struct OwnServer(Option<JoinHandle<()>>);
+pub(crate) struct OwnServer(Option<JoinHandle<()>>);
 
 impl OwnServer {
     /// Nobody.
-    pub(super) fn none() -> OwnServer {
+    pub(crate) fn none() -> OwnServer {
         OwnServer(None)
     }
 
     /// Serves with these descriptors until the file system is gone. No daemon may write the table any
     /// more.
-    pub(super) fn start(config: &Config, devices: &[Device]) -> io::Result<OwnServer> {
+    pub(crate) fn start(config: &Config, devices: &[Device]) -> io::Result<OwnServer> {
         let mut config = config.clone();
         config.recover = true;
         let scope = config.scope_paths().map_err(io::Error::other)?;
@@ -38,10 +35,10 @@ impl OwnServer {
         let serves = move || {
             let start = || -> io::Result<_> {
                 let mut table = Table::attach(&config.dir().table(), config.geometry())?;
-                let older = Generations::find(&config.dir(), &table).tables();
+                let older = headwater_daemon::older_tables(&config.dir(), &table);
                 let poll = Poll::new()?;
                 let waker = Arc::new(Waker::new(poll.registry(), Token(0))?);
-                let mount = mounts::start(&config, &mut table, older, &scope, Arc::default(), &waker)?;
+                let mount = headwater_daemon::serve_mount(&config, &mut table, older, &scope, Arc::default(), &waker)?;
                 Ok((mount, table, poll))
             };
             match start() {
@@ -59,7 +56,7 @@ impl OwnServer {
     }
 
     /// Waits until the file system is gone.
-    pub(super) fn wait(self) {
+    pub(crate) fn wait(self) {
         if let Some(thread) = self.0 {
             // A panic there has been told, and nobody is served any more.
             let _ = thread.join();

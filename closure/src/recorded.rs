@@ -1,6 +1,6 @@
 //! A closure as text: what a run used, an entry on each line, in the order in which it became known.
 //!
-//! The format is specified in `docs/spec/0004-closure.md`. Whatever bytes a path has, a line is
+//! The format is specified in `docs/internals/closure.md`. Whatever bytes a path has, a line is
 //! printable ASCII, and its fields are separated by single spaces.
 
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-/* The Slurm plugin: `srun --headwater[=on|off|OPTIONS]` (spank(8); docs/slurm.md).
+/* The Slurm plugin: `srun --headwater[=on|off|OPTIONS]` (spank(8); docs/operate/slurm.md).
  *
  * In srun, `headwater front` is started, where the step's nodes meet; it ends with srun. What the nodes are to be
  * told, the job, goes to them in a variable of the step. In each node's slurmstepd that is taken out, and

@@ -9,7 +9,7 @@
 //! - [`plan`]: which shape of the overlay is best;
 //! - [`io`]: what reading or writing a file on one rank for all costs an MPI program, and together.
 //!
-//! The model and what it leaves out are in `docs/spec/0002-simulation.md`. Results depend on the
+//! The model and what it leaves out are in `docs/internals/simulation.md`. Results depend on the
 //! arguments alone.
 
 mod crowd;

@@ -1,5 +1,5 @@
 //! Starts that others have measured, simulated. Each is within the factor that its row states; what was
-//! fitted to a row is named in `docs/spec/0002-simulation.md`, whose table this prints:
+//! fitted to a row is named in `docs/internals/simulation.md`, whose table this prints:
 //! `cargo test --release -p headwater-model --test published -- --nocapture`.
 
 use std::fmt::Write;

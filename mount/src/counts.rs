@@ -40,6 +40,7 @@ impl Counts {
         self.opens += other.opens;
         self.reads += other.reads;
         self.readdirs += other.readdirs;
+        self.ioctls += other.ioctls;
         self.asked += other.asked;
         self.from_original += other.from_original;
         self.bytes += other.bytes;

@@ -3,7 +3,7 @@
 //! Who is whose parent is a pure function of the number of ranks and a few settings, so each daemon
 //! derives it by itself and deaths renumber nobody. There is no I/O and no clock here, nothing is
 //! built in memory, and every answer takes O(log n) steps, up to `u32::MAX` ranks. The reasons and
-//! the arithmetic are in `docs/spec/0001-topology.md`.
+//! the arithmetic are in `docs/internals/topology.md`.
 //!
 //! - [`Tree`]: one tree over ranks, k-ary or binomial; [`Topology`] is the k-ary one.
 //! - [`Forest`]: a single tree, striped trees or partitions, with or without dedicated servers;

@@ -38,6 +38,6 @@ pub struct PreloadProgram {
 pub struct PreloadList {
     /// What messages call it.
     pub name: String,
-    /// Its entries, each as a line of a closure: see `docs/spec/0004-closure.md`. Others are left out.
+    /// Its entries, each as a line of a closure: see `docs/internals/closure.md`. Others are left out.
     pub entries: Vec<String>,
 }

@@ -28,7 +28,7 @@ pub fn find(words: &[OsString], prefix: &[OsString], world: &dyn World) -> Resul
 fn script(launcher: String) -> Error {
     let has_plugin = Path::new(&launcher).file_name().is_some_and(|name| name == "sbatch");
     let instead = if has_plugin {
-        "; where Slurm has Headwater's plugin, `sbatch --headwater` serves all steps of the script (docs/slurm.md)"
+        "; where Slurm has Headwater's plugin, `sbatch --headwater` serves all steps of the script (docs/operate/slurm.md)"
     } else {
         ""
     };

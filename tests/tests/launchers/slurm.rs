@@ -119,7 +119,7 @@ fn steps_of_a_batch_script() {
         let output = site.run(&[], &words(&sbatch));
         assert_eq!(output.status, 0, "{output:?}");
         let said = &output.stderr;
-        assert!(said.contains("in that script") && said.contains("docs/slurm.md"), "{said}");
+        assert!(said.contains("in that script") && said.contains("docs/operate/slurm.md"), "{said}");
     });
 }
 

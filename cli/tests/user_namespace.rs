@@ -1,5 +1,5 @@
 //! What an ordinary user's programs see in a user namespace: each test is a line of
-//! docs/transparency.md.
+//! docs/guide/transparency.md.
 
 mod site;
 

@@ -15,7 +15,7 @@ Examples:
   headwater io predict --pattern read+send --rows --pieces 1024 --bytes 1G --ranks 16 --parameters here.toml
 
 ORIGINAL is one rank that reads or writes for all, TOGETHER what --io makes of it. The model and its parameters are in \
-docs/io.md.";
+docs/guide/mpi-io.md.";
 
 /// What `headwater io report --help` says at the end.
 const REPORT_HELP: &str = "\

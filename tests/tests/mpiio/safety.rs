@@ -132,7 +132,7 @@ fn on_fuse(mpi: &Mpi) {
         return skipped(format!("{missing} is missing"));
     }
     let program = mpi.build("safety").unwrap();
-    // Other ranks' changes of such files are what docs/io.md excepts.
+    // Other ranks' changes of such files are what docs/guide/mpi-io.md excepts.
     let mut cases = names(&program).0;
     cases.retain(|case| !case.contains("by_another_rank"));
     for way in [vec!["all".to_owned()], [vec!["--read-write".to_owned()], cases].concat()] {

@@ -15,7 +15,7 @@ const PROCESSES: usize = 4;
 /// What begins the list in each file, and what begins its second part.
 const LISTS: [(&str, &str, &str, &str); 2] = [
     ("spawn/include/pspawn.h", "How a process from a zygote differs", "With PSPAWN_STOP_MAIN, besides:", "*/"),
-    ("docs/spawn.md", "### What is different", "With `--stop main`, besides:", "What a Python"),
+    ("docs/guide/spawning.md", "### What is different", "With `--stop main`, besides:", "What a Python"),
 ];
 
 /// For each thing that is observed, what each process says of it.

@@ -112,7 +112,7 @@ fn line(suite: &str, unit: &str, difference: &Difference) -> String {
     format!("{suite} {} {name} is {}, and plain {}", via.name(), with.join(", "), plain.join(", "))
 }
 
-/// The table for `docs/suites.md`.
+/// The table for `docs/results/suites.md`.
 pub fn markdown(reports: &[Report]) -> String {
     let mut text = String::from(
         "| suite | tests | passed plain | differ by audit | differ by namespace | explained |\n|---|---|---|---|---|---|\n",

@@ -40,7 +40,7 @@ impl Bench<'_> {
         report.line(format!(
             "{RANKS_MAX} ranks on one node, of MPICH, whose ranks wait without yielding, no more than processors; files in \
              {PLACE}. Each operation is done by the program's calls, which the \
-             library stands before, and past it, by the functions of MPI's and the C library themselves; in pairs \
+             library interposes, and past it, by the functions of MPI's and the C library themselves; in pairs \
              within one run, and in turn. Ratios are of the time past the library to that with it; the bound is the one that their \
              median is above with 95 % certainty, by order statistics (the sign test). Target: {BOUND}.\n"
         ));

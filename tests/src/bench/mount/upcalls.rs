@@ -8,7 +8,7 @@ use crate::harness::{Program, View};
 const PROCESSES: [usize; 4] = [1, 4, 8, 16];
 
 pub(in crate::bench) fn run(report: &mut Report) {
-    report.heading("The mount: upcalls of import scipy.stats");
+    report.heading("The mount: FUSE requests of import scipy.stats");
     if super::is_skipped(report) {
         return;
     }
@@ -31,7 +31,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
     let paths = counts["paths"].as_object().expect("counts by path");
     let count = |kind: &str| paths.values().filter(|counts| counts[kind].as_u64().unwrap_or(0) > 0).count() as u64;
     let (found, opened) = (count("lookup"), count("open"));
-    let head = ["processes", "upcalls", "a file found", "target", "a file opened", "in a second run", "target"];
+    let head = ["processes", "FUSE requests", "a file found", "target", "a file opened", "in a second run", "target"];
     let mut table = Table::new(head);
     for processes in PROCESSES {
         let view = View::of(mounted.path());

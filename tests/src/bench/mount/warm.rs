@@ -59,10 +59,10 @@ pub(in crate::bench) fn run(report: &mut Report) {
     report.line(format!(
         "{FILES} files of 1 KB in a tree of three levels, one of 100 MB; medians of {ROUNDS} rounds in which the mount, a \
          copy in a RAM disk and the original on the local disk take turns; \"first\" is the mount's first round in a new \
-         session. The mount's originals are those on the local disk.\n"
+         session. The mount's source files are those on the local disk.\n"
     ));
     report.table(&table);
-    report.line(format!("Upcalls in the rounds after the first: {later} (target 0). {import}"));
+    report.line(format!("FUSE requests in the rounds after the first: {later} (target 0). {import}"));
     report.line(
         "Not counted are the one STATFS of each find and the IOCTL of each isatty, which no file system can keep the \
          kernel from repeating. A READ in a later round is of pages that the kernel has reclaimed meanwhile, or reads \

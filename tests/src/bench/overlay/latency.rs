@@ -62,7 +62,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
         "All nodes ask for a file of {OBJECT_BYTES} bytes at once, {OBJECTS} files one after the other in one session; \
          the time is until the last node has it. The round trip is that of as many bytes by plain TCP between all \
          children and their parents in one tree at once, each end a thread, {TRIPS} times before and {TRIPS} times after, \
-         over the same links; with nobody else at it, between two nodes, it takes {}. All of it shares the processors of \
+         over the same links; with no other traffic, between two nodes, it takes {}. All of it shares the processors of \
          one machine. Without a delay a round trip is shorter than what {NODES} daemons, {NODES} processes that ask and \
          the harness have to compute for an object on those processors, which sets the time; a target makes sense where \
          the links' delay does.\n",

@@ -155,7 +155,7 @@ fn a_core_file_is_seen() {
     );
 }
 
-/// As `docs/transparency.md` says.
+/// As `docs/guide/transparency.md` says.
 #[test]
 fn what_a_programs_own_instructions_write_is_not_seen() {
     let fixture = Fixture::new("raw");

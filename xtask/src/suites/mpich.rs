@@ -13,8 +13,8 @@ use crate::shell::{Finished, Shell};
 /// What is about memory, messages and files.
 const DIRECTORIES: &[&str] =
     &["attr", "coll", "comm", "datatype", "errhan", "group", "info", "init", "io", "part", "pt2pt", "topo"];
-/// More ranks than this take minutes on few processors.
-const RANKS_MAX: usize = 8;
+/// More ranks than this take minutes on two processors: each polls without a pause.
+const RANKS_MAX: usize = 4;
 
 const CONFIGURE: &str = "./configure CC=mpicc.mpich MPICC=/usr/bin/mpicc.mpich MPIEXEC=/usr/bin/mpiexec.mpich \
     --disable-fortran --disable-cxx --disable-dependency-tracking";

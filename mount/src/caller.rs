@@ -130,6 +130,15 @@ fn groups_in(status: &str, uid: u32) -> Option<Vec<Gid>> {
     Some(numbers("Groups:")?.map(Gid::from_raw).collect())
 }
 
+/// Does `work` as the daemon, and as the caller where the daemon may not: root is nobody on some file
+/// systems. The kernel has checked that the caller may.
+pub(crate) fn as_either<T>(request: &Request<'_>, work: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+    match work() {
+        Err(Errno::ACCESS | Errno::PERM) => as_caller(request, work),
+        result => result,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,11 +1,7 @@
 //! Files' content, from the store's copies.
 
-use std::collections::{HashMap, VecDeque};
-use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use headwater_abi::table::State;
 use headwater_abi::wire::BLOCK_BYTES;
@@ -14,151 +10,14 @@ use headwater_fuse::NodeId;
 use headwater_fuse::init::Opening;
 use headwater_fuse::reply::open_flag;
 use headwater_store::{Partial, Residency};
-use rustix::fs::{Mode, OFlags, SeekFrom};
+use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
+use crate::call::{Call, Flow, Wanted, answered};
 use crate::nodes::{Answer, Other, answer, of_snapshot};
-use crate::tables::OlderTable;
-use crate::view::{Call, Flow, Known, Wanted, answered};
-use crate::{ahead, original};
-
-/// Copies that are kept open.
-const OPEN_COPIES_MAX: usize = 128;
-
-/// Bytes of buffers that are kept for the next reads; more are there only while they are used.
-const BUFFER_BYTES_MAX: usize = 1 << 20;
-
-/// The store's copies, some kept open between two reads, and the files that pass through.
-#[derive(Debug)]
-pub(crate) struct Contents {
-    roots: RwLock<Roots>,
-    open: Mutex<OpenCopies>,
-    buffers: Mutex<Vec<Vec<u8>>>,
-    /// Held while what passes through is changed. True once a file could not: then no other is tried,
-    /// since the kernel does not take one file both ways.
-    passing: Mutex<bool>,
-}
-
-/// The mirrors that copies are in.
-#[derive(Debug)]
-struct Roots {
-    newest: Arc<PathBuf>,
-    /// Nodes of which the newest generation knows something else: their copies are in an older one.
-    superseded: HashMap<NodeId, Arc<PathBuf>>,
-}
-
-#[derive(Debug, Default)]
-struct OpenCopies {
-    by_node: HashMap<NodeId, Arc<OwnedFd>>,
-    /// The one to close first stands first.
-    order: VecDeque<NodeId>,
-}
-
-impl Contents {
-    /// The copies below `store`, and those of older generations.
-    pub(crate) fn new(store: PathBuf, older: Vec<OlderTable>) -> Contents {
-        let mut roots = Roots { newest: Arc::new(store), superseded: HashMap::new() };
-        for OlderTable { root, held, .. } in older {
-            let root = Arc::new(root);
-            roots.superseded.extend(held.into_iter().map(|node| (node, Arc::clone(&root))));
-        }
-        Contents {
-            roots: RwLock::new(roots),
-            open: Mutex::default(),
-            buffers: Mutex::default(),
-            passing: Mutex::default(),
-        }
-    }
-
-    /// From now on copies are below `newest`, but for those of these nodes, which are where they are.
-    pub(crate) fn begin_generation(&self, newest: PathBuf, superseded: impl IntoIterator<Item = NodeId>) {
-        let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut roots.newest, Arc::new(newest));
-        for node in superseded {
-            roots.superseded.entry(node).or_insert_with(|| Arc::clone(&before));
-        }
-    }
-
-    /// The copies of these nodes have gone, and the nodes too.
-    pub(crate) fn forget(&self, superseded: impl IntoIterator<Item = NodeId>) {
-        let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
-        for node in superseded {
-            roots.superseded.remove(&node);
-        }
-    }
-
-    /// Where the copy of `path`, whose node this is, is, if there is one.
-    pub(crate) fn path(&self, node: NodeId, path: &Path) -> PathBuf {
-        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
-        let root = roots.superseded.get(&node).unwrap_or(&roots.newest);
-        let mut copy = root.as_os_str().to_owned();
-        copy.push(OsStr::from_bytes(path.as_bytes()));
-        copy.into()
-    }
-
-    /// Closes the copy of a node, so that nothing keeps it from being evicted.
-    pub(crate) fn close(&self, node: NodeId) {
-        let mut open = self.open();
-        if open.by_node.remove(&node).is_some() {
-            open.order.retain(|other| *other != node);
-        }
-    }
-
-    /// Closes all copies.
-    pub(crate) fn close_all(&self) {
-        *self.open() = OpenCopies::default();
-    }
-
-    /// The copy of `path`. It is kept open if it is likely to be read again.
-    fn copy(&self, node: NodeId, path: &Path, keep: bool) -> Result<Arc<OwnedFd>, Errno> {
-        if let Some(copy) = self.open().by_node.get(&node) {
-            return Ok(Arc::clone(copy));
-        }
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NOATIME;
-        let copy = Arc::new(rustix::fs::open(self.path(node, path), flags, Mode::empty())?);
-        if keep {
-            let mut open = self.open();
-            if open.order.len() >= OPEN_COPIES_MAX
-                && let Some(oldest) = open.order.pop_front()
-            {
-                open.by_node.remove(&oldest);
-            }
-            if open.by_node.insert(node, Arc::clone(&copy)).is_none() {
-                open.order.push_back(node);
-            }
-        }
-        Ok(copy)
-    }
-
-    /// Room for `bytes` bytes, or more.
-    fn take_buffer(&self, bytes: usize) -> Vec<u8> {
-        let mut buffer = self.buffers().pop().unwrap_or_default();
-        if buffer.len() < bytes {
-            buffer.resize(bytes, 0);
-        }
-        buffer
-    }
-
-    fn keep_buffer(&self, buffer: Vec<u8>) {
-        let mut buffers = self.buffers();
-        let kept: usize = buffers.iter().map(Vec::capacity).sum();
-        if kept + buffer.capacity() <= BUFFER_BYTES_MAX {
-            buffers.push(buffer);
-        }
-    }
-
-    fn buffers(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn open(&self) -> MutexGuard<'_, OpenCopies> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn passing(&self) -> MutexGuard<'_, bool> {
-        self.passing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use crate::state::ahead;
+use crate::view::Known;
+use crate::{original, read_ahead};
 
 /// OPEN for reading.
 pub(crate) fn open(call: &Call<'_>) -> Flow {
@@ -211,7 +70,7 @@ pub(crate) fn read(call: &Call<'_>, offset: u64, bytes: u32) -> Flow {
         return call.original(&known.path);
     }
     if bytes as u64 == attr.size && attr.size <= ahead::FILE_BYTES_MAX {
-        call.view.ahead.read(call, &known);
+        read_ahead::file_read(call, &known);
     }
     Flow::Answered
 }

@@ -12,11 +12,12 @@ use headwater_fuse::Device;
 use headwater_proto::{ClientId, Time};
 use mio::Waker;
 
-use crate::counters::Count;
-use crate::counts::Counts;
-use crate::forget::Forgetting;
+use crate::call::Wanted;
 use crate::notifier;
-use crate::view::{View, Wanted};
+use crate::state::counters::Count;
+use crate::state::counts::Counts;
+use crate::state::forgetting::Forgetting;
+use crate::view::View;
 use crate::worker::{Asker, Connection, Parked, spawn};
 
 /// Requests that wait at once; more use the original.

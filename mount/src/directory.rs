@@ -12,8 +12,9 @@ use headwater_fuse::reply::{FOREVER, open_flag};
 use headwater_fuse::{Directory, Entry, NodeId};
 use rustix::io::Errno;
 
+use crate::call::{Call, Flow, answered};
 use crate::nodes::{Answer, Other, hidden_attr, look, of_snapshot};
-use crate::view::{Call, Flow, Known, Standing, answered};
+use crate::view::{Known, Standing};
 
 /// What the upper half of an offset in a snapshot's listing is. File systems count from zero, or use
 /// hashes, one in 2^31 of which looks like this.

@@ -3,13 +3,11 @@
 //! The node says what it knows nothing of any more. The kernel may still refer to that path's record;
 //! then it is told to forget too, and the record's place is used again once it has.
 
-use std::collections::{HashSet, VecDeque};
-
 use headwater_abi::{Kind, Path};
 use headwater_store::Table;
 
 use crate::desk::Mount;
-use crate::notifier::Notice;
+use crate::state::notices::Notice;
 
 /// Paths that wait for the kernel; where it holds on to more, the oldest keep their records.
 const WAITING_MAX: usize = 1 << 14;
@@ -19,16 +17,6 @@ const TRIES: usize = 4;
 
 /// Records that were made for nothing but a number, before the oldest are forgotten.
 const NUMBERED_MAX: usize = 1 << 14;
-
-/// Paths that only the kernel still knows.
-#[derive(Debug, Default)]
-pub(crate) struct Forgetting {
-    waiting: HashSet<Path>,
-    /// All that wait, and some that wait no more.
-    order: VecDeque<Path>,
-    /// Paths whose record was made for nothing but a number.
-    numbered: VecDeque<Path>,
-}
 
 impl Mount {
     /// The node knows nothing of `path` any more.

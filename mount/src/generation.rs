@@ -12,7 +12,7 @@ use headwater_fuse::NodeId;
 use headwater_store::Table;
 
 use crate::desk::Mount;
-use crate::notifier::Notice;
+use crate::state::notices::Notice;
 
 impl Mount {
     /// Tells the kernel of these changes; without them, of all that it knows. Files need nothing but

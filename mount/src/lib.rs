@@ -5,13 +5,11 @@
 //! is parked meanwhile: no thread waits for it. When the node has answered, the request is served
 //! again from its start.
 
-mod ahead;
+mod call;
 mod caller;
 mod change;
 mod config;
 mod content;
-mod counters;
-mod counts;
 mod desk;
 mod directory;
 mod forget;
@@ -20,19 +18,20 @@ mod nodes;
 mod notifier;
 mod original;
 mod originals;
+mod read_ahead;
 mod serve;
 mod start;
-mod tables;
+mod state;
 mod view;
 mod worker;
 
+pub use call::Wanted;
 pub use config::MountConfig;
-pub use counters::Count;
-pub use counts::Counts;
 pub use desk::{Asked, Mount};
 #[cfg(fuzzing)]
 pub use original::fuzz_journal;
 pub use start::Start;
-pub use tables::OlderTable;
-pub use view::Wanted;
+pub use state::counters::Count;
+pub use state::counts::Counts;
+pub use state::tables::OlderTable;
 pub use worker::Parked;

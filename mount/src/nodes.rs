@@ -8,10 +8,8 @@ use headwater_fuse::reply::FOREVER;
 use headwater_fuse::{Entry, NodeId};
 use rustix::io::Errno;
 
-use crate::view::{Call, Flow, Known, Standing, View, answered};
-
-/// Names of more bytes fail as they do in the original.
-pub(crate) const NAME_BYTES_MAX: usize = 255;
+use crate::call::{Call, Flow, answered};
+use crate::view::{Known, NAME_BYTES_MAX, Standing, View};
 
 /// LOOKUP.
 pub(crate) fn lookup(call: &Call<'_>, name: &[u8]) -> Flow {

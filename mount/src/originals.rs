@@ -5,8 +5,8 @@ use std::time::Duration;
 use headwater_abi::Want;
 use headwater_store::Table;
 
+use crate::call::Wanted;
 use crate::desk::{Asked, Mount};
-use crate::view::Wanted;
 
 /// How often it is looked whether the file system is still there.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

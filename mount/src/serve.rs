@@ -5,11 +5,20 @@ use headwater_fuse::init::Opening;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::view::{Call, Flow, answered};
+use crate::call::{Call, Flow, Wanted, answered};
 use crate::{change, content, directory, nodes, original};
 
-/// Serves a request, or says what it has to wait for.
-pub(crate) fn serve(call: &Call<'_>) -> Flow {
+/// Serves a request. Returns what it has to wait for, if it is not answered.
+pub(crate) fn serve(call: &Call<'_>) -> Option<Wanted> {
+    let mut flow = dispatch(call);
+    while let Flow::Original(path) = flow {
+        call.tally.original();
+        flow = original::serve(call, &path);
+    }
+    if let Flow::Ask(wanted) = flow { Some(wanted) } else { None }
+}
+
+fn dispatch(call: &Call<'_>) -> Flow {
     if let Some(flow) = original::serve_unrecorded(call) {
         return flow;
     }

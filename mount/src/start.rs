@@ -10,11 +10,11 @@ use headwater_fuse::Device;
 use headwater_store::{Blocks, Table};
 use mio::Waker;
 
-use crate::ahead::Ahead;
 use crate::config::MountConfig;
 use crate::desk::Mount;
-use crate::original::First;
-use crate::tables::OlderTable;
+use crate::original::first::First;
+use crate::state::ahead::Ahead;
+use crate::state::tables::OlderTable;
 use crate::view::{Parts, View};
 
 /// What a mount is served with.

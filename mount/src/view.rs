@@ -1,11 +1,10 @@
-//! What everything that serves the mount shares: the table seen as a tree of nodes, what is served
-//! from where, and the parts of a request's way through the daemon.
+//! What everything that serves the mount shares: the table seen as a tree of nodes, and what is served
+//! from where.
 //!
 //! A node's number is the number of its record in the table, so it outlives the daemon that gave it
 //! out. The root is the exception: it is 1, and stands for the record of the mount's root path.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,33 +13,28 @@ use std::time::Duration;
 
 use headwater_abi::path::PATH_BYTES_MAX;
 use headwater_abi::table::{Reader, Record, State};
-use headwater_abi::{Attr, Kind, Path, Want};
+use headwater_abi::{Attr, Path};
 use headwater_fuse::init::Opening;
 use headwater_fuse::reply::FOREVER;
-use headwater_fuse::{Entry, Negotiated, NodeId, Operation, Reply, Request};
+use headwater_fuse::{Entry, Negotiated, NodeId};
 use headwater_store::{Blocks, in_scope};
 use rustix::fs::StatVfs;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::ahead::Ahead;
 use crate::config::MountConfig;
-use crate::content::Contents;
-use crate::counters::{Counters, Tally};
-use crate::nodes::NAME_BYTES_MAX;
-use crate::notifier::Notices;
-use crate::original::{self, Originals, lent_to};
-use crate::tables::{OlderTable, Own, Tables};
+use crate::original::places::{Originals, Records, lent_to};
+use crate::state::ahead::Ahead;
+use crate::state::contents::Contents;
+use crate::state::counters::Counters;
+use crate::state::notices::Notices;
+use crate::state::tables::{OlderTable, Own, Tables};
 
-/// Answers of the node after which the original is used. A way of its own can need several: a path's
-/// attributes, a record, content that was evicted meanwhile.
-const ROUNDS_MAX: u8 = 4;
-
+/// Names of more bytes fail as they do in the original.
+pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// How long names are believed where the kernel can't be told that all of them may have changed, and the
 /// mount is to outlive many such changes.
 const NAMES_TTL: Duration = Duration::from_secs(10);
-/// How long what an original says in place of a failed fetch is believed.
-const FALLBACK_TTL: Duration = Duration::from_secs(1);
 
 /// A mounted tree.
 pub(crate) struct View {
@@ -132,58 +126,6 @@ pub(crate) struct Known {
     pub(crate) path: Path,
     /// What the table says of it.
     pub(crate) record: Record<'static>,
-}
-
-/// One request being served.
-pub(crate) struct Call<'a> {
-    /// The tree.
-    pub(crate) view: &'a View,
-    /// The request.
-    pub(crate) request: &'a Request<'a>,
-    /// Where the answer goes.
-    pub(crate) reply: Reply<'a>,
-    /// How often it was tried.
-    pub(crate) attempt: Attempt,
-    /// What the counters are told of it.
-    pub(crate) tally: Tally,
-    /// What of its path's content it has used that the node wants to know of: all of it, or a block.
-    pub(crate) used: RefCell<Vec<(Path, Option<u32>)>>,
-}
-
-/// Which time a request is served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Attempt {
-    /// Answers of the node that it has waited for.
-    pub rounds: u8,
-    /// The node can't help: the original is to be used.
-    pub must_use_original: bool,
-    /// Whoever serves must not wait for a file system.
-    pub at_once: bool,
-}
-
-/// What became of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use]
-pub(crate) enum Flow {
-    /// It is answered, or needs no answer.
-    Answered,
-    /// It is to wait for this, and to be served again then.
-    Ask(Wanted),
-}
-
-/// What a request waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// Knowledge of a path.
-    Want(Path, Want),
-    /// One block of a big file.
-    Block(Path, u32),
-    /// A record for a path of which the table says nothing, so that it has a number.
-    Record(Path),
-    /// A thread that may wait for a file system.
-    Patience,
-    /// The next generation: this one's version of a path is nowhere to be had.
-    Generation,
 }
 
 impl View {
@@ -404,6 +346,24 @@ impl View {
     }
 }
 
+impl Records for View {
+    fn is_writable(&self) -> bool {
+        self.is_writable
+    }
+
+    fn table<T>(&self, look: impl FnOnce(&Tables) -> T) -> T {
+        View::table(self, look)
+    }
+
+    fn node_of(&self, path: &Path) -> Option<NodeId> {
+        View::node_of(self, path)
+    }
+
+    fn hold(&self, path: &Path) -> Option<NodeId> {
+        View::hold(self, path)
+    }
+}
+
 /// How long the kernel may believe names. A session that has its originals ends with its job.
 fn names_ttl(negotiated: &Negotiated, has_originals: bool) -> Duration {
     if has_originals || negotiated.can_expire_all_names() { FOREVER } else { NAMES_TTL }
@@ -414,125 +374,6 @@ fn is_in_tree(reader: &Reader<'_>, path: &Path) -> bool {
     let is_tree =
         |above: Path| reader.find(above.as_bytes()).is_some_and(|record| record.state.contains(State::TREE_LIVE));
     std::iter::successors(path.parent(), Path::parent).any(is_tree)
-}
-
-impl Call<'_> {
-    /// Uses the original of `path`, or fails where there are none.
-    pub(crate) fn original(&self, path: &Path) -> Flow {
-        if !self.view.has_originals {
-            return match self.in_place_of_original(path) {
-                // A generation will begin in which it is as it is by now.
-                Errno::STALE if !self.attempt.must_use_original && !self.is_superseded() => {
-                    Flow::Ask(Wanted::Generation)
-                }
-                errno => self.fail(errno),
-            };
-        }
-        if self.attempt.at_once {
-            return Flow::Ask(Wanted::Patience);
-        }
-        self.tally.original();
-        original::serve(self, path)
-    }
-
-    /// True if the request is about a file of an older generation: no later one brings that back.
-    fn is_superseded(&self) -> bool {
-        self.view.table(|tables| tables.own(self.request.node.0).is_some_and(|own| own.is_superseded))
-    }
-
-    /// The error where there is no original of `path` to be used.
-    fn in_place_of_original(&self, path: &Path) -> Errno {
-        if let Operation::Getxattr { .. } | Operation::Listxattr { .. } = self.request.operation {
-            return Errno::OPNOTSUPP;
-        }
-        if path.name().len() > NAME_BYTES_MAX || path.is_deep() {
-            return Errno::NAMETOOLONG;
-        }
-        let known = self.view.table(|reader| reader.find(path.as_bytes()).map(|record| (record.state, record.attr())));
-        match known {
-            // The snapshot's version is nowhere to be had.
-            Some((state, _)) if self.view.standing(path, state) == Standing::Original => Errno::STALE,
-            // The reader gives out what everybody may read.
-            Some((_, Some(attr))) if attr.kind() != Kind::Link && attr.mode & 0o004 == 0 => Errno::ACCESS,
-            _ => Errno::IO,
-        }
-    }
-
-    /// Has the request wait for knowledge of `path`, and uses the original where that can't be had.
-    pub(crate) fn want(&self, path: &Path, want: Want) -> Flow {
-        if self.has_tried_enough() {
-            return self.original(path);
-        }
-        Flow::Ask(Wanted::Want(path.clone(), want | Want::NO_FOLLOW))
-    }
-
-    /// Has the request wait for a block of a large file.
-    pub(crate) fn want_block(&self, path: &Path, block: u32) -> Flow {
-        if self.has_tried_enough() {
-            return self.original(path);
-        }
-        Flow::Ask(Wanted::Block(path.clone(), block))
-    }
-
-    /// False if all that could be waited for has come, or will not.
-    pub(crate) fn may_ask(&self) -> bool {
-        self.attempt.rounds <= ROUNDS_MAX
-    }
-
-    /// Has the request wait until `path` has a record.
-    pub(crate) fn want_record(&self, path: &Path) -> Flow {
-        if !self.may_ask() {
-            return self.fail(Errno::NOMEM);
-        }
-        Flow::Ask(Wanted::Record(path.clone()))
-    }
-
-    /// How long what the original says about `path` may be believed.
-    pub(crate) fn original_ttl(&self, path: &Path) -> Duration {
-        if self.view.leads_to_scope(path) && !self.view.in_scope(path) {
-            return FOREVER;
-        }
-        let state = self.view.table(|reader| reader.find(path.as_bytes()).map(|record| record.state));
-        match self.view.standing(path, state.unwrap_or_default()) {
-            Standing::Snapshot if self.has_tried_enough() => FALLBACK_TTL,
-            _ => Duration::ZERO,
-        }
-    }
-
-    /// True if the node can't help, or has not though it said so.
-    pub(crate) fn has_tried_enough(&self) -> bool {
-        self.attempt.must_use_original || self.attempt.rounds >= ROUNDS_MAX
-    }
-
-    /// Answers with a name's node, and takes its look-up back if the kernel did not want it.
-    pub(crate) fn answer_entry(&self, entry: &Entry) -> Flow {
-        if self.reply.entry(entry).is_err()
-            && let Some(node) = entry.node
-        {
-            self.view.release(node, 1);
-        }
-        Flow::Answered
-    }
-
-    /// Answers that this operation is not supported, which the kernel remembers.
-    pub(crate) fn unsupported(&self) -> Flow {
-        answered(self.reply.error(Errno::NOSYS.raw_os_error()))
-    }
-
-    /// Answers with an error number.
-    pub(crate) fn fail(&self, errno: Errno) -> Flow {
-        self.tally.error();
-        answered(self.reply.error(errno.raw_os_error()))
-    }
-}
-
-/// A reply was written. The kernel refuses only what it has stopped waiting for, and a connection
-/// that is gone shows at the next read.
-pub(crate) fn answered(written: std::io::Result<()>) -> Flow {
-    if let Err(error) = written {
-        tracing::debug!(%error, "the kernel took no answer");
-    }
-    Flow::Answered
 }
 
 #[cfg(test)]

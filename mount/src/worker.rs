@@ -9,10 +9,12 @@ use headwater_abi::Path;
 use headwater_fuse::{Device, NodeId, Operation, Reply, Request};
 use rustix::io::Errno;
 
+use crate::call::{Call, Wanted};
 use crate::caller::is_dying;
-use crate::counters::Tally;
 use crate::serve::serve;
-use crate::view::{Attempt, Call, Flow, View, Wanted};
+use crate::state::attempt::Attempt;
+use crate::state::counters::Tally;
+use crate::view::View;
 
 /// A mounted tree and the descriptors of its connection.
 pub(crate) struct Connection {
@@ -81,7 +83,7 @@ impl Connection {
         loop {
             let Ok(request) = Request::decode(&parked.bytes) else { return };
             let Parked { device, attempt, read_at, .. } = parked;
-            let Flow::Ask(wanted) = self.serve(&request, device, attempt, read_at, asker) else { return };
+            let Some(wanted) = self.serve(&request, device, attempt, read_at, asker) else { return };
             match asker.ask(wanted, parked) {
                 Some(again) => parked = again,
                 None => return,
@@ -97,10 +99,8 @@ impl Connection {
             return Some((Wanted::Patience, parked));
         }
         let attempt = Attempt { at_once: true, ..parked.attempt };
-        match self.serve(&request, parked.device, attempt, parked.read_at, asker) {
-            Flow::Answered => None,
-            Flow::Ask(wanted) => Some((wanted, parked)),
-        }
+        let wanted = self.serve(&request, parked.device, attempt, parked.read_at, asker)?;
+        Some((wanted, parked))
     }
 
     /// Tells the kernel that nobody waits for a parked request.
@@ -126,7 +126,7 @@ impl Connection {
             return asker.interrupt(unique);
         }
         let attempt = Attempt::default();
-        if let Flow::Ask(wanted) = self.serve(&request, device, attempt, read_at, asker) {
+        if let Some(wanted) = self.serve(&request, device, attempt, read_at, asker) {
             let parked =
                 Parked { bytes: bytes.into(), unique: request.unique, device, attempt, read_at, is_interrupted: false };
             if let Some(again) = asker.ask(wanted, parked) {
@@ -142,20 +142,20 @@ impl Connection {
         attempt: Attempt,
         read_at: Instant,
         asker: &dyn Asker,
-    ) -> Flow {
+    ) -> Option<Wanted> {
         let _serving = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         let reply = Reply { device: &self.devices[device], unique: request.unique };
         let call =
             Call { view: &self.view, request, reply, attempt, tally: Tally::default(), used: RefCell::default() };
-        let flow = serve(&call);
-        tracing::trace!(node = request.node.0, pid = request.pid, operation = ?request.operation, ?flow, "served");
+        let wanted = serve(&call);
+        tracing::trace!(node = request.node.0, pid = request.pid, operation = ?request.operation, ?wanted, "served");
         for (path, block) in call.used.take() {
             asker.used(path, block);
         }
-        if flow == Flow::Answered {
+        if wanted.is_none() {
             self.view.counters.count(device, &request.operation, attempt, &call.tally, read_at.elapsed());
         }
-        flow
+        wanted
     }
 }
 

@@ -9,9 +9,9 @@ use rustix::io::Errno;
 
 use super::content::writer;
 use super::{Stop, live_target};
+use crate::call::{Call, Flow, answered};
 use crate::caller::as_caller;
 use crate::original::{Target, shown, target_of};
-use crate::view::{Call, Flow, answered};
 
 /// Bits that executing as somebody else depends on.
 const SET_ID: u32 = 0o6000;

@@ -13,9 +13,9 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fsync};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
 use super::{Stop, go_live, path_of};
-use crate::caller::{as_caller, as_writer};
-use crate::original::{Identity, Target, Writer, as_either, reader, target_of};
-use crate::view::{Call, Flow, answered};
+use crate::call::{Call, Flow, answered};
+use crate::caller::{as_caller, as_either, as_writer};
+use crate::original::{Identity, Target, Writer, reader, target_of};
 
 /// OPEN for writing, where the kernel asks for it.
 pub(super) fn open(call: &Call<'_>, flags: u32) -> Result<Flow, Stop> {
@@ -74,7 +74,7 @@ pub(super) fn sync(call: &Call<'_>, data_only: bool) -> Result<Flow, Stop> {
 /// FSYNCDIR.
 pub(super) fn sync_directory(call: &Call<'_>, data_only: bool) -> Result<Flow, Stop> {
     let target = target_of(call, &path_of(call)?)?;
-    let directory = as_either(call, || target.open(OFlags::RDONLY | OFlags::DIRECTORY))?;
+    let directory = as_either(call.request, || target.open(OFlags::RDONLY | OFlags::DIRECTORY))?;
     if data_only {
         fdatasync(&directory)?
     } else {

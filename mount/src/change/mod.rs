@@ -12,8 +12,8 @@ use headwater_abi::{Path, Want};
 use headwater_fuse::Operation;
 use rustix::io::Errno;
 
+use crate::call::{Call, Flow, Wanted};
 use crate::original::{Target, target_of};
-use crate::view::{Call, Flow, Wanted};
 
 /// Why an operation was not performed.
 enum Stop {

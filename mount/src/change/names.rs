@@ -13,9 +13,9 @@ use rustix::io::Errno;
 
 use super::content::keep_writer;
 use super::{Stop, all_go_live, go_live, path_of};
+use crate::call::{Call, Flow, answered};
 use crate::caller::{as_caller, as_maker};
 use crate::original::{Identity, Target, made_entry, may_want_record};
-use crate::view::{Call, Flow, answered};
 
 /// Bits of a new file's mode that a caller chooses.
 const MODE_BITS: u32 = 0o7777;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use headwater_fuse::NodeId;
 use rustix::fs::fstatfs;
 
-use super::places::Identity;
+use super::identity::Identity;
 
 /// How long a file stays open for writing after the last write. Meanwhile nobody can execute it, and
 /// its file system may keep it from others.

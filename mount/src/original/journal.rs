@@ -15,7 +15,7 @@ use headwater_abi::Path;
 use headwater_abi::path::DEEP_BYTES_MAX;
 use headwater_fuse::NodeId;
 
-use super::places::{Identity, WORDS};
+use super::identity::{Identity, WORDS};
 
 /// Bytes above which a journal is written anew once half of it may be out of date.
 const BYTES_MIN: u64 = 1 << 20;

@@ -11,8 +11,9 @@ use headwater_fuse::Directory;
 use rustix::fs::{FileType, OFlags, RawDir, SeekFrom, seek};
 use rustix::io::Errno;
 
-use super::{Target, as_either};
-use crate::view::{Call, Flow, answered};
+use super::target::Target;
+use crate::call::{Call, Flow, answered};
+use crate::caller::as_either;
 
 /// Bytes of directory entries that one call reads.
 const READ_BYTES: usize = 32 << 10;
@@ -24,7 +25,7 @@ pub(super) fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32, plus: 
     if target.attr.kind() != Kind::Dir {
         return Err(Errno::NOTDIR);
     }
-    let directory = as_either(call, || target.open(OFlags::RDONLY | OFlags::DIRECTORY))?;
+    let directory = as_either(call.request, || target.open(OFlags::RDONLY | OFlags::DIRECTORY))?;
     if offset != 0 {
         seek(&directory, SeekFrom::Start(offset))?;
     }

@@ -2,11 +2,13 @@
 //! could not get. Errors are the original's own.
 
 mod files;
-pub(super) mod first;
+pub(crate) mod first;
+pub(crate) mod identity;
 mod journal;
 mod listing;
-mod places;
+pub(crate) mod places;
 mod target;
+pub(crate) mod unread;
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -25,18 +27,16 @@ use rustix::io::{Errno, pread};
 pub use self::journal::fuzz as fuzz_journal;
 
 pub(super) use self::files::Writer;
-pub(crate) use self::first::First;
-pub(crate) use self::places::{Identity, Originals, lent_to};
+pub(crate) use self::identity::Identity;
 pub(super) use self::target::Target;
-use crate::caller::as_caller;
-use crate::view::{Call, Flow, View, answered};
+use self::unread::{ATTRIBUTES_ALONE, replaced};
+use crate::call::{Call, Flow, answered};
+use crate::caller::as_either;
+use crate::view::View;
 
 /// How long attributes that come with a name are believed, at least: for the rest of the system call,
 /// which would ask for them again to check permissions. The name is looked up again by the next one.
 const LOOKED_UP_TTL: Duration = Duration::from_millis(1);
-
-/// An offset that means no page.
-const ATTRIBUTES_ALONE: i64 = -1;
 
 /// The largest extended attribute, and the longest list of them, as in linux/limits.h.
 const XATTR_BYTES_MAX: u32 = 64 << 10;
@@ -134,7 +134,7 @@ pub(super) fn reader(call: &Call<'_>, path: &Path) -> Result<Arc<OwnedFd>, Errno
         return Ok(fd);
     }
     let target = match target_of(call, path) {
-        Err(errno) => match first::adopt(call, path) {
+        Err(errno) => match unread::adopt(call, path) {
             Some(target) => target,
             None => return replaced(call, path).and_then(|(_, identity)| copy(call, path, identity)).ok_or(errno),
         },
@@ -146,7 +146,7 @@ pub(super) fn reader(call: &Call<'_>, path: &Path) -> Result<Arc<OwnedFd>, Errno
         Kind::Dir => return Err(Errno::ISDIR),
         _ => return Err(Errno::INVAL),
     }
-    let fd = as_either(call, || target.open(OFlags::RDONLY))?;
+    let fd = as_either(call.request, || target.open(OFlags::RDONLY))?;
     let fd = call.view.originals.files.keep_reader(node, Identity::of(&target.attr), fd);
     call.view.notices.wake();
     Ok(fd)
@@ -161,18 +161,6 @@ pub(super) fn unchanged(call: &Call<'_>, path: &Path, known: &Attr) -> Option<Ar
     is_same.then_some(file)
 }
 
-/// The snapshot's attributes of the request's node, if the job has replaced or removed what was at
-/// `path`. The node is of use to who has it open.
-fn replaced(call: &Call<'_>, path: &Path) -> Option<(Attr, Identity)> {
-    let view = call.view;
-    let is_snapshot = view.is_writable && view.originals.path_of(call.request.node).is_none();
-    if !is_snapshot || !view.is_live(path, false) {
-        return None;
-    }
-    let attr = view.table(|reader| reader.record(call.request.node.0)?.attr())?;
-    Some((attr, Identity::of(&attr)))
-}
-
 /// The store's copy of a file that has been replaced.
 fn copy(call: &Call<'_>, path: &Path, identity: Identity) -> Option<Arc<OwnedFd>> {
     let (view, node) = (call.view, call.request.node);
@@ -182,20 +170,11 @@ fn copy(call: &Call<'_>, path: &Path, identity: Identity) -> Option<Arc<OwnedFd>
     Some(view.originals.files.keep_reader(node, identity, file))
 }
 
-/// Does `work` as the daemon, and as the caller where the daemon may not: root is nobody on some file
-/// systems. The kernel has checked that the caller may.
-pub(super) fn as_either<T>(call: &Call<'_>, work: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
-    match work() {
-        Err(Errno::ACCESS | Errno::PERM) => as_caller(call.request, work),
-        result => result,
-    }
-}
-
 fn lookup(call: &Call<'_>, path: &Path, name: &[u8]) -> Result<Flow, Errno> {
     let parent = path.parent().ok_or(Errno::INVAL)?;
     let directory = call.view.path_of(call.request.node).unwrap_or(parent);
     let found = Target::directory(call.view, call.request.node, &directory);
-    let found = found.and_then(|directory| as_either(call, || directory.child(name)));
+    let found = found.and_then(|directory| as_either(call.request, || directory.child(name)));
     let target = match found {
         Err(Errno::NOENT) => return Ok(absent(call, path)),
         result => result?,
@@ -220,7 +199,7 @@ fn getattr(call: &Call<'_>, path: &Path, with_birth: bool) -> Result<Flow, Errno
             call.view.originals.files.confirm(call.request.node, Identity::of(&target.attr));
             (shown(call.view, path, &target), call.original_ttl(path))
         }
-        Err(errno) => match first::successor(call, path) {
+        Err(errno) => match unread::successor(call, path) {
             Some(target) => (shown(call.view, path, &target), call.original_ttl(path)),
             None => (call.view.shown(&replaced(call, path).ok_or(errno)?.0), FOREVER),
         },
@@ -285,7 +264,7 @@ fn read(call: &Call<'_>, path: &Path, offset: u64, bytes: u32) -> Result<Flow, E
         // answer itself tells; to come to the end of a longer one, whoever reads on has to learn its size
         // first.
         if let Some(known) = call.view.table(|reader| reader.record(call.request.node.0)?.attr())
-            && !first::tell(call, path, &file, known.size)
+            && !unread::tell(call, path, &file, known.size)
             && call.attempt.rounds > 0
             && known.size < offset + filled as u64
         {
@@ -327,10 +306,10 @@ fn seek(call: &Call<'_>, path: &Path, offset: u64, whence: u32) -> Result<Flow, 
 fn getxattr(call: &Call<'_>, path: &Path, name: &[u8], bytes: u32) -> Result<Flow, Errno> {
     let link = target_of(call, path)?;
     if bytes == 0 {
-        let size = as_either(call, || rustix::fs::getxattr_query(link.magic_link(), name))?;
+        let size = as_either(call.request, || rustix::fs::getxattr_query(link.magic_link(), name))?;
         return Ok(answered(call.reply.xattr_size(size as u32)));
     }
-    let value = as_either(call, || {
+    let value = as_either(call.request, || {
         let mut value = vec![0; bytes.min(XATTR_BYTES_MAX) as usize];
         let size = rustix::fs::getxattr(link.magic_link(), name, &mut value[..])?;
         value.truncate(size);

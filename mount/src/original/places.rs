@@ -12,14 +12,14 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headwater_abi::attr::mode;
 use headwater_abi::{Attr, Path};
 use headwater_fuse::NodeId;
 
 use super::files::Files;
 use super::first::First;
+use super::identity::Identity;
 use super::journal::Journal;
-use crate::view::View;
+use crate::state::tables::Tables;
 
 /// Spare numbers of one path.
 const SPARES_MAX: u32 = 64;
@@ -28,48 +28,16 @@ const UNRECORDED: u64 = 1 << 62;
 /// More than the kernel can give back: who does not know how many there are keeps what they are of.
 const LOOKUPS_OF_PREDECESSORS: u64 = u64::MAX / 2;
 
-/// Words that an [`Identity`] packs into.
-pub(super) const WORDS: usize = 4;
-
-/// What tells one file from another, also from one that has got a removed one's inode number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Identity {
-    device: (u32, u32),
-    ino: u64,
-    birth: (i64, u32),
-    file_type: u32,
-}
-
-impl Identity {
-    /// Whether one path led to the same file, as seen by this node and perhaps by another one, where devices
-    /// have other numbers.
-    pub(crate) fn is_also(&self, other: &Identity) -> bool {
-        Identity { device: other.device, ..*self } == *other
-    }
-
-    pub(crate) fn of(attr: &Attr) -> Identity {
-        Identity {
-            device: (attr.dev_major, attr.dev_minor),
-            ino: attr.ino,
-            birth: attr.btime,
-            file_type: attr.mode & mode::TYPE,
-        }
-    }
-
-    pub(super) fn to_words(self) -> [u64; WORDS] {
-        let (major, minor) = self.device;
-        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        [pair(major, minor), self.ino, self.birth.0 as u64, pair(self.birth.1, self.file_type)]
-    }
-
-    pub(super) fn from_words([device, ino, birth, rest]: [u64; WORDS]) -> Identity {
-        let device = (device as u32, (device >> 32) as u32);
-        Identity { device, ino, birth: (birth as i64, rest as u32), file_type: (rest >> 32) as u32 }
-    }
-
-    fn is_directory(&self) -> bool {
-        self.file_type == mode::DIR
-    }
+/// What the places of originals need of the mounted tree.
+pub(crate) trait Records {
+    /// Writing goes to the originals.
+    fn is_writable(&self) -> bool;
+    /// Looks into the table, without waiting for anything.
+    fn table<T>(&self, look: impl FnOnce(&Tables) -> T) -> T;
+    /// The node of a path, if it has a record.
+    fn node_of(&self, path: &Path) -> Option<NodeId>;
+    /// Counts a look-up that the kernel will forget, and gives the path's node, if it has a record.
+    fn hold(&self, path: &Path) -> Option<NodeId>;
 }
 
 /// What is known of the originals behind nodes.
@@ -123,7 +91,7 @@ impl Originals {
     }
 
     /// Notes in the file `path` what a successor must know, and goes on with what a predecessor noted.
-    pub(crate) fn note_in(&self, view: &View, path: &std::path::Path) -> std::io::Result<()> {
+    pub(crate) fn note_in(&self, view: &impl Records, path: &std::path::Path) -> std::io::Result<()> {
         let (journal, known) = Journal::open(path)?;
         let mut places = self.lock();
         places.journal = journal;
@@ -158,7 +126,7 @@ impl Originals {
 
     /// The node of the original at `path`; counts as a look-up. Otherwise the path of which there has
     /// to be a record first, unless `is_last`: then there can't be one.
-    pub(crate) fn claim(&self, view: &View, path: &Path, attr: &Attr, is_last: bool) -> Result<NodeId, Path> {
+    pub(crate) fn claim(&self, view: &impl Records, path: &Path, attr: &Attr, is_last: bool) -> Result<NodeId, Path> {
         let (identity, is_alone) = (Identity::of(attr), attr.nlink == 1);
         // What lies too deep for a path has no record.
         let is_last = is_last || path.is_deep();
@@ -168,7 +136,7 @@ impl Originals {
             places.hold(view, node);
             return Ok(node);
         }
-        if !view.is_writable {
+        if !view.is_writable() {
             match view.hold(path) {
                 Some(node) => return Ok(node),
                 None if !is_last => return Err(path.clone()),
@@ -193,7 +161,7 @@ impl Originals {
     }
 
     /// The path of which there has to be a record, so that a new file at `path` will have a node.
-    pub(crate) fn wanted_for(&self, view: &View, path: &Path) -> Option<Path> {
+    pub(crate) fn wanted_for(&self, view: &impl Records, path: &Path) -> Option<Path> {
         match self.lock().free(view, path, None) {
             Free::Needs(record) => Some(record).filter(|record| !record.is_deep()),
             _ => None,
@@ -226,8 +194,8 @@ impl Originals {
     }
 
     /// What must stand where `node` is, if that is known.
-    pub(crate) fn expected(&self, view: &View, node: NodeId) -> Option<Identity> {
-        if !view.is_writable || node == NodeId::ROOT {
+    pub(crate) fn expected(&self, view: &impl Records, node: NodeId) -> Option<Identity> {
+        if !view.is_writable() || node == NodeId::ROOT {
             return None;
         }
         if let Some(place) = self.lock().by_node.get(&node) {
@@ -242,7 +210,7 @@ impl Originals {
     }
 
     /// The node that the kernel has for what stands at `path`, and may go on using without its name.
-    pub(crate) fn used(&self, view: &View, path: &Path, identity: Identity) -> Option<NodeId> {
+    pub(crate) fn used(&self, view: &impl Records, path: &Path, identity: Identity) -> Option<NodeId> {
         let places = self.lock();
         if let Some(&node) = places.by_identity.get(&identity) {
             return Some(node);
@@ -270,13 +238,13 @@ impl Originals {
     }
 
     /// What stood at `from`, and with it all below, stands at `to` now; `identity` is what has moved.
-    pub(crate) fn moved(&self, view: &View, identity: Identity, from: &Path, to: &Path) {
+    pub(crate) fn moved(&self, view: &impl Records, identity: Identity, from: &Path, to: &Path) {
         self.settle_tree(view, from, identity);
         self.rewrite(|path| moved_path(path, from, to));
     }
 
     /// What stood at two paths has changed places, with all that is below.
-    pub(crate) fn exchanged(&self, view: &View, one: (&Path, Identity), other: (&Path, Identity)) {
+    pub(crate) fn exchanged(&self, view: &impl Records, one: (&Path, Identity), other: (&Path, Identity)) {
         self.settle_tree(view, one.0, one.1);
         self.settle_tree(view, other.0, other.1);
         self.rewrite(|path| moved_path(path, one.0, other.0).or_else(|| moved_path(path, other.0, one.0)));
@@ -296,7 +264,7 @@ impl Originals {
 
     /// Notes what the kernel has of `path` and, if that is a directory, of all below it: so far these
     /// nodes were what their paths say.
-    fn settle_tree(&self, view: &View, path: &Path, identity: Identity) {
+    fn settle_tree(&self, view: &impl Records, path: &Path, identity: Identity) {
         if let Some(node) = self.used(view, path, identity) {
             self.settle(node, path, identity);
         }
@@ -317,7 +285,7 @@ impl Originals {
     }
 
     /// The kernel has forgotten `lookups` references to a node that has no record.
-    pub(crate) fn release(&self, view: &View, node: NodeId, lookups: u64) {
+    pub(crate) fn release(&self, view: &impl Records, node: NodeId, lookups: u64) {
         if let Some(place) = self.lock().by_node.get_mut(&node) {
             place.lookups = place.lookups.saturating_sub(lookups);
         }
@@ -325,7 +293,7 @@ impl Originals {
     }
 
     /// The kernel has forgotten `node`.
-    pub(crate) fn forget(&self, view: &View, node: NodeId) {
+    pub(crate) fn forget(&self, view: &impl Records, node: NodeId) {
         let mut places = self.lock();
         // A look-up may have come in between.
         if places.by_node.get(&node).is_some_and(|place| place.lookups > 0)
@@ -394,7 +362,7 @@ impl Places {
     }
 
     /// Counts a look-up.
-    fn hold(&mut self, view: &View, node: NodeId) {
+    fn hold(&mut self, view: &impl Records, node: NodeId) {
         match self.by_node.get_mut(&node).filter(|_| node.0 & UNRECORDED != 0) {
             Some(place) => place.lookups += 1,
             None => view.table(|reader| reader.record(node.0).iter().for_each(|record| record.hold(1))),
@@ -402,7 +370,7 @@ impl Places {
     }
 
     /// A number that stands for nothing else than what is to be at `path`.
-    fn free(&self, view: &View, path: &Path, identity: Option<Identity>) -> Free {
+    fn free(&self, view: &impl Records, path: &Path, identity: Option<Identity>) -> Free {
         for candidate in (0..SPARES_MAX).map_while(|number| spare(path, number)) {
             let found = view.table(|reader| {
                 let record = reader.find(candidate.as_bytes())?;

@@ -15,7 +15,7 @@ use headwater_store::attr_of;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, open, openat, openat2, statx};
 use rustix::io::Errno;
 
-use super::places::Identity;
+use super::identity::Identity;
 use crate::view::View;
 
 /// What stands behind a node, itself if it is a link: a descriptor that names it (`O_PATH`), and its

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use headwater_abi::Path;
 use headwater_abi::path::PATH_BYTES_MAX;
 
-use super::Store;
+use super::store::Store;
 use crate::layout::NodeDir;
 
 impl Store {

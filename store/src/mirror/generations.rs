@@ -5,7 +5,6 @@
 //! in for both. The older mirror stays as it is for those who use it.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,9 +18,9 @@ use rustix::fs::Mode;
 
 use super::budget::Reservation;
 use super::hidden::Hidden;
+use super::paths::{DIRECTORY, below, of_domain};
 use super::recent::OpenFiles;
-use super::replicas::of_domain;
-use super::{DIRECTORY, Store, lease};
+use super::store::Store;
 use crate::layout::NodeDir;
 
 /// A generation's mirror.
@@ -56,7 +55,7 @@ impl Store {
     }
 
     /// Makes one tree of it after another; what it `lacks`. The first mirror will stand at `prefix`.
-    fn next_tree(
+    pub(super) fn next_tree(
         &self,
         (from, to): (&std::path::Path, &std::path::Path),
         prefix: &std::path::Path,
@@ -174,19 +173,4 @@ fn files(dir: &NodeDir) -> Vec<(PathBuf, fs::Metadata)> {
         }
     }
     found
-}
-
-/// Whether another process has this file open or mapped.
-pub fn is_in_use(file: &std::path::Path) -> io::Result<bool> {
-    match lease::take(&fs::File::open(file)?) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
-        result => result.map(|()| false),
-    }
-}
-
-/// The place of `path` in the mirror below `prefix`.
-pub(super) fn below(prefix: &std::path::Path, path: &Path) -> PathBuf {
-    let mut place = prefix.as_os_str().to_owned();
-    place.push(OsStr::from_bytes(path.as_bytes()));
-    place.into()
 }

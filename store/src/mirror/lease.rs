@@ -31,3 +31,11 @@ mod tests {
         take(&mine).unwrap();
     }
 }
+
+/// Whether another process has this file open or mapped.
+pub fn is_in_use(file: &std::path::Path) -> io::Result<bool> {
+    match take(&File::open(file)?) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+        result => result.map(|()| false),
+    }
+}

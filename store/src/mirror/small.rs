@@ -8,7 +8,8 @@ use headwater_abi::{Attr, Path};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{MODE_KEPT, Store, finish, times};
+use super::attributes::{MODE_KEPT, finish, times};
+use super::store::Store;
 
 impl Store {
     /// Makes a complete copy of `bytes` in the mirror, with its original's mode and times. Nobody looks
@@ -38,7 +39,7 @@ impl Store {
     }
 
     /// The same where a copy stands: one that was evicted is replaced, the holes of another are filled.
-    fn replace_small(&mut self, path: &Path, bytes: Vec<u8>, attr: &Attr) -> io::Result<Metadata> {
+    pub(super) fn replace_small(&mut self, path: &Path, bytes: Vec<u8>, attr: &Attr) -> io::Result<Metadata> {
         let copy = self.copy_of(path);
         let is_hidden = self.hidden.contains(path);
         let file = if is_hidden {
@@ -62,7 +63,7 @@ impl Store {
         file.metadata()
     }
 
-    fn keep(&mut self, path: &Path, bytes: Vec<u8>) {
+    pub(super) fn keep(&mut self, path: &Path, bytes: Vec<u8>) {
         if self.is_sending {
             self.recent.insert(path, bytes);
         }

@@ -1,15 +1,22 @@
 //! What a store holds, and that nothing leaves it unseen.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use headwater_abi::attr::mode;
 use headwater_abi::path::PATH_BYTES_MAX;
-use headwater_abi::wire::BLOCK_BYTES;
+use headwater_abi::wire::{BLOCK_BYTES, FileHead};
+use headwater_abi::{Attr, Path};
 use rustix::fs::SeekFrom;
 use tempfile::TempDir;
 
+use super::blocks::Residency;
 use super::incoming::SMALL_BYTES_MAX;
-use super::*;
+use super::paths::in_scope;
+use super::store::Store;
+use crate::layout::NodeDir;
 
 fn path(name: &str) -> Path {
     Path::new(name.as_bytes()).unwrap()

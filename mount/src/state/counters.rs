@@ -8,7 +8,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use headwater_fuse::Operation;
 
-use crate::view::Attempt;
+use crate::state::attempt::Attempt;
 
 /// Significant digits of a latency.
 const LATENCY_DIGITS: u8 = 2;

@@ -16,13 +16,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use headwater_abi::table::{Names, Reader, State};
-use headwater_abi::{Kind, Path, hash};
+use headwater_abi::hash;
+use headwater_abi::table::Names;
 use headwater_fuse::NodeId;
 use rustix::thread::{CapabilitySet, capabilities};
-
-use crate::notifier::Notice;
-use crate::view::{Call, Known, Standing};
 
 /// The largest file that is stored ahead, in bytes; copying larger ones costs as much as asking.
 pub(crate) const FILE_BYTES_MAX: u64 = 64 << 10;
@@ -55,7 +52,7 @@ pub(crate) struct Ahead {
 
 /// What stands at a place that may be read next.
 #[derive(Debug)]
-enum Candidate<T> {
+pub(crate) enum Candidate<T> {
     /// A file to be stored, and its size in bytes.
     Here(T, u64),
     /// A file that is not here yet; what follows will not be either.
@@ -88,6 +85,25 @@ struct Run {
 }
 
 impl Ahead {
+    /// False where nothing may be stored ahead.
+    pub(crate) fn is_on(&self) -> bool {
+        !self.asked.is_empty()
+    }
+
+    /// Which of a directory's files are to be stored, once this process has read the file `name` in it. Nothing is
+    /// waited for: two reads at once are rare, and nothing depends on either.
+    pub(crate) fn wanted<T>(
+        &self,
+        (directory, process): (u64, u32),
+        names: &Names<'_>,
+        name: &[u8],
+        candidate: impl Fn(&[u8]) -> Candidate<T>,
+    ) -> Option<Vec<T>> {
+        let mut scans = self.scans.try_lock().ok()?;
+        let window = scan(&mut scans, directory, process).read(names, name)?;
+        Some(window.collect(names, candidate))
+    }
+
     /// On a connection of which no READ has come yet: stores ahead if this process may abort it.
     pub(crate) fn of_new_connection() -> Ahead {
         let words = if may_abort() { ASKED_BITS / 64 } else { 0 };
@@ -109,44 +125,6 @@ impl Ahead {
     fn place(&self, node: NodeId) -> Option<(&AtomicU64, u64)> {
         let number = hash::bytes(&node.0.to_ne_bytes()) & (ASKED_BITS - 1);
         Some((self.asked.get((number / 64) as usize)?, 1 << (number % 64)))
-    }
-
-    /// A small file was read as a whole, by a request that is answered.
-    pub(crate) fn read(&self, call: &Call<'_>, known: &Known) {
-        let Some(parent) = known.path.parent().filter(|_| !self.asked.is_empty()) else { return };
-        // Two at once are rare, and nothing depends on either.
-        let Ok(mut scans) = self.scans.try_lock() else { return };
-        let files = call.view.table(|reader| {
-            let directory = reader.find(parent.as_bytes())?;
-            let names = directory.names()?;
-            let scan = scan(&mut scans, directory.index(), call.request.pid);
-            let wanted = scan.read(&names, known.path.name())?;
-            Some(wanted.collect(&names, |name| candidate(call, reader, &parent, name)))
-        });
-        drop(scans);
-        for (node, path) in files.into_iter().flatten() {
-            // The node reads ahead too, between the nodes, and is to know how far this has come.
-            if call.view.blocks.take_mark(&path) {
-                call.used.borrow_mut().push((path.clone(), None));
-            }
-            call.view.notices.send(Notice::Store(node, path));
-        }
-    }
-}
-
-fn candidate(call: &Call<'_>, reader: &Reader<'_>, directory: &Path, name: &[u8]) -> Candidate<(NodeId, Path)> {
-    let Some(path) = directory.join(name) else { return Candidate::None };
-    let Some(record) = reader.find(path.as_bytes()) else { return Candidate::None };
-    let size = record.attr().map_or(0, |attr| attr.size);
-    let (node, is_small) = (NodeId(record.index()), (1..=FILE_BYTES_MAX).contains(&size));
-    let is_lasting = call.view.standing_in(reader, &path, record.state) == Standing::Snapshot;
-    if record.kind != Kind::File || !is_small || !is_lasting || call.view.ahead.was_asked(node) {
-        return Candidate::None;
-    }
-    // The kernel takes pages of files alone that it knows.
-    match record.state.contains(State::WHOLE) && record.lookups() > 0 {
-        true => Candidate::Here((node, path), size),
-        false => Candidate::Coming,
     }
 }
 

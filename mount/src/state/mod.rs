@@ -1,0 +1,10 @@
+//! What the parts of the mount keep, each for itself: none of these files knows a request or the tree.
+
+pub(crate) mod ahead;
+pub(crate) mod attempt;
+pub(crate) mod contents;
+pub(crate) mod counters;
+pub(crate) mod counts;
+pub(crate) mod forgetting;
+pub(crate) mod notices;
+pub(crate) mod tables;

@@ -1,0 +1,205 @@
+//! What the kernel is to be told, in the order in which it is noticed.
+//!
+//! While the kernel takes a notification in it may wait for a lock whose holder waits for an answer
+//! of ours. So whoever notices a change only puts it into this queue. The queue holds each notice once, so
+//! it never grows beyond what the table has records for.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use headwater_abi::Path;
+use headwater_fuse::NodeId;
+
+/// One notification.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Notice {
+    /// Attributes and pages of a node are out of date.
+    NodeChanged(NodeId),
+    /// A name of a directory may lead to something else.
+    NameChanged(NodeId, Box<[u8]>),
+    /// A directory's attributes and names are out of date.
+    ListingChanged(NodeId),
+    /// Any name may lead to something else, or to something.
+    NamesChanged,
+    /// A complete small file: its pages are put into the kernel's cache.
+    Store(NodeId, Path),
+    /// A node that nobody uses need not be remembered: its directory and name.
+    Forget(NodeId, NodeId, Box<[u8]>),
+}
+
+/// Notices on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// When a notice is sent about a node that is being read: once that is answered. The kernel would not
+/// believe what an answer says of the node's size if a notice had come meanwhile.
+const LATER: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+struct Queue {
+    order: VecDeque<Notice>,
+    /// To be put in order at their times.
+    later: VecDeque<(Instant, Notice)>,
+    waiting: HashSet<Notice>,
+    is_woken: bool,
+    is_closed: bool,
+    /// The kernel is being told something.
+    is_telling: bool,
+}
+
+/// What the thread is to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Tell(Notice),
+    /// Look after what is kept open.
+    Tend,
+    End,
+}
+
+impl Notices {
+    /// Puts a notice into the queue, unless it waits there already. Never waits.
+    pub(crate) fn send(&self, notice: Notice) {
+        let mut queue = self.queue();
+        if !queue.is_closed && queue.waiting.insert(notice.clone()) {
+            queue.order.push_back(notice);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Puts a notice into the queue some moments later.
+    pub(crate) fn send_later(&self, notice: Notice) {
+        let mut queue = self.queue();
+        if !queue.is_closed {
+            queue.later.push_back((Instant::now() + LATER, notice));
+            self.changed.notify_one();
+        }
+    }
+
+    /// A node's attributes and pages need no notice any more. False if there was none in the queue.
+    pub(crate) fn cancel(&self, node: NodeId) -> bool {
+        let notice = Notice::NodeChanged(node);
+        let mut queue = self.queue();
+        let before = queue.later.len() + queue.order.len();
+        queue.later.retain(|(_, later)| *later != notice);
+        if queue.waiting.remove(&notice) {
+            queue.order.retain(|waiting| *waiting != notice);
+        }
+        queue.later.len() + queue.order.len() < before
+    }
+
+    /// A node's notice, if it is in the queue, is sent some moments from now.
+    pub(crate) fn postpone(&self, node: NodeId) {
+        if self.cancel(node) {
+            self.send_later(Notice::NodeChanged(node));
+        }
+    }
+
+    /// Has the thread look after what is kept open, soon.
+    pub(crate) fn wake(&self) {
+        self.queue().is_woken = true;
+        self.changed.notify_one();
+    }
+
+    /// Whether the kernel has been told all that was sent.
+    pub(crate) fn is_idle(&self) -> bool {
+        let queue = self.queue();
+        queue.order.is_empty() && queue.later.is_empty() && !queue.is_telling
+    }
+
+    /// Nothing more is taken, and the thread ends.
+    pub(crate) fn close(&self) {
+        let mut queue = self.queue();
+        *queue = Queue { is_closed: true, ..Queue::default() };
+        self.changed.notify_all();
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next thing to do; at most until `due`, if there is something to look after.
+    pub(crate) fn next(&self, due: Option<Instant>) -> Next {
+        let mut queue = self.queue();
+        queue.is_telling = false;
+        loop {
+            if queue.is_closed {
+                return Next::End;
+            }
+            let now = Instant::now();
+            if std::mem::take(&mut queue.is_woken) || due.is_some_and(|due| due <= now) {
+                return Next::Tend;
+            }
+            while let Some((_, notice)) = queue.later.pop_front_if(|(at, _)| *at <= now) {
+                if queue.waiting.insert(notice.clone()) {
+                    queue.order.push_back(notice);
+                }
+            }
+            if let Some(notice) = queue.order.pop_front() {
+                queue.waiting.remove(&notice);
+                queue.is_telling = true;
+                return Next::Tell(notice);
+            }
+            let later = queue.later.front().map(|(at, _)| *at);
+            queue = match due.into_iter().chain(later).min() {
+                Some(due) => {
+                    let wait = due.saturating_duration_since(now);
+                    self.changed.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_waits_once() {
+        let notices = Notices::default();
+        let (one, other) = (Notice::NodeChanged(NodeId(1)), Notice::NodeChanged(NodeId(2)));
+        for notice in [&one, &other, &one] {
+            notices.send(notice.clone());
+        }
+        assert_eq!(notices.next(None), Next::Tell(one.clone()));
+        notices.send(one.clone());
+        assert_eq!(notices.next(None), Next::Tell(other));
+        assert_eq!(notices.next(None), Next::Tell(one.clone()));
+        notices.close();
+        notices.send(one);
+        assert_eq!(notices.next(None), Next::End);
+    }
+
+    #[test]
+    fn a_notice_can_be_cancelled() {
+        let notices = Notices::default();
+        notices.send(Notice::NodeChanged(NodeId(1)));
+        notices.send(Notice::NodeChanged(NodeId(2)));
+        notices.send_later(Notice::NodeChanged(NodeId(1)));
+        assert!(notices.cancel(NodeId(1)) && !notices.cancel(NodeId(1)));
+        assert_eq!(notices.next(None), Next::Tell(Notice::NodeChanged(NodeId(2))));
+        assert_eq!(notices.next(Some(Instant::now())), Next::Tend);
+        notices.queue().is_telling = false;
+        assert!(notices.is_idle());
+        notices.send(Notice::NodeChanged(NodeId(1)));
+        assert_eq!(notices.next(None), Next::Tell(Notice::NodeChanged(NodeId(1))));
+    }
+
+    #[test]
+    fn what_is_due_is_not_kept_waiting() {
+        let notices = Notices::default();
+        notices.send(Notice::NamesChanged);
+        assert_eq!(notices.next(Some(Instant::now())), Next::Tend);
+        notices.wake();
+        assert_eq!(notices.next(None), Next::Tend);
+        assert_eq!(notices.next(None), Next::Tell(Notice::NamesChanged));
+        let soon = Instant::now() + std::time::Duration::from_millis(5);
+        assert_eq!(notices.next(Some(soon)), Next::Tend);
+        assert!(Instant::now() >= soon);
+    }
+}

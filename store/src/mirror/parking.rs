@@ -1,0 +1,94 @@
+//! Copies that have lost their place and are still in use.
+//!
+//! A process keeps what it has open or mapped, so the memory is taken until the last one lets go. Until then the
+//! copy has a name of its own beside the mirror, where only the store comes to it, and a successor finds it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path as FsPath;
+
+use headwater_proto::Time;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::path::Arg;
+
+use super::lease;
+use super::parked::LOOK_MS;
+use super::store::Store;
+
+/// How often at most if something waits for room, in milliseconds.
+const LOOK_MS_MIN: Time = 50;
+
+impl Store {
+    /// Removes a name of a copy, or of a link. Who has the copy open keeps it, and it is counted until then.
+    pub(super) fn remove_name(&mut self, name: &FsPath) -> io::Result<()> {
+        let metadata = std::fs::symlink_metadata(name)?;
+        if !metadata.is_file() || metadata.nlink() > 1 {
+            std::fs::remove_file(name)?;
+            if metadata.is_symlink() {
+                self.taken.remove(&metadata.ino());
+            }
+            return Ok(());
+        }
+        self.next_number += 1;
+        let parked = self.parked_dir.join(self.next_number.to_string());
+        std::fs::rename(name, &parked)?;
+        if !self.free(&parked) {
+            self.parked.files.push(parked);
+        }
+        Ok(())
+    }
+
+    /// Puts `file` in the place of a copy, which goes as by [`Store::remove_name`]. At no time does the name lead
+    /// nowhere.
+    pub(super) fn exchange(&mut self, file: &FsPath, directory: impl AsFd, name: impl Arg + Copy) -> io::Result<()> {
+        match renameat_with(CWD, file, &directory, name, RenameFlags::EXCHANGE) {
+            Ok(()) => self.remove_name(file),
+            // Then the copy's memory is not counted while somebody has it.
+            Err(_) => Ok(rustix::fs::renameat(CWD, file, &directory, name)?),
+        }
+    }
+
+    /// Frees those that nobody uses any more, if it is time to look.
+    pub(super) fn look_at_parked(&mut self, now: Time, is_room_wanted: bool) {
+        let interval = if is_room_wanted { LOOK_MS_MIN } else { LOOK_MS };
+        if now >= self.parked.looked_at + interval {
+            self.parked.looked_at = now;
+            let files = std::mem::take(&mut self.parked.files);
+            self.parked.files = files.into_iter().filter(|file| !self.free(file)).collect();
+        }
+    }
+
+    /// Knows those that a predecessor left.
+    pub(super) fn find_parked(&mut self) -> io::Result<()> {
+        for entry in std::fs::read_dir(&self.parked_dir)? {
+            let entry = entry?;
+            self.count_as(&entry.metadata()?);
+            let number = entry.file_name().to_str().and_then(|name| name.parse().ok()).unwrap_or(0);
+            self.next_number = self.next_number.max(number);
+            self.parked.files.push(entry.path());
+        }
+        Ok(())
+    }
+
+    /// Removes a parked copy unless somebody uses it; true if it is gone.
+    pub(super) fn free(&mut self, parked: &FsPath) -> bool {
+        let freed = File::open(parked).and_then(|file| {
+            match lease::take(&file) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                // Where the file system has no leases nobody can tell.
+                _ => std::fs::remove_file(parked)?,
+            }
+            let ino = file.metadata()?.ino();
+            // Its memory is free with the last descriptor.
+            drop(file);
+            self.taken.remove(&ino);
+            Ok(true)
+        });
+        freed.unwrap_or_else(|error| {
+            tracing::warn!(file = %parked.display(), %error, "a copy that nobody uses can't be removed from the store");
+            error.kind() == io::ErrorKind::NotFound
+        })
+    }
+}

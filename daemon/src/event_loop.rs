@@ -12,8 +12,8 @@ use mio::{Events, Token};
 
 use crate::config::Config;
 use crate::control::{Command, Control};
-use crate::drive::Daemon;
 use crate::drive::tokens::*;
+use crate::drive::{Daemon, Frontends, Reactor};
 use crate::error::DaemonError;
 use crate::process;
 use crate::session::{Leaving, Session};
@@ -43,24 +43,23 @@ pub(crate) fn serve(
         daemon.follow_again();
     }
     let register = |what| move |source| DaemonError::System { what, source };
-    control.register(daemon.poll.registry(), CONTROL).map_err(register("watch standard input"))?;
+    control.register(daemon.reactor.poll.registry(), CONTROL).map_err(register("watch standard input"))?;
     if let Some(pipe) = &termination {
-        process::watch(pipe, daemon.poll.registry(), TERMINATION).map_err(register("watch for signals"))?;
+        process::watch(pipe, daemon.reactor.poll.registry(), TERMINATION).map_err(register("watch for signals"))?;
     }
     let command = daemon.serve(&mut control, output);
     if command == Command::HandOver {
-        if let Some(mount) = &daemon.mount {
+        if let Some(mount) = &daemon.frontends.mount {
             mount.hand_over();
         }
         return Ok(());
     }
-    daemon.table.close();
-    daemon.generations.close();
-    daemon.clients.close();
+    daemon.content.table.close();
+    daemon.content.generations.close();
+    daemon.frontends.clients.close();
     let report = daemon.report();
-    daemon.replicating.end();
-    // All else goes with the pattern.
-    let Daemon { mount, mut table, .. } = daemon;
+    daemon.housekeeping.replicating.end();
+    let (mount, mut table) = (daemon.frontends.mount, daemon.content.table);
     let is_orphaned = command == Command::Orphaned;
     if is_orphaned && let Some(config) = &config.mount {
         // Fails where it is mounted in a namespace of its processes: there it goes with them.
@@ -84,7 +83,7 @@ impl Daemon {
             self.settle();
             self.announce(output);
             let timeout = self.timeout();
-            match self.poll.poll(&mut events, timeout) {
+            match self.reactor.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => {
                     tracing::error!(%error, "the daemon can't watch its sockets and ends; processes use the originals");
                     return Command::Stop;
@@ -115,11 +114,13 @@ impl Daemon {
 
     fn socket_ready(&mut self, token: Token) {
         let now = self.now();
-        let Daemon { poll, next_token, clients, client_ids, control_socket, links, .. } = self;
+        let (Reactor { poll, next_token, .. }, Frontends { clients, client_ids, control_socket, .. }) =
+            (&mut self.reactor, &mut self.frontends);
+        let links = &mut self.content.links;
         match token {
             CLIENTS => clients.accept(now, poll.registry(), || fresh(next_token)),
             PEERS => links.accept(now, poll.registry(), || fresh(next_token)),
-            PRESSURE => self.pressure.woken(),
+            PRESSURE => self.housekeeping.pressure.woken(),
             CONTROL_SOCKET => control_socket.accept(now, poll.registry(), || fresh(next_token)),
             token if control_socket.owns(token) => {
                 if let Some(command) = control_socket.ready(now, token) {
@@ -137,7 +138,9 @@ impl Daemon {
 
     fn tick(&mut self) {
         let now = self.now();
-        let Daemon { poll, next_token, clients, control_socket, links, .. } = self;
+        let (Reactor { poll, next_token, .. }, Frontends { clients, control_socket, .. }) =
+            (&mut self.reactor, &mut self.frontends);
+        let links = &mut self.content.links;
         control_socket.tick(now);
         links.tick(now, poll.registry(), || fresh(next_token));
         let lost = if clients.next_tick().is_some_and(|tick| tick <= now) {
@@ -150,16 +153,16 @@ impl Daemon {
         for input in lost {
             self.feed(input);
         }
-        self.store.tick(now);
+        self.content.store.tick(now);
         self.go_on_clearing(now);
         self.look_at_generations(now);
         self.look_at_pressure(now);
         self.refresh_changed(now);
-        for client in self.mount.as_mut().map(|mount| mount.try_again(now)).unwrap_or_default() {
+        for client in self.frontends.mount.as_mut().map(|mount| mount.try_again(now)).unwrap_or_default() {
             self.feed(Input::ClientGone { client });
         }
-        if self.node.poll_timeout().is_some_and(|due| due <= now) {
-            self.node.handle_timeout(now);
+        if self.driver.node.poll_timeout().is_some_and(|due| due <= now) {
+            self.driver.node.handle_timeout(now);
         }
     }
 
@@ -169,52 +172,53 @@ impl Daemon {
         self.answer_inbox();
         self.hand_out_orders();
         let now = self.now();
-        let store = &self.store;
-        self.links
+        let store = &self.content.store;
+        self.content
+            .links
             .flush(now, &|content, bytes| store.read_ranges(&content.path, content.block, &content.ranges, bytes));
         self.catch_up();
     }
 
     fn announce(&mut self, output: &mut dyn Write) {
-        if self.is_ready {
+        if self.reactor.is_ready {
             return;
         }
-        let (is_linked, is_late) = (self.links.has_parents(), self.now() >= self.ready_by);
+        let (is_linked, is_late) = (self.content.links.has_parents(), self.now() >= self.reactor.ready_by);
         if is_linked || is_late {
             if !is_linked {
                 tracing::warn!(
                     "not all daemons can be reached that this one asks; others are asked instead, and where there are none the processes use the originals"
                 );
             }
-            self.is_ready = true;
+            self.reactor.is_ready = true;
             tell(output, &Ready { ready: true });
         }
     }
 
     /// How long to wait for readiness: not at all if there is work left.
     fn timeout(&self) -> Option<Duration> {
-        let is_asked = self.mount.as_ref().is_some_and(Mount::has_next);
-        if self.links.has_next()
-            || self.readers.has_news()
+        let is_asked = self.frontends.mount.as_ref().is_some_and(Mount::has_next);
+        if self.content.links.has_next()
+            || self.content.readers.has_news()
             || is_asked
-            || self.preloading.has_next()
-            || self.replicating.has_next()
-            || !self.inbox.is_empty()
+            || self.housekeeping.preloading.has_next()
+            || self.housekeeping.replicating.has_next()
+            || !self.driver.inbox.is_empty()
         {
             return Some(Duration::ZERO);
         }
-        let ready = (!self.is_ready).then_some(self.ready_by);
+        let ready = (!self.reactor.is_ready).then_some(self.reactor.ready_by);
         let due = [
-            self.node.poll_timeout(),
-            self.clients.next_tick(),
-            self.control_socket.next_tick(),
-            self.clearings.due(),
-            self.refreshes.due(),
-            self.generations.next_look(),
+            self.driver.node.poll_timeout(),
+            self.frontends.clients.next_tick(),
+            self.frontends.control_socket.next_tick(),
+            self.frontends.clearings.due(),
+            self.frontends.refreshes.due(),
+            self.content.generations.next_look(),
             self.next_look_at_pressure(),
-            self.links.next_tick(),
-            self.store.next_tick(),
-            self.mount.as_ref().and_then(Mount::try_at),
+            self.content.links.next_tick(),
+            self.content.store.next_tick(),
+            self.frontends.mount.as_ref().and_then(Mount::try_at),
             ready,
         ];
         let due = due.into_iter().flatten().min()?;
@@ -223,14 +227,14 @@ impl Daemon {
 
     fn take_news(&mut self) {
         for _ in 0..BATCH {
-            let Some(news) = self.readers.news() else { return };
+            let Some(news) = self.content.readers.news() else { return };
             self.read(news);
         }
     }
 
     fn take_asks(&mut self) {
         for _ in 0..BATCH {
-            let Some(asked) = self.mount.as_mut().and_then(Mount::next) else { return };
+            let Some(asked) = self.frontends.mount.as_mut().and_then(Mount::next) else { return };
             self.asked(asked);
         }
     }

@@ -5,7 +5,7 @@ use std::ffi::{CString, OsString};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -162,7 +162,8 @@ fn ask_for(wanted: &Wanted) -> Result<(OwnedFd, OwnedFd, Description), String> {
     let words = || words().into_iter().map(|word: OsString| word.as_bytes().to_vec()).collect();
     let request = Request {
         build: BUILD.into(),
-        program: wanted.program.as_os_str().as_bytes().into(),
+        // The owner has another working directory.
+        program: std::path::absolute(wanted.program).map_err(text)?.into_os_string().into_vec(),
         interpreter: imports(wanted)?.map(|imports| (words(), imports.into())),
         generation: if wanted.is_audited { NodeDir::new(wanted.node).newest().generation() } else { 0 },
         place: description.place,

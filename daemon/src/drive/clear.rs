@@ -26,8 +26,8 @@ impl Daemon {
             return Some(Answer::Error("the paths to clear must be absolute".into()));
         };
         let clearing = Clearing { token, todo, sum: Cleared::default(), forgetting: None };
-        self.clearings.queue.push_back(clearing);
-        if self.clearings.queue.len() == 1 {
+        self.frontends.clearings.queue.push_back(clearing);
+        if self.frontends.clearings.queue.len() == 1 {
             self.begin_clearing(now);
         }
         None
@@ -35,14 +35,15 @@ impl Daemon {
 
     /// Looks whether the kernel has forgotten what it can.
     pub(crate) fn go_on_clearing(&mut self, now: Time) {
-        if self.clearings.due.is_none_or(|due| now < due) {
+        if self.frontends.clearings.due.is_none_or(|due| now < due) {
             return;
         }
         let held = self.held_nodes().len() as u64;
-        let is_telling = self.mount.as_ref().is_some_and(|mount| mount.is_notifying());
-        let Some(forgetting) = self.clearings.queue.front_mut().and_then(|clearing| clearing.forgetting.as_mut())
+        let is_telling = self.frontends.mount.as_ref().is_some_and(|mount| mount.is_notifying());
+        let Some(forgetting) =
+            self.frontends.clearings.queue.front_mut().and_then(|clearing| clearing.forgetting.as_mut())
         else {
-            self.clearings.due = None;
+            self.frontends.clearings.due = None;
             return;
         };
         if held != forgetting.held || is_telling {
@@ -50,11 +51,11 @@ impl Daemon {
         }
         let is_quiet = now >= forgetting.since + FORGETTING_MS_QUIET;
         if held > 0 && !is_quiet && now < forgetting.until {
-            self.clearings.due = Some(now + LOOK_MS);
+            self.frontends.clearings.due = Some(now + LOOK_MS);
             return;
         }
-        self.clearings.due = None;
-        if let Some(clearing) = self.clearings.queue.front_mut() {
+        self.frontends.clearings.due = None;
+        if let Some(clearing) = self.frontends.clearings.queue.front_mut() {
             clearing.forgetting = None;
         }
         self.clear_next(now);
@@ -62,12 +63,12 @@ impl Daemon {
 
     /// A part of a path is cleared.
     pub(crate) fn cleared(&mut self, path: Path, subtree: bool, next: Option<Path>, in_transit: u64) {
-        if let Some(sum) = self.clearings.current() {
+        if let Some(sum) = self.frontends.clearings.current() {
             sum.kept_in_transit += in_transit;
         }
         if next.is_some() {
             // Behind the refusals of this part.
-            self.inbox.push_back(Input::Clear { path, subtree, after: next });
+            self.driver.inbox.push_back(Input::Clear { path, subtree, after: next });
         } else {
             let now = self.now();
             self.clear_next(now);
@@ -76,28 +77,30 @@ impl Daemon {
 
     fn begin_clearing(&mut self, now: Time) {
         let nodes = self.held_nodes();
-        let Some(clearing) = self.clearings.queue.front_mut() else { return };
+        let Some(clearing) = self.frontends.clearings.queue.front_mut() else { return };
         let held = nodes.len() as u64;
-        let Some(mount) = self.mount.as_ref().filter(|_| held > 0) else { return self.clear_next(now) };
+        let Some(mount) = self.frontends.mount.as_ref().filter(|_| held > 0) else { return self.clear_next(now) };
         clearing.forgetting = Some(Forgetting { held, since: now, until: now + FORGETTING_MS_MAX });
         nodes.iter().for_each(|path| mount.tell_kernel(path));
-        self.clearings.due = Some(now + LOOK_MS);
+        self.frontends.clearings.due = Some(now + LOOK_MS);
     }
 
     fn clear_next(&mut self, now: Time) {
-        let Some(clearing) = self.clearings.queue.front_mut() else { return };
+        let Some(clearing) = self.frontends.clearings.queue.front_mut() else { return };
         if let Some((path, subtree)) = clearing.todo.pop_front() {
-            return self.inbox.push_back(Input::Clear { path, subtree, after: None });
+            return self.driver.inbox.push_back(Input::Clear { path, subtree, after: None });
         }
         let Clearing { token, sum, .. } = *clearing;
-        self.clearings.queue.pop_front();
-        self.control_socket.answer(now, token, Answer::Cleared(sum));
+        self.frontends.clearings.queue.pop_front();
+        self.frontends.control_socket.answer(now, token, Answer::Cleared(sum));
         self.begin_clearing(now);
     }
 
     /// What is to be cleared next and the kernel refers to, directories aside.
     fn held_nodes(&self) -> Vec<Path> {
-        let (Some(mount), Some(clearing)) = (&self.mount, self.clearings.queue.front()) else { return Vec::new() };
+        let (Some(mount), Some(clearing)) = (&self.frontends.mount, self.frontends.clearings.queue.front()) else {
+            return Vec::new();
+        };
         mount.referred(|path| {
             clearing.todo.iter().any(|(target, subtree)| path == target || (*subtree && path.is_within(target)))
         })

@@ -22,22 +22,23 @@ impl Daemon {
             Command::Refresh(paths) => self.refresh(token, &paths),
         };
         if let Some(answer) = answer {
-            self.control_socket.answer(now, token, answer);
+            self.frontends.control_socket.answer(now, token, answer);
         }
     }
 
     fn stats(&self, now: Time) -> NodeStats {
-        let About { session, rank, ranks, mount } = self.about.clone();
-        let (node, traffic, shared_fs) = (self.node.stats(), self.links.traffic(), self.readers.counts());
-        let clients = self.generations.clients(&self.dir).unwrap_or_default();
+        let About { session, rank, ranks, mount } = self.frontends.about.clone();
+        let (node, traffic, shared_fs) =
+            (self.driver.node.stats(), self.content.links.traffic(), self.content.readers.counts());
+        let clients = self.content.generations.clients(&self.content.dir).unwrap_or_default();
         let operations = self.operations();
-        let (store_max, store_max_configured) = self.pressure.store_bytes_max();
+        let (store_max, store_max_configured) = self.housekeeping.pressure.store_bytes_max();
         let upcalls = || operations.iter().filter(|operation| operation.name != REQUEST);
         let hits = Hits {
             upcalls: upcalls().map(|operation| operation.count).sum(),
             table: clients.answered_by_table + upcalls().map(|operation| operation.from_table).sum::<u64>(),
-            parent: self.timeline.from_parent,
-            reader: self.timeline.from_reader,
+            parent: self.housekeeping.timeline.from_parent,
+            reader: self.housekeeping.timeline.from_reader,
             original: clients.fallbacks + upcalls().map(|operation| operation.from_original).sum::<u64>(),
         };
         NodeStats {
@@ -45,9 +46,9 @@ impl Daemon {
             rank,
             ranks,
             pid: std::process::id(),
-            generation: self.dir.generation(),
+            generation: self.content.dir.generation(),
             is_settling: self.is_settling(),
-            generations_kept: self.generations.len() as u64,
+            generations_kept: self.content.generations.len() as u64,
             uptime_ms: now,
             mount,
             hits,
@@ -61,18 +62,22 @@ impl Daemon {
                 shared_fs: shared_fs.bytes_read,
             },
             holds: Holds { files: node.store_files, entries: node.entries, evictions: node.evictions },
-            memory: MemoryNow { daemon_rss: rss().unwrap_or(0), table: self.table.bytes(), store: self.store.bytes() },
+            memory: MemoryNow {
+                daemon_rss: rss().unwrap_or(0),
+                table: self.content.table.bytes(),
+                store: self.content.store.bytes(),
+            },
             clients,
-            tcp_instead: self.links.tcp_instead().map(str::to_owned),
-            preload: self.preloading.report(),
+            tcp_instead: self.content.links.tcp_instead().map(str::to_owned),
+            preload: self.housekeeping.preloading.report(),
             shared_fs,
-            changed: self.changes.clone(),
+            changed: self.housekeeping.changes.clone(),
             operations,
         }
     }
 
     fn operations(&self) -> Vec<OperationStats> {
-        let requests = self.clients.answered();
+        let requests = self.frontends.clients.answered();
         let of_clients = OperationStats {
             name: REQUEST.into(),
             count: requests.done + requests.fallback,
@@ -81,7 +86,7 @@ impl Daemon {
             latency: (&requests.latency).into(),
             ..OperationStats::default()
         };
-        let of_mount = self.mount.iter().flat_map(Mount::counted);
+        let of_mount = self.frontends.mount.iter().flat_map(Mount::counted);
         let of_mount = of_mount.map(|(name, count)| OperationStats {
             name: name.into(),
             count: count.requests(),

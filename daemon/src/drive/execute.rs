@@ -24,14 +24,16 @@ impl Daemon {
     /// wait while there are only messages to be sent, so that other nodes get what they wait for before this
     /// node's processes do. What the node has to hear of outputs waits in the inbox.
     pub(crate) fn perform_outputs(&mut self) {
-        while let Some(output) = self.node.poll_output() {
+        while let Some(output) = self.driver.node.poll_output() {
             match output {
-                Output::Publish(Publication::Content { .. }) | Output::Reply { .. } => self.put_off.push_back(output),
+                Output::Publish(Publication::Content { .. }) | Output::Reply { .. } => {
+                    self.driver.deferred_outputs.push_back(output)
+                }
                 Output::Publish(Publication::Arrived { path, aspect, head, have, is_marked }) => {
                     match self.store_brought(&path, &head, have.as_ref()) {
                         Ok(()) => {
                             let publication = Publication::Content { path, aspect, head, is_marked };
-                            self.put_off.push_back(Output::Publish(publication));
+                            self.driver.deferred_outputs.push_back(Output::Publish(publication));
                         }
                         Err(error) => self.store_failed(path, None, &error),
                     }
@@ -51,7 +53,7 @@ impl Daemon {
 
     /// Performs what was put off.
     pub(crate) fn catch_up(&mut self) {
-        while let Some(output) = self.put_off.pop_front() {
+        while let Some(output) = self.driver.deferred_outputs.pop_front() {
             self.perform(output);
         }
     }
@@ -59,12 +61,12 @@ impl Daemon {
     /// Takes the next message or event of the links; false if there is none.
     pub(crate) fn take_message(&mut self) -> bool {
         let now = self.now();
-        let Some(next) = self.links.next(now) else { return false };
+        let Some(next) = self.content.links.next(now) else { return false };
         match next {
             Next::Event(LinkEvent::Up(peer)) => self.feed(Input::PeerUp { peer }),
             Next::Event(LinkEvent::Down(peer)) => {
                 if let Peer::Parent(rank) = peer {
-                    self.transfers.forget_peer(rank);
+                    self.content.transfers.forget_peer(rank);
                 }
                 self.feed(Input::PeerDown { peer });
             }
@@ -76,13 +78,13 @@ impl Daemon {
                 self.feed(Input::CorruptContent { from, path });
             }
             Next::Message(from, message @ Message::Content { .. }, bytes) => {
-                self.brought.clear();
-                self.brought.extend_from_slice(bytes);
-                self.timeline.something_came();
+                self.driver.received_content.clear();
+                self.driver.received_content.extend_from_slice(bytes);
+                self.housekeeping.timeline.something_came();
                 self.feed(Input::Message { from, message });
             }
             Next::Message(Peer::Parent(from), message, bytes) => {
-                let arrival = self.transfers.arrived(&self.store, from, &message, bytes);
+                let arrival = self.content.transfers.arrived(&self.content.store, from, &message, bytes);
                 self.arrived(from, message, arrival);
             }
         }
@@ -93,13 +95,13 @@ impl Daemon {
     pub(crate) fn read(&mut self, news: News) {
         let (order, news) = match news {
             News::Fact(path, aspect, fact) => {
-                self.timeline.something_came();
-                self.timeline.from_reader += 1;
+                self.housekeeping.timeline.something_came();
+                self.housekeeping.timeline.from_reader += 1;
                 return self.feed(Input::FactRead { path, aspect, fact });
             }
             News::Details(path, details) => {
-                self.timeline.something_came();
-                self.timeline.from_reader += details.len() as u64;
+                self.housekeeping.timeline.something_came();
+                self.housekeeping.timeline.from_reader += details.len() as u64;
                 return self.feed(Input::DetailsRead { path, details });
             }
             News::Digest(path, aspect, digest) => return self.feed(Input::Digested { path, aspect, digest }),
@@ -107,46 +109,46 @@ impl Daemon {
         };
         let block = order.block();
         let FileOrder { path, aspect, incoming, .. } = order;
-        if !self.store.is_incoming(&path, block, incoming.number) {
+        if !self.content.store.is_incoming(&path, block, incoming.number) {
             return;
         }
         match news {
             FileNews::Opened(head) => {
-                self.timeline.something_came();
-                self.timeline.from_reader += 1;
+                self.housekeeping.timeline.something_came();
+                self.housekeeping.timeline.from_reader += 1;
                 self.feed(Input::FileOpened { path, aspect, head });
             }
             FileNews::Read(position) => self.feed(Input::FileRead { path, aspect, position }),
             FileNews::All(head) => {
-                self.timeline.something_came();
-                self.timeline.from_reader += 1;
+                self.housekeeping.timeline.something_came();
+                self.housekeeping.timeline.from_reader += 1;
                 let position = head.content_bytes();
                 self.feed(Input::FileOpened { path: path.clone(), aspect, head });
                 self.feed(Input::FileRead { path, aspect, position });
             }
             FileNews::Failed(FileError::Original(errno)) => {
-                self.store.discard(&path, block);
+                self.content.store.discard(&path, block);
                 self.feed(Input::FileFailed { path, aspect, errno: errno.raw_os_error() as u16 });
             }
             FileNews::Failed(_) => {
                 self.tell_store_failed(&path, &io::ErrorKind::StorageFull.into());
-                self.store.discard(&path, block);
+                self.content.store.discard(&path, block);
                 self.feed(Input::StoreFailed { path, block });
             }
         }
     }
 
     fn arrived(&mut self, from: Rank, message: Message, arrival: Result<Arrival, ArrivalError>) {
-        self.timeline.from_parent += match &message {
+        self.housekeeping.timeline.from_parent += match &message {
             Message::Known { .. } => 1,
             Message::Details { details, .. } => details.len() as u64,
             _ => 0,
         };
         if matches!(message, Message::Known { .. } | Message::Details { .. } | Message::Chunk { .. }) {
-            self.timeline.something_came();
+            self.housekeeping.timeline.something_came();
         }
         let verdict = match (&message, arrival) {
-            (Message::End { transfer, digest }, Ok(_)) => self.transfers.verify(from, *transfer, digest),
+            (Message::End { transfer, digest }, Ok(_)) => self.content.transfers.verify(from, *transfer, digest),
             (_, Ok(Arrival::Stored)) => Ok(Verdict::Right),
             (_, Ok(Arrival::Unwanted)) => Ok(Verdict::Unwanted),
             (_, Err(error)) => Err(error),
@@ -157,7 +159,7 @@ impl Daemon {
             (Ok(Verdict::Wrong | Verdict::Unwanted), _) => {}
             (Err(ArrivalError::OutOfRange), _) => {
                 let now = self.now();
-                self.links.disconnect(now, Peer::Parent(from), "a chunk is not the next of its file's content");
+                self.content.links.disconnect(now, Peer::Parent(from), "a chunk is not the next of its file's content");
             }
             (Err(ArrivalError::Store(path, block, error)), _) => self.store_failed(path, block, &error),
         }
@@ -166,38 +168,42 @@ impl Daemon {
     fn perform(&mut self, output: Output) {
         let now = self.now();
         match output {
-            Output::Dial { rank } => self.links.dial(now, rank),
+            Output::Dial { rank } => self.content.links.dial(now, rank),
             Output::HangUp { rank } => {
-                self.links.hang_up(now, rank);
-                self.transfers.forget_peer(rank);
+                self.content.links.hang_up(now, rank);
+                self.content.transfers.forget_peer(rank);
             }
             Output::Reply { client, reply } => {
-                let is_cut_off = reply == Reply::Fallback && !self.links.has_a_parent();
-                if is_cut_off && self.mount.as_mut().is_some_and(|mount| mount.hold(now, client)) {
+                let is_cut_off = reply == Reply::Fallback && !self.content.links.has_a_parent();
+                if is_cut_off && self.frontends.mount.as_mut().is_some_and(|mount| mount.hold(now, client)) {
                     return;
                 }
-                if self.mount.as_mut().is_some_and(|mount| mount.answer(client, reply == Reply::Done)) {
+                if self.frontends.mount.as_mut().is_some_and(|mount| mount.answer(client, reply == Reply::Done)) {
                     return;
                 }
-                if !self.generations.settling.answered(client) && !self.preload_answered(client, reply) {
+                if !self.content.generations.settling.answered(client) && !self.preload_answered(client, reply) {
                     let status = if reply == Reply::Done { Status::Done } else { Status::Fallback };
-                    self.clients.reply(client, status);
+                    self.frontends.clients.reply(client, status);
                 }
             }
-            Output::Send { to, message } => self.links.send(now, to, message),
+            Output::Send { to, message } => self.content.links.send(now, to, message),
             Output::SendChunk { to, transfer, path, block, position, offset, bytes } => {
                 let message = Message::Chunk { transfer, position, bytes };
                 let ranges = [(offset, u64::from(bytes))].into();
-                self.links.send_content(now, Peer::Child(to), ContentOut { message, path, block, ranges });
+                self.content.links.send_content(now, Peer::Child(to), ContentOut { message, path, block, ranges });
             }
             Output::SendContent { to, path, aspect, head, digest } => {
                 let (ranges, head) = (head.ranges.clone(), FileHead::clone(&head));
                 let message = Message::Content { path: path.clone(), aspect, head, digest };
-                self.links.send_content(now, Peer::Child(to), ContentOut { message, path, block: None, ranges });
+                self.content.links.send_content(
+                    now,
+                    Peer::Child(to),
+                    ContentOut { message, path, block: None, ranges },
+                );
             }
-            Output::ReadEntry { path } => self.readers.order(Order::Entry(path)),
-            Output::ReadListing { path } => self.readers.order(Order::Listing(path)),
-            Output::ReadDetails { path, names } => self.readers.order(Order::Details(path, names)),
+            Output::ReadEntry { path } => self.content.readers.order(Order::Entry(path)),
+            Output::ReadListing { path } => self.content.readers.order(Order::Listing(path)),
+            Output::ReadDetails { path, names } => self.content.readers.order(Order::Details(path, names)),
             Output::ReadFile { path, aspect, have, execute, content_bytes_max } => {
                 let size = have.as_ref().map_or(0, |have| have.attr.size);
                 self.read_file(path, aspect, size, move |path, incoming| FileOrder {
@@ -215,28 +221,28 @@ impl Daemon {
             Output::Digest { path, aspect, head } => self.digest(path, aspect, &head),
             Output::Mismatch { path, from } => self.mismatch(&path, from),
             Output::Discard { path, block } => {
-                self.transfers.forget(&path, block);
-                self.store.discard(&path, block);
+                self.content.transfers.forget(&path, block);
+                self.content.store.discard(&path, block);
             }
             Output::Forget { path } => self.forget(path),
             Output::Changed { path } => self.changed(path),
             Output::Publish(publication) => self.publish(publication),
             Output::Evict { path } => self.evict(path),
             Output::Cleared { path, subtree, next, in_transit } => self.cleared(path, subtree, next, in_transit),
-            Output::LookAnew => self.readers.look_anew(),
+            Output::LookAnew => self.content.readers.look_anew(),
             Output::Generation { generation, changes, live } => {
                 self.begin_generation(generation, changes.as_deref(), &live);
             }
             Output::Refreshed { request, generation, changed } => self.refreshed(request, generation, changed),
             Output::RefreshFailed { request } => self.refresh_failed(request),
-            Output::Disconnect { peer, reason } => self.links.disconnect(now, peer, reason),
+            Output::Disconnect { peer, reason } => self.content.links.disconnect(now, peer, reason),
         }
     }
 
     /// Hands out what the shared file system is to be asked. An order that no thread can take is never
     /// answered; its clients are sent to the originals when their time is up.
     pub(crate) fn hand_out_orders(&mut self) {
-        if let Err(error) = self.readers.hand_out() {
+        if let Err(error) = self.content.readers.hand_out() {
             tracing::error!(%error, "no thread can be started to read the shared file system; processes use the originals. A higher limit of processes (ulimit -u) helps");
         }
     }
@@ -251,7 +257,7 @@ impl Daemon {
         let block = block_of(aspect);
         self.find_room();
         match self.incoming(&path, block, size) {
-            Ok(incoming) => self.readers.order(Order::File(order(path, incoming))),
+            Ok(incoming) => self.content.readers.order(Order::File(order(path, incoming))),
             Err(error) => self.store_failed(path, block, &error),
         }
     }
@@ -265,7 +271,7 @@ impl Daemon {
         position: u64,
         have: Option<FileHead>,
     ) {
-        self.timeline.from_parent += 1;
+        self.housekeeping.timeline.from_parent += 1;
         self.find_room();
         let created = self.incoming(&path, block, head.attr.size).and_then(|incoming| {
             incoming.create(&head)?;
@@ -274,7 +280,7 @@ impl Daemon {
         let piece = (path.clone(), block);
         let expected = created.and_then(|is_in_place| {
             let have = have.filter(|_| is_in_place);
-            self.transfers.expect(&self.store, (from, transfer), piece, head, position, have)
+            self.content.transfers.expect(&self.content.store, (from, transfer), piece, head, position, have)
         });
         if let Err(error) = expected {
             self.store_failed(path, block, &error);
@@ -283,16 +289,16 @@ impl Daemon {
 
     /// Stores the content that came with the message that is being handled.
     fn store_brought(&mut self, path: &Path, head: &FileHead, have: Option<&FileHead>) -> io::Result<()> {
-        self.timeline.from_parent += 1;
+        self.housekeeping.timeline.from_parent += 1;
         self.find_room();
-        store_all(&mut self.store, path, head, have, &self.brought)
+        store_all(&mut self.content.store, path, head, have, &self.driver.received_content)
     }
 
     /// Has the store look for memory that nobody uses any more, if there is little left.
     fn find_room(&mut self) {
         let now = self.now();
-        if self.store.is_short() {
-            self.store.find_room(now);
+        if self.content.store.is_short() {
+            self.content.store.find_room(now);
         }
     }
 
@@ -300,14 +306,19 @@ impl Daemon {
     fn digest(&mut self, path: Path, aspect: Aspect, head: &FileHead) {
         let block = block_of(aspect);
         if head.content_bytes() > DIGEST_AT_ONCE_BYTES_MAX {
-            match self.store.open_copy(&path) {
+            match self.content.store.open_copy(&path) {
                 Ok(copy) => {
-                    return self.readers.order(Order::Digest(DigestOrder { path, aspect, head: head.clone(), copy }));
+                    return self.content.readers.order(Order::Digest(DigestOrder {
+                        path,
+                        aspect,
+                        head: head.clone(),
+                        copy,
+                    }));
                 }
                 Err(error) => return self.digested(path, aspect, Err(error)),
             }
         }
-        let digest = digest_of(head, |bytes, at| self.store.read(&path, block, bytes, at));
+        let digest = digest_of(head, |bytes, at| self.content.store.read(&path, block, bytes, at));
         self.digested(path, aspect, digest);
     }
 
@@ -315,27 +326,27 @@ impl Daemon {
         if let Err(error) = &digest {
             tracing::warn!(%path, %error, "the store's copy can't be read");
         }
-        self.inbox.push_back(Input::Digested { path, aspect, digest: digest.ok() });
+        self.driver.inbox.push_back(Input::Digested { path, aspect, digest: digest.ok() });
     }
 
     /// A parent has sent what its reader did not read.
     fn mismatch(&mut self, path: &Path, from: Rank) {
-        self.timeline.mismatches += 1;
-        let address = self.links.address(from);
+        self.housekeeping.timeline.mismatches += 1;
+        let address = self.content.links.address(from);
         tracing::warn!(%path, rank = from.0, ?address, "a node has sent content that is not what was read; it is fetched from elsewhere. If this goes on, look after that node's memory and network");
     }
 
     fn incoming(&mut self, path: &Path, block: Option<u32>, size: u64) -> io::Result<Arc<Incoming>> {
         match block {
-            None => Ok(self.store.incoming(path)),
-            Some(number) => self.store.incoming_block(path, number, size),
+            None => Ok(self.content.store.incoming(path)),
+            Some(number) => self.content.store.incoming_block(path, number, size),
         }
     }
 
     fn publish(&mut self, publication: Publication) {
         match &publication {
-            Publication::Content { path, .. } => self.transfers.forget(path, None),
-            Publication::Block { path, block, .. } => self.transfers.forget(path, Some(*block)),
+            Publication::Content { path, .. } => self.content.transfers.forget(path, None),
+            Publication::Block { path, block, .. } => self.content.transfers.forget(path, Some(*block)),
             _ => {}
         }
         match publication {
@@ -343,16 +354,16 @@ impl Daemon {
                 self.remember(&path);
                 self.mirror(&path, &fact);
                 self.learned(&path, &fact);
-                self.table.fact(&path, &fact);
+                self.content.table.fact(&path, &fact);
             }
-            Publication::Content { path, aspect, head, is_marked } => match self.store.complete(&path, &head) {
+            Publication::Content { path, aspect, head, is_marked } => match self.content.store.complete(&path, &head) {
                 Ok(ino) => {
-                    self.timeline.file_completed();
+                    self.housekeeping.timeline.file_completed();
                     self.remember(&path);
                     if is_marked {
-                        self.store.blocks().mark(&path);
+                        self.content.store.blocks().mark(&path);
                     }
-                    self.table.content(&path, aspect, &head, ino);
+                    self.content.table.content(&path, aspect, &head, ino);
                     self.replicate(&path, &head);
                 }
                 Err(error) => self.store_failed(path, None, &error),
@@ -360,21 +371,23 @@ impl Daemon {
             // It was stored when it was put out, and is published as other content.
             Publication::Arrived { .. } => {}
             Publication::Block { path, block, is_marked, .. } => {
-                if let Err(error) = self.store.complete_block(&path, block, is_marked) {
+                if let Err(error) = self.content.store.complete_block(&path, block, is_marked) {
                     self.store_failed(path, Some(block), &error);
                 }
             }
-            Publication::HardLink { path, target, aspect, head } => match self.store.hard_link(&path, &target) {
-                Ok(ino) => {
-                    self.remember(&path);
-                    self.table.content(&path, aspect, &head, ino);
+            Publication::HardLink { path, target, aspect, head } => {
+                match self.content.store.hard_link(&path, &target) {
+                    Ok(ino) => {
+                        self.remember(&path);
+                        self.content.table.content(&path, aspect, &head, ino);
+                    }
+                    Err(error) => self.store_failed(path, None, &error),
                 }
-                Err(error) => self.store_failed(path, None, &error),
-            },
+            }
             Publication::Live { path, tree } => {
-                self.table.live(&path, tree);
-                self.generations.live(&path, tree);
-                self.mount.iter().for_each(|mount| mount.gone_live(&path, tree));
+                self.content.table.live(&path, tree);
+                self.content.generations.live(&path, tree);
+                self.frontends.mount.iter().for_each(|mount| mount.gone_live(&path, tree));
                 self.follow(path);
             }
             // A mount sees what is changed in it, whoever does.
@@ -382,28 +395,28 @@ impl Daemon {
                 tracing::info!(
                     "a program runs that does not say what it changes; processes compare what is known with the originals"
                 );
-                self.table.unaudited();
-                self.generations.unaudited();
+                self.content.table.unaudited();
+                self.content.generations.unaudited();
             }
         }
     }
 
     /// Who has the copy of `path` open is to see what becomes of the original.
     fn follow(&mut self, path: Path) {
-        if self.mount.is_some() {
+        if self.frontends.mount.is_some() {
             return;
         }
-        let Some(copy) = self.store.copy_to_follow(&path) else { return };
-        let attr = self.table.reader().find(path.as_bytes()).and_then(|record| record.attr());
+        let Some(copy) = self.content.store.copy_to_follow(&path) else { return };
+        let attr = self.content.table.reader().find(path.as_bytes()).and_then(|record| record.attr());
         if let Some(attr) = attr {
-            self.following.follow(Followed::new(path, copy, attr), self.store.budget());
+            self.content.following.follow(Followed::new(path, copy, attr), self.content.store.budget());
         }
     }
 
     /// What a predecessor had follow its originals does so again.
     pub(crate) fn follow_again(&mut self) {
         let live = |record: &Record<'_>| record.state.contains(State::LIVE);
-        let records = self.table.reader().records().filter(live);
+        let records = self.content.table.reader().records().filter(live);
         let paths: Vec<Path> = records.filter_map(|record| Path::new(&record.path()?)).collect();
         paths.into_iter().for_each(|path| self.follow(path));
     }
@@ -411,8 +424,8 @@ impl Daemon {
     /// The mirror shows what is known. Where it can't, only opening by a path of the store fails.
     fn mirror(&mut self, path: &Path, fact: &Fact) {
         let result = match fact {
-            Fact::Listing(attr, _) | Fact::Unlistable(attr) => self.store.directory(path, attr),
-            Fact::Link(_, target) => self.store.symbolic_link(path, target),
+            Fact::Listing(attr, _) | Fact::Unlistable(attr) => self.content.store.directory(path, attr),
+            Fact::Link(_, target) => self.content.store.symbolic_link(path, target),
             _ => Ok(()),
         };
         if let Err(error) = result {
@@ -422,63 +435,63 @@ impl Daemon {
 
     fn evict(&mut self, path: Path) {
         let now = self.now();
-        if let Some(mount) = &self.mount {
+        if let Some(mount) = &self.frontends.mount {
             mount.close_copy(&path);
         }
-        let ino = self.table.copy_of(&path);
-        let (table, generations) = (&mut self.table, &mut self.generations);
-        let bytes = self.store.copy_bytes(&path);
-        let is_held = self.clearings.current().is_some()
-            && self.mount.as_ref().is_some_and(|mount| mount.is_referred(table, &path));
+        let ino = self.content.table.copy_of(&path);
+        let (table, generations) = (&mut self.content.table, &mut self.content.generations);
+        let bytes = self.content.store.copy_bytes(&path);
+        let is_held = self.frontends.clearings.current().is_some()
+            && self.frontends.mount.as_ref().is_some_and(|mount| mount.is_referred(table, &path));
         let result = if is_held {
             Err(io::ErrorKind::WouldBlock.into())
         } else {
-            self.store.evict(now, &path, || {
+            self.content.store.evict(now, &path, || {
                 table.evicted(&path);
                 generations.evicted(&path, ino);
             })
         };
-        if let Some(cleared) = self.clearings.current() {
+        if let Some(cleared) = self.frontends.clearings.current() {
             cleared.note(&result, bytes);
         }
         if let Err(error) = result {
             if error.kind() != io::ErrorKind::WouldBlock {
                 tracing::warn!(%path, %error, "a file can't be removed from the store");
             }
-            self.inbox.push_back(Input::EvictRefused { path });
+            self.driver.inbox.push_back(Input::EvictRefused { path });
         }
     }
 
     fn remember(&mut self, path: &Path) {
-        if let Some(mount) = &mut self.mount {
+        if let Some(mount) = &mut self.frontends.mount {
             mount.remember(path);
         }
     }
 
     /// The node knows nothing of this path any more.
     fn forget(&mut self, path: Path) {
-        match &mut self.mount {
-            Some(mount) => mount.forget(&mut self.table, path),
+        match &mut self.frontends.mount {
+            Some(mount) => mount.forget(&mut self.content.table, path),
             // Facts are forgotten where no process of the audit library looks into the table.
-            None => drop(self.table.reclaim(&path)),
+            None => drop(self.content.table.reclaim(&path)),
         }
     }
 
     /// The original of this path has changed.
     fn changed(&mut self, path: Path) {
         tracing::warn!(%path, "changed or vanished during the session; from now on its processes use the original. `headwater refresh` takes changes in; or name what changes with --exclude");
-        self.changes.note(&path);
+        self.housekeeping.changes.note(&path);
         if self.is_standing {
             let now = self.now();
-            self.refreshes.note(now, path);
+            self.frontends.refreshes.note(now, path);
         }
     }
 
     /// Tells the user which option helps, once in a while, and has a look at what room there is.
     fn tell_store_failed(&mut self, path: &Path, error: &io::Error) {
         let now = self.now();
-        let Some(untold) = self.pressure.store_failed(now) else { return };
-        let (max, configured) = self.pressure.store_bytes_max();
+        let Some(untold) = self.housekeeping.pressure.store_failed(now) else { return };
+        let (max, configured) = self.housekeeping.pressure.store_bytes_max();
         let helps = match error.raw_os_error() {
             // The store's own bound.
             None if max == configured => "A larger --store-max",
@@ -490,9 +503,9 @@ impl Daemon {
 
     fn store_failed(&mut self, path: Path, block: Option<u32>, error: &io::Error) {
         self.tell_store_failed(&path, error);
-        self.transfers.forget(&path, block);
-        self.store.discard(&path, block);
-        self.inbox.push_back(Input::StoreFailed { path, block });
+        self.content.transfers.forget(&path, block);
+        self.content.store.discard(&path, block);
+        self.driver.inbox.push_back(Input::StoreFailed { path, block });
     }
 }
 

@@ -25,38 +25,38 @@ impl Daemon {
     pub(crate) fn begin_generation(&mut self, generation: u64, changes: Option<&[Change]>, live: &[(Path, bool)]) {
         if let Err(error) = self.try_generation(generation, changes, live) {
             tracing::warn!(generation, %error, "a generation could not be made; processes use the originals of what has changed. More space under --store helps");
-            let _ = self.dir.of_generation(generation).remove_generation();
-            self.inbox.push_back(Input::GenerationFailed { changes: changes.map(<[Change]>::to_vec) });
+            let _ = self.content.dir.of_generation(generation).remove_generation();
+            self.driver.inbox.push_back(Input::GenerationFailed { changes: changes.map(<[Change]>::to_vec) });
         }
     }
 
     fn try_generation(&mut self, generation: u64, changes: Option<&[Change]>, live: &[(Path, bool)]) -> io::Result<()> {
-        let dir = self.dir.of_generation(generation);
+        let dir = self.content.dir.of_generation(generation);
         std::fs::create_dir(dir.generation_dir())?;
         create_counters(&dir.counters())?;
         let replaced = |change: &&Change| !change.is_same_directory;
         let left_out: Option<HashSet<&Path>> =
             changes.map(|changes| changes.iter().filter(replaced).map(|change| &change.path).collect());
         let left_out = |path: &Path| left_out.as_ref().is_none_or(|left_out| left_out.contains(path));
-        if let Some(mount) = &self.mount {
+        if let Some(mount) = &self.frontends.mount {
             // A number that is used again must not lead to an open copy of something else.
             changes
                 .map_or_else(|| mount.close_copies(), |changes| changes.iter().for_each(|c| mount.close_copy(&c.path)));
         }
-        let mirror = self.store.next_mirror(&dir, &left_out)?;
+        let mirror = self.content.store.next_mirror(&dir, &left_out)?;
         let (table, held) = self.succeed(&dir, changes, live)?;
-        self.links.drop_content(&left_out);
-        self.store.begin_generation(mirror);
+        self.content.links.drop_content(&left_out);
+        self.content.store.begin_generation(mirror);
         dir.publish().unwrap_or_else(|error| {
             tracing::warn!(generation, %error, "processes that start now get the generation before");
         });
-        let before = std::mem::replace(&mut self.dir, dir);
-        let table = std::mem::replace(&mut self.table, table);
-        self.clients.begin_generation(generation);
+        let before = std::mem::replace(&mut self.content.dir, dir);
+        let table = std::mem::replace(&mut self.content.table, table);
+        self.frontends.clients.begin_generation(generation);
         let since = self.now();
-        self.generations.older.push(Older { dir: before, table, held, since });
-        self.generations.next_look = Some(since + KEPT_MS_MIN);
-        if let Some(mount) = &self.mount {
+        self.content.generations.older.push(Older { dir: before, table, held, since });
+        self.content.generations.next_look = Some(since + KEPT_MS_MIN);
+        if let Some(mount) = &self.frontends.mount {
             let directories = mount.generation_began(changes);
             self.list_anew(directories);
         }
@@ -72,48 +72,48 @@ impl Daemon {
         live: &[(Path, bool)],
     ) -> io::Result<(Table, Vec<u64>)> {
         let make = || {
-            let (mut table, held) = self.table.successor(dir, changes)?;
+            let (mut table, held) = self.content.table.successor(dir, changes)?;
             live.iter().for_each(|(path, tree)| table.live(path, *tree));
             Ok((table, held))
         };
-        match &self.mount {
-            Some(mount) => mount.succeed(self.dir.generation(), dir.root(), make),
+        match &self.frontends.mount {
+            Some(mount) => mount.succeed(self.content.dir.generation(), dir.root(), make),
             None => make(),
         }
     }
 
     /// Ends older generations that nobody uses, if it is time to look.
     pub(crate) fn look_at_generations(&mut self, now: Time) {
-        if self.generations.next_look.is_none_or(|look| now < look) {
+        if self.content.generations.next_look.is_none_or(|look| now < look) {
             return;
         }
-        let excess = self.generations.older.len().saturating_sub(OLDER_MAX);
+        let excess = self.content.generations.older.len().saturating_sub(OLDER_MAX);
         let mut number = 0;
-        while number < self.generations.older.len() {
-            let older = &mut self.generations.older[number];
+        while number < self.content.generations.older.len() {
+            let older = &mut self.content.generations.older[number];
             let table = &older.table;
             older.held.retain(|record| table.lookups(*record) > 0);
             let is_used = !older.held.is_empty() || is_in_use(&older.dir.counters()).unwrap_or(true);
             if number < excess || (!is_used && now >= older.since + KEPT_MS_MIN) {
-                let older = self.generations.older.remove(number);
+                let older = self.content.generations.older.remove(number);
                 self.end_generation(older);
             } else {
                 number += 1;
             }
         }
-        self.generations.next_look = (self.generations.len() > 0).then_some(now + LOOK_MS);
+        self.content.generations.next_look = (self.content.generations.len() > 0).then_some(now + LOOK_MS);
     }
 
     fn end_generation(&mut self, mut older: Older) {
         let generation = older.dir.generation();
         older.table.close();
         if let Ok(clients) = read_counters(&older.dir.counters()) {
-            self.generations.ended = self.generations.ended.plus(&clients);
+            self.content.generations.ended = self.content.generations.ended.plus(&clients);
         }
-        if let Some(mount) = &self.mount {
+        if let Some(mount) = &self.frontends.mount {
             mount.generation_ended(generation, older.held);
         }
-        self.store.end_generation(&older.dir);
+        self.content.store.end_generation(&older.dir);
         older.table.release();
         self.feed(Input::GenerationGone { generation });
     }

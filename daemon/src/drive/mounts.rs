@@ -9,15 +9,15 @@ impl Daemon {
     /// Does what a worker of the mount wants.
     pub(crate) fn asked(&mut self, asked: Asked) {
         let now = self.now();
-        let Some(mount) = &mut self.mount else { return };
+        let Some(mount) = &mut self.frontends.mount else { return };
         match asked {
             Asked::Wanted(Wanted::Want(path, want), parked) => {
-                let client = self.client_ids.next();
+                let client = self.frontends.client_ids.next();
                 mount.keep(now, client, parked);
                 self.feed(Input::Request { client, path, want });
             }
             Asked::Wanted(Wanted::Block(path, block), parked) => {
-                let client = self.client_ids.next();
+                let client = self.frontends.client_ids.next();
                 mount.keep(now, client, parked);
                 self.feed(Input::RequestBlock { client, path, block });
             }
@@ -26,7 +26,7 @@ impl Daemon {
             Asked::Wanted(Wanted::Generation, parked) => mount.hold_parked(now, parked),
             Asked::Used(path, block) => self.feed(Input::Used { path, block }),
             Asked::Wanted(Wanted::Record(path), parked) => {
-                let is_there = mount.number(&mut self.table, path);
+                let is_there = mount.number(&mut self.content.table, path);
                 mount.resume(parked, is_there);
             }
             Asked::Interrupted(unique) => {

@@ -8,27 +8,27 @@ use crate::preload::{Answer, Question};
 impl Daemon {
     /// Gives the node what is to be fetched ahead, as far as there is room.
     pub(crate) fn take_questions(&mut self) {
-        while self.preloading.has_next() {
-            let Ok(question) = self.preloading.questions.try_recv() else { return };
-            let client = self.client_ids.next();
+        while self.housekeeping.preloading.has_next() {
+            let Ok(question) = self.housekeeping.preloading.questions.try_recv() else { return };
+            let client = self.frontends.client_ids.next();
             let (path, want) = (question.path.clone(), question.want);
-            self.preloading.waiting.insert(client, question);
+            self.housekeeping.preloading.waiting.insert(client, question);
             self.feed(Input::Preload { client, path, want });
         }
     }
 
     /// A question is answered. False if it is none of these.
     pub(crate) fn preload_answered(&mut self, client: ClientId, reply: Reply) -> bool {
-        let Some(Question { number, path, want, opens }) = self.preloading.waiting.remove(&client) else {
+        let Some(Question { number, path, want, opens }) = self.housekeeping.preloading.waiting.remove(&client) else {
             return false;
         };
         let known = (reply == Reply::Done).then(|| {
-            let (at, fact) = self.node.known(&path, want);
-            let copy = if opens { self.store.open_copy(&at).ok() } else { None };
+            let (at, fact) = self.driver.node.known(&path, want);
+            let copy = if opens { self.content.store.open_copy(&at).ok() } else { None };
             (at, fact.cloned(), copy)
         });
         // The thread may have ended.
-        let _ = self.preloading.answers.send(Answer { number, known });
+        let _ = self.housekeeping.preloading.answers.send(Answer { number, known });
         true
     }
 }

@@ -21,41 +21,41 @@ impl Daemon {
         if self.next_look_at_pressure().is_none_or(|look| now < look) {
             return;
         }
-        self.table.replenish();
-        let holds = self.node.stats().store_bytes;
-        let going = self.store.bytes_going();
-        let replicas = self.store.replica_bytes();
-        let stands = self.store.bytes().saturating_sub(going + replicas);
+        self.content.table.replenish();
+        let holds = self.driver.node.stats().store_bytes;
+        let going = self.content.store.bytes_going();
+        let replicas = self.content.store.replica_bytes();
+        let stands = self.content.store.bytes().saturating_sub(going + replicas);
         // Whole pages, and what older generations and slow users keep, are counted by the store alone.
         let content = stands.max(holds);
-        let seen = self.pressure.see(content + replicas, going);
-        let change = self.pressure.decider.decide(now, &seen);
-        let (max, configured_max) = self.pressure.store_bytes_max();
-        self.store.set_bytes_max(max);
+        let seen = self.housekeeping.pressure.see(content + replicas, going);
+        let change = self.housekeeping.pressure.decider.decide(now, &seen);
+        let (max, configured_max) = self.housekeeping.pressure.store_bytes_max();
+        self.content.store.set_bytes_max(max);
         if let Some(change) = change {
             let gives_up = change.direction == Direction::Lowered && content > max;
-            let is_told = self.pressure.gives_up && change.direction == Direction::Lowered;
+            let is_told = self.housekeeping.pressure.gives_up && change.direction == Direction::Lowered;
             // A file that found no room has told which option helps.
-            let is_known = gives_up && self.pressure.told_at.is_some_and(|at| now < at + TELL_MS);
+            let is_known = gives_up && self.housekeeping.pressure.told_at.is_some_and(|at| now < at + TELL_MS);
             if (change.is_turn || (gives_up && !is_told)) && !is_known {
                 tell(change.direction, max, &seen, gives_up);
             }
-            self.pressure.gives_up = gives_up || is_told;
+            self.housekeeping.pressure.gives_up = gives_up || is_told;
         }
-        let content_max = content_bytes_max(self.mount.is_some(), max);
+        let content_max = content_bytes_max(self.frontends.mount.is_some(), max);
         let store_bytes_max = content_max.saturating_sub(stands.saturating_sub(holds));
-        if self.pressure.told_max != store_bytes_max || holds > store_bytes_max {
-            self.pressure.told_max = store_bytes_max;
+        if self.housekeeping.pressure.told_max != store_bytes_max || holds > store_bytes_max {
+            self.housekeeping.pressure.told_max = store_bytes_max;
             self.feed(Input::Room { store_bytes_max });
         }
         self.fit_replicas();
-        let left = self.node.stats().store_bytes;
+        let left = self.driver.node.stats().store_bytes;
         let goes_on = left > store_bytes_max && left < holds;
-        let is_roomy = self.pressure.alarmed_looks == 0
+        let is_roomy = self.housekeeping.pressure.alarmed_looks == 0
             && max == configured_max
             && seen.free().is_none_or(|free| free / ROOMY >= max);
-        self.pressure.looked_at = Some(now);
-        self.pressure.look_at = now
+        self.housekeeping.pressure.looked_at = Some(now);
+        self.housekeeping.pressure.look_at = now
             + match (goes_on, is_roomy) {
                 (true, _) => GO_ON_MS,
                 (false, true) => LOOK_MS_ROOMY,
@@ -65,13 +65,13 @@ impl Daemon {
 
     /// When [`Daemon::look_at_pressure`] is due.
     pub(crate) fn next_look_at_pressure(&self) -> Option<Time> {
-        let (max, configured_max) = self.pressure.store_bytes_max();
-        let is_of_interest = self.store.bytes() > 0
-            || self.node.stats().store_bytes > 0
+        let (max, configured_max) = self.housekeeping.pressure.store_bytes_max();
+        let is_of_interest = self.content.store.bytes() > 0
+            || self.driver.node.stats().store_bytes > 0
             || max < configured_max
-            || self.table.is_short()
-            || self.pressure.looked_at.is_none();
-        is_of_interest.then_some(self.pressure.look_at)
+            || self.content.table.is_short()
+            || self.housekeeping.pressure.looked_at.is_none();
+        is_of_interest.then_some(self.housekeeping.pressure.look_at)
     }
 }
 

@@ -18,38 +18,38 @@ impl Daemon {
             let text = format!("at most {} paths can be refreshed at once; name their directory", CHANGES_MAX / 2);
             return Some(Answer::Error(text));
         }
-        let request = self.refreshes.next;
-        self.refreshes.next += 1;
-        self.refreshes.waiting.insert(request, token);
+        let request = self.frontends.refreshes.next;
+        self.frontends.refreshes.next += 1;
+        self.frontends.refreshes.waiting.insert(request, token);
         self.feed(Input::Refresh { request, paths });
         None
     }
 
     /// Asks for a refresh of what was found changed, if it is time to. It is asked for again while that fails.
     pub(crate) fn refresh_changed(&mut self, now: Time) {
-        if self.refreshes.due.is_none_or(|due| now < due) {
+        if self.frontends.refreshes.due.is_none_or(|due| now < due) {
             return;
         }
-        self.refreshes.due = None;
-        let changed = std::mem::take(&mut self.refreshes.changed);
+        self.frontends.refreshes.due = None;
+        let changed = std::mem::take(&mut self.frontends.refreshes.changed);
         let paths: Vec<Path> = changed.iter().cloned().collect();
-        let request = self.refreshes.next;
-        self.refreshes.next += 1;
-        self.refreshes.automatic = Some((request, changed));
+        let request = self.frontends.refreshes.next;
+        self.frontends.refreshes.next += 1;
+        self.frontends.refreshes.automatic = Some((request, changed));
         self.feed(Input::Refresh { request, paths });
     }
 
     /// A refresh is done.
     pub(crate) fn refreshed(&mut self, request: u64, generation: u64, changed: Option<u64>) {
-        let refreshed = Refreshed { generation, changed, files: self.node.stats().store_files };
+        let refreshed = Refreshed { generation, changed, files: self.driver.node.stats().store_files };
         self.answer_refresh(request, Answer::Refreshed(refreshed));
     }
 
     /// A refresh can't be done.
     pub(crate) fn refresh_failed(&mut self, request: u64) {
-        if let Some((_, changed)) = self.refreshes.automatic.take_if(|(automatic, _)| *automatic == request) {
+        if let Some((_, changed)) = self.frontends.refreshes.automatic.take_if(|(automatic, _)| *automatic == request) {
             let now = self.now();
-            changed.into_iter().for_each(|path| self.refreshes.note(now, path));
+            changed.into_iter().for_each(|path| self.frontends.refreshes.note(now, path));
         }
         let text = "the daemon above this node's in the tree can't be reached, and only the first reads the shared \
                     file system; try again in a moment";
@@ -57,9 +57,9 @@ impl Daemon {
     }
 
     fn answer_refresh(&mut self, request: u64, answer: Answer) {
-        if let Some(token) = self.refreshes.waiting.remove(&request) {
+        if let Some(token) = self.frontends.refreshes.waiting.remove(&request) {
             let now = self.now();
-            self.control_socket.answer(now, token, answer);
+            self.frontends.control_socket.answer(now, token, answer);
         }
     }
 }

@@ -20,19 +20,19 @@ const TRIES_MAX: usize = 64;
 impl Daemon {
     /// Content of a file is complete, and the table says so.
     pub(crate) fn replicate(&mut self, path: &Path, head: &FileHead) {
-        self.replicating.note(path, head);
-        if self.store.replica_bytes() > 0 {
+        self.housekeeping.replicating.note(path, head);
+        if self.content.store.replica_bytes() > 0 {
             self.fit_replicas();
         }
     }
 
     /// Puts copies that are there in their places, and has the next file copied.
     pub(crate) fn take_replicas(&mut self) {
-        if let Some(copies) = self.replicating.take() {
+        if let Some(copies) = self.housekeeping.replicating.take() {
             self.add_replicas(copies);
         }
-        while self.replicating.under_way.is_none() {
-            let Some((path, is_whole)) = self.replicating.pending.pop_front() else { return };
+        while self.housekeeping.replicating.under_way.is_none() {
+            let Some((path, is_whole)) = self.housekeeping.replicating.pending.pop_front() else { return };
             if let Err(error) = self.order_replicas(&path, is_whole) {
                 tracing::debug!(%path, %error, "not copied to memory domains");
             }
@@ -41,48 +41,51 @@ impl Daemon {
 
     /// Gives copies up for whose bytes there is no room beside content.
     pub(crate) fn fit_replicas(&mut self) {
-        let excess = self.store.replica_bytes().saturating_sub(self.replica_room());
+        let excess = self.content.store.replica_bytes().saturating_sub(self.replica_room());
         if excess > 0 {
-            let given_up = self.store.give_up_replicas(excess, TRIES_MAX);
+            let given_up = self.content.store.give_up_replicas(excess, TRIES_MAX);
             tracing::debug!(excess, given_up, "copies for memory domains are given up");
         }
     }
 
     /// Bytes of the store's bound that content leaves.
     fn replica_room(&self) -> u64 {
-        let (max, _) = self.pressure.store_bytes_max();
-        let stands = self.store.bytes() - self.store.replica_bytes();
-        content_bytes_max(false, max).saturating_sub(stands.max(self.node.stats().store_bytes))
+        let (max, _) = self.housekeeping.pressure.store_bytes_max();
+        let stands = self.content.store.bytes() - self.content.store.replica_bytes();
+        content_bytes_max(false, max).saturating_sub(stands.max(self.driver.node.stats().store_bytes))
     }
 
     fn order_replicas(&mut self, path: &Path, is_whole: bool) -> io::Result<()> {
-        let (Some(ino), Some((first, files))) = (self.table.copy_of(path), self.store.begin_replicas(path)) else {
+        let (Some(ino), Some((first, files))) =
+            (self.content.table.copy_of(path), self.content.store.begin_replicas(path))
+        else {
             return Ok(());
         };
         let metadata = std::fs::symlink_metadata(&first)?;
         let bytes = metadata.blocks() * 512 * files.len() as u64;
-        if metadata.ino() != ino || self.store.replica_bytes() + bytes > self.replica_room() / ROOM_SHARE {
+        if metadata.ino() != ino || self.content.store.replica_bytes() + bytes > self.replica_room() / ROOM_SHARE {
             return Ok(());
         }
-        let room = self.store.reserve_replicas(bytes)?;
+        let room = self.content.store.reserve_replicas(bytes)?;
         // Each thread reads by an offset of its own.
         let opened: Vec<File> = files.iter().map(|_| File::open(&first)).collect::<io::Result<_>>()?;
         let mut awaited = 0;
-        for ((copier, from), to) in self.replicating.copiers.iter().zip(opened).zip(&files) {
+        for ((copier, from), to) in self.housekeeping.replicating.copiers.iter().zip(opened).zip(&files) {
             awaited += usize::from(copier.orders.send(Order { from, to: to.clone() }).is_ok());
         }
         let has_failed = awaited < files.len();
         let path = path.clone();
-        self.replicating.under_way = Some(UnderWay { path, is_whole, ino, files, room, awaited, has_failed });
+        self.housekeeping.replicating.under_way =
+            Some(UnderWay { path, is_whole, ino, files, room, awaited, has_failed });
         Ok(())
     }
 
     fn add_replicas(&mut self, copies: UnderWay) {
         let UnderWay { path, is_whole, ino, files, room, has_failed, .. } = copies;
-        let is_wanted = !has_failed && self.table.copy_of(&path) == Some(ino);
+        let is_wanted = !has_failed && self.content.table.copy_of(&path) == Some(ino);
         if is_wanted {
-            match self.store.add_replicas(&path, &files, room) {
-                Ok(()) => return self.table.replicated(&path, is_whole),
+            match self.content.store.add_replicas(&path, &files, room) {
+                Ok(()) => return self.content.table.replicated(&path, is_whole),
                 Err(error) => tracing::debug!(%path, %error, "not put into the memory domains' mirrors"),
             }
         }

@@ -7,31 +7,31 @@ use crate::session::status_bytes;
 impl Daemon {
     /// What this daemon and its node's processes did.
     pub(crate) fn report(&self) -> Report {
-        let traffic = self.links.traffic();
+        let traffic = self.content.links.traffic();
         Report {
-            shared_fs: self.readers.counts(),
+            shared_fs: self.content.readers.counts(),
             overlay: Overlay {
                 messages: traffic.messages,
                 bytes: traffic.bytes,
                 fabric_bytes: traffic.carried_bytes,
-                mismatches: self.timeline.mismatches,
+                mismatches: self.housekeeping.timeline.mismatches,
             },
-            tcp_instead: self.links.tcp_instead().map(str::to_owned),
+            tcp_instead: self.content.links.tcp_instead().map(str::to_owned),
             depth: self.depth,
-            clients: self.generations.clients(&self.dir).unwrap_or_else(|error| {
+            clients: self.content.generations.clients(&self.content.dir).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the processes' counters can't be read; the summary shows none");
                 Clients::default()
             }),
-            mount: self.mount.as_ref().map(headwater_mount::Mount::report).unwrap_or_default(),
-            preload: self.preloading.report(),
+            mount: self.frontends.mount.as_ref().map(headwater_mount::Mount::report).unwrap_or_default(),
+            preload: self.housekeeping.preloading.report(),
             memory: Memory {
-                store_bytes: self.store.bytes(),
-                replica_bytes: self.store.replica_bytes(),
-                table_bytes: self.table.bytes(),
+                store_bytes: self.content.store.bytes(),
+                replica_bytes: self.content.store.replica_bytes(),
+                table_bytes: self.content.table.bytes(),
                 daemon_rss_max: rss_max().unwrap_or(0),
             },
-            first_byte_unix_ms: self.timeline.first_byte,
-            last_file_unix_ms: self.timeline.last_file,
+            first_byte_unix_ms: self.housekeeping.timeline.first_byte,
+            last_file_unix_ms: self.housekeeping.timeline.last_file,
         }
     }
 }

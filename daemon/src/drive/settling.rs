@@ -10,21 +10,21 @@ impl Daemon {
     /// Has these directories listed.
     pub(crate) fn list_anew(&mut self, directories: Vec<Path>) {
         for path in directories {
-            let client = self.client_ids.next();
-            self.generations.settling.listing.insert(path.clone(), client);
-            self.inbox.push_back(Input::Request { client, path, want: Want::LISTING });
+            let client = self.frontends.client_ids.next();
+            self.content.generations.settling.listing.insert(path.clone(), client);
+            self.driver.inbox.push_back(Input::Request { client, path, want: Want::LISTING });
         }
     }
 
     /// Something is known of a path; to be called before it is published.
     pub(crate) fn learned(&mut self, path: &Path, fact: &Fact) {
-        if !self.generations.settling.listing.contains_key(path) {
+        if !self.content.generations.settling.listing.contains_key(path) {
             return;
         }
-        let Some(mount) = &self.mount else { return };
+        let Some(mount) = &self.frontends.mount else { return };
         match fact {
             Fact::Listing(_, listing) => {
-                let before = self.generations.older.iter().rev().map(|older| older.table.reader());
+                let before = self.content.generations.older.iter().rev().map(|older| older.table.reader());
                 let before = before.filter_map(|reader| reader.find(path.as_bytes())?.names()).next();
                 let is_new = |name: &[u8]| before.is_none_or(|before| before.find(name).flatten().is_none());
                 mount.names_came(path, listing.iter().map(|name| name.name).filter(|name| is_new(name)));
@@ -36,6 +36,7 @@ impl Daemon {
 
     /// Whether the kernel has yet to hear of something.
     pub(crate) fn is_settling(&self) -> bool {
-        !self.generations.settling.listing.is_empty() || self.mount.as_ref().is_some_and(|mount| mount.is_notifying())
+        !self.content.generations.settling.listing.is_empty()
+            || self.frontends.mount.as_ref().is_some_and(|mount| mount.is_notifying())
     }
 }

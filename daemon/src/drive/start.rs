@@ -17,9 +17,9 @@ use headwater_store::layout::NodeDir;
 use headwater_store::{Table, view};
 use mio::{Poll, Waker};
 
-use super::Daemon;
 use super::timeline::Timeline;
 use super::tokens::*;
+use super::{Content, Daemon, Driver, Frontends, Housekeeping, Reactor};
 use crate::clients::{ClientIds, Clients};
 use crate::config::Config;
 use crate::control_socket::{About, Clearings, ControlSocket, Refreshes};
@@ -70,38 +70,47 @@ impl Daemon {
         generations.directories().for_each(|dir| store.remember_generation(dir));
         let mount = mounts::serve_mount(config, &mut table, generations.tables(), &scope, store.blocks(), &waker)
             .map_err(system("serve the mounted file system"))?;
+        let driver =
+            Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() };
+        let preloading = Preloading::start(config, &scope, &waker);
+        let readers = Pool::new(waker, opened, config.is_standing);
         Ok(Daemon {
-            node,
-            store,
-            table,
-            clients,
-            client_ids: ClientIds::default(),
-            mount,
-            following: Following::default(),
-            control_socket,
-            about: About::new(config),
-            clearings: Clearings::default(),
-            refreshes: Refreshes::default(),
+            driver,
+            content: Content {
+                store,
+                table,
+                dir,
+                generations,
+                following: Following::default(),
+                links,
+                transfers: Transfers::default(),
+                readers,
+            },
+            frontends: Frontends {
+                clients,
+                client_ids: ClientIds::default(),
+                mount,
+                control_socket,
+                about: About::new(config),
+                clearings: Clearings::default(),
+                refreshes: Refreshes::default(),
+            },
+            housekeeping: Housekeeping {
+                timeline: Timeline::default(),
+                pressure,
+                preloading,
+                replicating,
+                changes: Changed::default(),
+            },
+            reactor: Reactor {
+                poll,
+                started: Instant::now(),
+                next_token: FIRST_FREE,
+                is_ready: false,
+                ready_by: config.parent_wait_ms_max(),
+            },
             is_standing: config.is_standing,
-            generations,
-            changes: Changed::default(),
-            links,
-            transfers: Transfers::default(),
-            preloading: Preloading::start(config, &scope, &waker),
-            readers: Pool::new(waker, opened, config.is_standing),
-            timeline: Timeline::default(),
-            pressure,
-            replicating,
-            inbox: VecDeque::new(),
-            brought: Vec::new(),
-            put_off: VecDeque::new(),
             depth: forest.depth_max(),
-            ready_by: config.parent_wait_ms_max(),
-            dir,
-            poll,
-            started: Instant::now(),
-            next_token: FIRST_FREE,
-            is_ready: false,
         })
     }
 }

@@ -4,7 +4,7 @@ use headwater_tests::harness::user::ORDINARY;
 use headwater_tests::harness::{Headwater, Output, Program, Session};
 use serde_json::Value;
 
-use crate::{PYTHON, fixture, from_zygotes, mechanisms, python, warm};
+use crate::{fixture, from_zygotes, mechanisms, python, warm};
 
 /// Surroundings that are not the usual ones. Standard input is a pipe.
 const SURROUNDINGS: &str = "umask 027; ulimit -n 900; ulimit -c 0; cd \"$1\"; shift; trap '' HUP; exec 7</etc/passwd; \
@@ -117,20 +117,5 @@ fn what_was_imported_ends_with_the_rank() {
         zygote.output.assert_same(&exec.output);
         assert_eq!((from_zygotes(&zygote), zygote.messages.as_str()), (1, ""));
         assert!(exec.output.stdout.contains("collected") || script.ends_with("kept"), "{:?}", exec.output);
-    }
-}
-
-#[test]
-fn a_relative_path_leads_to_the_program_from_the_ranks_directory() {
-    let Some(fixture) = fixture() else { return };
-    fixture.dir("venv");
-    fixture.link(PYTHON, "venv/python3");
-    for via in mechanisms() {
-        let program = Program::new("venv/python3").in_dir(fixture.shared());
-        let program = program.args(["-c", "import sys; print(sys.executable, sys.argv, sys.orig_argv[0])"]);
-        let executed = fixture.headwater().via(via).on(2, 2).run(&program);
-        let forked = warm(&fixture, "json").via(via).on(2, 2).run(&program);
-        assert_eq!((from_zygotes(&executed), from_zygotes(&forked)), (0, 4), "{}", forked.messages);
-        assert_eq!(executed.output.stdout, forked.output.stdout);
     }
 }

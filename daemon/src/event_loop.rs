@@ -104,7 +104,7 @@ impl Daemon {
                     token => self.socket_ready(token),
                 }
             }
-            self.take_news();
+            self.take_read_events();
             self.take_asks();
             self.take_questions();
             self.take_replicas();
@@ -155,8 +155,8 @@ impl Daemon {
         }
         self.content.store.tick(now);
         self.go_on_clearing(now);
-        self.look_at_generations(now);
-        self.look_at_pressure(now);
+        self.check_generations(now);
+        self.check_pressure(now);
         self.refresh_changed(now);
         for client in self.frontends.mount.as_mut().map(|mount| mount.try_again(now)).unwrap_or_default() {
             self.feed(Input::ClientGone { client });
@@ -168,15 +168,15 @@ impl Daemon {
 
     /// Performs what is left to do, and hands what waits to the sockets.
     fn settle(&mut self) {
-        self.perform_outputs();
+        self.execute_outputs();
         self.answer_inbox();
-        self.hand_out_orders();
+        self.hand_out_jobs();
         let now = self.now();
         let store = &self.content.store;
         self.content
             .links
             .flush(now, &|content, bytes| store.read_ranges(&content.path, content.block, &content.ranges, bytes));
-        self.catch_up();
+        self.flush_deferred();
     }
 
     fn announce(&mut self, output: &mut dyn Write) {
@@ -199,7 +199,7 @@ impl Daemon {
     fn timeout(&self) -> Option<Duration> {
         let is_asked = self.frontends.mount.as_ref().is_some_and(Mount::has_next);
         if self.content.links.has_next()
-            || self.content.readers.has_news()
+            || self.content.readers.has_events()
             || is_asked
             || self.housekeeping.preloading.has_next()
             || self.housekeeping.replicating.has_next()
@@ -214,8 +214,8 @@ impl Daemon {
             self.frontends.control_socket.next_tick(),
             self.frontends.clearings.due(),
             self.frontends.refreshes.due(),
-            self.content.generations.next_look(),
-            self.next_look_at_pressure(),
+            self.content.generations.next_check(),
+            self.next_pressure_check(),
             self.content.links.next_tick(),
             self.content.store.next_tick(),
             self.frontends.mount.as_ref().and_then(Mount::try_at),
@@ -225,10 +225,10 @@ impl Daemon {
         Some(Duration::from_millis(due.saturating_sub(self.now())))
     }
 
-    fn take_news(&mut self) {
+    fn take_read_events(&mut self) {
         for _ in 0..BATCH {
-            let Some(news) = self.content.readers.news() else { return };
-            self.read(news);
+            let Some(event) = self.content.readers.next_event() else { return };
+            self.read(event);
         }
     }
 

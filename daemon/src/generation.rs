@@ -32,7 +32,7 @@ pub(crate) struct Generations {
     pub(crate) older: Vec<Older>,
     /// What processes of those counted that have ended.
     pub(crate) ended: Clients,
-    pub(crate) next_look: Option<Time>,
+    pub(crate) next_check: Option<Time>,
     pub(crate) settling: Settling,
 }
 
@@ -70,8 +70,8 @@ impl Generations {
             }
         }
         older.reverse();
-        let next_look = (!older.is_empty()).then_some(KEPT_MS_MIN);
-        Generations { older, next_look, ..Generations::default() }
+        let next_check = (!older.is_empty()).then_some(KEPT_MS_MIN);
+        Generations { older, next_check, ..Generations::default() }
     }
 
     /// What a mount needs of them, in their order.
@@ -95,9 +95,9 @@ impl Generations {
         self.older.len()
     }
 
-    /// When [`Daemon::look_at_generations`] is due.
-    pub(crate) fn next_look(&self) -> Option<Time> {
-        self.next_look
+    /// When [`Daemon::check_generations`] is due.
+    pub(crate) fn next_check(&self) -> Option<Time> {
+        self.next_check
     }
 
     /// What processes counted, in the newest generation in `dir` and in all before.

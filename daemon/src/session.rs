@@ -60,14 +60,14 @@ impl Session {
     /// Removes the node's directory, unless a supervisor will; and the session's, if this is the last of
     /// its daemons and nobody else will.
     pub fn leave(mut self, leaving: Leaving) {
-        let patience = match leaving {
+        let timeout = match leaving {
             Leaving::Owned => return,
             Leaving::Ownerless => Duration::ZERO,
             Leaving::Orphaned => LOCK_WAIT_MAX,
         };
         self.is_supervised = false;
         self.remove();
-        if self.is_last(patience)
+        if self.is_last(timeout)
             && let Some(session) = self.lock_path.parent()
         {
             remove(session);
@@ -78,8 +78,8 @@ impl Session {
 
     /// True once nobody else holds the lock. What a killed process had open is closed piece by piece,
     /// so its lock may outlast its end of the lifeline for a moment.
-    fn is_last(&self, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
+    fn is_last(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
         loop {
             // Letting go first makes one of several that leave at once succeed.
             let attempt = flock(&self.lock, FlockOperation::Unlock)

@@ -42,14 +42,14 @@ pub(crate) enum Flow {
     /// It is answered, or needs no answer.
     Answered,
     /// It is to wait for this, and to be served again then.
-    Ask(Wanted),
+    Ask(Demand),
     /// The original at this path is to answer it.
     Original(Path),
 }
 
 /// What a request waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Demand {
     /// Knowledge of a path.
     Want(Path, Want),
     /// One block of a big file.
@@ -69,13 +69,13 @@ impl Call<'_> {
             return match self.in_place_of_original(path) {
                 // A generation will begin in which it is as it is by now.
                 Errno::STALE if !self.attempt.must_use_original && !self.is_superseded() => {
-                    Flow::Ask(Wanted::Generation)
+                    Flow::Ask(Demand::Generation)
                 }
                 errno => self.fail(errno),
             };
         }
         if self.attempt.at_once {
-            return Flow::Ask(Wanted::Patience);
+            return Flow::Ask(Demand::Patience);
         }
         Flow::Original(path.clone())
     }
@@ -108,7 +108,7 @@ impl Call<'_> {
         if self.has_tried_enough() {
             return self.original(path);
         }
-        Flow::Ask(Wanted::Want(path.clone(), want | Want::NO_FOLLOW))
+        Flow::Ask(Demand::Want(path.clone(), want | Want::NO_FOLLOW))
     }
 
     /// Has the request wait for a block of a large file.
@@ -116,7 +116,7 @@ impl Call<'_> {
         if self.has_tried_enough() {
             return self.original(path);
         }
-        Flow::Ask(Wanted::Block(path.clone(), block))
+        Flow::Ask(Demand::Block(path.clone(), block))
     }
 
     /// False if all that could be waited for has come, or will not.
@@ -129,7 +129,7 @@ impl Call<'_> {
         if !self.may_ask() {
             return self.fail(Errno::NOMEM);
         }
-        Flow::Ask(Wanted::Record(path.clone()))
+        Flow::Ask(Demand::Record(path.clone()))
     }
 
     /// How long what the original says about `path` may be believed.

@@ -6,7 +6,7 @@
 use headwater_abi::{Kind, Path};
 use headwater_store::Table;
 
-use crate::desk::Mount;
+use crate::dispatcher::Mount;
 use crate::state::notices::Notice;
 
 /// Paths that wait for the kernel; where it holds on to more, the oldest keep their records.
@@ -24,7 +24,7 @@ impl Mount {
         if self.reclaim(table, &path) {
             return;
         }
-        self.tell_kernel(&path);
+        self.notify_kernel(&path);
         if self.forgetting.waiting.insert(path.clone()) {
             self.forgetting.order.push_back(path);
         }
@@ -93,7 +93,7 @@ impl Mount {
     }
 
     /// Tells the kernel to forget `path`.
-    pub fn tell_kernel(&self, path: &Path) {
+    pub fn notify_kernel(&self, path: &Path) {
         let view = self.view();
         let directory = path.parent().and_then(|parent| view.node_of(&parent));
         if let (Some(node), Some(directory)) = (view.node_of(path), directory) {

@@ -11,7 +11,7 @@ use headwater_abi::{Kind, Path};
 use headwater_fuse::NodeId;
 use headwater_store::Table;
 
-use crate::desk::Mount;
+use crate::dispatcher::Mount;
 use crate::state::notices::Notice;
 
 impl Mount {

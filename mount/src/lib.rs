@@ -10,8 +10,8 @@ mod caller;
 mod change;
 mod config;
 mod content;
-mod desk;
 mod directory;
+mod dispatcher;
 mod forget;
 mod generation;
 mod nodes;
@@ -25,9 +25,9 @@ mod state;
 mod view;
 mod worker;
 
-pub use call::Wanted;
+pub use call::Demand;
 pub use config::MountConfig;
-pub use desk::{Asked, Mount};
+pub use dispatcher::{Mount, WorkerEvent};
 #[cfg(fuzzing)]
 pub use original::fuzz_journal;
 pub use start::Start;

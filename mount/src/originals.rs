@@ -5,8 +5,8 @@ use std::time::Duration;
 use headwater_abi::Want;
 use headwater_store::Table;
 
-use crate::call::Wanted;
-use crate::desk::{Asked, Mount};
+use crate::call::Demand;
+use crate::dispatcher::{Mount, WorkerEvent};
 
 /// How often it is looked whether the file system is still there.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -18,14 +18,14 @@ impl Mount {
             self.resume(parked, false);
         }
         while self.connection.devices[0].is_connected() {
-            let Some(Asked::Wanted(wanted, parked)) = self.next_within(CHECK_INTERVAL) else { continue };
+            let Some(WorkerEvent::Demand(wanted, parked)) = self.next_within(CHECK_INTERVAL) else { continue };
             let is_known = match &wanted {
-                Wanted::Record(path) => table.record(path),
-                Wanted::Want(path, want) if want.contains(Want::LIVE) => {
+                Demand::Record(path) => table.record(path),
+                Demand::Want(path, want) if want.contains(Want::LIVE) => {
                     table.live(path, want.contains(Want::TREE));
                     true
                 }
-                Wanted::Want(..) | Wanted::Block(..) | Wanted::Patience | Wanted::Generation => false,
+                Demand::Want(..) | Demand::Block(..) | Demand::Patience | Demand::Generation => false,
             };
             self.resume(parked, is_known);
         }

@@ -5,11 +5,11 @@ use headwater_fuse::init::Opening;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::call::{Call, Flow, Wanted, answered};
+use crate::call::{Call, Demand, Flow, answered};
 use crate::{change, content, directory, nodes, original};
 
 /// Serves a request. Returns what it has to wait for, if it is not answered.
-pub(crate) fn serve(call: &Call<'_>) -> Option<Wanted> {
+pub(crate) fn serve(call: &Call<'_>) -> Option<Demand> {
     let mut flow = dispatch(call);
     while let Flow::Original(path) = flow {
         call.tally.original();

@@ -11,7 +11,7 @@ use headwater_store::{Blocks, Table};
 use mio::Waker;
 
 use crate::config::MountConfig;
-use crate::desk::Mount;
+use crate::dispatcher::Mount;
 use crate::original::first::First;
 use crate::state::ahead::Ahead;
 use crate::state::tables::OlderTable;

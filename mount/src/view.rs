@@ -206,7 +206,7 @@ impl View {
     }
 
     /// Counts a look-up that the kernel will forget, and gives the path's node; `None` if it has no
-    /// record yet: ask for [`Wanted::Record`].
+    /// record yet: ask for [`Demand::Record`].
     pub(crate) fn hold(&self, path: &Path) -> Option<NodeId> {
         self.table(|reader| {
             let record = reader.find(path.as_bytes())?;
@@ -339,7 +339,7 @@ impl View {
     }
 
     /// A name's node and attributes for the kernel; counts as a look-up. `None` if the path has no
-    /// record yet: ask for [`Wanted::Record`].
+    /// record yet: ask for [`Demand::Record`].
     pub(crate) fn entry(&self, path: &Path, attr: &Attr, ttl: Duration) -> Option<Entry> {
         let node = self.hold(path)?;
         Some(Entry { node: Some(node), attr: self.shown(attr), entry_ttl: ttl.min(self.names_ttl), attr_ttl: ttl })

@@ -9,7 +9,7 @@ use headwater_abi::Path;
 use headwater_fuse::{Device, NodeId, Operation, Reply, Request};
 use rustix::io::Errno;
 
-use crate::call::{Call, Wanted};
+use crate::call::{Call, Demand};
 use crate::caller::is_dying;
 use crate::serve::serve;
 use crate::state::attempt::Attempt;
@@ -43,10 +43,10 @@ pub struct Parked {
 }
 
 /// Who gets what the table lacks.
-pub(crate) trait Asker {
+pub(crate) trait DemandSink {
     /// Takes a request that waits for `wanted`. It comes back at once if the answer is here, or if
     /// there can't be one: then its attempt says that the original is to be used.
-    fn ask(&self, wanted: Wanted, parked: Parked) -> Option<Parked>;
+    fn ask(&self, wanted: Demand, parked: Parked) -> Option<Parked>;
 
     /// The thread that waits for this request has got a signal. Nothing happens if it is not parked.
     fn interrupt(&self, unique: u64);
@@ -57,7 +57,7 @@ pub(crate) trait Asker {
 
 impl Connection {
     /// Reads and serves requests of one descriptor until the file system is unmounted.
-    pub(crate) fn work(&self, device: usize, asker: &dyn Asker) {
+    pub(crate) fn work(&self, device: usize, asker: &dyn DemandSink) {
         let mut buffer = vec![0; Device::request_bytes_max(self.view.negotiated.transfer_bytes_max)];
         loop {
             match self.devices[device].read(&mut buffer) {
@@ -72,14 +72,14 @@ impl Connection {
     }
 
     /// Serves what has waited, as it comes, until nothing more can.
-    pub(crate) fn complete(&self, ready: &Receiver<Parked>, asker: &dyn Asker) {
+    pub(crate) fn complete(&self, ready: &Receiver<Parked>, asker: &dyn DemandSink) {
         for parked in ready {
             self.serve_parked(parked, asker);
         }
     }
 
     /// Serves a request again.
-    pub(crate) fn serve_parked(&self, mut parked: Parked, asker: &dyn Asker) {
+    pub(crate) fn serve_parked(&self, mut parked: Parked, asker: &dyn DemandSink) {
         loop {
             let Ok(request) = Request::decode(&parked.bytes) else { return };
             let Parked { device, attempt, read_at, .. } = parked;
@@ -93,10 +93,10 @@ impl Connection {
 
     /// Serves a request again without waiting for anything. It comes back with what it waits for, if
     /// there is something.
-    pub(crate) fn serve_at_once(&self, parked: Parked, asker: &dyn Asker) -> Option<(Wanted, Parked)> {
+    pub(crate) fn serve_at_once(&self, parked: Parked, asker: &dyn DemandSink) -> Option<(Demand, Parked)> {
         let request = Request::decode(&parked.bytes).ok()?;
         if !is_quick(&request.operation) {
-            return Some((Wanted::Patience, parked));
+            return Some((Demand::Patience, parked));
         }
         let attempt = Attempt { at_once: true, ..parked.attempt };
         let wanted = self.serve(&request, parked.device, attempt, parked.read_at, asker)?;
@@ -109,7 +109,7 @@ impl Connection {
         let _ = reply.error(Errno::INTR.raw_os_error());
     }
 
-    fn take(&self, bytes: &[u8], device: usize, asker: &dyn Asker) {
+    fn take(&self, bytes: &[u8], device: usize, asker: &dyn DemandSink) {
         let read_at = Instant::now();
         let request = match Request::decode(bytes) {
             Ok(request) => request,
@@ -141,8 +141,8 @@ impl Connection {
         device: usize,
         attempt: Attempt,
         read_at: Instant,
-        asker: &dyn Asker,
-    ) -> Option<Wanted> {
+        asker: &dyn DemandSink,
+    ) -> Option<Demand> {
         let _serving = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         let reply = Reply { device: &self.devices[device], unique: request.unique };
         let call =

@@ -181,8 +181,8 @@ impl Links {
                 Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
                 }
                 Err(error) => {
-                    if let Some(untold) = self.refusals.note(now, "not accepted") {
-                        tracing::warn!(%error, untold, "no connection could be accepted; a higher limit of open files (ulimit -n) helps");
+                    if let Some(unreported) = self.refusals.note(now, "not accepted") {
+                        tracing::warn!(%error, unreported, "no connection could be accepted; a higher limit of open files (ulimit -n) helps");
                     }
                     self.accept_at = Some(now + ACCEPT_RETRY_MS);
                     return;
@@ -400,8 +400,8 @@ impl Links {
     }
 
     fn refused(&mut self, now: Time, address: Option<SocketAddr>, error: &LinkError) {
-        if let Some(untold) = self.refusals.note(now, error.kind()) {
-            tracing::warn!(?address, %error, untold, "a connection was refused; further ones of this kind are only counted. If it comes from a node of this job, check that all run the same version of Headwater");
+        if let Some(unreported) = self.refusals.note(now, error.kind()) {
+            tracing::warn!(?address, %error, unreported, "a connection was refused; further ones of this kind are only counted. If it comes from a node of this job, check that all run the same version of Headwater");
         }
     }
 

@@ -13,23 +13,23 @@ pub(crate) struct Refusals(BTreeMap<&'static str, Kind>);
 
 #[derive(Debug)]
 struct Kind {
-    told_at: Time,
-    untold: u64,
+    reported_at: Time,
+    unreported: u64,
 }
 
 impl Refusals {
     /// Notes one refusal. If it is to be told, how many of its kind were not since the last one that was.
     pub(crate) fn note(&mut self, now: Time, kind: &'static str) -> Option<u64> {
         let Some(kind) = self.0.get_mut(kind) else {
-            self.0.insert(kind, Kind { told_at: now, untold: 0 });
+            self.0.insert(kind, Kind { reported_at: now, unreported: 0 });
             return Some(0);
         };
-        if now < kind.told_at + REPEAT_MS_MIN {
-            kind.untold += 1;
+        if now < kind.reported_at + REPEAT_MS_MIN {
+            kind.unreported += 1;
             return None;
         }
-        kind.told_at = now;
-        Some(std::mem::take(&mut kind.untold))
+        kind.reported_at = now;
+        Some(std::mem::take(&mut kind.unreported))
     }
 }
 

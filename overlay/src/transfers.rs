@@ -44,7 +44,7 @@ pub enum Arrival {
 
 /// What a sender's digest says of what has arrived.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Validation {
     /// All of it is as its reader read it.
     Right,
     /// It is not. What has arrived is not to be used.
@@ -83,7 +83,7 @@ impl Transfers {
             Some(known) if known.head == head && known.digester.position() <= position => known.digester,
             _ => Digester::default(),
         };
-        digester.catch_up(&head, position, |bytes, offset| store.read(&piece.0, block, bytes, offset))?;
+        digester.hash_stored(&head, position, |bytes, offset| store.read(&piece.0, block, bytes, offset))?;
         self.senders.insert(sender, piece.clone());
         self.pieces.insert(piece, Arriving { head, digester, sender, have });
         Ok(())
@@ -141,13 +141,13 @@ impl Transfers {
     ///
     /// # Errors
     /// The sender says so before it has sent everything.
-    pub fn verify(&mut self, from: Rank, transfer: TransferId, expected: &Digest) -> Result<Verdict, ArrivalError> {
-        let Some(piece) = self.senders.get(&(from, transfer)).cloned() else { return Ok(Verdict::Unwanted) };
-        let Some(Arriving { head, digester, .. }) = self.remove(&piece) else { return Ok(Verdict::Unwanted) };
+    pub fn verify(&mut self, from: Rank, transfer: TransferId, expected: &Digest) -> Result<Validation, ArrivalError> {
+        let Some(piece) = self.senders.get(&(from, transfer)).cloned() else { return Ok(Validation::Unwanted) };
+        let Some(Arriving { head, digester, .. }) = self.remove(&piece) else { return Ok(Validation::Unwanted) };
         if digester.position() != head.content_bytes() {
             return Err(ArrivalError::OutOfRange);
         }
-        Ok(if digester.digest() == *expected { Verdict::Right } else { Verdict::Wrong })
+        Ok(if digester.digest() == *expected { Validation::Right } else { Validation::Wrong })
     }
 
     fn remove(&mut self, piece: &Piece) -> Option<Arriving> {
@@ -247,7 +247,7 @@ mod tests {
             assert!(matches!(arrival, Ok(Arrival::Stored)), "{arrival:?}");
         }
 
-        fn verify(&mut self, from: u32, transfer: u64, expected: &[u8]) -> Result<Verdict, ArrivalError> {
+        fn verify(&mut self, from: u32, transfer: u64, expected: &[u8]) -> Result<Validation, ArrivalError> {
             self.transfers.verify(Rank(from), TransferId(transfer), &digest(expected))
         }
 
@@ -275,7 +275,7 @@ mod tests {
             (&content[..10], &content[10..50], &content[50..60]),
             (&CONTENT[..10], &[0; 40][..], &CONTENT[10..])
         );
-        assert!(matches!(f.verify(0, 7, CONTENT), Ok(Verdict::Right)));
+        assert!(matches!(f.verify(0, 7, CONTENT), Ok(Validation::Right)));
         assert!(matches!(f.arrive(0, 7, 0, b"again"), Ok(Arrival::Unwanted)), "it is complete");
         f.assert_empty();
     }
@@ -295,8 +295,8 @@ mod tests {
         f.transfers.expect(&f.store, (Rank(0), TransferId(7)), other.clone(), head, 0, None).unwrap();
         f.transfers.forget(&other.0, None);
         f.send(2, 3, 10..20);
-        assert!(matches!(f.verify(1, 3, CONTENT), Ok(Verdict::Unwanted)));
-        assert!(matches!(f.verify(2, 3, CONTENT), Ok(Verdict::Right)));
+        assert!(matches!(f.verify(1, 3, CONTENT), Ok(Validation::Unwanted)));
+        assert!(matches!(f.verify(2, 3, CONTENT), Ok(Validation::Right)));
         f.assert_empty();
     }
 
@@ -307,7 +307,7 @@ mod tests {
         f.store.write(&f.path, None, &CONTENT[10..13], 50).unwrap();
         f.expect(0, 1, 13);
         f.send(0, 1, 13..20);
-        assert!(matches!(f.verify(0, 1, CONTENT), Ok(Verdict::Right)));
+        assert!(matches!(f.verify(0, 1, CONTENT), Ok(Validation::Right)));
     }
 
     #[test]
@@ -317,13 +317,13 @@ mod tests {
         f.arrive(0, 1, 0, b"wrong").unwrap();
         f.send(0, 1, 5..10);
         f.send(0, 1, 10..20);
-        assert!(matches!(f.verify(0, 1, CONTENT), Ok(Verdict::Wrong)));
+        assert!(matches!(f.verify(0, 1, CONTENT), Ok(Validation::Wrong)));
         f.expect(1, 1, 0);
         f.send(1, 1, 0..10);
         f.expect(1, 2, 0);
         f.send(1, 2, 0..10);
         f.send(1, 2, 10..20);
-        assert!(matches!(f.verify(1, 2, CONTENT), Ok(Verdict::Right)), "it began anew in the middle, too");
+        assert!(matches!(f.verify(1, 2, CONTENT), Ok(Validation::Right)), "it began anew in the middle, too");
         f.assert_empty();
     }
 
@@ -336,7 +336,7 @@ mod tests {
         f.expect(0, 2, 0);
         f.send(0, 2, 0..10);
         f.send(0, 2, 10..20);
-        assert!(matches!(f.verify(0, 2, CONTENT), Ok(Verdict::Right)));
+        assert!(matches!(f.verify(0, 2, CONTENT), Ok(Validation::Right)));
     }
 
     #[test]
@@ -347,7 +347,7 @@ mod tests {
         assert!(matches!(f.verify(0, 1, &CONTENT[..10]), Err(ArrivalError::OutOfRange)));
         f.expect(0, 2, 0);
         f.transfers.forget(&f.path.clone(), None);
-        assert!(matches!(f.verify(0, 2, CONTENT), Ok(Verdict::Unwanted)));
+        assert!(matches!(f.verify(0, 2, CONTENT), Ok(Validation::Unwanted)));
         f.assert_empty();
     }
 
@@ -416,7 +416,7 @@ mod tests {
                 }
             }
             let verdict = f.verify(sender, u64::from(sender), CONTENT).unwrap();
-            prop_assert_eq!(verdict, if wrong.is_some() { Verdict::Wrong } else { Verdict::Right });
+            prop_assert_eq!(verdict, if wrong.is_some() { Validation::Wrong } else { Validation::Right });
             f.assert_empty();
         }
     }

@@ -16,7 +16,7 @@ use rustix::fs::{Access, Advice, AtFlags, OFlags, accessat, fadvise, fcntl_setfl
 use rustix::io::Errno;
 
 use crate::everybody::{self, Wish};
-use crate::jobs::{FileError, FileNews, FileOrder};
+use crate::jobs::{FileError, FileEvent, FileJob};
 use crate::reader::Reader;
 
 /// Bytes that one call reads: as many as the kernel reads ahead in a file that is read in order.
@@ -25,7 +25,7 @@ const READ_BYTES: usize = 256 << 10;
 /// A file that is being copied.
 struct Copy<'a> {
     reader: &'a Reader,
-    order: &'a FileOrder,
+    job: &'a FileJob,
     head: &'a FileHead,
     source: &'a File,
     /// `None` if the content is gathered in memory.
@@ -33,17 +33,17 @@ struct Copy<'a> {
 }
 
 impl Reader {
-    /// Copies a file's content to where the order says, and returns the last news of it once the file is
+    /// Copies a file's content to where the job says, and returns the last event of it once the file is
     /// known to have stayed the same meanwhile. `tell` hears of each step before that, if there are
     /// several. `buffer` is kept for the next file.
     pub(super) fn file(
         &self,
-        order: &FileOrder,
+        job: &FileJob,
         buffer: &mut Vec<u8>,
-        tell: &mut dyn FnMut(FileNews),
-    ) -> Result<FileNews, FileError> {
+        tell: &mut dyn FnMut(FileEvent),
+    ) -> Result<FileEvent, FileError> {
         let original = FileError::Original;
-        let source = self.source(order).map_err(original)?;
+        let source = self.source(job).map_err(original)?;
         let attr = self.attr(&*source, b"").map_err(original)?;
         match attr.kind() {
             Kind::File => {}
@@ -54,9 +54,9 @@ impl Reader {
             self.count_operation();
             everybody::check(&source, &attr, Wish::Read).map_err(original)?;
         }
-        if order.have.as_ref().is_some_and(|have| !is_same_version(&have.attr, &attr)) {
-            self.sources.forget(&order.path);
-            return Err(changed(&order.path));
+        if job.have.as_ref().is_some_and(|have| !is_same_version(&have.attr, &attr)) {
+            self.sources.forget(&job.path);
+            return Err(changed(&job.path));
         }
         if attr.size > READ_BYTES as u64 / 2 {
             // Twice the readahead, hence half as many questions to the server.
@@ -64,48 +64,48 @@ impl Reader {
         }
         let bytes = READ_BYTES.min(attr.size.try_into().unwrap_or(READ_BYTES));
         buffer.resize(buffer.len().max(bytes), 0);
-        let prefix_bytes = if is_known(order) { 0 } else { bytes };
+        let prefix_bytes = if is_known(job) { 0 } else { bytes };
         let prefix = &mut buffer[..prefix_bytes];
-        let kept = order.block().filter(|_| prefix_bytes > 0).and_then(|_| self.sources.take_beginning(&order.path));
+        let kept = job.block().filter(|_| prefix_bytes > 0).and_then(|_| self.sources.take_beginning(&job.path));
         match kept.filter(|kept| kept.len() == prefix.len()) {
             Some(kept) => prefix.copy_from_slice(&kept),
-            None => self.read(&source, prefix, 0, &order.path)?,
+            None => self.read(&source, prefix, 0, &job.path)?,
         }
-        let head = self.head(order, &source, attr, prefix);
-        let head = order.block().map_or(Some(head.clone()), |number| head.block(number));
+        let head = self.head(job, &source, attr, prefix);
+        let head = job.block().map_or(Some(head.clone()), |number| head.block(number));
         let Some(head) = head else { return Err(original(Errno::INVAL)) };
-        if head.content_bytes() > order.content_bytes_max {
-            self.sources.keep(&order.path, source, buffer[..prefix_bytes].to_vec());
-            return Ok(FileNews::Opened(head));
+        if head.content_bytes() > job.content_bytes_max {
+            self.sources.keep(&job.path, source, buffer[..prefix_bytes].to_vec());
+            return Ok(FileEvent::Opened(head));
         }
-        order.incoming.create(&head).map_err(|error| refused(order, &error))?;
-        let target = if order.incoming.is_small() { Ok(None) } else { order.incoming.open().map(Some) };
-        let target = target.map_err(|error| refused(order, &error))?;
+        job.incoming.create(&head).map_err(|error| refused(job, &error))?;
+        let target = if job.incoming.is_small() { Ok(None) } else { job.incoming.open().map(Some) };
+        let target = target.map_err(|error| refused(job, &error))?;
         let is_short = head.content_bytes() <= READ_BYTES as u64;
         if !is_short {
-            tell(FileNews::Opened(head.clone()));
+            tell(FileEvent::Opened(head.clone()));
         }
-        let copy = Copy { reader: self, order, head: &head, source: &source, target: target.as_ref() };
+        let copy = Copy { reader: self, job, head: &head, source: &source, target: target.as_ref() };
         copy.run(buffer, prefix_bytes as u64, tell)?;
         let after = self.version(&*source).map_err(original)?;
         if !is_same_version(&attr, &after) {
-            self.sources.forget(&order.path);
-            return Err(changed(&order.path));
+            self.sources.forget(&job.path);
+            return Err(changed(&job.path));
         }
-        Ok(if is_short { FileNews::All(head) } else { FileNews::Read(head.content_bytes()) })
+        Ok(if is_short { FileEvent::All(head) } else { FileEvent::Read(head.content_bytes()) })
     }
 
     /// The file, open. One that is read in blocks stays so, and is not opened again for more of it.
-    fn source(&self, order: &FileOrder) -> Result<Arc<File>, Errno> {
+    fn source(&self, job: &FileJob) -> Result<Arc<File>, Errno> {
         let open = || {
-            let source = self.retried(|| self.open_file(&order.path))?;
+            let source = self.retried(|| self.open_file(&job.path))?;
             self.files_read.fetch_add(1, Ordering::Relaxed);
             fcntl_setfl(&source, OFlags::empty())?;
             Ok(File::from(source))
         };
-        match order.block() {
-            Some(_) => self.sources.get(&order.path, open),
-            None => self.sources.find(&order.path).map_or_else(|| open().map(Arc::new), Ok),
+        match job.block() {
+            Some(_) => self.sources.get(&job.path, open),
+            None => self.sources.find(&job.path).map_or_else(|| open().map(Arc::new), Ok),
         }
     }
 
@@ -137,37 +137,37 @@ impl Reader {
 
     /// What the content looks like, where `prefix` is how it begins, or empty if that is known or of
     /// no matter.
-    fn head(&self, order: &FileOrder, source: &File, attr: Attr, prefix: &[u8]) -> FileHead {
+    fn head(&self, job: &FileJob, source: &File, attr: Attr, prefix: &[u8]) -> FileHead {
         let object = elf::inspect(prefix, attr.size);
-        let mut format = State::from_bits_truncate(order.have.as_ref().map_or(0, |have| have.format));
-        if !is_known(order) {
+        let mut format = State::from_bits_truncate(job.have.as_ref().map_or(0, |have| have.format));
+        if !is_known(job) {
             format.set(State::NATIVE_OBJECT, object.as_ref().is_some_and(|object| object.native));
             format.set(State::SCRIPT, prefix.starts_with(b"#!"));
         }
         // Only these are ever executed from the store; a library with mode 0755 costs no question.
         let is_program = match &object {
             Some(object) => object.has_interpreter,
-            None => begins_in_store(order) || format.contains(State::SCRIPT),
+            None => begins_in_store(job) || format.contains(State::SCRIPT),
         };
         let all = if attr.size > 0 { vec![(0, attr.size)] } else { Vec::new() };
         let ranges: Arc<[(u64, u64)]> = match object {
-            Some(object) if order.aspect == Aspect::Loadable => object.ranges.into(),
+            Some(object) if job.aspect == Aspect::Loadable => object.ranges.into(),
             _ => all.as_slice().into(),
         };
         let whole = *ranges == *all;
         // Whoever has all bytes may come to execute them, without asking again.
-        let may_be_executed = is_program && (order.execute || whole);
-        format.set(State::EXECUTABLE, may_be_executed && self.is_executable(order, source, &attr));
+        let may_be_executed = is_program && (job.execute || whole);
+        format.set(State::EXECUTABLE, may_be_executed && self.is_executable(job, source, &attr));
         FileHead { attr, format: format.bits(), ranges, whole }
     }
 
     /// True if executing the copy is the same as executing the original: the user may, and it
     /// gives the process nothing that the copy would not.
-    fn is_executable(&self, order: &FileOrder, source: &File, attr: &Attr) -> bool {
+    fn is_executable(&self, job: &FileJob, source: &File, attr: &Attr) -> bool {
         if attr.mode & 0o111 == 0 || attr.mode & mode::SET_ID != 0 {
             return false;
         }
-        let may_execute = self.may_execute(&order.path).unwrap_or(false);
+        let may_execute = self.may_execute(&job.path).unwrap_or(false);
         may_execute && {
             self.count_operation();
             matches!(fgetxattr_query(source, "security.capability"), Err(Errno::NODATA | Errno::OPNOTSUPP))
@@ -184,7 +184,7 @@ impl Reader {
 impl Copy<'_> {
     /// Copies every byte that is wanted and not there yet. `buffer` starts with the file's first
     /// `prefix_bytes`.
-    fn run(&self, buffer: &mut [u8], prefix_bytes: u64, tell: &mut dyn FnMut(FileNews)) -> Result<(), FileError> {
+    fn run(&self, buffer: &mut [u8], prefix_bytes: u64, tell: &mut dyn FnMut(FileEvent)) -> Result<(), FileError> {
         let (content_bytes, mut position) = (self.head.content_bytes(), 0);
         let mut buffered = (0, prefix_bytes);
         while let Some((offset, in_range)) = self.head.locate(position) {
@@ -194,7 +194,7 @@ impl Copy<'_> {
                     let wanted = in_range.min(self.not_held(offset));
                     if !(buffered.0..buffered.1).contains(&offset) {
                         let bytes = wanted.min(READ_BYTES as u64);
-                        self.reader.read(self.source, &mut buffer[..bytes as usize], offset, &self.order.path)?;
+                        self.reader.read(self.source, &mut buffer[..bytes as usize], offset, &self.job.path)?;
                         buffered = (offset, offset + bytes);
                     }
                     let bytes = wanted.min(buffered.1 - offset);
@@ -205,21 +205,21 @@ impl Copy<'_> {
             };
             position += bytes;
             if position < content_bytes && content_bytes > READ_BYTES as u64 {
-                tell(FileNews::Read(position));
+                tell(FileEvent::Read(position));
             }
         }
         Ok(())
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<(), FileError> {
-        if self.order.incoming.is_given_up() {
+        if self.job.incoming.is_given_up() {
             return Err(FileError::GivenUp);
         }
         let result = match self.target {
-            Some(target) => self.order.incoming.write_to(target, bytes, offset),
-            None => self.order.incoming.write(bytes, offset),
+            Some(target) => self.job.incoming.write_to(target, bytes, offset),
+            None => self.job.incoming.write(bytes, offset),
         };
-        result.map_err(|error| refused(self.order, &error))
+        result.map_err(|error| refused(self.job, &error))
     }
 
     /// How many bytes from `offset` the store holds already, if any.
@@ -233,19 +233,19 @@ impl Copy<'_> {
     }
 
     fn have(&self) -> impl Iterator<Item = (u64, u64)> {
-        let have = self.order.have.as_ref().filter(|_| self.order.incoming.is_in_place());
+        let have = self.job.have.as_ref().filter(|_| self.job.incoming.is_in_place());
         have.map_or(&[][..], |have| &have.ranges).iter().copied()
     }
 }
 
 /// Whether the reader need not look at how the file begins: that is in the store, and what follows from
 /// it is known; or another block than the first is to be read.
-fn is_known(order: &FileOrder) -> bool {
-    begins_in_store(order) || order.block().is_some_and(|number| number > 0)
+fn is_known(job: &FileJob) -> bool {
+    begins_in_store(job) || job.block().is_some_and(|number| number > 0)
 }
 
-fn begins_in_store(order: &FileOrder) -> bool {
-    let first = order.have.as_ref().and_then(|have| have.ranges.first());
+fn begins_in_store(job: &FileJob) -> bool {
+    let first = job.have.as_ref().and_then(|have| have.ranges.first());
     first.is_some_and(|&(offset, _)| offset == 0)
 }
 
@@ -260,11 +260,11 @@ fn changed(path: &Path) -> FileError {
     FileError::Original(Errno::STALE)
 }
 
-fn refused(order: &FileOrder, error: &io::Error) -> FileError {
-    if order.incoming.is_given_up() {
+fn refused(job: &FileJob, error: &io::Error) -> FileError {
+    if job.incoming.is_given_up() {
         return FileError::GivenUp;
     }
-    tracing::debug!(path = %order.path, %error, "the store could not take a file");
+    tracing::debug!(path = %job.path, %error, "the store could not take a file");
     FileError::Store
 }
 
@@ -287,10 +287,10 @@ mod tests {
             Fixture { dir, reader: Reader::default() }
         }
 
-        fn order(&self, name: &str) -> FileOrder {
+        fn submit(&self, name: &str) -> FileJob {
             let path = Path::new(self.dir.path().join(name).as_os_str().as_encoded_bytes()).unwrap();
             let incoming = Arc::new(Incoming::new(1, None, self.dir.path().join("copy"), Budget::default()));
-            FileOrder { path, aspect: Aspect::Whole, have: None, execute: false, content_bytes_max: u64::MAX, incoming }
+            FileJob { path, aspect: Aspect::Whole, have: None, execute: false, content_bytes_max: u64::MAX, incoming }
         }
 
         fn copy(&self) -> Vec<u8> {
@@ -303,13 +303,13 @@ mod tests {
         let content: Vec<u8> = (0..READ_BYTES * 3 + 5).map(|n| (n / 7) as u8).collect();
         let fixture = Fixture::new(&content);
         let mut positions = Vec::new();
-        let mut tell = |news| match news {
-            FileNews::Opened(head) => assert_eq!((head.whole, head.content_bytes()), (true, content.len() as u64)),
-            FileNews::Read(position) => positions.push(position as usize),
+        let mut tell = |event| match event {
+            FileEvent::Opened(head) => assert_eq!((head.whole, head.content_bytes()), (true, content.len() as u64)),
+            FileEvent::Read(position) => positions.push(position as usize),
             other => panic!("{other:?}"),
         };
-        let total = fixture.reader.file(&fixture.order("f"), &mut Vec::new(), &mut tell);
-        assert!(matches!(total, Ok(FileNews::Read(total)) if total == content.len() as u64), "{total:?}");
+        let total = fixture.reader.file(&fixture.submit("f"), &mut Vec::new(), &mut tell);
+        assert!(matches!(total, Ok(FileEvent::Read(total)) if total == content.len() as u64), "{total:?}");
         assert_eq!(positions, [READ_BYTES, READ_BYTES * 2, READ_BYTES * 3]);
         assert!(fixture.copy() == content);
         let counts = fixture.reader.counts();
@@ -327,11 +327,11 @@ mod tests {
         stored[hole.clone()].fill(0);
         let copy = fixture.dir.path().join("copy");
         std::fs::write(&copy, stored).unwrap();
-        let mut order = fixture.order("f");
-        order.incoming = Arc::new(Incoming::new(1, Some(copy), fixture.dir.path().join("beside"), Budget::default()));
-        order.have = Some(FileHead { attr, format: 0, ranges: ranges.into(), whole: false });
-        let last = fixture.reader.file(&order, &mut Vec::new(), &mut |_| ());
-        assert!(matches!(last, Ok(FileNews::Read(total)) if total == content.len() as u64), "{last:?}");
+        let mut job = fixture.submit("f");
+        job.incoming = Arc::new(Incoming::new(1, Some(copy), fixture.dir.path().join("beside"), Budget::default()));
+        job.have = Some(FileHead { attr, format: 0, ranges: ranges.into(), whole: false });
+        let last = fixture.reader.file(&job, &mut Vec::new(), &mut |_| ());
+        assert!(matches!(last, Ok(FileEvent::Read(total)) if total == content.len() as u64), "{last:?}");
         assert_eq!(fixture.reader.counts().bytes_read, hole.len() as u64);
         assert!(fixture.copy() == content);
     }
@@ -343,19 +343,19 @@ mod tests {
         let fixture = Fixture::new(&content);
         let place = tempfile::tempdir().unwrap();
         let mut store = Store::create(&NodeDir::new(place.path()), Vec::new()).unwrap();
-        let order = fixture.order("f");
-        let incoming = store.incoming_block(&order.path, 1, size as u64).unwrap();
-        let order = FileOrder { aspect: Aspect::Block(1), incoming, ..order };
-        let news = fixture.reader.file(&order, &mut Vec::new(), &mut |_| ());
-        assert!(matches!(&news, Ok(FileNews::All(head)) if head.content_bytes() == 10), "{news:?}");
+        let job = fixture.submit("f");
+        let incoming = store.incoming_block(&job.path, 1, size as u64).unwrap();
+        let job = FileJob { aspect: Aspect::Block(1), incoming, ..job };
+        let event = fixture.reader.file(&job, &mut Vec::new(), &mut |_| ());
+        assert!(matches!(&event, Ok(FileEvent::All(head)) if head.content_bytes() == 10), "{event:?}");
         let mut block = [0; 10];
-        store.read(&order.path, Some(1), &mut block, size as u64 - 10).unwrap();
+        store.read(&job.path, Some(1), &mut block, size as u64 - 10).unwrap();
         assert_eq!(block, content[size - 10..]);
         for content in [&b""[..], b"x"] {
             let fixture = Fixture::new(content);
-            let news = fixture.reader.file(&fixture.order("f"), &mut Vec::new(), &mut |_| ());
+            let event = fixture.reader.file(&fixture.submit("f"), &mut Vec::new(), &mut |_| ());
             let bytes = content.len() as u64;
-            assert!(matches!(&news, Ok(FileNews::All(head)) if head.content_bytes() == bytes), "{news:?}");
+            assert!(matches!(&event, Ok(FileEvent::All(head)) if head.content_bytes() == bytes), "{event:?}");
         }
     }
 
@@ -364,23 +364,23 @@ mod tests {
         let size = headwater_abi::wire::BLOCK_BYTES as usize + 10;
         let content: Vec<u8> = (0..size).map(|n| (n / 3) as u8).collect();
         let fixture = Fixture::new(&content);
-        let order = FileOrder { content_bytes_max: size as u64 - 1, ..fixture.order("f") };
-        let news = fixture.reader.file(&order, &mut Vec::new(), &mut |_| ());
-        let Ok(FileNews::Opened(head)) = news else { panic!("{news:?}") };
+        let job = FileJob { content_bytes_max: size as u64 - 1, ..fixture.submit("f") };
+        let event = fixture.reader.file(&job, &mut Vec::new(), &mut |_| ());
+        let Ok(FileEvent::Opened(head)) = event else { panic!("{event:?}") };
         assert_eq!((head.whole, head.content_bytes()), (true, size as u64));
         let place = tempfile::tempdir().unwrap();
         let mut store = Store::create(&NodeDir::new(place.path()), Vec::new()).unwrap();
         for block in [1, 0] {
-            let incoming = store.incoming_block(&order.path, block, size as u64).unwrap();
+            let incoming = store.incoming_block(&job.path, block, size as u64).unwrap();
             let have = Some(FileHead { ranges: [].into(), ..head.clone() });
-            let order = FileOrder { aspect: Aspect::Block(block), have, incoming, ..fixture.order("f") };
-            fixture.reader.file(&order, &mut Vec::new(), &mut |_| ()).unwrap();
-            store.complete_block(&order.path, block, false).unwrap();
+            let job = FileJob { aspect: Aspect::Block(block), have, incoming, ..fixture.submit("f") };
+            fixture.reader.file(&job, &mut Vec::new(), &mut |_| ()).unwrap();
+            store.complete_block(&job.path, block, false).unwrap();
         }
         let counts = fixture.reader.counts();
         assert_eq!((counts.files_read, counts.bytes_read), (1, size as u64));
         let mut copy = Vec::new();
-        std::io::Read::read_to_end(&mut store.open_copy(&order.path).unwrap(), &mut copy).unwrap();
+        std::io::Read::read_to_end(&mut store.open_copy(&job.path).unwrap(), &mut copy).unwrap();
         assert!(copy == content);
     }
 
@@ -392,10 +392,10 @@ mod tests {
             |file: &File| file.set_modified(std::time::UNIX_EPOCH),
         ] {
             let fixture = Fixture::new(&vec![1; READ_BYTES + 10]);
-            let order = fixture.order("f");
+            let job = fixture.submit("f");
             let original = File::options().write(true).open(fixture.dir.path().join("f")).unwrap();
             let mut tell = |_| change(&original).unwrap();
-            let result = fixture.reader.file(&order, &mut Vec::new(), &mut tell);
+            let result = fixture.reader.file(&job, &mut Vec::new(), &mut tell);
             assert_eq!(result.unwrap_err(), FileError::Original(Errno::STALE));
         }
     }
@@ -409,7 +409,7 @@ mod tests {
         for (name, errno) in
             [("d", Errno::ISDIR), ("fifo", Errno::INVAL), ("link", Errno::LOOP), ("absent", Errno::NOENT)]
         {
-            let result = fixture.reader.file(&fixture.order(name), &mut Vec::new(), &mut |_| ());
+            let result = fixture.reader.file(&fixture.submit(name), &mut Vec::new(), &mut |_| ());
             assert_eq!(result.unwrap_err(), FileError::Original(errno), "{name}");
         }
     }
@@ -417,13 +417,13 @@ mod tests {
     #[test]
     fn who_is_given_up_stops() {
         let fixture = Fixture::new(&vec![1; READ_BYTES * 2]);
-        let order = fixture.order("f");
-        let mut tell = |news| {
-            if let FileNews::Read(..) = news {
-                order.incoming.give_up().unwrap();
+        let job = fixture.submit("f");
+        let mut tell = |event| {
+            if let FileEvent::Read(..) = event {
+                job.incoming.give_up().unwrap();
             }
         };
-        let result = fixture.reader.file(&order, &mut Vec::new(), &mut tell);
+        let result = fixture.reader.file(&job, &mut Vec::new(), &mut tell);
         assert_eq!(result.unwrap_err(), FileError::GivenUp);
         assert_eq!(fixture.reader.counts().bytes_read, 2 * READ_BYTES as u64);
     }

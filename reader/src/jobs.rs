@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 /// What is to be read.
 #[derive(Debug)]
-pub enum Order {
+pub enum ReadJob {
     /// What a path is, by its name alone.
     Entry(Path),
     /// A directory's names.
@@ -20,14 +20,14 @@ pub enum Order {
     /// What these names of a directory are.
     Details(Path, Vec<Box<[u8]>>),
     /// A file's content.
-    File(FileOrder),
+    File(FileJob),
     /// The digest of content in the store.
-    Digest(DigestOrder),
+    Digest(DigestJob),
 }
 
 /// Content in the store whose digest is wanted.
 #[derive(Debug)]
-pub struct DigestOrder {
+pub struct DigestJob {
     /// The file's original path.
     pub path: Path,
     /// The whole file, or one block of it.
@@ -40,7 +40,7 @@ pub struct DigestOrder {
 
 /// One file's content.
 #[derive(Clone, Debug)]
-pub struct FileOrder {
+pub struct FileJob {
     /// The file's original path.
     pub path: Path,
     /// The whole file, or one block of it.
@@ -55,7 +55,7 @@ pub struct FileOrder {
     pub incoming: Arc<Incoming>,
 }
 
-impl FileOrder {
+impl FileJob {
     /// The block that is to be read; `None` if it is the file in one piece.
     pub fn block(&self) -> Option<u32> {
         match self.aspect {
@@ -65,23 +65,23 @@ impl FileOrder {
     }
 }
 
-/// News of an [`Order`].
+/// What came of a [`ReadJob`].
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it lives for one call; boxing would cost more")]
-pub enum News {
-    /// The answer to an order for an entry or a listing.
+pub enum ReadEvent {
+    /// The answer to a job for an entry or a listing.
     Fact(Path, Aspect, Fact),
-    /// The answer to an order for details.
+    /// The answer to a job for details.
     Details(Path, Vec<Detail>),
-    /// A step of an order for content.
-    File(FileOrder, FileNews),
-    /// The answer to an order for a digest; none if the copy can't be read.
+    /// A step of a job for content.
+    File(FileJob, FileEvent),
+    /// The answer to a job for a digest; none if the copy can't be read.
     Digest(Path, Aspect, Option<Digest>),
 }
 
-/// What happens on the way of a [`FileOrder`].
+/// What happens on the way of a [`FileJob`].
 #[derive(Debug)]
-pub enum FileNews {
+pub enum FileEvent {
     /// It is open. If it is larger than was wanted, nothing follows.
     Opened(FileHead),
     /// The bytes up to this position of its content are in the store.
@@ -92,7 +92,7 @@ pub enum FileNews {
     Failed(FileError),
 }
 
-/// Why a [`FileOrder`] ended early.
+/// Why a [`FileJob`] ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileError {
     /// The shared file system said so.

@@ -11,7 +11,7 @@ use headwater_abi::wire::Aspect;
 use headwater_store::digest_of;
 use mio::Waker;
 
-use crate::jobs::{DigestOrder, FileError, FileNews, News, Opened, Order};
+use crate::jobs::{DigestJob, FileError, FileEvent, Opened, ReadEvent, ReadJob};
 use crate::reader::Reader;
 use crate::reader::SharedFs;
 
@@ -19,67 +19,67 @@ use crate::reader::SharedFs;
 const THREADS_MAX: usize = 8;
 /// Stack of a thread, in bytes.
 const STACK_BYTES: usize = 256 << 10;
-/// News that wait for the event loop; a reader that is further ahead waits.
+/// Events that wait for the event loop; a reader that is further ahead waits.
 const NEWS_MAX: usize = 256;
 
-/// How long news may wait for more while there is more to do, before the event loop is woken.
+/// How long events may wait for more while there is more to do, before the event loop is woken.
 const NEWS_WAIT_MAX: Duration = Duration::from_micros(300);
 
-/// Takes orders and tells news. Threads are started as orders come, so a rank that is no reader has
+/// Takes jobs and reports events. Threads are started as jobs come, so a rank that is no reader has
 /// none.
 #[derive(Debug)]
 pub struct Pool {
     reader: Arc<Reader>,
-    /// Unbounded, because the node bounds what it orders.
-    orders: Sender<Order>,
+    /// Unbounded, because the node limits what it asks for.
+    jobs: Sender<ReadJob>,
     /// Orders that have not been handed out: see [`Pool::hand_out`].
-    pending: Vec<Order>,
+    pending: Vec<ReadJob>,
     worker: Worker,
-    news: Receiver<News>,
+    event: Receiver<ReadEvent>,
     threads: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Worker {
     reader: Arc<Reader>,
-    orders: Receiver<Order>,
-    news: Sender<News>,
+    jobs: Receiver<ReadJob>,
+    event: Sender<ReadEvent>,
     waker: Arc<Waker>,
-    /// True once the event loop has been woken and has not looked for news since.
+    /// True once the event loop has been woken and has not looked for events since.
     is_told: Arc<AtomicBool>,
     /// Orders that have not been answered to their end.
     open_orders: Arc<AtomicUsize>,
 }
 
 impl Pool {
-    /// A pool that wakes the event loop for each piece of news. `for_everybody`: reads nothing but what
+    /// A pool that wakes the event loop for each event. `for_everybody`: reads nothing but what
     /// everybody may read.
     pub fn new(waker: Arc<Waker>, opened: Opened, for_everybody: bool) -> Pool {
         let reader = Arc::new(Reader::new(opened, for_everybody));
-        let (orders, orders_out) = unbounded();
-        let (news_in, news) = bounded(NEWS_MAX);
+        let (jobs, orders_out) = unbounded();
+        let (news_in, event) = bounded(NEWS_MAX);
         let open_orders = Arc::default();
         let is_told = Arc::default();
         let worker =
-            Worker { reader: Arc::clone(&reader), orders: orders_out, news: news_in, waker, is_told, open_orders };
-        Pool { reader, orders, pending: Vec::new(), worker, news, threads: 0 }
+            Worker { reader: Arc::clone(&reader), jobs: orders_out, event: news_in, waker, is_told, open_orders };
+        Pool { reader, jobs, pending: Vec::new(), worker, event, threads: 0 }
     }
 
-    /// Takes an order, to be handed out with others.
-    pub fn order(&mut self, order: Order) {
-        self.pending.push(order);
+    /// Takes a job, to be handed out with others.
+    pub fn submit(&mut self, job: ReadJob) {
+        self.pending.push(job);
     }
 
-    /// Has the orders done that were taken: several at a time, since threads that are at work need not
+    /// Has the jobs done that were taken: several at a time, since threads that are at work need not
     /// be woken. Fails if there is no thread and none can be started.
     pub fn hand_out(&mut self) -> io::Result<()> {
-        for order in std::mem::take(&mut self.pending) {
-            self.send(order)?;
+        for job in std::mem::take(&mut self.pending) {
+            self.send(job)?;
         }
         Ok(())
     }
 
-    fn send(&mut self, order: Order) -> io::Result<()> {
+    fn send(&mut self, job: ReadJob) -> io::Result<()> {
         let open_orders = self.worker.open_orders.fetch_add(1, Ordering::Relaxed);
         if open_orders >= self.threads && self.threads < THREADS_MAX {
             let worker = self.worker.clone();
@@ -90,19 +90,19 @@ impl Pool {
                 Err(error) => tracing::debug!(%error, "no further reader thread"),
             }
         }
-        self.orders.send(order).map_err(io::Error::other)
+        self.jobs.send(job).map_err(io::Error::other)
     }
 
-    /// The next piece of news, if there is one.
-    pub fn news(&self) -> Option<News> {
+    /// The next event, if there is one.
+    pub fn next_event(&self) -> Option<ReadEvent> {
         // Before the look, so that what comes after it is told of.
         self.worker.is_told.store(false, Ordering::SeqCst);
-        self.news.try_recv().ok()
+        self.event.try_recv().ok()
     }
 
-    /// True if there is news.
-    pub fn has_news(&self) -> bool {
-        !self.news.is_empty()
+    /// True if there are events.
+    pub fn has_events(&self) -> bool {
+        !self.event.is_empty()
     }
 
     /// Forgets directories that were looked up, and files that were open from the start: they may have
@@ -126,22 +126,22 @@ impl Drop for Pool {
 
 impl Worker {
     fn run(self) {
-        let (mut buffer, mut untold) = (Vec::new(), None);
-        while let Some(order) = self.next(&mut untold) {
+        let (mut buffer, mut unreported) = (Vec::new(), None);
+        while let Some(job) = self.next(&mut unreported) {
             if self.reader.stopping.load(Ordering::Relaxed) {
                 return;
             }
             let began = Instant::now();
-            let last = self.perform(order, &mut buffer);
-            // First, so that who hears the news finds this thread free.
+            let last = self.perform(job, &mut buffer);
+            // First, so that whoever hears of it finds this thread free.
             self.open_orders.fetch_sub(1, Ordering::Relaxed);
-            let Some(news) = last else { continue };
-            if self.news.send(news).is_err() {
+            let Some(event) = last else { continue };
+            if self.event.send(event).is_err() {
                 return;
             }
             // What took long is told at once; the next one may take as long.
-            if untold.get_or_insert(began).elapsed() >= NEWS_WAIT_MAX {
-                untold = None;
+            if unreported.get_or_insert(began).elapsed() >= NEWS_WAIT_MAX {
+                unreported = None;
                 if !self.wake() {
                     return;
                 }
@@ -149,61 +149,61 @@ impl Worker {
         }
     }
 
-    /// The next order. Before this thread waits for one, it tells what it has not told.
-    fn next(&self, untold: &mut Option<Instant>) -> Option<Order> {
-        if let Ok(order) = self.orders.try_recv() {
-            return Some(order);
+    /// The next job. Before this thread waits for one, it reports what it has not reported.
+    fn next(&self, unreported: &mut Option<Instant>) -> Option<ReadJob> {
+        if let Ok(job) = self.jobs.try_recv() {
+            return Some(job);
         }
-        if untold.take().is_some() && !self.wake() {
+        if unreported.take().is_some() && !self.wake() {
             return None;
         }
-        self.orders.recv().ok()
+        self.jobs.recv().ok()
     }
 
-    /// The last news of the order, if anybody wants to know.
-    fn perform(&self, order: Order, buffer: &mut Vec<u8>) -> Option<News> {
-        match order {
-            Order::Entry(path) => {
+    /// The last event of the job, if anybody wants to know.
+    fn perform(&self, job: ReadJob, buffer: &mut Vec<u8>) -> Option<ReadEvent> {
+        match job {
+            ReadJob::Entry(path) => {
                 let fact = self.reader.entry(&path);
-                Some(News::Fact(path, Aspect::Entry, fact))
+                Some(ReadEvent::Fact(path, Aspect::Entry, fact))
             }
-            Order::Listing(path) => {
+            ReadJob::Listing(path) => {
                 let fact = self.reader.listing(&path);
-                Some(News::Fact(path, Aspect::Listing, fact))
+                Some(ReadEvent::Fact(path, Aspect::Listing, fact))
             }
-            Order::Details(path, names) => {
+            ReadJob::Details(path, names) => {
                 let details = self.reader.details(&path, names);
-                Some(News::Details(path, details))
+                Some(ReadEvent::Details(path, details))
             }
-            Order::Digest(DigestOrder { path, aspect, head, copy }) => {
+            ReadJob::Digest(DigestJob { path, aspect, head, copy }) => {
                 let digest = digest_of(&head, |bytes, offset| copy.read_exact_at(bytes, offset));
                 let digest =
                     digest.inspect_err(|error| tracing::warn!(%path, %error, "the store's copy can't be read"));
-                Some(News::Digest(path, aspect, digest.ok()))
+                Some(ReadEvent::Digest(path, aspect, digest.ok()))
             }
-            Order::File(order) => {
-                let mut tell = |news| {
-                    self.tell(News::File(order.clone(), news));
+            ReadJob::File(job) => {
+                let mut tell = |event| {
+                    self.tell(ReadEvent::File(job.clone(), event));
                 };
-                let news = match self.reader.file(&order, buffer, &mut tell) {
-                    Ok(news) => news,
+                let event = match self.reader.file(&job, buffer, &mut tell) {
+                    Ok(event) => event,
                     Err(FileError::GivenUp) => {
                         // The file may have been made after it was given up.
-                        if !order.incoming.is_in_place() {
-                            let _ = order.incoming.give_up();
+                        if !job.incoming.is_in_place() {
+                            let _ = job.incoming.give_up();
                         }
                         return None;
                     }
-                    Err(error) => FileNews::Failed(error),
+                    Err(error) => FileEvent::Failed(error),
                 };
-                Some(News::File(order, news))
+                Some(ReadEvent::File(job, event))
             }
         }
     }
 
     /// False once nobody listens.
-    fn tell(&self, news: News) -> bool {
-        self.news.send(news).is_ok() && self.wake()
+    fn tell(&self, event: ReadEvent) -> bool {
+        self.event.send(event).is_ok() && self.wake()
     }
 
     fn wake(&self) -> bool {

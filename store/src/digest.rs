@@ -30,7 +30,7 @@ impl Digester {
 
     /// Hashes what stands in a store already, up to `position` of the content that `head` describes.
     /// `read` fills bytes from an offset of the file.
-    pub fn catch_up(
+    pub fn hash_stored(
         &mut self,
         head: &FileHead,
         position: u64,
@@ -61,7 +61,7 @@ pub fn digest(content: &[u8]) -> Digest {
 /// The digest of content that stands in a store. `read` fills bytes from an offset of the file.
 pub fn digest_of(head: &FileHead, read: impl FnMut(&mut [u8], u64) -> io::Result<()>) -> io::Result<Digest> {
     let mut digester = Digester::default();
-    digester.catch_up(head, head.content_bytes(), read)?;
+    digester.hash_stored(head, head.content_bytes(), read)?;
     Ok(digester.digest())
 }
 
@@ -85,7 +85,7 @@ mod tests {
                 bytes.copy_from_slice(&file[offset as usize..][..bytes.len()]);
                 Ok(())
             };
-            digester.catch_up(&head, stored, read).unwrap();
+            digester.hash_stored(&head, stored, read).unwrap();
             assert_eq!(digester.position(), stored.min(total));
             content[digester.position() as usize..].chunks(100_000).for_each(|chunk| digester.update(chunk));
             assert_eq!((digester.digest(), digester.position()), (digest(&content), total), "{stored}");
@@ -97,6 +97,6 @@ mod tests {
         let attr = Attr { size: 10, ..Attr::default() };
         let head = FileHead { attr, format: 0, ranges: [(0, 10)].into(), whole: true };
         let fails = |_: &mut [u8], _| Err(io::ErrorKind::UnexpectedEof.into());
-        assert!(Digester::default().catch_up(&head, 3, fails).is_err());
+        assert!(Digester::default().hash_stored(&head, 3, fails).is_err());
     }
 }

@@ -114,9 +114,9 @@ impl DaemonProcess {
         }
     }
 
-    /// Waits until it has died; kills it if it has not after `patience`.
-    pub(crate) fn wait(&mut self, patience: Duration) {
-        let deadline = Instant::now() + patience;
+    /// Waits until it has died; kills it if it has not after `timeout`.
+    pub(crate) fn wait(&mut self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
         while !self.has_died() {
             if Instant::now() >= deadline {
                 tracing::warn!(pid = self.id(), "the daemon does not end and is killed");

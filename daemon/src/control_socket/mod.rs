@@ -29,7 +29,7 @@ pub(crate) use self::refresh::Refreshes;
 /// Connections at once; further ones are told so.
 const CONNECTIONS_MAX: usize = 16;
 /// How long a peer may take to say what it wants, and then to take the answer, in milliseconds.
-const PATIENCE_MS: Time = 5000;
+const TIMEOUT_MS: Time = 5000;
 
 /// The listening socket and its connections.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct ControlSocket {
 struct Connection {
     stream: UnixStream,
     state: State,
-    /// When its patience ends, or it is to hear again that the daemon works.
+    /// When its time is over, or it is to hear again that the daemon works.
     due: Time,
     received: Vec<u8>,
     sending: Vec<u8>,
@@ -115,7 +115,7 @@ impl ControlSocket {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         connection.put(answer);
         connection.state = State::Answered;
-        connection.due = now + PATIENCE_MS;
+        connection.due = now + TIMEOUT_MS;
         self.schedule();
         self.send(token);
     }
@@ -162,7 +162,7 @@ impl ControlSocket {
         let connection = Connection {
             stream,
             state: State::Asking,
-            due: now + PATIENCE_MS,
+            due: now + TIMEOUT_MS,
             received: Vec::new(),
             sending: Vec::new(),
         };

@@ -16,7 +16,7 @@ const FORGETTING_MS_MAX: Time = 2000;
 /// milliseconds.
 const FORGETTING_MS_QUIET: Time = 50;
 /// How often to look, in milliseconds.
-const LOOK_MS: Time = 5;
+const CHECK_MS: Time = 5;
 
 impl Daemon {
     /// Begins to clear; answered once that is done.
@@ -51,7 +51,7 @@ impl Daemon {
         }
         let is_quiet = now >= forgetting.since + FORGETTING_MS_QUIET;
         if held > 0 && !is_quiet && now < forgetting.until {
-            self.frontends.clearings.due = Some(now + LOOK_MS);
+            self.frontends.clearings.due = Some(now + CHECK_MS);
             return;
         }
         self.frontends.clearings.due = None;
@@ -81,8 +81,8 @@ impl Daemon {
         let held = nodes.len() as u64;
         let Some(mount) = self.frontends.mount.as_ref().filter(|_| held > 0) else { return self.clear_next(now) };
         clearing.forgetting = Some(Forgetting { held, since: now, until: now + FORGETTING_MS_MAX });
-        nodes.iter().for_each(|path| mount.tell_kernel(path));
-        self.frontends.clearings.due = Some(now + LOOK_MS);
+        nodes.iter().for_each(|path| mount.notify_kernel(path));
+        self.frontends.clearings.due = Some(now + CHECK_MS);
     }
 
     fn clear_next(&mut self, now: Time) {

@@ -7,9 +7,9 @@ use headwater_abi::Path;
 use headwater_abi::client::Status;
 use headwater_abi::table::{Record, State};
 use headwater_abi::wire::{Aspect, Digest, Fact, FileHead, Message, TransferId};
-use headwater_overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, Verdict, store_all};
+use headwater_overlay::{Arrival, ArrivalError, ContentOut, LinkEvent, Next, Validation, store_all};
 use headwater_proto::{Input, Output, Peer, Publication, Rank, Reply};
-use headwater_reader::{DigestOrder, FileError, FileNews, FileOrder, News, Order};
+use headwater_reader::{DigestJob, FileError, FileEvent, FileJob, ReadEvent, ReadJob};
 use headwater_store::Followed;
 use headwater_store::Incoming;
 use headwater_store::{digest as digest_of_bytes, digest_of};
@@ -20,10 +20,10 @@ use super::Daemon;
 const DIGEST_AT_ONCE_BYTES_MAX: u64 = 256 << 10;
 
 impl Daemon {
-    /// Performs the node's outputs in their order, but for content that is complete and for replies: these
+    /// Executes the node's outputs in their order, but for content that is complete and for replies: these
     /// wait while there are only messages to be sent, so that other nodes get what they wait for before this
     /// node's processes do. What the node has to hear of outputs waits in the inbox.
-    pub(crate) fn perform_outputs(&mut self) {
+    pub(crate) fn execute_outputs(&mut self) {
         while let Some(output) = self.driver.node.poll_output() {
             match output {
                 Output::Publish(Publication::Content { .. }) | Output::Reply { .. } => {
@@ -38,23 +38,23 @@ impl Daemon {
                         Err(error) => self.store_failed(path, None, &error),
                     }
                 }
-                Output::Send { .. } | Output::SendChunk { .. } | Output::SendContent { .. } => self.perform(output),
+                Output::Send { .. } | Output::SendChunk { .. } | Output::SendContent { .. } => self.execute(output),
                 // Behind content goes its digest.
                 Output::Digest { ref head, .. } if head.content_bytes() <= DIGEST_AT_ONCE_BYTES_MAX => {
-                    self.perform(output);
+                    self.execute(output);
                 }
                 _ => {
-                    self.catch_up();
-                    self.perform(output);
+                    self.flush_deferred();
+                    self.execute(output);
                 }
             }
         }
     }
 
     /// Performs what was put off.
-    pub(crate) fn catch_up(&mut self) {
+    pub(crate) fn flush_deferred(&mut self) {
         while let Some(output) = self.driver.deferred_outputs.pop_front() {
-            self.perform(output);
+            self.execute(output);
         }
     }
 
@@ -92,46 +92,46 @@ impl Daemon {
     }
 
     /// Tells the node what a reader says.
-    pub(crate) fn read(&mut self, news: News) {
-        let (order, news) = match news {
-            News::Fact(path, aspect, fact) => {
+    pub(crate) fn read(&mut self, event: ReadEvent) {
+        let (job, event) = match event {
+            ReadEvent::Fact(path, aspect, fact) => {
                 self.housekeeping.timeline.something_came();
                 self.housekeeping.timeline.from_reader += 1;
                 return self.feed(Input::FactRead { path, aspect, fact });
             }
-            News::Details(path, details) => {
+            ReadEvent::Details(path, details) => {
                 self.housekeeping.timeline.something_came();
                 self.housekeeping.timeline.from_reader += details.len() as u64;
                 return self.feed(Input::DetailsRead { path, details });
             }
-            News::Digest(path, aspect, digest) => return self.feed(Input::Digested { path, aspect, digest }),
-            News::File(order, news) => (order, news),
+            ReadEvent::Digest(path, aspect, digest) => return self.feed(Input::Digested { path, aspect, digest }),
+            ReadEvent::File(job, event) => (job, event),
         };
-        let block = order.block();
-        let FileOrder { path, aspect, incoming, .. } = order;
+        let block = job.block();
+        let FileJob { path, aspect, incoming, .. } = job;
         if !self.content.store.is_incoming(&path, block, incoming.number) {
             return;
         }
-        match news {
-            FileNews::Opened(head) => {
+        match event {
+            FileEvent::Opened(head) => {
                 self.housekeeping.timeline.something_came();
                 self.housekeeping.timeline.from_reader += 1;
                 self.feed(Input::FileOpened { path, aspect, head });
             }
-            FileNews::Read(position) => self.feed(Input::FileRead { path, aspect, position }),
-            FileNews::All(head) => {
+            FileEvent::Read(position) => self.feed(Input::FileRead { path, aspect, position }),
+            FileEvent::All(head) => {
                 self.housekeeping.timeline.something_came();
                 self.housekeeping.timeline.from_reader += 1;
                 let position = head.content_bytes();
                 self.feed(Input::FileOpened { path: path.clone(), aspect, head });
                 self.feed(Input::FileRead { path, aspect, position });
             }
-            FileNews::Failed(FileError::Original(errno)) => {
+            FileEvent::Failed(FileError::Original(errno)) => {
                 self.content.store.discard(&path, block);
                 self.feed(Input::FileFailed { path, aspect, errno: errno.raw_os_error() as u16 });
             }
-            FileNews::Failed(_) => {
-                self.tell_store_failed(&path, &io::ErrorKind::StorageFull.into());
+            FileEvent::Failed(_) => {
+                self.report_store_failure(&path, &io::ErrorKind::StorageFull.into());
                 self.content.store.discard(&path, block);
                 self.feed(Input::StoreFailed { path, block });
             }
@@ -149,14 +149,14 @@ impl Daemon {
         }
         let verdict = match (&message, arrival) {
             (Message::End { transfer, digest }, Ok(_)) => self.content.transfers.verify(from, *transfer, digest),
-            (_, Ok(Arrival::Stored)) => Ok(Verdict::Right),
-            (_, Ok(Arrival::Unwanted)) => Ok(Verdict::Unwanted),
+            (_, Ok(Arrival::Stored)) => Ok(Validation::Right),
+            (_, Ok(Arrival::Unwanted)) => Ok(Validation::Unwanted),
             (_, Err(error)) => Err(error),
         };
         match (verdict, message) {
-            (Ok(Verdict::Right), message) => self.feed(Input::Message { from: Peer::Parent(from), message }),
-            (Ok(Verdict::Wrong), Message::End { transfer, .. }) => self.feed(Input::Corrupt { from, transfer }),
-            (Ok(Verdict::Wrong | Verdict::Unwanted), _) => {}
+            (Ok(Validation::Right), message) => self.feed(Input::Message { from: Peer::Parent(from), message }),
+            (Ok(Validation::Wrong), Message::End { transfer, .. }) => self.feed(Input::Corrupt { from, transfer }),
+            (Ok(Validation::Wrong | Validation::Unwanted), _) => {}
             (Err(ArrivalError::OutOfRange), _) => {
                 let now = self.now();
                 self.content.links.disconnect(now, Peer::Parent(from), "a chunk is not the next of its file's content");
@@ -165,7 +165,7 @@ impl Daemon {
         }
     }
 
-    fn perform(&mut self, output: Output) {
+    fn execute(&mut self, output: Output) {
         let now = self.now();
         match output {
             Output::Dial { rank } => self.content.links.dial(now, rank),
@@ -201,12 +201,12 @@ impl Daemon {
                     ContentOut { message, path, block: None, ranges },
                 );
             }
-            Output::ReadEntry { path } => self.content.readers.order(Order::Entry(path)),
-            Output::ReadListing { path } => self.content.readers.order(Order::Listing(path)),
-            Output::ReadDetails { path, names } => self.content.readers.order(Order::Details(path, names)),
+            Output::ReadEntry { path } => self.content.readers.submit(ReadJob::Entry(path)),
+            Output::ReadListing { path } => self.content.readers.submit(ReadJob::Listing(path)),
+            Output::ReadDetails { path, names } => self.content.readers.submit(ReadJob::Details(path, names)),
             Output::ReadFile { path, aspect, have, execute, content_bytes_max } => {
                 let size = have.as_ref().map_or(0, |have| have.attr.size);
-                self.read_file(path, aspect, size, move |path, incoming| FileOrder {
+                self.read_file(path, aspect, size, move |path, incoming| FileJob {
                     path,
                     aspect,
                     have,
@@ -239,25 +239,19 @@ impl Daemon {
         }
     }
 
-    /// Hands out what the shared file system is to be asked. An order that no thread can take is never
+    /// Hands out what the shared file system is to be asked. A job that no thread can take is never
     /// answered; its clients are sent to the originals when their time is up.
-    pub(crate) fn hand_out_orders(&mut self) {
+    pub(crate) fn hand_out_jobs(&mut self) {
         if let Err(error) = self.content.readers.hand_out() {
             tracing::error!(%error, "no thread can be started to read the shared file system; processes use the originals. A higher limit of processes (ulimit -u) helps");
         }
     }
 
-    fn read_file(
-        &mut self,
-        path: Path,
-        aspect: Aspect,
-        size: u64,
-        order: impl FnOnce(Path, Arc<Incoming>) -> FileOrder,
-    ) {
+    fn read_file(&mut self, path: Path, aspect: Aspect, size: u64, job: impl FnOnce(Path, Arc<Incoming>) -> FileJob) {
         let block = block_of(aspect);
         self.find_room();
         match self.incoming(&path, block, size) {
-            Ok(incoming) => self.content.readers.order(Order::File(order(path, incoming))),
+            Ok(incoming) => self.content.readers.submit(ReadJob::File(job(path, incoming))),
             Err(error) => self.store_failed(path, block, &error),
         }
     }
@@ -308,7 +302,7 @@ impl Daemon {
         if head.content_bytes() > DIGEST_AT_ONCE_BYTES_MAX {
             match self.content.store.open_copy(&path) {
                 Ok(copy) => {
-                    return self.content.readers.order(Order::Digest(DigestOrder {
+                    return self.content.readers.submit(ReadJob::Digest(DigestJob {
                         path,
                         aspect,
                         head: head.clone(),
@@ -488,9 +482,9 @@ impl Daemon {
     }
 
     /// Tells the user which option helps, once in a while, and has a look at what room there is.
-    fn tell_store_failed(&mut self, path: &Path, error: &io::Error) {
+    fn report_store_failure(&mut self, path: &Path, error: &io::Error) {
         let now = self.now();
-        let Some(untold) = self.housekeeping.pressure.store_failed(now) else { return };
+        let Some(unreported) = self.housekeeping.pressure.store_failed(now) else { return };
         let (max, configured) = self.housekeeping.pressure.store_bytes_max();
         let helps = match error.raw_os_error() {
             // The store's own bound.
@@ -498,11 +492,11 @@ impl Daemon {
             None => "More memory or another directory with --store",
             Some(_) => "More space under --store, another directory or a smaller --store-max",
         };
-        tracing::warn!(%path, %error, store_max = max, untold, "the store could not take a file, whose processes use the original. {helps} helps. Further files are only counted for a minute");
+        tracing::warn!(%path, %error, store_max = max, unreported, "the store could not take a file, whose processes use the original. {helps} helps. Further files are only counted for a minute");
     }
 
     fn store_failed(&mut self, path: Path, block: Option<u32>, error: &io::Error) {
-        self.tell_store_failed(&path, error);
+        self.report_store_failure(&path, error);
         self.content.transfers.forget(&path, block);
         self.content.store.discard(&path, block);
         self.driver.inbox.push_back(Input::StoreFailed { path, block });

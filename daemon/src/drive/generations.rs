@@ -18,7 +18,7 @@ use crate::session::{create_counters, read_counters};
 /// the originals.
 const OLDER_MAX: usize = 16;
 /// How often the daemon looks who uses older generations, in milliseconds.
-const LOOK_MS: Time = 1_000;
+const CHECK_MS: Time = 1_000;
 
 impl Daemon {
     /// Begins a generation. Where that can't be done, what has changed is served by the originals.
@@ -55,7 +55,7 @@ impl Daemon {
         self.frontends.clients.begin_generation(generation);
         let since = self.now();
         self.content.generations.older.push(Older { dir: before, table, held, since });
-        self.content.generations.next_look = Some(since + KEPT_MS_MIN);
+        self.content.generations.next_check = Some(since + KEPT_MS_MIN);
         if let Some(mount) = &self.frontends.mount {
             let directories = mount.generation_began(changes);
             self.list_anew(directories);
@@ -83,8 +83,8 @@ impl Daemon {
     }
 
     /// Ends older generations that nobody uses, if it is time to look.
-    pub(crate) fn look_at_generations(&mut self, now: Time) {
-        if self.content.generations.next_look.is_none_or(|look| now < look) {
+    pub(crate) fn check_generations(&mut self, now: Time) {
+        if self.content.generations.next_check.is_none_or(|look| now < look) {
             return;
         }
         let excess = self.content.generations.older.len().saturating_sub(OLDER_MAX);
@@ -101,7 +101,7 @@ impl Daemon {
                 number += 1;
             }
         }
-        self.content.generations.next_look = (self.content.generations.len() > 0).then_some(now + LOOK_MS);
+        self.content.generations.next_check = (self.content.generations.len() > 0).then_some(now + CHECK_MS);
     }
 
     fn end_generation(&mut self, mut older: Older) {

@@ -113,7 +113,7 @@ impl Daemon {
     pub(crate) fn feed(&mut self, input: Input) {
         let now = self.now();
         self.driver.node.handle(now, input);
-        self.perform_outputs();
+        self.execute_outputs();
         self.answer_inbox();
     }
 
@@ -123,7 +123,7 @@ impl Daemon {
             let Some(input) = self.driver.inbox.pop_front() else { return };
             let now = self.now();
             self.driver.node.handle(now, input);
-            self.perform_outputs();
+            self.execute_outputs();
         }
     }
 

@@ -1,35 +1,35 @@
 //! What the mounted file system's workers want of the node.
 
-use headwater_mount::{Asked, Wanted};
+use headwater_mount::{Demand, WorkerEvent};
 use headwater_proto::Input;
 
 use super::Daemon;
 
 impl Daemon {
     /// Does what a worker of the mount wants.
-    pub(crate) fn asked(&mut self, asked: Asked) {
+    pub(crate) fn asked(&mut self, asked: WorkerEvent) {
         let now = self.now();
         let Some(mount) = &mut self.frontends.mount else { return };
         match asked {
-            Asked::Wanted(Wanted::Want(path, want), parked) => {
+            WorkerEvent::Demand(Demand::Want(path, want), parked) => {
                 let client = self.frontends.client_ids.next();
                 mount.keep(now, client, parked);
                 self.feed(Input::Request { client, path, want });
             }
-            Asked::Wanted(Wanted::Block(path, block), parked) => {
+            WorkerEvent::Demand(Demand::Block(path, block), parked) => {
                 let client = self.frontends.client_ids.next();
                 mount.keep(now, client, parked);
                 self.feed(Input::RequestBlock { client, path, block });
             }
-            // No thread asks for patience, and the event loop does not ask itself.
-            Asked::Wanted(Wanted::Patience, parked) => mount.resume(parked, false),
-            Asked::Wanted(Wanted::Generation, parked) => mount.hold_parked(now, parked),
-            Asked::Used(path, block) => self.feed(Input::Used { path, block }),
-            Asked::Wanted(Wanted::Record(path), parked) => {
+            // No thread asks to be served by one that may wait, and the event loop does not ask itself.
+            WorkerEvent::Demand(Demand::Patience, parked) => mount.resume(parked, false),
+            WorkerEvent::Demand(Demand::Generation, parked) => mount.hold_parked(now, parked),
+            WorkerEvent::Used(path, block) => self.feed(Input::Used { path, block }),
+            WorkerEvent::Demand(Demand::Record(path), parked) => {
                 let is_there = mount.number(&mut self.content.table, path);
                 mount.resume(parked, is_there);
             }
-            Asked::Interrupted(unique) => {
+            WorkerEvent::Interrupted(unique) => {
                 if let Some(client) = mount.interrupt(now, unique) {
                     self.feed(Input::ClientGone { client });
                 }

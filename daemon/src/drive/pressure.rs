@@ -4,21 +4,21 @@ use headwater_proto::{Input, Time};
 
 use super::Daemon;
 use crate::config::content_bytes_max;
-use crate::pressure::TELL_MS;
+use crate::pressure::REPORT_MS;
 use crate::pressure::decide::{Direction, Seen};
 
 /// How often to look while there is content, in milliseconds; less often while so many times the store's
 /// bound is free.
-const LOOK_MS: Time = 1000;
-const LOOK_MS_ROOMY: Time = 5000;
+const CHECK_MS: Time = 1000;
+const CHECK_MS_ROOMY: Time = 5000;
 const ROOMY: u64 = 8;
 /// How soon more is given up if some was and more has to be, in milliseconds.
 const GO_ON_MS: Time = 20;
 
 impl Daemon {
     /// Looks whether the store has the room that it should have, if it is time.
-    pub(crate) fn look_at_pressure(&mut self, now: Time) {
-        if self.next_look_at_pressure().is_none_or(|look| now < look) {
+    pub(crate) fn check_pressure(&mut self, now: Time) {
+        if self.next_pressure_check().is_none_or(|look| now < look) {
             return;
         }
         self.content.table.replenish();
@@ -36,7 +36,7 @@ impl Daemon {
             let gives_up = change.direction == Direction::Lowered && content > max;
             let is_told = self.housekeeping.pressure.gives_up && change.direction == Direction::Lowered;
             // A file that found no room has told which option helps.
-            let is_known = gives_up && self.housekeeping.pressure.told_at.is_some_and(|at| now < at + TELL_MS);
+            let is_known = gives_up && self.housekeeping.pressure.reported_at.is_some_and(|at| now < at + REPORT_MS);
             if (change.is_turn || (gives_up && !is_told)) && !is_known {
                 tell(change.direction, max, &seen, gives_up);
             }
@@ -44,34 +44,34 @@ impl Daemon {
         }
         let content_max = content_bytes_max(self.frontends.mount.is_some(), max);
         let store_bytes_max = content_max.saturating_sub(stands.saturating_sub(holds));
-        if self.housekeeping.pressure.told_max != store_bytes_max || holds > store_bytes_max {
-            self.housekeeping.pressure.told_max = store_bytes_max;
+        if self.housekeeping.pressure.notified_max != store_bytes_max || holds > store_bytes_max {
+            self.housekeeping.pressure.notified_max = store_bytes_max;
             self.feed(Input::Room { store_bytes_max });
         }
         self.fit_replicas();
         let left = self.driver.node.stats().store_bytes;
         let goes_on = left > store_bytes_max && left < holds;
-        let is_roomy = self.housekeeping.pressure.alarmed_looks == 0
+        let is_roomy = self.housekeeping.pressure.alarmed_checks == 0
             && max == configured_max
             && seen.free().is_none_or(|free| free / ROOMY >= max);
-        self.housekeeping.pressure.looked_at = Some(now);
-        self.housekeeping.pressure.look_at = now
+        self.housekeeping.pressure.checked_at = Some(now);
+        self.housekeeping.pressure.check_at = now
             + match (goes_on, is_roomy) {
                 (true, _) => GO_ON_MS,
-                (false, true) => LOOK_MS_ROOMY,
-                (false, false) => LOOK_MS,
+                (false, true) => CHECK_MS_ROOMY,
+                (false, false) => CHECK_MS,
             };
     }
 
-    /// When [`Daemon::look_at_pressure`] is due.
-    pub(crate) fn next_look_at_pressure(&self) -> Option<Time> {
+    /// When [`Daemon::check_pressure`] is due.
+    pub(crate) fn next_pressure_check(&self) -> Option<Time> {
         let (max, configured_max) = self.housekeeping.pressure.store_bytes_max();
         let is_of_interest = self.content.store.bytes() > 0
             || self.driver.node.stats().store_bytes > 0
             || max < configured_max
             || self.content.table.is_short()
-            || self.housekeeping.pressure.looked_at.is_none();
-        is_of_interest.then_some(self.housekeeping.pressure.look_at)
+            || self.housekeeping.pressure.checked_at.is_none();
+        is_of_interest.then_some(self.housekeeping.pressure.check_at)
     }
 }
 

@@ -10,7 +10,7 @@ use headwater_abi::wire::FileHead;
 use super::Daemon;
 use crate::config::content_bytes_max;
 use crate::replicas::UnderWay;
-use crate::replicas::copier::Order;
+use crate::replicas::copier::CopyJob;
 
 /// Of what content leaves of the store's bound, copies take at most this part; the rest is for content to come.
 const ROOM_SHARE: u64 = 2;
@@ -71,7 +71,7 @@ impl Daemon {
         let opened: Vec<File> = files.iter().map(|_| File::open(&first)).collect::<io::Result<_>>()?;
         let mut awaited = 0;
         for ((copier, from), to) in self.housekeeping.replicating.copiers.iter().zip(opened).zip(&files) {
-            awaited += usize::from(copier.orders.send(Order { from, to: to.clone() }).is_ok());
+            awaited += usize::from(copier.orders.send(CopyJob { from, to: to.clone() }).is_ok());
         }
         let has_failed = awaited < files.len();
         let path = path.clone();

@@ -42,7 +42,7 @@ impl Daemon {
         let registry = poll.registry();
         let (node, mut store, table) = recovery::begin(config, &scope)?;
         let forest = config.forest();
-        tell_whom_it_serves(&mut store, config);
+        note_readers(&mut store, config);
         store.set_bytes_max(config.store_bytes_max);
         let device = store.device().map_err(failed("examine the store in", dir.path()))?;
         let header = header(&dir, &scope, device);
@@ -129,7 +129,7 @@ fn header(dir: &NodeDir, scope: &[(bool, headwater_abi::Path)], store_dev: (u32,
 }
 
 /// Tells the store who will read it, so that it keeps nothing for others.
-fn tell_whom_it_serves(store: &mut Store, config: &Config) {
+fn note_readers(store: &mut Store, config: &Config) {
     if is_leaf(&config.forest(), Rank(config.rank)) {
         store.sends_nothing();
     }

@@ -19,13 +19,13 @@ use self::group::Groups;
 use self::stall::Stall;
 
 /// How long after a look the next one may be if something asks for it, in milliseconds.
-const LOOK_MS_MIN: Time = 200;
+const CHECK_MS_MIN: Time = 200;
 /// How often a failing store is told of, in milliseconds.
-pub(crate) const TELL_MS: Time = 60_000;
+pub(crate) const REPORT_MS: Time = 60_000;
 /// Files that can still be made in the store's file system, below which it counts as full.
 const INODES_MIN: u64 = 64;
 /// Looks after a stall in which its averages must have risen, since they do so every two seconds.
-const ALARMED_LOOKS: u32 = 4;
+const ALARMED_CHECKS: u32 = 4;
 /// `f_type` of tmpfs and ramfs.
 const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
@@ -43,14 +43,14 @@ pub(crate) struct Pressure {
     /// Content has been given up since the bound was last raised.
     pub(crate) gives_up: bool,
     /// What the node was told last, in bytes of content.
-    pub(crate) told_max: u64,
-    pub(crate) looked_at: Option<Time>,
-    pub(crate) look_at: Time,
+    pub(crate) notified_max: u64,
+    pub(crate) checked_at: Option<Time>,
+    pub(crate) check_at: Time,
     /// How many looks are to take into account that the kernel has told of a stall.
-    pub(crate) alarmed_looks: u32,
+    pub(crate) alarmed_checks: u32,
     /// When a failure was told last, and how many were not since.
-    pub(crate) told_at: Option<Time>,
-    pub(crate) untold: u64,
+    pub(crate) reported_at: Option<Time>,
+    pub(crate) unreported: u64,
 }
 
 impl Pressure {
@@ -75,12 +75,12 @@ impl Pressure {
             group_stall,
             machine_stall: Stall::open(Path::new("/proc/pressure/memory"), registry, token),
             gives_up: false,
-            told_max: store_bytes_max,
-            looked_at: None,
-            look_at: 0,
-            alarmed_looks: 0,
-            told_at: None,
-            untold: 0,
+            notified_max: store_bytes_max,
+            checked_at: None,
+            check_at: 0,
+            alarmed_checks: 0,
+            reported_at: None,
+            unreported: 0,
         }
     }
 
@@ -91,25 +91,25 @@ impl Pressure {
 
     /// The kernel says that time is lost.
     pub(crate) fn woken(&mut self) {
-        self.alarmed_looks = ALARMED_LOOKS;
-        self.look_soon();
+        self.alarmed_checks = ALARMED_CHECKS;
+        self.check_soon();
     }
 
     /// The store has failed: there may be less room than was thought. How many failures were not told
     /// since the last that was, if this one is to be told.
     pub(crate) fn store_failed(&mut self, now: Time) -> Option<u64> {
-        self.look_soon();
-        if self.told_at.is_some_and(|at| now < at + TELL_MS) {
-            self.untold += 1;
+        self.check_soon();
+        if self.reported_at.is_some_and(|at| now < at + REPORT_MS) {
+            self.unreported += 1;
             return None;
         }
-        self.told_at = Some(now);
-        Some(std::mem::take(&mut self.untold))
+        self.reported_at = Some(now);
+        Some(std::mem::take(&mut self.unreported))
     }
 
-    fn look_soon(&mut self) {
-        let soon = self.looked_at.map_or(0, |at| at + LOOK_MS_MIN);
-        self.look_at = self.look_at.min(soon);
+    fn check_soon(&mut self) {
+        let soon = self.checked_at.map_or(0, |at| at + CHECK_MS_MIN);
+        self.check_at = self.check_at.min(soon);
     }
 
     /// What is to be seen of memory and disk, where the store takes `store_bytes` and gives back
@@ -128,8 +128,8 @@ impl Pressure {
             seen.machine = machine().map(|(free, total)| (soon(free), total));
             seen.group_stalled_percent = self.group_stall.as_ref().and_then(Stall::percent);
             seen.machine_stalled_percent = self.machine_stall.as_ref().and_then(Stall::percent);
-            if self.alarmed_looks > 0 {
-                self.alarmed_looks -= 1;
+            if self.alarmed_checks > 0 {
+                self.alarmed_checks -= 1;
                 // The averages lag behind; which of them rises shows whose stall it is.
                 let raised = |percent: f32| if percent < CALM_PERCENT { percent } else { percent.max(STALLED_PERCENT) };
                 seen.group_stalled_percent = seen.group_stalled_percent.map(raised);

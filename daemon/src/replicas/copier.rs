@@ -26,7 +26,7 @@ const LEFT_BYTES_MIN: u64 = 64 << 20;
 
 /// A copy that is to be made.
 #[derive(Debug)]
-pub(crate) struct Order {
+pub(crate) struct CopyJob {
     /// What is copied; its offset is the thread's.
     pub(crate) from: File,
     /// A name that nobody has.
@@ -36,7 +36,7 @@ pub(crate) struct Order {
 /// Makes the copies that are ordered, until nobody orders any more or `ends`; says of each whether it was made.
 pub(crate) fn serve(
     domain: &Domain,
-    orders: &Receiver<Order>,
+    orders: &Receiver<CopyJob>,
     copied: &Sender<io::Result<()>>,
     ends: &Arc<AtomicBool>,
     waker: &Waker,
@@ -45,7 +45,7 @@ pub(crate) fn serve(
     if moved.is_err() || preferred.is_err() {
         tracing::debug!(domain = domain.number, ?moved, ?preferred, "copies may lie in another memory domain");
     }
-    for Order { from, to } in orders {
+    for CopyJob { from, to } in orders {
         let result = make(domain, &from, &to, ends);
         drop(from);
         if copied.send(result).is_err() || waker.wake().is_err() {

@@ -27,7 +27,7 @@ use headwater_store::Table;
 use headwater_store::{Reservation, Store};
 use mio::Waker;
 
-use self::copier::Order;
+use self::copier::CopyJob;
 use self::domains::Domain;
 use crate::config::Config;
 
@@ -47,7 +47,7 @@ pub(crate) struct Replicating {
 
 #[derive(Debug)]
 pub(crate) struct Copier {
-    pub(crate) orders: Sender<Order>,
+    pub(crate) orders: Sender<CopyJob>,
     thread: JoinHandle<()>,
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use headwater_fuse::init::Opening;
 
-use crate::support::mounted::{Mounted, assert_same, look_at};
+use crate::support::mounted::{Mounted, assert_same, check_at};
 use crate::support::{CHAIN, Cluster, eventually};
 
 /// Three nodes in a chain, each with a writable mount that knows the whole tree already.
@@ -26,7 +26,7 @@ fn start(cluster: &mut Cluster) -> Option<Vec<Mounted>> {
     });
     let mounts: Vec<Mounted> = mounts.into_inner().into_iter().collect::<Option<_>>()?;
     for mount in &mounts {
-        look_at(&mount.at);
+        check_at(&mount.at);
         assert!(!mount.path("dir/new").exists());
     }
     Some(mounts)

@@ -13,7 +13,7 @@ use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use crate::support::Cluster;
-use crate::support::mounted::{Mounted, assert_same, look_at};
+use crate::support::mounted::{Mounted, assert_same, check_at};
 
 /// Something that is done to a directory, and says what came of it.
 pub type Case = (&'static str, fn(&Path) -> String);
@@ -57,7 +57,7 @@ fn compare_once(cases: &[Case], user: User, plant: fn(&Path), opening: Opening, 
     let place = format!("{opening:?}, {}, {user:?}", if is_warm { "known before" } else { "new" });
     for (name, case) in cases {
         if is_warm {
-            look_at(&mounted.path(name));
+            check_at(&mounted.path(name));
         }
         let (expected, found) = std::thread::scope(|scope| {
             let expected = scope.spawn(|| as_user(user, || case(&copy.join(name))));
@@ -86,7 +86,7 @@ fn plant_one(root: &Path, user: User) {
     fs::hard_link(root.join("file"), root.join("same")).unwrap();
     symlink("file", root.join("link")).unwrap();
     symlink("nowhere", root.join("dangling")).unwrap();
-    for path in look_at(root).keys() {
+    for path in check_at(root).keys() {
         std::os::unix::fs::lchown(root.join(path), Some(user.uid), Some(user.gid)).unwrap();
     }
     for directory in ["", "dir", "dir/sub", "empty"] {
@@ -128,7 +128,7 @@ pub fn summary(root: &Path) -> BTreeMap<PathBuf, String> {
         );
         (path, text)
     };
-    look_at(root).into_iter().map(describe).collect()
+    check_at(root).into_iter().map(describe).collect()
 }
 
 /// What came of a system call.

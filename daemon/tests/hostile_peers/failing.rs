@@ -108,7 +108,7 @@ fn wrong_content_is_found_out_and_fetched_from_elsewhere() {
     });
     // The true rank 1 would take the liar's place at the root again and again.
     signal(session.nodes[1].id(), Signal::KILL);
-    // On a busy machine it may look dead at first, and is passed by: there are files for as long as there is patience.
+    // On a busy machine it may look dead at first, and is passed by: there are files for as long as the test waits.
     let number = AtomicUsize::new(0);
     eventually("a lie", || {
         assert_eq!(session.ask(2, number.fetch_add(1, Ordering::SeqCst).min(FILES - 1)), Some(Status::Done));

@@ -88,7 +88,7 @@ pub struct Seen {
 }
 
 /// Everything below `root`, by its path from there.
-pub fn look_at(root: &Path) -> BTreeMap<PathBuf, Seen> {
+pub fn check_at(root: &Path) -> BTreeMap<PathBuf, Seen> {
     let mut seen = BTreeMap::new();
     let mut todo = vec![PathBuf::new()];
     while let Some(path) = todo.pop() {
@@ -115,7 +115,7 @@ pub fn look_at(root: &Path) -> BTreeMap<PathBuf, Seen> {
 
 /// Compares two trees, name by name.
 pub fn assert_same(original: &Path, view: &Path) {
-    let (original, mut view) = (look_at(original), look_at(view));
+    let (original, mut view) = (check_at(original), check_at(view));
     for (path, expected) in &original {
         let found = view.remove(path).unwrap_or_else(|| panic!("{} is missing", path.display()));
         assert!(found == *expected, "{}:\n  {found:?}\nis not\n  {expected:?}", path.display());

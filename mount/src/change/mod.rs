@@ -12,7 +12,7 @@ use headwater_abi::{Path, Want};
 use headwater_fuse::Operation;
 use rustix::io::Errno;
 
-use crate::call::{Call, Flow, Wanted};
+use crate::call::{Call, Demand, Flow};
 use crate::original::{Target, target_of};
 
 /// Why an operation was not performed.
@@ -32,7 +32,7 @@ impl From<Errno> for Stop {
 /// Serves a writing request.
 pub(super) fn serve(call: &Call<'_>) -> Flow {
     if call.attempt.at_once {
-        return Flow::Ask(Wanted::Patience);
+        return Flow::Ask(Demand::Patience);
     }
     let result = match call.request.operation {
         Operation::Create { flags, mode, umask, name } => names::create(call, name, flags, mode, umask),
@@ -99,5 +99,5 @@ fn all_go_live(call: &Call<'_>, paths: &[&Path], tree: bool) -> Result<(), Stop>
     }
     let (path, tree) = missing[rounds % missing.len()].clone();
     let want = Want::LIVE | Want::NO_FOLLOW | if tree { Want::TREE } else { Want::empty() };
-    Err(Stop::Flow(Flow::Ask(Wanted::Want(path, want))))
+    Err(Stop::Flow(Flow::Ask(Demand::Want(path, want))))
 }

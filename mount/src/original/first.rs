@@ -44,7 +44,7 @@ impl First {
     }
 
     /// Runs `tell` the first time. Who comes meanwhile waits until that is done.
-    pub(crate) fn tell_once(&self, node: NodeId, tell: impl FnOnce()) {
+    pub(crate) fn notify_once(&self, node: NodeId, tell: impl FnOnce()) {
         let mut nodes = self.lock();
         if nodes.told.insert(node) {
             tell();

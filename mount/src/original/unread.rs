@@ -57,7 +57,7 @@ pub(crate) fn tell(call: &Call<'_>, path: &Path, file: &OwnedFd, bytes: u64) -> 
         view.notices.postpone(node);
         return true;
     }
-    view.originals.first.tell_once(node, || {
+    view.originals.first.notify_once(node, || {
         view.notices.cancel(node);
         let _ = call.reply.device.invalidate_node(node, ATTRIBUTES_ALONE, 0);
     });

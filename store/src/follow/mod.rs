@@ -95,7 +95,7 @@ struct Follower {
     budget: Budget,
     inotify: OwnedFd,
     copies: Vec<Watched>,
-    look_at: Instant,
+    check_at: Instant,
 }
 
 struct Watched {
@@ -108,7 +108,7 @@ struct Watched {
 impl Follower {
     fn new(mailbox: Arc<Mailbox>, budget: Budget) -> io::Result<Follower> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        Ok(Follower { mailbox, budget, inotify, copies: Vec::new(), look_at: Instant::now() })
+        Ok(Follower { mailbox, budget, inotify, copies: Vec::new(), check_at: Instant::now() })
     }
 
     /// Waits for something to do, and does it. False if nobody wants any of it any more.
@@ -119,9 +119,9 @@ impl Follower {
         }
         self.take_new();
         self.take_changes();
-        let is_look = Instant::now() >= self.look_at;
+        let is_look = Instant::now() >= self.check_at;
         if is_look {
-            self.look_at = Instant::now() + LOOK;
+            self.check_at = Instant::now() + LOOK;
         }
         self.copies.retain_mut(|watched| {
             if !is_look && !watched.is_due {
@@ -141,7 +141,7 @@ impl Follower {
 
     fn wait(&self) {
         let is_due = self.copies.iter().any(|watched| watched.is_due);
-        let until_look = self.look_at.saturating_duration_since(Instant::now());
+        let until_look = self.check_at.saturating_duration_since(Instant::now());
         let most = if is_due { until_look.min(Duration::from_millis(10)) } else { until_look };
         let timeout = (!self.copies.is_empty()).then(|| Timespec::try_from(most).ok()).flatten();
         let mut ready = [PollFd::new(&self.inotify, PollFlags::IN), PollFd::new(&self.mailbox.wake, PollFlags::IN)];

@@ -14,11 +14,11 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::path::Arg;
 
 use super::lease;
-use super::parked::LOOK_MS;
+use super::parked::CHECK_MS;
 use super::store::Store;
 
 /// How often at most if something waits for room, in milliseconds.
-const LOOK_MS_MIN: Time = 50;
+const CHECK_MS_MIN: Time = 50;
 
 impl Store {
     /// Removes a name of a copy, or of a link. Who has the copy open keeps it, and it is counted until then.
@@ -51,10 +51,10 @@ impl Store {
     }
 
     /// Frees those that nobody uses any more, if it is time to look.
-    pub(super) fn look_at_parked(&mut self, now: Time, is_room_wanted: bool) {
-        let interval = if is_room_wanted { LOOK_MS_MIN } else { LOOK_MS };
-        if now >= self.parked.looked_at + interval {
-            self.parked.looked_at = now;
+    pub(super) fn check_parked(&mut self, now: Time, is_room_wanted: bool) {
+        let interval = if is_room_wanted { CHECK_MS_MIN } else { CHECK_MS };
+        if now >= self.parked.checked_at + interval {
+            self.parked.checked_at = now;
             let files = std::mem::take(&mut self.parked.files);
             self.parked.files = files.into_iter().filter(|file| !self.free(file)).collect();
         }

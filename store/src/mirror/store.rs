@@ -418,14 +418,14 @@ impl Store {
     /// Removes evicted copies whose time has come, and frees what nobody uses any more.
     pub fn tick(&mut self, now: Time) {
         self.remove_due(now);
-        self.look_at_parked(now, false);
+        self.check_parked(now, false);
         self.settle_leaving();
     }
 
     /// The same, at once.
     pub fn find_room(&mut self, now: Time) {
         self.remove_due(now);
-        self.look_at_parked(now, true);
+        self.check_parked(now, true);
         self.settle_leaving();
     }
 

@@ -12,13 +12,13 @@ use headwater_fuse::Device;
 use headwater_proto::{ClientId, Time};
 use mio::Waker;
 
-use crate::call::Wanted;
+use crate::call::Demand;
 use crate::notifier;
 use crate::state::counters::Count;
 use crate::state::counts::Counts;
 use crate::state::forgetting::Forgetting;
 use crate::view::View;
-use crate::worker::{Asker, Connection, Parked, spawn};
+use crate::worker::{Connection, DemandSink, Parked, spawn};
 
 /// Requests that wait at once; more use the original.
 const PARKED_MAX: usize = 16 << 10;
@@ -40,7 +40,7 @@ const COMPLETERS: usize = 2;
 /// The daemon's side of a mount.
 pub struct Mount {
     pub(crate) connection: Arc<Connection>,
-    asked: Receiver<Asked>,
+    asked: Receiver<WorkerEvent>,
     ready: Sender<Parked>,
     parked: Arc<AtomicUsize>,
     pub(crate) waiting: HashMap<ClientId, Parked>,
@@ -49,8 +49,8 @@ pub struct Mount {
     /// When that is tried.
     try_at: Option<Time>,
     /// What was served at once and waits for something else.
-    again: VecDeque<Asked>,
-    desk: Desk,
+    again: VecDeque<WorkerEvent>,
+    desk: RequestDispatcher,
     /// Requests whose threads have got a signal, and that are not kept. They may be yet to come.
     interrupted: VecDeque<u64>,
     pub(crate) forgetting: Forgetting,
@@ -58,9 +58,9 @@ pub struct Mount {
 
 /// What a worker tells the event loop.
 #[derive(Debug)]
-pub enum Asked {
+pub enum WorkerEvent {
     /// A request waits.
-    Wanted(Wanted, Parked),
+    Demand(Demand, Parked),
     /// Who waits for a request has got a signal.
     Interrupted(u64),
     /// Content was used that the node wants to know of.
@@ -69,8 +69,8 @@ pub enum Asked {
 
 /// How workers reach the event loop.
 #[derive(Clone)]
-struct Desk {
-    asked: Sender<Asked>,
+struct RequestDispatcher {
+    asked: Sender<WorkerEvent>,
     waker: Arc<Waker>,
     parked: Arc<AtomicUsize>,
 }
@@ -86,7 +86,7 @@ impl Mount {
         let (asked, asked_out) = crossbeam_channel::unbounded();
         let (ready, ready_out) = crossbeam_channel::unbounded::<Parked>();
         let parked = Arc::new(AtomicUsize::new(0));
-        let desk = Desk { asked, waker, parked: Arc::clone(&parked) };
+        let desk = RequestDispatcher { asked, waker, parked: Arc::clone(&parked) };
         for device in 0..workers {
             let (connection, desk) = (Arc::clone(&connection), desk.clone());
             spawn("mount", move || connection.work(device, &desk))?;
@@ -126,13 +126,13 @@ impl Mount {
     }
 
     /// What a worker wants next.
-    pub fn next(&mut self) -> Option<Asked> {
+    pub fn next(&mut self) -> Option<WorkerEvent> {
         self.again.pop_front().or_else(|| self.asked.try_recv().ok())
     }
 
-    /// What a worker wants next, if that is said within `patience`.
-    pub(crate) fn next_within(&mut self, patience: Duration) -> Option<Asked> {
-        self.again.pop_front().or_else(|| self.asked.recv_timeout(patience).ok())
+    /// What a worker wants next, if that is said within `timeout`.
+    pub(crate) fn next_within(&mut self, timeout: Duration) -> Option<WorkerEvent> {
+        self.again.pop_front().or_else(|| self.asked.recv_timeout(timeout).ok())
     }
 
     /// True if a worker wants something.
@@ -217,8 +217,8 @@ impl Mount {
             None => {
                 self.parked.fetch_sub(1, Ordering::Relaxed);
             }
-            Some((Wanted::Patience, parked)) => self.hand_out(parked),
-            Some((wanted, parked)) => self.again.push_back(Asked::Wanted(wanted, parked)),
+            Some((Demand::Patience, parked)) => self.hand_out(parked),
+            Some((wanted, parked)) => self.again.push_back(WorkerEvent::Demand(wanted, parked)),
         }
     }
 
@@ -303,45 +303,45 @@ impl Drop for Mount {
             self.hand_out(parked.answered(false));
         }
         while let Some(asked) = self.next() {
-            if let Asked::Wanted(_, parked) = asked {
+            if let WorkerEvent::Demand(_, parked) = asked {
                 self.hand_out(parked.answered(false));
             }
         }
     }
 }
 
-impl Desk {
-    fn tell(&self, what: Asked) {
+impl RequestDispatcher {
+    fn tell(&self, what: WorkerEvent) {
         if self.asked.send(what).is_ok() {
             let _ = self.waker.wake();
         }
     }
 }
 
-impl Asker for Desk {
-    fn ask(&self, wanted: Wanted, parked: Parked) -> Option<Parked> {
+impl DemandSink for RequestDispatcher {
+    fn ask(&self, wanted: Demand, parked: Parked) -> Option<Parked> {
         if self.parked.fetch_add(1, Ordering::Relaxed) >= PARKED_MAX {
             self.parked.fetch_sub(1, Ordering::Relaxed);
             return Some(parked.answered(false));
         }
-        match self.asked.send(Asked::Wanted(wanted, parked)) {
+        match self.asked.send(WorkerEvent::Demand(wanted, parked)) {
             Ok(()) => {
                 // Fails only where the event loop's descriptor is broken, which it will notice itself.
                 let _ = self.waker.wake();
                 None
             }
             Err(refused) => match refused.into_inner() {
-                Asked::Wanted(_, parked) => Some(parked.answered(false)),
-                Asked::Interrupted(_) | Asked::Used(..) => None,
+                WorkerEvent::Demand(_, parked) => Some(parked.answered(false)),
+                WorkerEvent::Interrupted(_) | WorkerEvent::Used(..) => None,
             },
         }
     }
 
     fn interrupt(&self, unique: u64) {
-        self.tell(Asked::Interrupted(unique));
+        self.tell(WorkerEvent::Interrupted(unique));
     }
 
     fn used(&self, path: Path, block: Option<u32>) {
-        self.tell(Asked::Used(path, block));
+        self.tell(WorkerEvent::Used(path, block));
     }
 }

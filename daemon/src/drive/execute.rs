@@ -195,11 +195,8 @@ impl Daemon {
             Output::SendContent { to, path, aspect, head, digest } => {
                 let (ranges, head) = (head.ranges.clone(), FileHead::clone(&head));
                 let message = Message::Content { path: path.clone(), aspect, head, digest };
-                self.content.links.send_content(
-                    now,
-                    Peer::Child(to),
-                    ContentOut { message, path, block: None, ranges },
-                );
+                let content = ContentOut { message, path, block: None, ranges };
+                self.content.links.send_content(now, Peer::Child(to), content);
             }
             Output::ReadEntry { path } => self.content.readers.submit(ReadJob::Entry(path)),
             Output::ReadListing { path } => self.content.readers.submit(ReadJob::Listing(path)),

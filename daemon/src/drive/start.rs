@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use headwater_abi::table::Header;
+use headwater_mount::Mount;
 use headwater_overlay::{Addresses, Identity, Links, Transfers};
 use headwater_proto::{Forest, Rank};
 use headwater_reader::{Opened, Pool};
@@ -15,7 +16,7 @@ use headwater_store::Following;
 use headwater_store::Store;
 use headwater_store::layout::NodeDir;
 use headwater_store::{Table, view};
-use mio::{Poll, Waker};
+use mio::{Poll, Registry, Waker};
 
 use super::timeline::Timeline;
 use super::tokens::*;
@@ -41,7 +42,6 @@ impl Daemon {
         let poll = Poll::new().map_err(system("watch sockets"))?;
         let registry = poll.registry();
         let (node, mut store, table) = recovery::begin(config, &scope)?;
-        let forest = config.forest();
         note_readers(&mut store, config);
         store.set_bytes_max(config.store_bytes_max);
         let device = store.device().map_err(failed("examine the store in", dir.path()))?;
@@ -51,12 +51,7 @@ impl Daemon {
             .map_err(failed("listen at", &dir.socket()))?;
         let control_socket = ControlSocket::listen(&dir.control(), registry, CONTROL_SOCKET)
             .map_err(failed("listen at", &dir.control()))?;
-        let identity = Identity { rank: Rank(config.rank), forest, session: config.session, key: config.key.clone() };
-        listener.set_nonblocking(true).map_err(system("listen for peers"))?;
-        let listener = mio::net::TcpListener::from_std(listener);
-        let mut links = Links::new(identity, listener, Addresses::new(&config.peers, &config.names), registry, PEERS)
-            .map_err(system("listen for peers"))?;
-        links.use_fabric(config.fabric.as_ref());
+        let links = links(config, listener, registry).map_err(system("listen for peers"))?;
         let (content, is_own_disk) = (dir.root(), config.disk.is_some());
         let pressure = Pressure::start(config.store_bytes_max, (&content, is_own_disk), registry, PRESSURE);
         let waker = Arc::new(Waker::new(registry, WAKER).map_err(system("wake the event loop"))?);
@@ -72,6 +67,7 @@ impl Daemon {
             .map_err(system("serve the mounted file system"))?;
         let driver =
             Driver { node, inbox: VecDeque::new(), received_content: Vec::new(), deferred_outputs: VecDeque::new() };
+        let frontends = frontends(config, clients, mount, control_socket);
         let preloading = Preloading::start(config, &scope, &waker);
         let readers = Pool::new(waker, opened, config.is_standing);
         Ok(Daemon {
@@ -86,15 +82,7 @@ impl Daemon {
                 transfers: Transfers::default(),
                 readers,
             },
-            frontends: Frontends {
-                clients,
-                client_ids: ClientIds::default(),
-                mount,
-                control_socket,
-                about: About::new(config),
-                clearings: Clearings::default(),
-                refreshes: Refreshes::default(),
-            },
+            frontends,
             housekeeping: Housekeeping {
                 timeline: Timeline::default(),
                 pressure,
@@ -110,9 +98,32 @@ impl Daemon {
                 ready_by: config.parent_wait_ms_max(),
             },
             is_standing: config.is_standing,
-            depth: forest.depth_max(),
+            depth: config.forest().depth_max(),
         })
     }
+}
+
+fn frontends(config: &Config, clients: Clients, mount: Option<Mount>, control_socket: ControlSocket) -> Frontends {
+    Frontends {
+        clients,
+        client_ids: ClientIds::default(),
+        mount,
+        control_socket,
+        about: About::new(config),
+        clearings: Clearings::default(),
+        refreshes: Refreshes::default(),
+    }
+}
+
+/// The links to other nodes, which come about through `listener` and by dialling.
+fn links(config: &Config, listener: TcpListener, registry: &Registry) -> io::Result<Links> {
+    let identity =
+        Identity { rank: Rank(config.rank), forest: config.forest(), session: config.session, key: config.key.clone() };
+    listener.set_nonblocking(true)?;
+    let listener = mio::net::TcpListener::from_std(listener);
+    let mut links = Links::new(identity, listener, Addresses::new(&config.peers, &config.names), registry, PEERS)?;
+    links.use_fabric(config.fabric.as_ref());
+    Ok(links)
 }
 
 /// What the table tells every process.

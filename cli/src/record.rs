@@ -11,13 +11,14 @@ use headwater_abi::table::{AtomicU64, Reader, Record, State, word};
 use headwater_closure::recorded::{self, ENTRIES_MAX, Entry, Version, What};
 
 use crate::message::say;
+use crate::options::run::RecordOptions;
 use crate::preload::PreloadOption;
 use crate::run;
 use crate::serving::Serving;
 
 /// Runs the program on one node, in a session in which nothing is fetched that it does not ask for, and gives
 /// its exit status, whether what it used could be written or not.
-pub fn record(mut options: crate::options::RecordOptions) -> Result<u8> {
+pub fn record(mut options: RecordOptions) -> Result<u8> {
     (options.run.nodes, options.run.service.preload) = (1, PreloadOption::Off);
     let mut recorded = None;
     let status = run::run_with(&options.run, |serving| recorded = Some(write(serving, &options.output)))?;

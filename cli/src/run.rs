@@ -23,7 +23,7 @@ use crate::launch::{Launch, Processes};
 use crate::message::{say, show};
 use crate::namespace;
 use crate::opened::Opened;
-use crate::options::{RunOptions, ServiceOptions};
+use crate::options::run::{RunOptions, ServiceOptions};
 use crate::preload;
 use crate::serving::{Serving, Wanted};
 use crate::signals::{self, Signal};

@@ -17,7 +17,7 @@ use crate::daemons::{Daemons, Settings};
 use crate::launch::Attachment;
 use crate::message::say;
 use crate::opened::Opened;
-use crate::options::RunOptions;
+use crate::options::run::RunOptions;
 use crate::prepare;
 use crate::run::{Event, Interrupted};
 use crate::session::Session;
@@ -25,8 +25,6 @@ use crate::store::{self, Disk, ReadBy};
 use crate::topology::Arrangement;
 use crate::via::{Choice, Mechanism, Program, prefix};
 
-/// Files of more bytes travel in blocks, unless the user says otherwise.
-pub const WHOLE_FILE_BYTES_MAX: u64 = 16 << 20;
 /// What a view of `/` shows empty: a program's paths there are not files of the scope.
 const HIDDEN: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -123,7 +121,8 @@ impl Wanted<'_> {
         let options = self.options;
         let library = (mechanism == Mechanism::Audit).then(prepare::read_audit_library).transpose()?;
         let read_by = if library.is_some() { ReadBy::Processes } else { ReadBy::Daemon };
-        let store = store::open(options.service.store.as_deref(), options.service.store_max, options.nodes, read_by)?;
+        let storage = &options.service.storage;
+        let store = store::open(storage.store.as_deref(), storage.store_max, options.nodes, read_by)?;
         if options.service.verbose {
             say(format_args!("stores {}, of at most {} bytes each", store.place(), store.bytes_max));
         }
@@ -148,7 +147,7 @@ impl Wanted<'_> {
             numa_replicas: options.service.numa_replicas,
             scope: scope.pairs(),
             opened: self.opened,
-            whole_file_bytes_max: options.service.whole_file_max.unwrap_or(WHOLE_FILE_BYTES_MAX),
+            whole_file_bytes_max: storage.whole_file_max,
             via: if mechanism == Mechanism::Audit { None } else { Some(&via) },
             opening: options.service.opening.named(),
             verbose: options.service.verbose,

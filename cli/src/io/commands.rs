@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueHint};
 use headwater_model::io::{Form, Pattern, Work};
 
-use crate::options::parse_bytes;
+use crate::options::headings::{MODEL, OUTPUT, WORKLOAD};
+use crate::options::values::parse_bytes;
 
 /// What `headwater io predict --help` says at the end.
 const PREDICT_HELP: &str = "\
@@ -38,59 +39,62 @@ pub enum IoCommand {
 #[derive(Debug, Args)]
 pub struct PredictOptions {
     /// read+scatter, read+send, gather+write or receive+write [default: all of them]
-    #[arg(long, value_name = "PATTERN", value_parser = parse_pattern)]
+    #[arg(long, value_name = "PATTERN", value_parser = parse_pattern, help_heading = WORKLOAD)]
     pub pattern: Option<Pattern>,
 
     /// Bytes of the file that all ranks share, such as 256M
-    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, help_heading = WORKLOAD)]
     pub bytes: u64,
 
     /// Ranks of the program
-    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..=10_000_000),
+          help_heading = WORKLOAD)]
     pub ranks: u32,
 
     /// Nodes on which they are
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000_000),
+          help_heading = WORKLOAD)]
     pub nodes: u32,
 
     /// The program reads or writes a row of a square of nodes after the other, through the same memory
-    #[arg(long)]
+    #[arg(long, help_heading = WORKLOAD)]
     pub rows: bool,
 
     /// Writing goes on by itself, from a copy of the data
-    #[arg(long, conflicts_with = "rows")]
+    #[arg(long, conflicts_with = "rows", help_heading = WORKLOAD)]
     pub copy: bool,
 
     /// Pieces of the file that each rank's part has: the lines of its block
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..),
+          help_heading = WORKLOAD)]
     pub pieces: u32,
 
     /// The other way round: a program whose ranks use collective operations, and one rank in place of them
-    #[arg(long, conflicts_with_all = ["rows", "copy"])]
+    #[arg(long, conflicts_with_all = ["rows", "copy"], help_heading = WORKLOAD)]
     pub reverse: bool,
 
     /// What a node's link carries, such as 200mbit or 100gbit
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = MODEL)]
     pub link: Option<Rate>,
 
     /// What the file server gives to all nodes together; a node gets at most what its link carries
-    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = MODEL)]
     pub server: Option<Rate>,
 
     /// What operations cost here, as --save wrote it
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = MODEL)]
     pub parameters: Option<PathBuf>,
 
     /// Measure what memory and files in this directory cost, for a second or two
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = MODEL)]
     pub measure: Option<PathBuf>,
 
     /// Write the parameters to this file
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUTPUT)]
     pub save: Option<PathBuf>,
 
     /// Draw both times, by the file's bytes
-    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE.svg", value_hint = ValueHint::FilePath, help_heading = OUTPUT)]
     pub plot: Option<PathBuf>,
 }
 

@@ -6,8 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum, ValueHint};
 use serde::{Deserialize, Serialize};
 
+use crate::options::headings::MPI_IO;
+
 /// What becomes of a program's I/O: options of `headwater run`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
+#[command(next_help_heading = MPI_IO)]
 pub struct IoOptions {
     /// MPI programs that read or write a file on one rank for all: auto (the ranks do it together where that is
     /// quicker), verify (and the first times are compared with the original), observe (what is found is reported,

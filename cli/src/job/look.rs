@@ -17,10 +17,9 @@ use super::file::Service;
 use super::paths;
 use crate::io::options::IoOptions;
 use crate::opened::Opened;
-use crate::options::ServiceOptions;
+use crate::options::run::ServiceOptions;
 use crate::preload;
 use crate::run::discover;
-use crate::serving::WHOLE_FILE_BYTES_MAX;
 use crate::via::Program;
 
 /// A program.
@@ -105,10 +104,10 @@ pub fn service(
         program,
         via: options.via,
         policy: options.policy(),
-        store: options.store.clone(),
-        store_bytes_max: options.store_max,
+        store: options.storage.store.clone(),
+        store_bytes_max: options.storage.store_max,
         numa_replicas: options.numa_replicas,
-        whole_file_bytes_max: options.whole_file_max.unwrap_or(WHOLE_FILE_BYTES_MAX),
+        whole_file_bytes_max: options.storage.whole_file_max,
         opening: options.opening.named(),
         preload: preload::prepare(&options.preload, &paths::on_nodes(&options.map, &file), &working_directory()),
         ports: options.ports,

@@ -26,7 +26,7 @@ use crate::io::preload;
 use crate::launch::{self, Processes};
 use crate::message::{say, show};
 use crate::opened::Opened;
-use crate::options::{RunOptions, ServiceOptions};
+use crate::options::run::{RunOptions, ServiceOptions};
 use crate::own;
 use crate::run::{Event, report, wait};
 use crate::session::Session;
@@ -181,7 +181,7 @@ fn prepared_words(
     let on_nodes = |path: &Path| paths::on_nodes(&options.service.map, path);
     let mut prefix: Vec<OsString> = vec![on_nodes(&own::installed()?).into(), "exec".into()];
     prefix.extend(["--job".into(), on_nodes(job).into()]);
-    prefix.extend(options.service.store.iter().flat_map(|store| [OsString::from("--store"), store.into()]));
+    prefix.extend(options.service.storage.store.iter().flat_map(|store| [OsString::from("--store"), store.into()]));
     prefix.extend(options.ranks.words());
     let cwd = env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     prefix.extend(io.absolute(&cwd, &on_nodes).words(io_everywhere));

@@ -37,7 +37,8 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
     let mount_point = existing_directory(&options.mount_point)?;
     let root = options.root.canonicalize().with_context(|| format!("{} can't be shown", options.root.display()))?;
     ensure!(root.is_dir(), "{} is not a directory", root.display());
-    let store = store::open(options.store.as_deref(), options.store_max, options.nodes, ReadBy::Daemon)?;
+    let store =
+        store::open(options.storage.store.as_deref(), options.storage.store_max, options.nodes, ReadBy::Daemon)?;
     let session = Session::create(&store.directory, options.nodes)?;
     let hidden = hidden(&root, &mount_point, session.base());
     let scope = scope(&root, &options.exclude, &hidden)?;
@@ -58,7 +59,7 @@ pub fn mount(options: &MountOptions) -> Result<u8> {
         numa_replicas: false,
         scope,
         opened: &Opened::default(),
-        whole_file_bytes_max: options.whole_file_max,
+        whole_file_bytes_max: options.storage.whole_file_max,
         via: Some(&via),
         opening: options.opening.named(),
         verbose: options.verbose,

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::options::{OpeningOption, parse_bytes};
+use crate::options::headings::OUTPUT;
+use crate::options::store::{OpeningOptions, StoreOptions};
 use crate::topology::options::ShapeOptions;
 
 /// What `headwater mount --help` says at the end.
@@ -47,29 +48,20 @@ pub struct MountOptions {
     #[allow(missing_docs, reason = "its type says it")]
     pub shape: ShapeOptions,
 
-    /// Where the nodes' stores are: a directory in memory [default: as for `headwater run`]
-    #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
-    pub store: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub storage: StoreOptions,
 
-    /// The most that one node's store holds, such as 512M or 2G; it holds less while memory is short
-    /// [default: 4G, or half of what is free, shared by the nodes]
-    #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes)]
-    pub store_max: Option<u64>,
-
-    /// The largest file that is fetched as a whole; of larger ones, what is read
-    #[arg(long, value_name = "BYTES", env = "HEADWATER_WHOLE_FILE_MAX", value_parser = parse_bytes, default_value = "16M")]
-    pub whole_file_max: u64,
-
-    /// How files are opened; auto takes the quicker way for this machine
-    #[arg(long, value_name = "HOW", env = "HEADWATER_OPENING", value_enum, default_value = "auto")]
-    pub opening: OpeningOption,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub opening: OpeningOptions,
 
     /// Stay in the foreground until Ctrl-C, or until it is unmounted
     #[arg(long, short)]
     pub foreground: bool,
 
-    /// Tell on standard error what is done
-    #[arg(long, short)]
+    /// Report each step on standard error
+    #[arg(long, short, help_heading = OUTPUT)]
     pub verbose: bool,
 }
 

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use clap::{Args, ValueHint};
 use headwater_topology::Branching;
 
+use crate::options::headings::{MODEL, OUTPUT, OVERLAY, WORKLOAD};
+
 /// What `headwater simulate --help` says at the end.
 pub const SIMULATE_HELP: &str = "\
 Examples:
@@ -37,35 +39,37 @@ equal; of these one without servers is recommended that asks the shared file sys
 #[derive(Clone, Debug, Args)]
 pub struct SetupOptions {
     /// Processes on each node
-    #[arg(long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, value_name = "P", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096),
+          help_heading = WORKLOAD)]
     pub ppn: u32,
 
     /// What one process looks up: a file, or the name of a built-in trace
-    #[arg(long, value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE|NAME", value_hint = ValueHint::FilePath, help_heading = WORKLOAD)]
     pub trace: String,
 
     /// Of the trace, keep what lies in this directory (repeatable, or separated by colons) [default: all]
-    #[arg(long, value_name = "DIR", value_delimiter = ':')]
+    #[arg(long, value_name = "DIR", value_delimiter = ':', help_heading = WORKLOAD)]
     pub shared: Vec<String>,
 
     /// The shared file system: a TOML file, or lustre, nfs or gpfs
-    #[arg(long, value_name = "FILE|NAME", default_value = "lustre", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE|NAME", default_value = "lustre", value_hint = ValueHint::FilePath,
+          help_heading = MODEL)]
     pub fs: String,
 
     /// Network and nodes, a TOML file [default: 100 Gbit/s, 2 µs, no shared uplinks]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = MODEL)]
     pub network: Option<PathBuf>,
 
     /// What is left to chance follows from this number
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1, help_heading = MODEL)]
     pub seed: u64,
 
     /// Also write this: .svg a plot, .csv a table, .trace the trace (repeatable)
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = OUTPUT)]
     pub output: Vec<PathBuf>,
 
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 }
 
@@ -81,31 +85,33 @@ pub struct SimulateOptions {
     pub setup: SetupOptions,
 
     /// Striped trees [default: 8 from 4 nodes on; fewer where nodes are few]
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u32).range(1..=64), help_heading = OVERLAY)]
     pub trees: Option<u32>,
 
     /// Nodes that read the shared file system [default: one of 200, 2 to 8]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = OVERLAY)]
     pub readers: Option<u32>,
 
     /// Further nodes that run no program and are the readers
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = OVERLAY)]
     pub servers: u32,
 
     /// Groups of neighbouring nodes that each read for themselves
-    #[arg(long, value_name = "K", conflicts_with_all = ["trees", "readers"], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "K", conflicts_with_all = ["trees", "readers"],
+          value_parser = clap::value_parser!(u32).range(1..), help_heading = OVERLAY)]
     pub groups: Option<u32>,
 
     /// One tree (or one for each group) in which each node has at most K children; or `binomial`
-    #[arg(long, value_name = "K", conflicts_with_all = ["trees", "readers"], value_parser = branching)]
+    #[arg(long, value_name = "K", conflicts_with_all = ["trees", "readers"], value_parser = branching,
+          help_heading = OVERLAY)]
     pub fan_out: Option<Branching>,
 
     /// Simulate every node, however many there are [default: up to 512; beyond, a sample stands for all]
-    #[arg(long)]
+    #[arg(long, help_heading = MODEL)]
     pub exact: bool,
 
     /// Simulate a sample, however few nodes there are
-    #[arg(long, conflicts_with = "exact")]
+    #[arg(long, conflicts_with = "exact", help_heading = MODEL)]
     pub sample: bool,
 }
 

@@ -7,6 +7,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::library::{Mechanism, Numa, Stop};
+use crate::options::headings::{OUTPUT, PLACEMENT, ZYGOTES};
 
 /// Examples, and what does not fit into a line.
 pub const SPAWN_HELP: &str = "\
@@ -43,47 +44,43 @@ pub struct SpawnOptions {
     pub processes: u32,
 
     /// One processor for each process, from this list in turn, such as 0-3,8
-    #[arg(long, value_name = "LIST", value_parser = parse_cores, conflicts_with = "numa")]
+    #[arg(long, value_name = "LIST", value_parser = parse_cores, conflicts_with = "numa", help_heading = PLACEMENT)]
     pub cores: Option<Cores>,
 
     /// Over the memory domains: fill (a core each, one domain after another), spread (a core each, the next domain for
     /// each process), domain (all cores of a domain, the next for each process)
-    #[arg(long, value_name = "HOW", value_enum, hide_possible_values = true)]
+    #[arg(long, value_name = "HOW", value_enum, hide_possible_values = true, help_heading = PLACEMENT)]
     pub numa: Option<NumaOption>,
 
     /// How processes are made: zygote (forks of the program, loaded once and stopped before it begins), exec
     /// (each starts the program; also vfork, clone3, posix_spawn, fork, pfork), or auto: by a zygote where that is
     /// faithful and pays
-    #[arg(long, value_name = "HOW", value_enum, default_value = "auto", hide_possible_values = true)]
+    #[arg(long, value_name = "HOW", value_enum, default_value = "auto", hide_possible_values = true,
+          help_heading = ZYGOTES)]
     pub from: From,
 
     /// Where a zygote stops: load (before the first constructor: each process runs them all by itself), or main (when
     /// constructors have run, once for all processes: faster, for programs of which you know that it does no harm)
-    #[arg(
-        long,
-        value_name = "WHERE",
-        value_enum,
-        default_value = "load",
-        hide_possible_values = true,
-        conflicts_with = "imports"
-    )]
+    #[arg(long, value_name = "WHERE", value_enum, default_value = "load", hide_possible_values = true,
+          conflicts_with = "imports", help_heading = ZYGOTES)]
     pub stop: StopOption,
 
     /// Start nothing: say whether the program's processes can come from a zygote, with all reasons if not; status 0 if
     /// they can, else 1
-    #[arg(long, conflicts_with_all = ["processes", "cores", "numa", "from", "output", "kill_on_failure", "report",
-          "progress"])]
+    #[arg(long,
+          conflicts_with_all = ["processes", "cores", "numa", "from", "output", "kill_on_failure", "report", "progress"],
+          help_heading = ZYGOTES)]
     pub check: bool,
 
     /// With a zygote, and a Python interpreter as the program: modules, separated by commas, that it imports before it
     /// is forked
-    #[arg(long, value_name = "MODULES")]
+    #[arg(long, value_name = "MODULES", help_heading = ZYGOTES)]
     pub imports: Option<String>,
 
     /// Where the processes' output goes: label (here, each line behind its process's number), none (here, as it is),
     /// or a file for each process, whose name has {rank} in it
     #[arg(long, value_name = "WHERE", default_value = "label", value_hint = ValueHint::FilePath,
-          value_parser = OsStringValueParser::new().map(Output::from))]
+          value_parser = OsStringValueParser::new().map(Output::from), help_heading = OUTPUT)]
     pub output: Output,
 
     /// When a process fails, end the others: SIGTERM, and SIGKILL 5 s later
@@ -91,17 +88,19 @@ pub struct SpawnOptions {
     pub kill_on_failure: bool,
 
     /// Say on standard error, at the end, how the processes were made and how long it took
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub report: bool,
 
     /// Show how far starting has come: auto (on a terminal, if it takes longer than a second), always, never
-    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", hide_possible_values = true)]
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto", hide_possible_values = true,
+          help_heading = OUTPUT)]
     pub progress: Progress,
 
     /// Start this launcher (xargs, make, a shell, mpiexec, …), and have zygotes make what it starts again and again;
     /// what can't be done faithfully and in time, it does itself
-    #[arg(long, conflicts_with_all = ["processes", "cores", "numa", "from", "stop", "imports", "output", "kill_on_failure",
-          "report", "progress", "check"])]
+    #[arg(long,
+          conflicts_with_all = ["processes", "cores", "numa", "from", "stop", "imports", "output", "kill_on_failure", "report", "progress", "check"],
+          help_heading = ZYGOTES)]
     pub relay: bool,
 
     /// The program and its arguments, in which {rank} is the process's number

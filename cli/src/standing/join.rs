@@ -42,7 +42,7 @@ pub fn join(options: &JoinOptions) -> Result<u8> {
     remove_stale_mounts();
     let at = options.at.as_deref().unwrap_or(Path::new(&site.export));
     let at = existing_directory(at)?;
-    let node = match node_of(&at, options.place.store.as_deref()) {
+    let node = match node_of(&at, options.place.storage.store.as_deref()) {
         Some(node) => go_on(&site, &at, node)?,
         None => match mount(options, &site, &at, &sender, &events) {
             Ok(node) => node,
@@ -88,7 +88,8 @@ fn mount(
     sender: &Sender<Event>,
     events: &Receiver<Event>,
 ) -> Result<NodeDir> {
-    let store = store::open(options.place.store.as_deref(), options.place.store_max, 1, ReadBy::Daemon)?;
+    let storage = &options.place.storage;
+    let store = store::open(storage.store.as_deref(), storage.store_max, 1, ReadBy::Daemon)?;
     let listener = site.listen(options.place.listen)?;
     let mut session = Session::create(&store.directory, 1)?;
     let node = session.node(0);

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use headwater_topology::hosts::Hostlist;
 
-use crate::options::{OpeningOption, parse_bytes};
+use crate::options::headings::{OUTPUT, OVERLAY, RENDEZVOUS};
+use crate::options::store::{OpeningOptions, StoreOptions};
 use crate::topology::options::parse_list;
 
 /// What `headwater serve --help` says at the end.
@@ -18,7 +19,8 @@ Examples:
 It runs in the foreground, until SIGTERM; see headwater-serve.service. Each reader serves the nodes that \
 are its own by their place in the list, and those of another reader that is down. It gives out what \
 everybody may read: files with o+r, in directories with o+x all along the path (to be listed, o+r too), \
-whatever this process may read itself. What an access control list denies to somebody is given to nobody.";
+whatever this process may read itself. Files that an access control list denies to any user are not given out. \
+--whole-file-max must be the same on all nodes.";
 
 /// What `headwater join --help` says at the end.
 pub const JOIN_HELP: &str = "\
@@ -67,12 +69,14 @@ pub struct SiteOptions {
     pub nodes: Hostlist,
 
     /// The port at which each node listens
-    #[arg(long, env = "HEADWATER_PORT", default_value_t = PORT_DEFAULT, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, env = "HEADWATER_PORT", default_value_t = PORT_DEFAULT,
+          value_parser = clap::value_parser!(u16).range(1..), help_heading = RENDEZVOUS)]
     pub port: u16,
 
     /// Nodes that forward to others: at most K to each, in a tree below each reader [default: a reader
     /// sends to all of its nodes itself]
-    #[arg(long, value_name = "K", env = "HEADWATER_FAN_OUT", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "K", env = "HEADWATER_FAN_OUT", value_parser = clap::value_parser!(u32).range(1..=1024),
+          help_heading = OVERLAY)]
     pub fan_out: Option<u32>,
 
     /// The file with the site's key, which nobody but this user may read
@@ -84,28 +88,19 @@ pub struct SiteOptions {
 #[derive(Clone, Debug, Args)]
 pub struct PlaceOptions {
     /// This node's name in the lists [default: its host name, with or without the domain]
-    #[arg(long, value_name = "NAME", env = "HEADWATER_NODE_NAME")]
+    #[arg(long, value_name = "NAME", env = "HEADWATER_NODE_NAME", help_heading = RENDEZVOUS)]
     pub name: Option<String>,
 
     /// The address to listen at [default: all of this node's]
-    #[arg(long, value_name = "ADDRESS", env = "HEADWATER_LISTEN")]
+    #[arg(long, value_name = "ADDRESS", env = "HEADWATER_LISTEN", help_heading = RENDEZVOUS)]
     pub listen: Option<IpAddr>,
 
-    /// Where the store is: a directory in memory [default: as for `headwater run`]
-    #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
-    pub store: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub storage: StoreOptions,
 
-    /// The most that the store holds, such as 512M or 2G; it holds less while memory is short [default:
-    /// 4G, or half of what is free]
-    #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes)]
-    pub store_max: Option<u64>,
-
-    /// The largest file that is fetched as a whole; of larger ones, what is read. The same on all nodes
-    #[arg(long, value_name = "BYTES", env = "HEADWATER_WHOLE_FILE_MAX", value_parser = parse_bytes, default_value = "16M")]
-    pub whole_file_max: u64,
-
-    /// Tell on standard error what is done
-    #[arg(long, short)]
+    /// Report each step on standard error
+    #[arg(long, short, help_heading = OUTPUT)]
     pub verbose: bool,
 }
 
@@ -136,9 +131,9 @@ pub struct JoinOptions {
     #[arg(long, value_name = "MOUNTPOINT", env = "HEADWATER_AT", value_hint = ValueHint::DirPath)]
     pub at: Option<PathBuf>,
 
-    /// How files are opened; auto takes the quicker way for this machine
-    #[arg(long, value_name = "HOW", env = "HEADWATER_OPENING", value_enum, default_value = "auto")]
-    pub opening: OpeningOption,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub opening: OpeningOptions,
 }
 
 /// Options of `headwater key`.

@@ -33,7 +33,8 @@ pub fn serve(options: &ServeOptions) -> Result<u8> {
         options.site.readers
     );
     check_export(Path::new(&site.export))?;
-    let store = store::open(options.place.store.as_deref(), options.place.store_max, 1, ReadBy::Daemon)?;
+    let storage = &options.place.storage;
+    let store = store::open(storage.store.as_deref(), storage.store_max, 1, ReadBy::Daemon)?;
     let listener = site.listen(options.place.listen)?;
     let mut session = Session::create(&store.directory, 1)?;
     prepare::prepare_mount(&session.node(0))?;

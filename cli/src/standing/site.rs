@@ -122,7 +122,7 @@ impl Site {
             mount: None,
             recover: false,
             lifeline_fd: None,
-            whole_file_bytes_max: place.whole_file_max,
+            whole_file_bytes_max: place.storage.whole_file_max,
             preload: None,
             numa_replicas: None,
             fabric: None,

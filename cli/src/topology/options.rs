@@ -8,6 +8,8 @@ use clap::{ArgMatches, Args, ValueHint};
 use headwater_daemon::Branching;
 use headwater_topology::hosts::{HOSTS_MAX, Hostlist};
 
+use crate::options::headings::{OUTPUT, OVERLAY};
+
 /// What `headwater topology --help` says at the end.
 pub const TOPOLOGY_HELP: &str = "\
 Examples:
@@ -23,6 +25,7 @@ FORWARDING how many nodes send on what they get.";
 
 /// What shapes the overlay.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = OVERLAY)]
 pub struct ShapeOptions {
     /// Striped trees over the nodes; a node forwards in one, to about as many nodes as there are trees
     /// [default: 8 from 4 nodes on; fewer where nodes are few]
@@ -68,19 +71,19 @@ pub struct TopologyOptions {
     pub shape: ShapeOptions,
 
     /// Only this tree
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", help_heading = OUTPUT)]
     pub tree: Option<u32>,
 
     /// One node's place in each tree: its parent, its children, and whom it turns to when others die
-    #[arg(long, value_name = "NODE")]
+    #[arg(long, value_name = "NODE", help_heading = OUTPUT)]
     pub of: Option<String>,
 
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub json: bool,
 
     /// Print the trees for Graphviz
-    #[arg(long, conflicts_with_all = ["json", "of"])]
+    #[arg(long, conflicts_with_all = ["json", "of"], help_heading = OUTPUT)]
     pub dot: bool,
 }
 

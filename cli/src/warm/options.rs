@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 
 use super::reseed;
+use crate::options::headings::RANKS;
 
 /// Of all modules' names.
 const IMPORTS_BYTES_MAX: usize = 900;
 
 /// How a node's ranks are made.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = RANKS)]
 pub struct RankOptions {
     /// How the processes of a node are made: exec, or zygote: the program is started once on each node, and its
     /// processes are forked from that [default: exec, or zygote with --warm-imports]

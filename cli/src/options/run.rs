@@ -1,0 +1,240 @@
+//! Options of `headwater run`, `start` and `record`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::{FalseyValueParser, OsStringValueParser, TypedValueParser};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, ValueHint};
+use headwater_daemon::Policy;
+
+use super::headings::{MECHANISM, OUTPUT, OVERLAY, RENDEZVOUS, SCOPE, STORE};
+use super::store::{OpeningOptions, StoreOptions};
+use crate::io::options::IoOptions;
+use crate::job::paths::{Mapping, parse_mapping};
+use crate::job::ports::Ports;
+use crate::preload::PreloadOption;
+use crate::topology::options::ShapeOptions;
+use crate::topology::transport::Transport;
+use crate::via::Via;
+use crate::warm::options::RankOptions;
+
+/// Options of `headwater run`. Each is also an environment variable; the command line wins.
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    /// Number of nodes: daemons on this machine, each with its own store, table and sockets
+    #[arg(long, value_name = "N", env = "HEADWATER_NODES", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub nodes: u32,
+
+    /// Processes on each node
+    #[arg(long, value_name = "P", env = "HEADWATER_PPN", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub ppn: u32,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub service: ServiceOptions,
+
+    /// Print the directories that would be served, and why, and do not run the program
+    #[arg(long, env = "HEADWATER_SHOW_SCOPE", value_parser = FalseyValueParser::new(), help_heading = SCOPE)]
+    pub show_scope: bool,
+
+    /// Print a summary to standard error at the end (the default on a terminal)
+    #[arg(long, env = "HEADWATER_SUMMARY", value_parser = FalseyValueParser::new(), help_heading = OUTPUT)]
+    pub summary: bool,
+
+    /// Print no summary
+    #[arg(long, env = "HEADWATER_NO_SUMMARY", value_parser = FalseyValueParser::new(), help_heading = OUTPUT)]
+    pub no_summary: bool,
+
+    /// Write a summary in JSON
+    #[arg(long, value_name = "FILE", env = "HEADWATER_SUMMARY_JSON", value_hint = ValueHint::FilePath,
+          help_heading = OUTPUT)]
+    pub summary_json: Option<PathBuf>,
+
+    /// Use a session of `headwater start`, with the files that its nodes have already
+    #[arg(long = "session", value_name = "ID", env = "HEADWATER_USE_SESSION", conflicts_with_all = ["nodes", "ppn"])]
+    pub use_session: Option<String>,
+
+    /// The word that precedes each program in the command line of an unknown launcher
+    #[arg(long, value_name = "WORD", env = "HEADWATER_MARKER")]
+    pub marker: Option<OsString>,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub ranks: RankOptions,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub io: IoOptions,
+
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true,
+          value_hint = ValueHint::CommandWithArguments)]
+    pub program: Vec<OsString>,
+}
+
+/// Options of `headwater start`.
+#[derive(Debug, Args)]
+pub struct StartOptions {
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub service: ServiceOptions,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub io: IoOptions,
+
+    /// How long the session stays without a launch, in minutes
+    #[arg(long, value_name = "MINUTES", env = "HEADWATER_LEASE", default_value_t = 60,
+          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub lease: u32,
+
+    /// Serve in this process, and end with its standard input.
+    #[arg(long, hide = true)]
+    pub stays: bool,
+
+    /// The word that precedes each program in the command line of an unknown launcher
+    #[arg(long, value_name = "WORD", env = "HEADWATER_MARKER")]
+    pub marker: Option<OsString>,
+
+    /// A command whose program's directories are served; it is not run
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, value_hint = ValueHint::CommandWithArguments)]
+    pub program: Vec<OsString>,
+}
+
+/// What is served, and how: for `headwater run` and `headwater start`.
+#[derive(Debug, Args)]
+pub struct ServiceOptions {
+    /// Also serve this directory, wherever it lies; it should be read-only for the job
+    /// (repeatable, or separated by colons)
+    #[arg(long, value_name = "DIR", env = "HEADWATER_SHARED", value_delimiter = ':', value_hint = ValueHint::DirPath,
+          help_heading = SCOPE)]
+    pub shared: Vec<PathBuf>,
+
+    /// Do not serve this directory (repeatable, or separated by colons)
+    #[arg(long, value_name = "DIR", env = "HEADWATER_EXCLUDE", value_delimiter = ':', value_hint = ValueHint::DirPath,
+          help_heading = SCOPE)]
+    pub exclude: Vec<PathBuf>,
+
+    /// How the files reach the program: namespace (a mount over the original directories), audit (a
+    /// library in the program), mount (a mount with paths of its own), off, or auto: the best here
+    #[arg(long, value_name = "HOW", env = "HEADWATER_VIA", value_enum, default_value = "auto",
+          hide_possible_values = true, help_heading = MECHANISM)]
+    pub via: Via,
+
+    /// Send each file that one node requests to every node (for programs that do the same everywhere)
+    #[arg(long, env = "HEADWATER_PUSH", value_parser = FalseyValueParser::new(), help_heading = OVERLAY)]
+    pub push: bool,
+
+    /// Send files only to the nodes that request them
+    #[arg(long, env = "HEADWATER_PULL", value_parser = FalseyValueParser::new(), help_heading = OVERLAY)]
+    pub pull: bool,
+
+    /// Start with --pull, and push the files that enough nodes request (the default)
+    #[arg(long, env = "HEADWATER_ADAPTIVE", value_parser = FalseyValueParser::new(), help_heading = OVERLAY)]
+    pub adaptive: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub shape: ShapeOptions,
+
+    /// Files that are sent to all nodes before the program opens them: auto (the libraries that it is linked with),
+    /// off, or those that a file names: one that `headwater record` wrote, or a list of paths
+    #[arg(long, value_name = "WHAT", env = "HEADWATER_PRELOAD", default_value = "auto",
+          value_parser = OsStringValueParser::new().map(PreloadOption::from), value_hint = ValueHint::FilePath,
+          help_heading = OVERLAY)]
+    pub preload: PreloadOption,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub storage: StoreOptions,
+
+    /// Keep a copy of each library in every memory domain of a node, as far as the store has room (audit only)
+    #[arg(long, env = "HEADWATER_NUMA_REPLICAS", help_heading = STORE)]
+    pub numa_replicas: bool,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub opening: OpeningOptions,
+
+    /// A directory that all nodes see, for the file with the front end's address [default: ~/.headwater]
+    #[arg(long, value_name = "DIR", env = "HEADWATER_JOB_DIR", value_hint = ValueHint::DirPath,
+          help_heading = RENDEZVOUS)]
+    pub job_dir: Option<PathBuf>,
+
+    /// Directories that nodes see under another path: FROM here is TO there (repeatable, or separated by commas)
+    #[arg(long, value_name = "FROM=TO", env = "HEADWATER_MAP", value_delimiter = ',', value_parser = parse_mapping,
+          help_heading = RENDEZVOUS)]
+    pub map: Vec<Mapping>,
+
+    /// The ports at which daemons of several machines listen; the first free one is taken [default: any]
+    #[arg(long, value_name = "FIRST-LAST", env = "HEADWATER_PORTS", help_heading = RENDEZVOUS)]
+    pub ports: Option<Ports>,
+
+    /// How nodes reach each other: tcp, or libfabric, by the provider that it finds first or by libfabric:PROVIDER
+    #[arg(long, value_name = "HOW", env = "HEADWATER_TRANSPORT", default_value = "tcp", help_heading = OVERLAY)]
+    pub transport: Transport,
+
+    /// Report each step on standard error
+    #[arg(long, short, env = "HEADWATER_VERBOSE", value_parser = FalseyValueParser::new(), help_heading = OUTPUT)]
+    pub verbose: bool,
+}
+
+/// Options of `headwater record`.
+#[derive(Debug, Args)]
+pub struct RecordOptions {
+    /// The file to write
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "its type says it")]
+    pub run: RunOptions,
+}
+
+impl RunOptions {
+    /// Resolves options that exclude each other: the last one on the command line wins, the command line wins over
+    /// variables, and a running session's variables don't count for a new one.
+    pub fn settle(&mut self, matches: &ArgMatches, in_session: bool) {
+        if let Some(summary) = last_typed(matches, &["summary", "no_summary"]) {
+            (self.summary, self.no_summary) = (summary == "summary", summary == "no_summary");
+        }
+        let is_inherited = in_session && matches.value_source("nodes") != Some(ValueSource::CommandLine);
+        if is_inherited {
+            self.nodes = 1;
+        }
+        self.service.settle(matches, is_inherited);
+    }
+
+    /// Returns whether a summary is printed; `terminal`: standard error is one.
+    pub fn prints_summary(&self, terminal: bool) -> bool {
+        if self.summary == self.no_summary { terminal } else { self.summary }
+    }
+}
+
+impl ServiceOptions {
+    /// Resolves these options; `is_inherited`: the variables that name nodes don't count.
+    pub fn settle(&mut self, matches: &ArgMatches, is_inherited: bool) {
+        if let Some(policy) = last_typed(matches, &["push", "pull", "adaptive"]) {
+            (self.push, self.pull, self.adaptive) = (policy == "push", policy == "pull", policy == "adaptive");
+        }
+        self.shape.settle(matches, is_inherited);
+    }
+
+    /// Returns the push policy.
+    pub fn policy(&self) -> Policy {
+        match (self.push, self.pull, self.adaptive) {
+            (true, false, false) => Policy::Push,
+            (false, true, false) => Policy::Pull,
+            _ => Policy::Adaptive,
+        }
+    }
+}
+
+/// Returns the option of these that comes last on the command line.
+fn last_typed(matches: &ArgMatches, ids: &[&'static str]) -> Option<&'static str> {
+    let typed = ids.iter().copied().filter(|id| matches.value_source(id) == Some(ValueSource::CommandLine));
+    typed.max_by_key(|id| matches.indices_of(id).and_then(Iterator::last))
+}

@@ -1,0 +1,71 @@
+//! Options of nodes' stores and of the files in a mount.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+use headwater_fuse::init::Opening;
+
+use super::headings::{MECHANISM, STORE};
+use super::values::parse_bytes;
+
+/// Where nodes store their copies of files, and of how much.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = STORE)]
+pub struct StoreOptions {
+    /// The directory of the nodes' stores, in memory [default: a RAM disk of the session; where none can be made,
+    /// /dev/shm or another local directory from which programs may be loaded]
+    #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
+    pub store: Option<PathBuf>,
+
+    /// The most that one node's store holds, such as 512M or 2G; it holds less while memory is short [default: 4G,
+    /// or half of the free memory, shared by the nodes]
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes)]
+    pub store_max: Option<u64>,
+
+    /// The largest file that a node fetches as a whole; of a larger file, it fetches the parts that are read
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_WHOLE_FILE_MAX", value_parser = parse_bytes,
+          default_value = "16M")]
+    pub whole_file_max: u64,
+}
+
+/// How a mount lets files be opened.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = MECHANISM)]
+pub struct OpeningOptions {
+    /// How files are opened in a mount: no-open (by the kernel alone), cached, passthrough (root only), or auto:
+    /// no-open in a job's namespace, elsewhere what a measurement finds to be quickest
+    #[arg(
+        long,
+        value_name = "HOW",
+        env = "HEADWATER_OPENING",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    opening: OpeningOption,
+}
+
+/// A way to open files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OpeningOption {
+    /// The quicker way, by measurement.
+    Auto,
+    /// The kernel opens files without asking.
+    NoOpen,
+    /// The daemon is asked, and pages stay cached.
+    Cached,
+    /// The kernel reads the node's copies themselves (as root only).
+    Passthrough,
+}
+
+impl OpeningOptions {
+    /// Returns the named way, if one was named.
+    pub fn named(self) -> Option<Opening> {
+        match self.opening {
+            OpeningOption::Auto => None,
+            OpeningOption::NoOpen => Some(Opening::None),
+            OpeningOption::Cached => Some(Opening::Cached),
+            OpeningOption::Passthrough => Some(Opening::Passthrough),
+        }
+    }
+}

@@ -8,7 +8,7 @@ mod control;
 mod daemons;
 mod doctor;
 mod exec;
-mod generate;
+mod help;
 mod io;
 mod job;
 mod launch;
@@ -40,7 +40,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, FromArgMatches, Parser, Subcommand};
 
 use options::inner::{InnerCommand, InnerLine};
 use options::{Command, CommandLine};
@@ -57,8 +57,13 @@ fn main() -> ExitCode {
     let parsed = if is_inner {
         InnerLine::try_parse().map(|line| (Command::Inner(line.command), None))
     } else {
-        let matches = CommandLine::command().try_get_matches();
-        matches.and_then(|matches| Ok((CommandLine::from_arg_matches(&matches)?.command, Some(matches))))
+        let mut definition = help::command();
+        let matches = definition.try_get_matches_from_mut(std::env::args_os());
+        let parsed = matches.and_then(|matches| Ok((CommandLine::from_arg_matches(&matches)?.command, Some(matches))));
+        if parsed.is_ok() {
+            help::variables::check(&definition);
+        }
+        parsed
     };
     match parsed {
         Ok((command, matches)) => run(command, &matches.unwrap_or_default()),
@@ -107,7 +112,9 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Simulate(options) => simulate::simulate(&options),
         Command::Plan(options) => simulate::plan(&options),
         Command::Io(command) => io::run(&command),
-        Command::Generate(what) => generate::generate(&what).map(|()| 0),
+        Command::Help(options) => help::help(&options),
+        Command::Version => help::version(),
+        Command::Generate(what) => help::generate::generate(&what),
         Command::Inner(InnerCommand::Daemon) => return headwater_daemon::run_from_stdio(),
         Command::Inner(InnerCommand::Supervise) => return headwater_supervisor::supervise_from_stdio(),
         Command::Inner(InnerCommand::Namespace(options)) => Ok(namespace::run(&options)),

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueHint};
 
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
+use crate::help::options::{Generate, HelpOptions};
 use crate::io::commands::IoCommand;
 use crate::mount::options::{MOUNT_HELP, MountOptions, UnmountOptions};
 use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOptions};
@@ -20,6 +21,11 @@ use crate::topology::options::{TOPOLOGY_HELP, TopologyOptions};
 
 use self::inner::InnerCommand;
 use self::run::{RecordOptions, RunOptions, StartOptions};
+
+const RUN_USAGE: &str = "headwater run [OPTIONS] [--] PROGRAM [ARGUMENT]...";
+const SPAWN_USAGE: &str = "headwater spawn [OPTIONS] [--] PROGRAM [ARGUMENT]...";
+const START_USAGE: &str = "headwater start [OPTIONS] [--] [PROGRAM [ARGUMENT]...]";
+const RECORD_USAGE: &str = "headwater record [OPTIONS] --output FILE [--] PROGRAM [ARGUMENT]...";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,12 +38,12 @@ Examples:
   headwater run --show-scope -- python3 train.py
   HEADWATER_SUMMARY=1 headwater run -- ./app
 
-Exit status: the program's (of several processes the highest); 128+n if signal n ended it; 127 if it \
+Exit status: That of the program, of several processes the highest; 128+n if signal n ended it; 127 if it \
 was not found, 126 if it could not be executed; 125 if the command line of headwater itself is wrong.
 
 In front of a launcher (srun, mpirun, mpiexec, prterun, flux run, jsrun) the program is served on the nodes on \
-which the launcher starts it. The program's own wrappers (bash -c, scripts) are not looked into for the scope: \
-name what they start from with --shared.";
+which the launcher starts it. The scope has no directories of programs that a wrapper starts \
+(bash -c, a script): name them with --shared.";
 
 const START_HELP: &str = "\
 Examples:
@@ -49,25 +55,32 @@ Examples:
 The nodes of the first launch take part, and keep what they have for the later ones. The session ends with \
 `headwater stop`, with the process that `headwater start` leaves behind on this machine, or when its lease is over.";
 
+const RECORD_HELP: &str = "\
+Examples:
+  headwater record -o app.closure -- python3 train.py
+  headwater run --preload app.closure -- srun -N 2048 python3 train.py
+
+Exit status: That of the program, as for `headwater run`.";
+
 const STATS: &str = "\
-What the kernel answers from its own caches is seen by nobody: UPCALLS are the questions that it has \
-left. LOOK-UPS are those of programs that run with the audit library.";
+The kernel answers most requests from its own caches, and nothing counts these. UPCALLS are the FUSE requests \
+that reach a daemon. LOOK-UPS are those of programs that run with the audit library.";
 
 const CLEAR: &str = "\
-What is read again comes from the nearest node that still has it, or from the shared file system, and \
-is the same version: if the original has changed meanwhile, the original itself is used, and `headwater \
-stats` names it. What a process has open or mapped is kept.";
+A file that is read again comes from the nearest node that still has it, or from the shared file system, in \
+the same version. If its source file has changed meanwhile, programs use the source file, and `headwater \
+stats` names it. Files that a process has open or mapped are retained.";
 
 const REFRESH: &str = "\
-What is known is looked at once on the shared file system, by one node. What has changed is read anew \
-when it is next needed, what has not is kept, on all nodes. Who sees it:
-  audit library    processes that are started (execute a program) from now on; all others go on with \
-what they began with, and use originals for what their nodes did not know yet
+One node checks all known files on the shared file system once. All nodes read changed files again when they \
+next need them, and retain all others. Changes are visible to:
+  audit library    processes that execute a program from now on; running ones retain what they began with, \
+and use source files for what their nodes did not know yet
   mount, namespace each look-up of a name from now on, whichever process makes it; open files and \
 mapped libraries stay as they are, and so does the content of a file that changed in place, until it is \
 opened again
-In a site's view (`headwater join`) it takes effect on all nodes, wherever root or the services' user asks \
-for it.";
+In a site export (`headwater join`) it takes effect on all nodes, on whichever node root or the services' user \
+runs it.";
 
 /// Starts parallel programs at scale: each file that a program needs is read once from the shared
 /// file system and then found in node-local memory under its original path.
@@ -83,17 +96,18 @@ pub struct CommandLine {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a program
-    #[command(after_help = EXAMPLES)]
+    #[command(after_help = EXAMPLES, override_usage = RUN_USAGE)]
     Run(RunOptions),
     /// Start many processes of a program on this node, placed, their output labelled
-    #[command(after_help = SPAWN_HELP)]
+    #[command(after_help = SPAWN_HELP, override_usage = SPAWN_USAGE)]
     Spawn(SpawnOptions),
     /// Make a session that several launches use, and print its name
-    #[command(after_help = START_HELP)]
+    #[command(after_help = START_HELP, override_usage = START_USAGE)]
     Start(StartOptions),
     /// End a session that `headwater start` has made
     Stop(StopOptions),
-    /// Run a program on one node, and write down what it uses, for `headwater run --preload`
+    /// Run a program on one node, and write down which files it uses, for `headwater run --preload`
+    #[command(after_help = RECORD_HELP, override_usage = RECORD_USAGE)]
     Record(RecordOptions),
     /// Show a directory, or all of them, through Headwater at another place
     #[command(after_help = MOUNT_HELP)]
@@ -101,23 +115,23 @@ pub enum Command {
     /// Read a directory for all nodes and users of a site, as one of its readers
     #[command(after_help = SERVE_HELP)]
     Serve(ServeOptions),
-    /// Show everybody on this node the directory that a site's readers serve
+    /// Show all users of this node the directory that a site's readers serve
     #[command(after_help = JOIN_HELP)]
     Join(JoinOptions),
-    /// Make the key by which a site's nodes know each other
+    /// Make the key by which a site's nodes authenticate each other
     #[command(after_help = KEY_HELP)]
     Key(KeyOptions),
     /// End what `headwater mount` or `join` has mounted
     Unmount(UnmountOptions),
-    /// Check what this machine can, and what it lacks
+    /// Check what this machine supports, and what it lacks
     Doctor(DoctorOptions),
-    /// Show what the daemons of a session did so far
+    /// Show what the daemons of a session have done so far
     #[command(after_help = STATS)]
     Stats(StatsOptions),
-    /// Have the nodes give up their copies of files
+    /// Discard the nodes' copies of files
     #[command(after_help = CLEAR)]
     Clear(ClearOptions),
-    /// Show programs that start later what has changed on the shared file system
+    /// Publish changes of the shared file system to programs that start later
     #[command(after_help = REFRESH)]
     Refresh(RefreshOptions),
     /// Show the trees in which files reach the nodes
@@ -129,13 +143,17 @@ pub enum Command {
     /// Find out which trees and how many readers suit a program and a shared file system
     #[command(after_help = PLAN_HELP)]
     Plan(PlanOptions),
-    /// Predict and show what becomes of the I/O of MPI programs
+    /// Predict and report how --io changes the I/O of MPI programs
     #[command(subcommand)]
     Io(IoCommand),
     #[command(flatten)]
     #[allow(missing_docs, reason = "its type says it")]
     Inner(InnerCommand),
-    /// Write man pages or completions.
+    /// Print the help of a command or of a group of options
+    Help(HelpOptions),
+    /// Print the version
+    Version,
+    /// Write what is made of the command line's definition.
     #[command(hide = true, subcommand)]
     Generate(Generate),
 }
@@ -165,21 +183,6 @@ pub struct DoctorOptions {
     /// Where the nodes' stores are to be: a directory in memory [default: as `headwater run` has it]
     #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
     pub store: Option<PathBuf>,
-}
-
-/// What `headwater generate` writes.
-#[derive(Debug, Subcommand)]
-pub enum Generate {
-    /// A man page for each command.
-    Man {
-        /// Where to.
-        directory: PathBuf,
-    },
-    /// Completions for bash, zsh and fish.
-    Completions {
-        /// Where to.
-        directory: PathBuf,
-    },
 }
 
 #[cfg(test)]

@@ -64,6 +64,31 @@ fn a_wrong_command_line_is_125() {
 }
 
 #[test]
+fn help_has_pages_for_commands_and_groups() {
+    let headwater = |words: &[&str]| Command::new(env!("CARGO_BIN_EXE_headwater")).args(words).output().unwrap();
+    let run = headwater(&["help", "run"]);
+    assert_eq!((run.status.code(), &run.stdout), (Some(0), &headwater(&["run", "--help"]).stdout));
+    assert!(text(&headwater(&["help", "store"]).stdout).contains("--store-max <BYTES>"));
+    assert!(text(&headwater(&["help"]).stdout).contains("doctor"));
+    assert_eq!(headwater(&["version"]).stdout, headwater(&["--version"]).stdout);
+    let unknown = headwater(&["help", "stroe"]);
+    assert_eq!(unknown.status.code(), Some(125));
+    assert!(text(&unknown.stderr).contains("`store`"), "{}", text(&unknown.stderr));
+}
+
+#[test]
+fn a_misspelt_variable_is_reported_once_and_the_program_runs() {
+    let site = Site::new();
+    let mut command = site.command(&["--nodes", "2", "--", "sh", "-c", "exit 3"]);
+    let output = command.env("HEADWATER_SHRAED", "/lustre/sw").output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let expected =
+        "headwater: warning: the variable HEADWATER_SHRAED is unknown; the nearest known one is HEADWATER_SHARED\n";
+    assert_eq!(text(&output.stderr), expected);
+    site.assert_clean();
+}
+
+#[test]
 fn processes_know_their_node_and_rank() {
     let site = Site::new();
     let script = "echo $HEADWATER_NODE/$HEADWATER_NODES $HEADWATER_RANK/$HEADWATER_RANKS";
@@ -257,7 +282,10 @@ fn man_pages_and_completions_are_generated() {
         assert!(command.args(["generate", what]).arg(&directory).status().unwrap().success());
         move |name: &str| fs::read_to_string(directory.join(name)).unwrap()
     };
-    assert!(generate("man")("headwater-run.1").contains("store\\-max"));
+    let man = generate("man");
+    assert!(
+        man("headwater-run.1").contains("headwater\\-options") && man("headwater-options.7").contains("store\\-max")
+    );
     let completion = generate("completions");
     for name in ["headwater.bash", "_headwater", "headwater.fish"] {
         assert!(completion(name).contains("store-max"), "{name}");

@@ -10,20 +10,22 @@ use crate::options::headings::MPI_IO;
 
 /// What becomes of a program's I/O: options of `headwater run`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args, Serialize, Deserialize)]
-#[command(next_help_heading = MPI_IO)]
 pub struct IoOptions {
     /// MPI programs that read or write a file on one rank for all: auto (the ranks do it together where that is
     /// quicker), verify (and the first times are compared with the original), observe (what is found is reported,
     /// nothing changed), off [default: off]
-    #[arg(long, value_name = "HOW", env = "HEADWATER_IO", value_enum, hide_possible_values = true)]
+    #[arg(long, value_name = "HOW", env = "HEADWATER_IO", value_enum, hide_possible_values = true,
+          help_heading = MPI_IO)]
     pub io: Option<IoMode>,
 
     /// Keep what --io finds out about the program in this file, for the next run
-    #[arg(long, value_name = "FILE", env = "HEADWATER_IO_PROFILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", env = "HEADWATER_IO_PROFILE", value_hint = ValueHint::FilePath,
+          help_heading = MPI_IO)]
     pub io_profile: Option<PathBuf>,
 
     /// Where --io says at the end what it did: stderr, none, or a file [default: stderr]
-    #[arg(long, value_name = "WHERE", env = "HEADWATER_IO_REPORT", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "WHERE", env = "HEADWATER_IO_REPORT", value_hint = ValueHint::FilePath,
+          help_heading = MPI_IO)]
     pub io_report: Option<PathBuf>,
 }
 

@@ -152,7 +152,7 @@ pub struct ServiceOptions {
     pub storage: StoreOptions,
 
     /// Keep a copy of each library in every memory domain of a node, as far as the store has room (audit only)
-    #[arg(long, env = "HEADWATER_NUMA_REPLICAS", help_heading = STORE)]
+    #[arg(long, env = "HEADWATER_NUMA_REPLICAS", value_parser = FalseyValueParser::new(), help_heading = STORE)]
     pub numa_replicas: bool,
 
     #[command(flatten)]

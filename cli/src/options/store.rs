@@ -10,38 +10,30 @@ use super::values::parse_bytes;
 
 /// Where nodes store their copies of files, and of how much.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = STORE)]
 pub struct StoreOptions {
     /// The directory of the nodes' stores, in memory [default: a RAM disk of the session; where none can be made,
     /// /dev/shm or another local directory from which programs may be loaded]
-    #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", env = "HEADWATER_STORE", value_hint = ValueHint::DirPath, help_heading = STORE)]
     pub store: Option<PathBuf>,
 
     /// The most that one node's store holds, such as 512M or 2G; it holds less while memory is short [default: 4G,
     /// or half of the free memory, shared by the nodes]
-    #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES", env = "HEADWATER_STORE_MAX", value_parser = parse_bytes, help_heading = STORE)]
     pub store_max: Option<u64>,
 
     /// The largest file that a node fetches as a whole; of a larger file, it fetches the parts that are read
     #[arg(long, value_name = "BYTES", env = "HEADWATER_WHOLE_FILE_MAX", value_parser = parse_bytes,
-          default_value = "16M")]
+          default_value = "16M", help_heading = STORE)]
     pub whole_file_max: u64,
 }
 
 /// How a mount lets files be opened.
 #[derive(Clone, Copy, Debug, Args)]
-#[command(next_help_heading = MECHANISM)]
 pub struct OpeningOptions {
     /// How files are opened in a mount: no-open (by the kernel alone), cached, passthrough (root only), or auto:
     /// no-open in a job's namespace, elsewhere what a measurement finds to be quickest
-    #[arg(
-        long,
-        value_name = "HOW",
-        env = "HEADWATER_OPENING",
-        value_enum,
-        default_value = "auto",
-        hide_possible_values = true
-    )]
+    #[arg(long, value_name = "HOW", env = "HEADWATER_OPENING", value_enum, default_value = "auto",
+          hide_possible_values = true, help_heading = MECHANISM)]
     opening: OpeningOption,
 }
 

@@ -18,7 +18,7 @@ Examples:
 
 It runs in the foreground, until SIGTERM; see headwater-serve.service. Each reader serves the nodes that \
 are its own by their place in the list, and those of another reader that is down. It gives out what \
-everybody may read: files with o+r, in directories with o+x all along the path (to be listed, o+r too), \
+all users may read: files with o+r, in directories with o+x all along the path (to be listed, o+r too), \
 whatever this process may read itself. Files that an access control list denies to any user are not given out. \
 --whole-file-max must be the same on all nodes.";
 
@@ -34,10 +34,10 @@ It runs in the foreground; see headwater-join.service. Signals:
   SIGHUP            end, and leave the mount served; the next `headwater join` finds it and goes on with it
   SIGUSR1           have a daemon of the executable that is installed by now take over the mount
 
-Everybody on this node sees the directory, read-only. While no reader can be reached, what this node has is \
-served, and other requests wait for up to a minute before they fail with EIO. A file that has changed since \
-it was first looked at, and is not here, is taken in anew as by `headwater refresh`, within seconds; until then, \
-and for who has it open, it fails with ESTALE.";
+All users of this node see the directory, read-only. While no reader can be reached, this node serves the files \
+that it has, and other requests wait for up to a minute before they fail with EIO. If a file has changed since \
+it was first read, and this node has no copy, reading it fails with ESTALE until it is refreshed, within seconds; \
+processes that have it open get ESTALE from then on, too.";
 
 /// What `headwater key --help` says at the end.
 pub const KEY_HELP: &str = "\
@@ -45,7 +45,7 @@ Examples:
   headwater key
   headwater key /etc/headwater/udsl.key
 
-Everybody who has the key can read what is served, and pretend to be a reader.";
+Any process that can read the key can read all served files, and pose as a reader.";
 
 /// The port where nothing else is named; the registry of ports has nobody there.
 const PORT_DEFAULT: u16 = 7447;
@@ -55,7 +55,7 @@ const KEY_DEFAULT: &str = "/etc/headwater/key";
 /// What is the same on all nodes of a site.
 #[derive(Clone, Debug, Args)]
 pub struct SiteOptions {
-    /// The directory that the readers read, by its path there, without links; everybody must be able to
+    /// The directory that the readers read, by its path there, without links; all users must be able to
     /// reach it
     #[arg(long, value_name = "DIR", env = "HEADWATER_EXPORT", value_hint = ValueHint::DirPath)]
     pub export: PathBuf,
@@ -79,7 +79,7 @@ pub struct SiteOptions {
           help_heading = OVERLAY)]
     pub fan_out: Option<u32>,
 
-    /// The file with the site's key, which nobody but this user may read
+    /// The file with the site's key, which only this user may read
     #[arg(long, value_name = "FILE", env = "HEADWATER_KEY", default_value = KEY_DEFAULT, value_hint = ValueHint::FilePath)]
     pub key: PathBuf,
 }

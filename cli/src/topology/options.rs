@@ -25,28 +25,30 @@ FORWARDING how many nodes send on what they get.";
 
 /// What shapes the overlay.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = OVERLAY)]
 pub struct ShapeOptions {
     /// Striped trees over the nodes; a node forwards in one, to about as many nodes as there are trees
     /// [default: 8 from 4 nodes on; fewer where nodes are few]
-    #[arg(long, value_name = "T", env = "HEADWATER_TREES", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "T", env = "HEADWATER_TREES", value_parser = clap::value_parser!(u32).range(1..=64),
+          help_heading = OVERLAY)]
     pub trees: Option<u32>,
 
     /// How many of the nodes read the shared file system; or which ones, such as n[0-1], and then they
     /// run no program [default: one of 200 nodes, 2 to 8]
-    #[arg(long, value_name = "N|NODES", env = "HEADWATER_READERS")]
+    #[arg(long, value_name = "N|NODES", env = "HEADWATER_READERS", help_heading = OVERLAY)]
     pub readers: Option<Readers>,
 
     /// Groups of neighbouring nodes, each with a tree and a reader: each file is read once for each
-    #[arg(long, value_name = "K", env = "HEADWATER_GROUPS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "K", env = "HEADWATER_GROUPS", value_parser = clap::value_parser!(u32).range(1..),
+          help_heading = OVERLAY)]
     pub groups: Option<u32>,
 
     /// One tree (or one for each group) in which each node has at most K children; or `binomial`
-    #[arg(long, value_name = "K", env = "HEADWATER_FAN_OUT", value_parser = parse_branching)]
+    #[arg(long, value_name = "K", env = "HEADWATER_FAN_OUT", value_parser = parse_branching, help_heading = OVERLAY)]
     pub fan_out: Option<Branching>,
 
     /// Which nodes are neighbours: Slurm's topology.conf, or lines with a node and its rack
-    #[arg(long, value_name = "FILE", env = "HEADWATER_TOPOLOGY", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", env = "HEADWATER_TOPOLOGY", value_hint = ValueHint::FilePath,
+          help_heading = OVERLAY)]
     pub topology: Option<PathBuf>,
 }
 

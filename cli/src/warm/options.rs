@@ -13,22 +13,23 @@ const IMPORTS_BYTES_MAX: usize = 900;
 
 /// How a node's ranks are made.
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = RANKS)]
 pub struct RankOptions {
     /// How the processes of a node are made: exec, or zygote: the program is started once on each node, and its
     /// processes are forked from that [default: exec, or zygote with --warm-imports]
-    #[arg(long, value_name = "HOW", env = "HEADWATER_RANKS_FROM", value_enum, hide_possible_values = true)]
+    #[arg(long, value_name = "HOW", env = "HEADWATER_RANKS_FROM", value_enum, hide_possible_values = true,
+          help_heading = RANKS)]
     pub ranks_from: Option<RanksFrom>,
 
     /// What a Python program imports once on each node, such as numpy,torch: its processes begin with that, and with
     /// random numbers of their own. The seed of hash() is the same in all, unless PYTHONHASHSEED sets it
-    #[arg(long, value_name = "MODULES", env = "HEADWATER_WARM_IMPORTS", value_parser = parse_imports)]
+    #[arg(long, value_name = "MODULES", env = "HEADWATER_WARM_IMPORTS", value_parser = parse_imports,
+          help_heading = RANKS)]
     pub warm_imports: Option<String>,
 
     /// How each process reseeds modules that draw random numbers as they are imported: lines MODULE: STATEMENT. Those
     /// that are neither named here nor known are imported by each process itself
     #[arg(long, value_name = "FILE", env = "HEADWATER_WARM_RESEED", value_parser = reseed::parse,
-          value_hint = ValueHint::FilePath)]
+          value_hint = ValueHint::FilePath, help_heading = RANKS)]
     pub warm_reseed: Option<PathBuf>,
 }
 

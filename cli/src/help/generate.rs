@@ -5,8 +5,8 @@ use std::io::{BufRead, stdin};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Error};
 use clap_complete::Shell;
 
 use super::options::Generate;
@@ -67,17 +67,16 @@ fn rejection(words: &[&str], is_part: bool) -> Option<String> {
     let is_capital = |word: &str| word.chars().all(|c| c.is_ascii_uppercase());
     let numbers = words.iter().map(|&word| if is_capital(word) { "1" } else { word });
     let error = CommandLine::command().try_get_matches_from(words).err()?;
-    CommandLine::command().try_get_matches_from(numbers).err()?;
-    InnerLine::command().try_get_matches_from(words).err()?;
-    let lacks_value =
-        matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(text)) if text.is_empty());
-    let is_accepted = match error.kind() {
+    let others =
+        [CommandLine::command().try_get_matches_from(numbers), InnerLine::command().try_get_matches_from(words)];
+    let is_accepted = |error: &Error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingRequiredArgument => is_part,
-        _ => is_part && lacks_value,
+        _ => is_part && matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(s)) if s.is_empty()),
     };
+    let is_any = is_accepted(&error) || others.iter().any(|other| other.as_ref().err().is_none_or(is_accepted));
     let text = error.to_string();
-    (!is_accepted).then(|| text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
+    (!is_any).then(|| text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
 }
 
 #[cfg(test)]

@@ -11,8 +11,8 @@ use crate::topology::options::ShapeOptions;
 /// What `headwater mount --help` says at the end.
 pub const MOUNT_HELP: &str = "\
 Examples:
-  headwater mount /mnt/hw                     /lustre/sw is then /mnt/hw/lustre/sw
-  headwater mount /mnt/sw --root /lustre/sw   /lustre/sw/bin is then /mnt/sw/bin
+  headwater mount /mnt/hw                     # /lustre/sw is then /mnt/hw/lustre/sw
+  headwater mount /mnt/sw --root /lustre/sw   # /lustre/sw/bin is then /mnt/sw/bin
   headwater unmount /mnt/sw
 
 The view is read-only and shows each file as it was when it was first looked at. It needs no privilege \

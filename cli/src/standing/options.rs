@@ -13,7 +13,7 @@ use crate::topology::options::parse_list;
 /// What `headwater serve --help` says at the end.
 pub const SERVE_HELP: &str = "\
 Examples:
-  headwater key                                         once; then copy /etc/headwater/key to all nodes
+  headwater key                                         # once; then copy /etc/headwater/key to all nodes
   headwater serve --export /udsl --readers io[01-50] --nodes n[0001-8944]
 
 It runs in the foreground, until SIGTERM; see headwater-serve.service. Each reader serves the nodes that \
@@ -27,7 +27,7 @@ pub const JOIN_HELP: &str = "\
 Examples:
   headwater join --export /udsl --readers io[01-50] --nodes n[0001-8944]
   headwater join --export /gpfs/udsl --at /udsl --readers io[01-50] --nodes n[0001-8944]
-  headwater refresh                                     on any node: programs find what is new
+  headwater refresh                                     # on any node: programs find what is new
 
 It runs in the foreground; see headwater-join.service. Signals:
   SIGTERM, SIGINT   unmount, and end

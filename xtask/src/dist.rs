@@ -43,7 +43,7 @@ pub fn install(shell: &Shell, prefix: &Path) -> Result<()> {
 }
 
 /// The command is linked statically: one file that starts on any node without a search.
-fn build_command(shell: &Shell) -> Result<PathBuf> {
+pub fn build_command(shell: &Shell) -> Result<PathBuf> {
     let target = host(shell)?;
     let mut command = shell.cargo(&["build", "--quiet", "--release", "--package", "headwater", "--target", &target]);
     command.env("RUSTFLAGS", "-C target-feature=+crt-static");

@@ -4,6 +4,7 @@ mod bench;
 mod cluster;
 mod demo;
 mod dist;
+mod docs;
 mod fabric;
 mod files;
 mod fuzz;
@@ -24,7 +25,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use shell::Shell;
 
@@ -51,6 +52,8 @@ enum Task {
         #[arg(long)]
         prefix: PathBuf,
     },
+    /// Check the documents' links and command lines, write docs/reference, and build the site into target/docs.
+    Docs,
     /// Run everything that continuous integration runs.
     Test(test::Options),
     /// Start a Python program on four nodes of this machine and show what that cost.
@@ -89,6 +92,11 @@ enum Task {
     Tidy,
 }
 
+/// Returns the definition of this program's command line.
+fn command() -> clap::Command {
+    Arguments::command()
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(&arguments) {
@@ -111,6 +119,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
             dist::run(&shell)?;
             println!("target/dist is ready: target/dist/bin/headwater --help");
         }
+        Task::Docs => docs::run(&shell)?,
         Task::Test(options) => {
             if !test::run(&shell, options)? {
                 return Ok(ExitCode::FAILURE);

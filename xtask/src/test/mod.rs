@@ -48,6 +48,8 @@ enum Step {
     C,
     /// Unit, integration and documentation tests of every crate.
     Cargo,
+    /// Links, command lines and made pages of the documents.
+    Docs,
     /// The short form of other people's test suites.
     Suites,
     /// Every interleaving of the shared table's writer and readers.
@@ -77,6 +79,7 @@ impl Step {
             Step::Shim => steps::shim(shell),
             Step::C => steps::c(shell),
             Step::Cargo => steps::cargo(shell),
+            Step::Docs => steps::docs(shell),
             Step::Suites => suites::test(shell),
             Step::Loom => steps::loom(shell),
             Step::Sim => steps::sim(shell, options.seeds),

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 
 use super::report::{Tally, parse_cargo_test};
 use crate::shell::{Shell, display};
-use crate::{dist, fabric, files, fuzz, mpiio, setup, shim, side_by_side, slurm, spawn, tidy};
+use crate::{dist, docs, fabric, files, fuzz, mpiio, setup, shim, side_by_side, slurm, spawn, tidy};
 
 /// What fuzzing is built with has a workspace of its own.
 const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
@@ -146,6 +146,11 @@ pub fn cargo(shell: &Shell) -> Result<Tally> {
     command.env("HEADWATER_TEST_MPIIO", checked);
     command.env("RUST_TEST_THREADS", (TESTS_A_PROCESSOR * processors).to_string());
     cargo_test(shell, command)
+}
+
+pub fn docs(shell: &Shell) -> Result<Tally> {
+    docs::check(shell)?;
+    Ok(Tally::passed())
 }
 
 pub fn loom(shell: &Shell) -> Result<Tally> {

@@ -8,6 +8,7 @@ mod text;
 
 use anyhow::{Result, bail};
 
+use crate::docs;
 use crate::shell::Shell;
 
 /// Fails with all complaints, one a line.
@@ -16,6 +17,7 @@ pub fn run(shell: &Shell) -> Result<()> {
     let paths: Vec<String> = listed.lines().filter(|p| shell.path(p).is_file()).map(str::to_owned).collect();
     let read = |path: &str| std::fs::read(shell.path(path)).map(|b| String::from_utf8_lossy(&b).into_owned());
     let mut complaints = edges::check(shell)?;
+    complaints.extend(docs::tidy(shell)?);
     complaints.extend(layout::folders(&paths));
     complaints.extend(layout::purity(|path| read(path).unwrap_or_default()));
     complaints.extend(layout::architecture(&read("ARCHITECTURE.md").unwrap_or_default(), &paths));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::docs;
 use crate::fabric;
 use crate::files;
 use crate::mpiio;
@@ -29,8 +30,7 @@ pub fn run(shell: &Shell) -> Result<()> {
         files::copy_tree(&shell.path("integrations/systemd"), &dist.join("lib/systemd/system"))?;
         files::copy_tree(&shell.path("integrations/tmpfiles"), &dist.join("share/headwater/tmpfiles.d"))?;
         files::copy_tree(&shell.path("integrations/flux"), &dist.join("share/headwater/flux"))?;
-        files::copy_if_changed(&shell.path("LICENSE"), &dist.join("share/doc/headwater/LICENSE"))?;
-        files::copy_if_changed(&shell.path("README.md"), &dist.join("share/doc/headwater/README.md"))?;
+        docs::install(shell, &dist.join("share/doc/headwater"))?;
         generate(shell, &dist)
     })
 }

@@ -72,7 +72,8 @@ fn rejection(words: &[&str], is_part: bool) -> Option<String> {
     let is_accepted = |error: &Error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => true,
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingRequiredArgument => is_part,
-        _ => is_part && matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(s)) if s.is_empty()),
+        _ => matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value))
+            if is_capital(value) && (is_part || !value.is_empty())),
     };
     let is_any = is_accepted(&error) || others.iter().any(|other| other.as_ref().err().is_none_or(is_accepted));
     let text = error.to_string();
@@ -89,6 +90,7 @@ mod tests {
         for accepted in [
             "headwater run -- srun -N 4 ./app",
             "headwater run --nodes N PROGRAM",
+            "headwater run --via HOW PROGRAM",
             "headwater --version",
             "headwater stats --help",
         ] {

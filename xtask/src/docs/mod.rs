@@ -6,7 +6,7 @@ mod links;
 mod markdown;
 mod site;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
@@ -50,6 +50,28 @@ fn check_with(shell: &Shell, headwater: &Path) -> Result<()> {
         return Ok(());
     }
     bail!("{}\nrepeat: cargo xtask test --only docs", complaints.join("\n"));
+}
+
+/// Copies the documents to a directory: README.md, all files that it links, and `docs/`.
+pub fn install(shell: &Shell, to: &Path) -> Result<()> {
+    // Pages that have moved are not left behind.
+    if to.join("docs").exists() {
+        std::fs::remove_dir_all(to.join("docs"))?;
+    }
+    files::copy_tree(&shell.path("docs"), &to.join("docs"))?;
+    for name in beside_docs(&std::fs::read_to_string(shell.path("README.md"))?) {
+        files::copy_if_changed(&shell.path(&name), &to.join(&name))?;
+    }
+    Ok(())
+}
+
+/// The documents outside of `docs/`: those that belong to every installation, and what README.md links.
+fn beside_docs(readme: &str) -> BTreeSet<String> {
+    let linked = markdown::read(readme).links.into_iter().map(|(_, target)| target);
+    let files = linked.filter(|target| !target.contains("://") && !target.starts_with(['#', '.']));
+    let names = files.map(|target| target.split('#').next().unwrap_or_default().to_owned());
+    let always = ["README.md", "LICENSE", "CHANGELOG.md"].map(str::to_owned);
+    always.into_iter().chain(names.filter(|name| !name.starts_with("docs"))).collect()
 }
 
 /// Complaints that need nothing built: dead links, and command lines that `cargo xtask` does not accept.
@@ -100,10 +122,8 @@ fn rejection(line: &Line) -> Option<String> {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
         | ErrorKind::MissingRequiredArgument
         | ErrorKind::MissingSubcommand => line.is_part,
-        _ => {
-            line.is_part
-                && matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(s)) if s.is_empty())
-        }
+        _ => matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value))
+            if is_capital(value) && (line.is_part || !value.is_empty())),
     };
     let is_any = is_accepted(&error) || with_numbers.err().as_ref().is_none_or(is_accepted);
     let text = error.to_string();
@@ -151,14 +171,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_the_readme_links_is_installed() {
+        let names = beside_docs("[a](ARCHITECTURE.md#x) [b](docs/a.md) [c](https://x.org) [d](#top)");
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), ["ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md"]);
+    }
+
+    #[test]
     fn lines_of_this_program_are_parsed() {
         let rejected = |text: &str, is_part: bool| {
             let words = text.split('|').map(str::to_owned).collect();
             rejection(&Line { program: Program::Xtask, words, is_part })
         };
-        for accepted in
-            ["cargo xtask|tidy", "cargo xtask|cluster|up|N", "cargo xtask|--help", "cargo xtask|sim|--seed|S"]
-        {
+        for accepted in [
+            "cargo xtask|tidy",
+            "cargo xtask|test|--only|STEP",
+            "cargo xtask|cluster|up|N",
+            "cargo xtask|--help",
+            "cargo xtask|sim|--seed|S",
+        ] {
             assert_eq!(rejected(accepted, false), None, "{accepted}");
         }
         for part in ["cargo xtask|install", "cargo xtask|cluster", "cargo xtask|sim|--seed"] {

@@ -11,8 +11,8 @@ use super::client;
 use super::find::{Node, find};
 use super::options::ClearOptions;
 use super::stats::of_node;
-use super::text::bytes;
 use crate::message::{say, show};
+use headwater_figures::text::bytes;
 
 /// Clears what is named; the exit status.
 pub fn clear(options: &ClearOptions) -> Result<u8> {

@@ -6,7 +6,6 @@ mod find;
 pub mod options;
 mod refresh;
 mod stats;
-pub mod text;
 
 pub use clear::clear;
 pub use refresh::refresh;

@@ -15,8 +15,8 @@ use serde::Serialize;
 use super::client;
 use super::find::{Node, find, living};
 use super::options::StatsOptions;
-use super::text::{bytes, columns, milliseconds, nanoseconds};
 use crate::message::{say, show};
+use headwater_figures::text::{bytes, columns, milliseconds, nanoseconds};
 
 /// Moves a terminal's cursor to the corner and clears what is below.
 const HOME: &str = "\x1b[H\x1b[J";

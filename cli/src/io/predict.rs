@@ -9,9 +9,9 @@ use headwater_model::io::{Access, Cost, Decision, Parameters, Prediction, Work};
 
 use super::commands::PredictOptions;
 use super::measure::measure;
-use crate::control::text::{bytes, columns, nanoseconds};
 use crate::message::show;
-use crate::simulate::plot::{Curve, Plot};
+use headwater_figures::plot::{Curve, Plot};
+use headwater_figures::text::{bytes, columns, nanoseconds};
 
 /// The smallest file of a plot, and how many times the asked one the largest is.
 const PLOT_BYTES_MIN: f64 = 65536.0;

@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use super::commands::ReportOptions;
 use super::source::Source;
-use crate::control::text::{bytes, columns};
 use crate::message::show;
+use headwater_figures::text::{bytes, columns};
 
 /// Between the frames of a place in the program, the innermost first.
 const BETWEEN_FRAMES: &str = " < ";

@@ -2,7 +2,6 @@
 
 pub mod options;
 mod plan;
-pub mod plot;
 mod report;
 mod setup;
 

@@ -7,9 +7,9 @@ use headwater_model::{Outcome, Plan, Trace, Trial, readers};
 use headwater_topology::{Branching, Shape};
 use serde_json::{Value, json};
 
-use super::plot::{Curve, Plot};
 use super::report::digits;
-use crate::control::text::columns;
+use headwater_figures::plot::{Curve, Plot};
+use headwater_figures::text::columns;
 
 /// What was tried on so many nodes.
 pub struct Report {

@@ -7,8 +7,8 @@ use headwater_model::{Outcome, Trace};
 use serde::Serialize;
 use serde_json::json;
 
-use super::plot::{Curve, Plot};
-use crate::control::text::columns;
+use headwater_figures::plot::{Curve, Plot};
+use headwater_figures::text::columns;
 
 /// One number of nodes.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use headwater_topology::hosts::Hostlist;
 use headwater_topology::{Rank, TreeId};
 
 use super::overview::{Of, Overview, Plan};
-use crate::control::text::columns;
+use headwater_figures::text::columns;
 
 impl fmt::Display for Overview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,7 +8,6 @@ mod lookup;
 mod memory;
 mod mount;
 mod overlay;
-mod plot;
 mod scale;
 mod simulate;
 mod spawn;

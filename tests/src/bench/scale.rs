@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Instant;
 
+use headwater_figures::plot::{Curve, Plot};
+
 use super::counts::import;
 use super::fixture::python_environment;
-use super::plot::{Curve, Plot};
 use super::statistics::Sample;
 use super::{Report, Table};
 use crate::counting_fs::{Caching, Mounted};
@@ -47,7 +48,7 @@ pub(super) fn run(report: &mut Report) {
     let mut table = Table::new(["seconds, one process a node", "1 node", "4 nodes", "16 nodes"]);
     let row = |name: &str, of: &dyn Fn(usize) -> String| [name.to_string(), of(0), of(1), of(2)];
     for (number, curve) in curves.iter().enumerate() {
-        table.row(row(curve.name, &|point| format!("{:.2}", at(number, point))));
+        table.row(row(&curve.name, &|point| format!("{:.2}", at(number, point))));
     }
     table.row(row("with, beyond local", &|point| format!("{:.2}", at(1, point) - at(2, point))));
     table.row(row("that over one process's wait", &|point| format!("{:.2}", (at(1, point) - at(2, point)) / wait)));
@@ -59,12 +60,12 @@ pub(super) fn run(report: &mut Report) {
          node has the kernel's caches for itself, empty at first, valid for three seconds as a network file system's.\n"
     ));
     report.table(&table);
-    let plot = Plot { title: "import scipy.stats", x: "nodes", y: "seconds", curves: &curves };
-    report.line(format!("```text\n{}```", plot.text()));
+    let title = "import scipy.stats";
+    let plot = Plot { title: title.into(), x: "nodes".into(), y: "seconds".into(), curves: curves.into() };
     if let Some(file) = report.svg.clone() {
         std::fs::write(&file, plot.svg()).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        report.line(format!("\n![{} by nodes]({name})", plot.title));
+        report.line(format!("\n![{} by nodes]({name})", title));
     }
 }
 

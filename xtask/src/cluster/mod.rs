@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use headwater_cluster::{Delay, Options, RAM_DISKS, Rate, Registry, Running};
+use headwater_figures::text::columns;
 
 /// Nodes on this machine: namespaces with names, addresses and RAM disks of their own (as root).
 #[derive(Args)]
@@ -85,24 +86,23 @@ fn table(clusters: &[Running]) -> String {
         return "No cluster is up.\n".to_owned();
     }
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    let mut text =
-        format!("{:<16} {:<10} {:<12} {:>9} {:>8} {:>8}\n", "cluster", "node", "address", "process", "rate", "delay");
+    let mut rows = vec![["cluster", "node", "address", "process", "rate", "delay"].map(str::to_owned).to_vec()];
     for cluster in clusters {
         let (rate, delay) = (cluster.rate.map(|rate| rate.to_string()), cluster.delay.map(|delay| delay.to_string()));
         for node in &cluster.nodes {
             let process = if node.is_alive() { node.holder.pid.to_string() } else { "dead".to_owned() };
-            text += &format!(
-                "{:<16} {:<10} {:<12} {:>9} {:>8} {:>8}\n",
-                cluster.name,
-                node.name,
-                node.address.to_string(),
+            let (name, address) = (node.name.clone(), node.address.to_string());
+            rows.push(vec![
+                cluster.name.clone(),
+                name,
+                address,
                 process,
                 or_none(rate.clone()),
-                or_none(delay.clone())
-            );
+                or_none(delay.clone()),
+            ]);
         }
     }
-    text
+    columns(&rows, 3)
 }
 
 #[cfg(test)]

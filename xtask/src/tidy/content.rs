@@ -54,6 +54,7 @@ const SILENT: &[&str] = &[
     "topology/src/",
     "closure/src/",
     "launch/src/",
+    "figures/src/",
     "store/src/",
     "reader/src/",
     "overlay/src/",

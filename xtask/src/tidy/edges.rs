@@ -38,7 +38,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("headwater-launch", &["headwater-topology"]),
     ("headwater-cluster", &[]),
-    ("xtask", &["headwater-cluster"]),
+    ("headwater-figures", &[]),
+    ("xtask", &["headwater-cluster", "headwater-figures"]),
     (
         "headwater",
         &[
@@ -46,6 +47,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "headwater-topology",
             "headwater-proto",
             "headwater-closure",
+            "headwater-figures",
             "headwater-fuse",
             "headwater-launch",
             "headwater-model",

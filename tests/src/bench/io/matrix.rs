@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use headwater_figures::text;
+
 use super::Bench;
 use super::mpi::Mpi;
-use super::rounds::size;
 use super::run::{fill, library, transformed};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
@@ -58,7 +59,7 @@ impl Bench<'_> {
             let sizes = (0..SIZES).map(|step| 1024_u64 << (2 * step));
             for bytes in sizes.filter(|bytes| *bytes <= self.options.bytes_max) {
                 for pattern in PATTERNS {
-                    println!("  {}, {}, {pattern}", mpi.name, size(bytes));
+                    println!("  {}, {}, {pattern}", mpi.name, text::bytes(bytes));
                     let pairs = match self.pairs(mpi, &binary, pattern, bytes) {
                         Ok(pairs) => pairs,
                         Err(reason) => {
@@ -68,11 +69,11 @@ impl Bench<'_> {
                     };
                     let bound = pairs.ratio.median_bound();
                     if bound.is_none_or(|bound| bound < BOUND) {
-                        below.push(format!("{}, {}, {pattern}", mpi.name, size(bytes)));
+                        below.push(format!("{}, {}, {pattern}", mpi.name, text::bytes(bytes)));
                     }
                     table.row([
                         mpi.name.to_owned(),
-                        size(bytes),
+                        text::bytes(bytes),
                         pattern.to_owned(),
                         pairs.ratio.count().to_string(),
                         format!("{:.3}", pairs.past_ms.median()),
@@ -108,7 +109,7 @@ impl Bench<'_> {
         let pairs: Vec<(f64, f64)> = said.split_whitespace().filter_map(pair).collect();
         if !output.status.success() || pairs.is_empty() {
             let complaint = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("{}, {pattern}, {}: {}\n{complaint}", mpi.name, size(bytes), output.status));
+            return Err(format!("{}, {pattern}, {}: {}\n{complaint}", mpi.name, text::bytes(bytes), output.status));
         }
         Ok(Pairs {
             past_ms: Sample::new(pairs.iter().map(|(past, _)| past * 1e3).collect()),

@@ -2,9 +2,11 @@
 
 use std::process::Command;
 
+use headwater_figures::text;
+
 use super::Bench;
 use super::mpi::Mpi;
-use super::rounds::{Rounds, median, size, spread};
+use super::rounds::{Rounds, median, spread};
 use super::run::{Job, Program, Way, fill};
 use crate::bench::{Report, Table};
 
@@ -40,7 +42,7 @@ impl Bench<'_> {
     }
 
     fn node_case(&self, mpi: &Mpi, program: Program, binary: &std::path::Path, bytes: u64) -> Result<Rounds, String> {
-        println!("  {}, {program:?}, {}", mpi.name, size(bytes));
+        println!("  {}, {program:?}, {}", mpi.name, text::bytes(bytes));
         let report = self.place.join("report");
         let job = Job {
             mpi,
@@ -73,6 +75,6 @@ fn rows(table: &mut Table, program: Program, bytes: u64, rounds: &Rounds) {
         let times = |way| spread(rounds.speedup(way, pattern));
         let together = if pattern == 0 { rounds.transformed().to_string() } else { String::new() };
         let all = [ms(Way::Plain), ms(Way::Library), ms(Way::Twin), times(Way::Library), times(Way::Twin), together];
-        table.row([size(bytes), name.to_owned()].into_iter().chain(all));
+        table.row([text::bytes(bytes), name.to_owned()].into_iter().chain(all));
     }
 }

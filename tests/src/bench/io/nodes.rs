@@ -9,9 +9,11 @@ use std::process::Command;
 use headwater_cluster::{Cluster, Options as ClusterOptions, Rate};
 use headwater_model::io::{Form, Parameters, Pattern, Work};
 
+use headwater_figures::text;
+
 use super::Bench;
 use super::mpi::{Hosts, Mpi};
-use super::rounds::{Rounds, size, spread};
+use super::rounds::{Rounds, spread};
 use super::run::{Job, Program, Way, fill};
 use crate::bench::{Report, Table};
 use crate::harness::headwater_binary;
@@ -47,7 +49,7 @@ struct Site<'a> {
 impl Bench<'_> {
     pub(super) fn nodes(&self, report: &mut Report) {
         let bytes = BYTES.min(self.options.bytes_max);
-        report.heading(&format!("{NODES} nodes with {LINK} links, a server of {SERVER}, {}", size(bytes)));
+        report.heading(&format!("{NODES} nodes with {LINK} links, a server of {SERVER}, {}", text::bytes(bytes)));
         let measured = headwater_cluster::check().map_err(|error| error.to_string()).and_then(|()| {
             let shares = vec![crate::workspace()];
             let rate: Rate = LINK.parse().expect("a rate");

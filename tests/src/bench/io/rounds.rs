@@ -103,12 +103,3 @@ pub(super) fn median(sample: Option<Sample>, decimals: usize) -> String {
 pub(super) fn spread(sample: Option<Sample>) -> String {
     sample.map_or_else(|| "-".into(), |sample| format!("{:.2} ({})", sample.median(), sample.spread()))
 }
-
-/// Bytes with a unit.
-pub(super) fn size(bytes: u64) -> String {
-    match bytes {
-        0..0x10_0000 => format!("{} KB", bytes >> 10),
-        0x10_0000..0x4000_0000 => format!("{} MB", bytes >> 20),
-        _ => format!("{} GB", bytes >> 30),
-    }
-}

@@ -3,8 +3,9 @@
 
 use std::fmt::Write;
 
+use headwater_figures::plot::{Curve, Plot};
+
 use super::super::fixture::many_libraries;
-use super::super::plot::{Curve, Plot};
 use super::super::{Report, Table};
 use super::runs::{Mode, Runs, Way};
 use super::{ROUNDS, VARIABLES};
@@ -45,7 +46,7 @@ pub(in super::super) fn paper(report: &mut Report) {
         ("long environment", VARIABLES, "bin/empty", COUNT),
         ("memory written to", 0, "bin/touch", TOUCHING),
     ] {
-        let mut curves: Vec<Curve> = SCHEMES.iter().map(|(name, ..)| Curve::new(name)).collect();
+        let mut curves: Vec<Curve> = SCHEMES.iter().map(|(name, ..)| Curve::new(*name)).collect();
         for &cores in &sizes {
             let runs = Runs::new(&fixture, &[program]).variables(variables).cores(cores);
             let mut all = vec![Vec::new(); SCHEMES.len()];
@@ -64,7 +65,7 @@ pub(in super::super) fn paper(report: &mut Report) {
             let cells = medians.iter().map(|us| format!("{us:.0}"));
             table.row([title.to_owned(), cores.to_string()].into_iter().chain(cells));
         }
-        draw(report, title, &curves);
+        draw(report, title, curves);
     }
     report.table(&table);
     if let Some(file) = &report.svg {
@@ -72,8 +73,8 @@ pub(in super::super) fn paper(report: &mut Report) {
     }
 }
 
-fn draw(report: &Report, title: &str, curves: &[Curve]) {
-    let plot = Plot { title: &format!("spawning, {title}"), x: "cores", y: "µs a process", curves };
+fn draw(report: &Report, title: &str, curves: Vec<Curve>) {
+    let plot = Plot { title: format!("spawning, {title}"), x: "cores".into(), y: "µs a process".into(), curves };
     if let Some(file) = &report.svg {
         let name = file.file_stem().unwrap_or_default().to_string_lossy();
         save(&file.with_file_name(format!("{name}-{}.svg", title.replace(' ', "-"))), &plot.svg());

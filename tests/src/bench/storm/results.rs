@@ -5,8 +5,9 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
 
+use headwater_figures::plot::{Curve, Plot};
+
 use super::stage::{Measured, Way};
-use crate::bench::plot::{Curve, Plot};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
 use crate::harness::services::gluster::Counts;
@@ -189,7 +190,7 @@ impl Results {
         if curves.is_empty() {
             return;
         }
-        let plot = Plot { title, x: "nodes", y: "seconds", curves: &curves };
+        let plot = Plot { title: title.into(), x: "nodes".into(), y: "seconds".into(), curves };
         self.report.line(format!("![{title}]({file})"));
         if let Err(error) = fs::write(self.directory.join(file), plot.svg()) {
             self.failure(&format!("{file}: {error}"));

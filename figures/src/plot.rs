@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 /// Points under a name.
+#[derive(Clone, Debug)]
 pub struct Curve {
     /// What it shows.
     pub name: String,
@@ -11,6 +12,7 @@ pub struct Curve {
 }
 
 /// Curves over the same axes.
+#[derive(Clone, Debug)]
 pub struct Plot {
     /// The title.
     pub title: String,
@@ -22,7 +24,7 @@ pub struct Plot {
     pub curves: Vec<Curve>,
 }
 
-const COLOURS: [&str; 5] = ["#b2432f", "#2f6db2", "#5a8f3c", "#8a5fb0", "#b58a1f"];
+const COLOURS: [&str; 7] = ["#b2432f", "#2f6db2", "#5a8f3c", "#8a5fb0", "#b58a1f", "#3c8f8a", "#444444"];
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 440.0;
 /// Where the axes stand.
@@ -62,8 +64,15 @@ impl Axis {
     }
 }
 
+impl Curve {
+    /// Returns a curve without points.
+    pub fn new(name: impl Into<String>) -> Curve {
+        Curve { name: name.into(), points: Vec::new() }
+    }
+}
+
 impl Plot {
-    /// The drawing.
+    /// Returns the drawing.
     pub fn svg(&self) -> String {
         let points = self.curves.iter().flat_map(|curve| curve.points.iter().copied());
         let across = Axis::new(points.clone().map(|point| point.0), LEFT, RIGHT);

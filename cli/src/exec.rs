@@ -17,12 +17,12 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::io::preload;
-use crate::job::{self, Answer, NodeIo, ToProcess, Way};
 use crate::launch::{CARRIED, MOUNT, SESSION, TABLE};
 use crate::message::say;
 use crate::namespace;
 use crate::options::inner::ExecOptions;
-use crate::prepare::AUDIT_LIBRARY;
+use crate::rendezvous::{self, Answer, NodeIo, ToProcess, Way};
+use crate::session::prepare::AUDIT_LIBRARY;
 use crate::shim::{self, Resolved};
 use crate::via::prefix;
 use crate::warm::{NotBegun, Wanted, become_rank};
@@ -106,7 +106,7 @@ struct Attached {
 fn come_to(job: &Path, store: Option<&Path>, program: &OsStr) -> Attached {
     let place = Place::of(&|name| env::var_os(name));
     let is_first = is_first(place.as_ref());
-    let (io, served) = match job::attend(job, store, is_first) {
+    let (io, served) = match rendezvous::attend(job, store, is_first) {
         Ok(Answer { io, served }) => (io, served),
         Err(why) => (None, ToProcess::Alone(why)),
     };

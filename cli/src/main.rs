@@ -4,33 +4,28 @@
 //! through `exec`, passes signals on, and at the end collects the daemons' reports and removes
 //! everything. Whatever of that fails, the program is run without it.
 
+mod commands;
 mod control;
-mod daemons;
+mod discover;
 mod doctor;
 mod exec;
 mod help;
 mod io;
-mod job;
 mod launch;
 mod message;
 mod mount;
 mod namespace;
-mod opened;
 mod options;
 mod own;
 mod preload;
-mod prepare;
 mod process;
-mod record;
-mod run;
-mod serving;
+mod rendezvous;
+mod report;
 mod session;
 mod shim;
-mod signals;
 mod simulate;
 mod spawn;
 mod standing;
-mod store;
 mod summary;
 mod topology;
 mod via;
@@ -81,30 +76,30 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
     let done = match command {
         Command::Run(mut options) => {
             options.settle(of("run"), std::env::var_os(launch::SESSION).is_some());
-            run::run(&options)
+            commands::run::run(&options)
         }
         Command::Spawn(options) => spawn::spawn(&options),
         Command::Start(mut options) => {
             options.service.settle(of("start"), false);
-            job::start(&options)
+            rendezvous::start(&options)
         }
-        Command::Stop(options) => job::stop(&options),
+        Command::Stop(options) => rendezvous::stop(&options),
         Command::Record(mut options) => {
             options.run.settle(of("record"), std::env::var_os(launch::SESSION).is_some());
-            record::record(options)
+            commands::record::record(options)
         }
         Command::Mount(mut options) => {
             options.shape.settle(of("mount"), false);
-            mount::mount(&options)
+            commands::mount::mount(&options)
         }
-        Command::Key(options) => standing::make_key(&options),
-        Command::Serve(options) => standing::serve(&options),
-        Command::Join(options) => standing::join(&options),
-        Command::Unmount(options) => mount::unmount(&options),
+        Command::Key(options) => standing::key::make(&options),
+        Command::Serve(options) => commands::serve::serve(&options),
+        Command::Join(options) => commands::join::join(&options),
+        Command::Unmount(options) => commands::unmount::unmount(&options),
         Command::Doctor(options) => doctor::doctor(&options),
-        Command::Stats(options) => control::stats(&options),
-        Command::Clear(options) => control::clear(&options),
-        Command::Refresh(options) => control::refresh(&options),
+        Command::Stats(options) => commands::stats::stats(&options),
+        Command::Clear(options) => commands::clear::clear(&options),
+        Command::Refresh(options) => commands::refresh::refresh(&options),
         Command::Topology(mut options) => {
             options.shape.settle(of("topology"), false);
             topology::topology(&options)
@@ -119,8 +114,8 @@ fn run(command: Command, matches: &ArgMatches) -> ExitCode {
         Command::Inner(InnerCommand::Supervise) => return headwater_supervisor::supervise_from_stdio(),
         Command::Inner(InnerCommand::Namespace(options)) => Ok(namespace::run(&options)),
         Command::Inner(InnerCommand::Exec(options)) => Ok(exec::exec(&options)),
-        Command::Inner(InnerCommand::Front(options)) => job::front(&options),
-        Command::Inner(InnerCommand::Node(options)) => job::serve_node(&options),
+        Command::Inner(InnerCommand::Front(options)) => rendezvous::front(&options),
+        Command::Inner(InnerCommand::Node(options)) => rendezvous::serve_node(&options),
         Command::Inner(InnerCommand::Sweep(options)) => Ok(doctor::sweep(&options)),
         Command::Inner(InnerCommand::Keep(options)) => namespace::keeper::keep(&options),
         Command::Inner(InnerCommand::Warm(options)) => warm::serve(&options),

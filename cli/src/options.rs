@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 
+use self::inner::InnerCommand;
+use self::run::{RecordOptions, RunOptions, StartOptions};
 use crate::control::options::{ClearOptions, RefreshOptions, StatsOptions};
 use crate::help::options::{Generate, HelpOptions};
 use crate::io::commands::IoCommand;
@@ -18,9 +20,6 @@ use crate::simulate::options::{PLAN_HELP, PlanOptions, SIMULATE_HELP, SimulateOp
 use crate::spawn::options::{SPAWN_HELP, SpawnOptions};
 use crate::standing::options::{JOIN_HELP, JoinOptions, KEY_HELP, KeyOptions, SERVE_HELP, ServeOptions};
 use crate::topology::options::{TOPOLOGY_HELP, TopologyOptions};
-
-use self::inner::InnerCommand;
-use self::run::{RecordOptions, RunOptions, StartOptions};
 
 const RUN_USAGE: &str = "headwater run [OPTIONS] [--] PROGRAM [ARGUMENT]...";
 const SPAWN_USAGE: &str = "headwater spawn [OPTIONS] [--] PROGRAM [ARGUMENT]...";

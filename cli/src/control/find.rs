@@ -8,7 +8,7 @@ use headwater_store::layout::NodeDir;
 
 use super::options::Nodes;
 use crate::launch::SESSION;
-use crate::{session, store};
+use crate::session::{directory, store};
 
 /// A session that lives on this machine.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub fn find(options: &Nodes) -> Result<Found> {
 pub fn living(store: Option<&Path>) -> Vec<Found> {
     let mut found = Vec::new();
     for directory in store::candidates(store) {
-        for session in session::living(&directory) {
+        for session in directory::living(&directory) {
             let name = session.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let nodes = nodes_of(&session);
             if !found.iter().any(|other: &Found| other.name == name) && !nodes.is_empty() {
@@ -105,7 +105,7 @@ fn describe(session: &Found) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Session;
+    use crate::session::directory::Session;
 
     fn options(session: Option<&str>, node: Option<u32>) -> Nodes {
         Nodes { session: session.map(str::to_owned), node, store: None }

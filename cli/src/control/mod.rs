@@ -1,12 +1,5 @@
-//! Talking to the daemons of a running session: `stats`, `clear` and `refresh`.
+//! Talking to the daemons of a running session.
 
-mod clear;
 pub mod client;
-mod find;
+pub mod find;
 pub mod options;
-mod refresh;
-mod stats;
-
-pub use clear::clear;
-pub use refresh::refresh;
-pub use stats::stats;

@@ -5,12 +5,12 @@ use std::path::Path;
 use headwater_supervisor::{remove_stale, stale_mounts};
 
 use super::Check;
-use crate::{session, store};
+use crate::session::{directory, store};
 
 /// Directories of dead sessions.
 pub fn sessions(named: Option<&Path>) -> Check {
     const NAME: &str = "dead sessions";
-    let dead: Vec<_> = store::candidates(named).iter().flat_map(|s| session::dead(s)).collect();
+    let dead: Vec<_> = store::candidates(named).iter().flat_map(|s| directory::dead(s)).collect();
     match dead.first() {
         None => Check::ok(NAME, "none"),
         Some(first) => {
@@ -42,7 +42,8 @@ pub fn remove(named: Option<&Path>) -> Vec<String> {
         }
     }
     for store in store::candidates(named) {
-        removed.extend(session::remove_dead(&store).iter().map(|session| format!("the session {}", session.display())));
+        removed
+            .extend(directory::remove_dead(&store).iter().map(|session| format!("the session {}", session.display())));
     }
     removed
 }

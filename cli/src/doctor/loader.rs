@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use super::Check;
 use crate::io::preload;
 use crate::io::trial::{self, PROGRAM};
-use crate::prepare;
+use crate::session::prepare;
 
 const NAME: &str = "audit";
 const MPI_IO: &str = "MPI I/O";

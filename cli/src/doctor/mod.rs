@@ -8,9 +8,10 @@ mod overlay;
 mod render;
 mod resources;
 
+use std::io::stdout;
+
 use anyhow::Result;
 use serde::Serialize;
-use std::io::stdout;
 
 use crate::message::show;
 use crate::namespace::{self, Found};

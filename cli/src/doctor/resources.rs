@@ -6,7 +6,7 @@ use rustix::fs::Access;
 use rustix::process::{Resource, getrlimit};
 
 use super::Check;
-use crate::store::{self, ReadBy};
+use crate::session::store::{self, ReadBy};
 use crate::summary::bytes;
 
 /// The least that a store can be useful with, in bytes.

@@ -12,11 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use headwater_figures::text::nanoseconds;
 use headwater_model::io::{Curve, Parameters, Storage};
 use rustix::fs::{Advice, fadvise};
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
-
-use headwater_figures::text::nanoseconds;
 
 /// Sizes that are measured, in bytes; of a file, the larger ones as far as time allows.
 const SIZES: [usize; 4] = [64 << 10, 1 << 20, 8 << 20, 32 << 20];

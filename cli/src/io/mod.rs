@@ -11,7 +11,6 @@ mod source;
 pub mod trial;
 
 use anyhow::Result;
-
 use commands::IoCommand;
 
 /// `headwater io`.

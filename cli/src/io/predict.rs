@@ -5,13 +5,13 @@ use std::fs;
 use std::io::{stderr, stdout};
 
 use anyhow::{Context, Result};
+use headwater_figures::plot::{Curve, Plot};
+use headwater_figures::text::{bytes, columns, nanoseconds};
 use headwater_model::io::{Access, Cost, Decision, Parameters, Prediction, Work};
 
 use super::commands::PredictOptions;
 use super::measure::measure;
 use crate::message::show;
-use headwater_figures::plot::{Curve, Plot};
-use headwater_figures::text::{bytes, columns, nanoseconds};
 
 /// The smallest file of a plot, and how many times the asked one the largest is.
 const PLOT_BYTES_MIN: f64 = 65536.0;

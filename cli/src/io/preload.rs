@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use super::options::{InnerIoOptions, IoMode, IoOptions};
 use super::trial;
-use crate::job::NodeIo;
 use crate::message::say;
-use crate::prepare;
+use crate::rendezvous::NodeIo;
+use crate::session::prepare;
 use crate::via::Program;
 
 /// The library's file name.

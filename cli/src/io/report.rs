@@ -5,12 +5,12 @@ use std::io::stdout;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use headwater_figures::text::{bytes, columns};
 use serde::Deserialize;
 
 use super::commands::ReportOptions;
 use super::source::Source;
 use crate::message::show;
-use headwater_figures::text::{bytes, columns};
 
 /// Between the frames of a place in the program, the innermost first.
 const BETWEEN_FRAMES: &str = " < ";

@@ -17,15 +17,14 @@ use std::io::stdout;
 use std::os::fd::AsFd;
 
 use anyhow::{Context, Result, ensure};
-use headwater_supervisor::namespace::{Channel, Said, Serving, Task};
-
-use crate::message::show;
-use crate::options::inner::NamespaceOptions;
-
 pub use enter::enter;
+use headwater_supervisor::namespace::{Channel, Said, Serving, Task};
 pub use make::{SUBTYPE, may_mount};
 pub use obstacles::{device_step, setting, user_namespaces as explain_user_namespaces, user_namespaces_forbidden};
 pub use probe::{Features, Found, presumed, probe};
+
+use crate::message::show;
+use crate::options::inner::NamespaceOptions;
 
 /// `headwater namespace`: makes the namespaces that standard input, a [`Channel`], asks for, or tries
 /// what is possible. The exit status.

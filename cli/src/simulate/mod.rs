@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use headwater_model::{Detail, Machine, Trace};
 use headwater_topology::{Branching, Forest, Shape};
-
-use crate::message::show;
 use options::{PlanOptions, SimulateOptions};
 use report::{Report, Row};
+
+use crate::message::show;
 
 /// How often progress is shown on a terminal, and how often in a log.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use headwater_figures::plot::{Curve, Plot};
+use headwater_figures::text::columns;
 use headwater_model::{Outcome, Plan, Trace, Trial, readers};
 use headwater_topology::{Branching, Shape};
 use serde_json::{Value, json};
 
 use super::report::digits;
-use headwater_figures::plot::{Curve, Plot};
-use headwater_figures::text::columns;
 
 /// What was tried on so many nodes.
 pub struct Report {

@@ -3,12 +3,11 @@
 use std::fmt::Write;
 
 use anyhow::Result;
+use headwater_figures::plot::{Curve, Plot};
+use headwater_figures::text::columns;
 use headwater_model::{Outcome, Trace};
 use serde::Serialize;
 use serde_json::json;
-
-use headwater_figures::plot::{Curve, Plot};
-use headwater_figures::text::columns;
 
 /// One number of nodes.
 #[derive(Clone, Copy, Debug)]

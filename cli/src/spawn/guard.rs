@@ -20,7 +20,7 @@ use signal_hook::low_level::siginfo::Cause;
 
 use crate::message::say;
 use crate::process::{self, Held, Side};
-use crate::signals;
+use crate::session::signals;
 
 /// What a user or a batch system sends to a job. What stops and continues is the terminal's, for all of its group.
 pub const PASSED_ON: [c_int; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];

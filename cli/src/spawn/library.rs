@@ -5,10 +5,9 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
-
-use std::os::unix::ffi::OsStrExt;
 
 use libc::{cpu_set_t, mode_t, pid_t, rlimit, sigset_t};
 use rustix::process::Pid;

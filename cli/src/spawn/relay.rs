@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::io::trial;
 use crate::message::say;
-use crate::prepare;
+use crate::session::prepare;
 
 /// What has a launcher's processes made by zygotes.
 const LIBRARY: &str = "libheadwater-relay.so";

@@ -23,9 +23,10 @@ use super::report::Report;
 use super::screen::{Screen, Shown};
 use crate::exec::complaint;
 use crate::message::{say, show};
-use crate::prepare;
 use crate::process::Held;
-use crate::signals;
+use crate::session::events;
+use crate::session::prepare;
+use crate::session::signals;
 
 /// What makes a program a zygote.
 const ZYGOTE_LIBRARY: &str = "libheadwater-zygote.so";
@@ -44,7 +45,7 @@ const END_MAX: Duration = Duration::from_secs(5);
 /// What the part that spawns waits for.
 #[derive(Debug)]
 enum Event {
-    Signal(signals::Signal),
+    Signal(events::Signal),
     /// All pipes are closed; true if all was written.
     OutputEnded(bool),
 }

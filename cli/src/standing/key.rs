@@ -8,9 +8,9 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use headwater_daemon::SessionKey;
 
-use super::options::KeyOptions;
 use crate::message::show;
-use crate::session::random;
+use crate::session::directory::random;
+use crate::standing::options::KeyOptions;
 
 /// The longest file that is looked at, in bytes: a key, and some space around it.
 const FILE_BYTES_MAX: u64 = 128;

@@ -5,13 +5,7 @@
 //! All of them are told the same lists of names, from which each derives everybody's place: there is no
 //! meeting, and who is not up is dead until it comes.
 
-mod join;
-mod key;
-mod notify;
+pub mod key;
+pub mod notify;
 pub mod options;
-mod serve;
-mod site;
-
-pub use self::join::join;
-pub use self::key::make as make_key;
-pub use self::serve::serve;
+pub mod site;

@@ -10,7 +10,7 @@ use headwater_topology::hosts::Hostlist;
 
 use super::key;
 use super::options::{PlaceOptions, SiteOptions};
-use crate::session::Session;
+use crate::session::directory::Session;
 
 /// A site.
 pub struct Site {

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use headwater_daemon::{Branching, Shape};
+use headwater_figures::text::columns;
 use headwater_topology::hosts::Hostlist;
 use headwater_topology::{Rank, TreeId};
 
 use super::overview::{Of, Overview, Plan};
-use headwater_figures::text::columns;
 
 impl fmt::Display for Overview {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

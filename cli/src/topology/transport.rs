@@ -7,7 +7,7 @@ use std::str::FromStr;
 use headwater_daemon::Fabric;
 
 use crate::message::say;
-use crate::prepare::find_installed;
+use crate::session::prepare::find_installed;
 
 /// The program that carries links over libfabric.
 const CARRIER: &str = "headwater-fabric";

@@ -10,11 +10,10 @@ mod program;
 use std::fmt;
 
 use clap::ValueEnum;
+pub use program::Program;
 use serde::{Deserialize, Serialize};
 
 use crate::namespace::Found;
-
-pub use program::Program;
 
 /// What the user asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

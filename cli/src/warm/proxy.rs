@@ -23,7 +23,7 @@ use super::{BUILD, lock, reseed, socket};
 use crate::message::say;
 use crate::own;
 use crate::process;
-use crate::signals::Passing;
+use crate::session::signals::Passing;
 use crate::spawn::behalf::{Description, describe};
 
 /// How long a rank is waited for, until one of the owner's zygotes has been started for it.
@@ -295,7 +295,7 @@ impl Rank {
             match answer(&self.owner, None) {
                 Ok((Answer::Exited(code), _)) => std::process::exit(i32::from(code)),
                 Ok((Answer::Killed(signal), _)) => process::end_by(i32::from(signal)),
-                Ok((Answer::Stopped, _)) => crate::signals::stop_here(),
+                Ok((Answer::Stopped, _)) => crate::session::signals::stop_here(),
                 Ok(_) => {}
                 Err(_) => self.give_up(),
             }

@@ -12,7 +12,7 @@ use rustix::process::Pid;
 
 use super::packet::Answer;
 use super::request::Request;
-use crate::prepare;
+use crate::session::prepare;
 use crate::spawn::behalf::{Arrived, Warm};
 use crate::spawn::library::Interpreter;
 

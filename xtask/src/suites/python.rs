@@ -47,7 +47,6 @@ const MODULES: &[&str] = &[
     "importlib",
     "inspect",
     "io",
-    "ioctl",
     "largefile",
     "linecache",
     "locale",

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ports::Ports;
 use crate::io::options::IoOptions;
-use crate::session::{is_session_name, name_of};
+use crate::session::directory::{is_session_name, name_of};
 use crate::via::{Program, Via};
 
 /// The longest job file, in bytes.

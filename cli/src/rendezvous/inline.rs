@@ -15,20 +15,21 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use clap::{CommandFactory, FromArgMatches};
 
+use super::events::News;
 use super::file::{Job, Service};
-use super::front::{Front, News};
+use super::front::Front;
 use super::lasting::serve;
 use super::look::{find, look, programs, service};
 use super::run::open_front;
 use super::watch::Watch;
 use crate::io::preload;
 use crate::message::{say, show};
-use crate::opened::Opened;
 use crate::options::inner::FrontOptions;
 use crate::options::run::StartOptions;
 use crate::options::{Command, CommandLine};
-use crate::run::Event;
-use crate::signals;
+use crate::session::events::Event;
+use crate::session::opened::Opened;
+use crate::session::signals;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism, Via};
 

@@ -7,13 +7,14 @@
 
 mod attend;
 mod call;
+pub mod events;
 mod file;
 mod front;
 mod host;
 mod inline;
 mod lasting;
 mod look;
-mod messages;
+pub mod messages;
 mod muster;
 mod node;
 pub mod paths;
@@ -23,7 +24,6 @@ mod served;
 mod watch;
 
 pub use attend::attend;
-pub use front::News;
 pub use inline::front;
 pub use lasting::{start, stop};
 pub use look::find;

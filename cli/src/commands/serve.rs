@@ -7,16 +7,16 @@ use std::sync::mpsc::{Receiver, channel};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::notify;
-use super::options::ServeOptions;
-use super::site::Site;
-use crate::daemons::{Alone, Daemons};
 use crate::message::say;
-use crate::prepare;
-use crate::run::{Event, Interrupted};
-use crate::session::Session;
-use crate::signals;
-use crate::store::{self, ReadBy};
+use crate::session::daemons::{Alone, Daemons};
+use crate::session::directory::Session;
+use crate::session::events::{Event, Interrupted};
+use crate::session::prepare;
+use crate::session::signals;
+use crate::session::store::{self, ReadBy};
+use crate::standing::notify;
+use crate::standing::options::ServeOptions;
+use crate::standing::site::Site;
 
 /// Serves until a signal ends it; the exit status.
 ///

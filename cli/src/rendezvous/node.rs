@@ -28,8 +28,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::attend::{FAILED, socket};
 use super::call::connect;
+use super::events::News;
 use super::file::{self, Job};
-use super::front::News;
 use super::host;
 use super::messages::{Answer, FromNode, NodeIo, Roster, ToNode, ToProcess};
 use super::muster::{Arrival, MISSING_MS_MAX};
@@ -38,9 +38,9 @@ use super::served::Served;
 use crate::io::preload;
 use crate::options::inner::NodeOptions;
 use crate::process::{self, Side};
-use crate::run::Event;
-use crate::session::{NODES_TRIED_MAX, Session};
-use crate::store;
+use crate::session::directory::{NODES_TRIED_MAX, Session};
+use crate::session::events::Event;
+use crate::session::store;
 use crate::warm;
 
 const LISTENER: Token = Token(0);

@@ -9,14 +9,15 @@ use headwater_topology::Rank;
 
 use super::file::Service;
 use super::messages::{Roster, Way};
-use crate::daemons::{Daemons, Place, Said, Settings};
 use crate::namespace::presumed;
-use crate::opened::Opened;
-use crate::prepare;
-use crate::run::Event;
-use crate::serving;
-use crate::session::Session;
-use crate::store::{self, Disk, ReadBy};
+use crate::session::daemons::{Daemons, Place, Settings};
+use crate::session::directory::Session;
+use crate::session::events::Event;
+use crate::session::events::Said;
+use crate::session::opened::Opened;
+use crate::session::prepare;
+use crate::session::serving;
+use crate::session::store::{self, Disk, ReadBy};
 use crate::topology::Arrangement;
 use crate::via::{Choice, Mechanism, Via};
 

@@ -15,11 +15,11 @@ use headwater_launch::command::{Prepared, World, prepare};
 
 use super::file::Service;
 use super::paths;
+use crate::discover::discover;
 use crate::io::options::IoOptions;
-use crate::opened::Opened;
 use crate::options::run::ServiceOptions;
 use crate::preload;
-use crate::run::discover;
+use crate::session::opened::Opened;
 use crate::via::Program;
 
 /// A program.

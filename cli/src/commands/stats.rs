@@ -10,13 +10,13 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use headwater_daemon::protocol::{Answer, Command};
 use headwater_daemon::stats::{Bytes, Latency, NodeStats, OperationStats};
+use headwater_figures::text::{bytes, columns, milliseconds, nanoseconds};
 use serde::Serialize;
 
-use super::client;
-use super::find::{Node, find, living};
-use super::options::StatsOptions;
+use crate::control::client;
+use crate::control::find::{Node, find, living};
+use crate::control::options::StatsOptions;
 use crate::message::{say, show};
-use headwater_figures::text::{bytes, columns, milliseconds, nanoseconds};
 
 /// Moves a terminal's cursor to the corner and clears what is below.
 const HOME: &str = "\x1b[H\x1b[J";

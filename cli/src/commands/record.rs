@@ -10,11 +10,11 @@ use headwater_abi::Kind;
 use headwater_abi::table::{AtomicU64, Reader, Record, State, word};
 use headwater_closure::recorded::{self, ENTRIES_MAX, Entry, Version, What};
 
+use crate::commands::run;
 use crate::message::say;
 use crate::options::run::RecordOptions;
 use crate::preload::PreloadOption;
-use crate::run;
-use crate::serving::Serving;
+use crate::session::serving::Serving;
 
 /// Runs the program on one node, in a session in which nothing is fetched that it does not ask for, and gives
 /// its exit status, whether what it used could be written or not.

@@ -20,7 +20,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::messages::{FromNode, Roster, ToNode};
 use super::muster::{Muster, Time, Verdict};
 use super::ports::{Ports, listen};
-use crate::run::Event;
+use crate::rendezvous::events::News;
+use crate::session::events::Event;
 use crate::topology::options::{ShapeOptions, local_nodes};
 use crate::topology::{Arrangement, switches};
 
@@ -30,28 +31,6 @@ const WAKER: Token = Token(1);
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 /// Connections that have not proved that they know the key; of more, the oldest is closed.
 const STRANGERS_MAX: usize = 256;
-
-/// What becomes of the nodes.
-#[derive(Debug)]
-pub enum News {
-    /// All are there.
-    Mustered {
-        /// So many.
-        count: u32,
-        /// So many at least are missing.
-        missing: u32,
-        /// All nodes of the program have the library for its I/O.
-        has_io: bool,
-    },
-    /// A node says something.
-    Said(u32, FromNode),
-    /// A node's connection has ended.
-    Gone(u32),
-    /// So many launches use the session.
-    Launches(u32),
-    /// Somebody wants the session to end.
-    Stop,
-}
 
 /// What the front end's thread is to do.
 enum Order {

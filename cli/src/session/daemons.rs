@@ -23,11 +23,11 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::launch;
 use crate::message::say;
-use crate::opened::Opened;
 use crate::own;
-use crate::run::Event;
-use crate::session::Session;
-use crate::store::{Disk, Store};
+use crate::session::directory::Session;
+use crate::session::events::{Event, Said};
+use crate::session::opened::Opened;
+use crate::session::store::{Disk, Store};
 use crate::topology::Arrangement;
 
 /// How long the daemons may take to be ready.
@@ -82,17 +82,6 @@ pub struct Alone {
     pub opening: Option<Opening>,
     /// Whether it tells what it does.
     pub verbose: bool,
-}
-
-/// What a daemon said, or that nothing more comes from it.
-#[derive(Debug)]
-pub struct Said {
-    /// Its session. Another one may have failed before, or another daemon in it.
-    pub session: SessionId,
-    /// Its node's number.
-    pub node: usize,
-    /// A line; `None` at the end.
-    pub line: Option<String>,
 }
 
 /// The running daemons; they are ended when this is dropped.
@@ -265,7 +254,7 @@ impl Daemons {
     /// Waits until every daemon is ready.
     ///
     /// # Errors
-    /// [`Interrupted`](crate::run::Interrupted) if a signal came that ends a program; anything else if a daemon fails.
+    /// [`Interrupted`](crate::session::events::Interrupted) if a signal came that ends a program; anything else if a daemon fails.
     pub fn wait_ready(&mut self, events: &Receiver<Event>) -> Result<()> {
         let deadline = Instant::now() + READY_TIMEOUT;
         let mut waiting = self.daemons.len();

@@ -25,12 +25,14 @@ use crate::io::options::IoOptions;
 use crate::io::preload;
 use crate::launch::{self, Processes};
 use crate::message::{say, show};
-use crate::opened::Opened;
 use crate::options::run::{RunOptions, ServiceOptions};
 use crate::own;
-use crate::run::{Event, report, wait};
-use crate::session::Session;
-use crate::signals;
+use crate::report::report;
+use crate::session::directory::Session;
+use crate::session::events::Event;
+use crate::session::opened::Opened;
+use crate::session::signals;
+use crate::session::wait::wait;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism, Via};
 

@@ -10,20 +10,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 
 use super::call::Call;
+use super::events::News;
 use super::file::{self, Job};
-use super::front::{Front, News};
+use super::front::Front;
 use super::look::{find, look, programs, service};
 use super::messages::{FromNode, ToNode};
 use super::run::open;
 use super::watch::Watch;
 use crate::message::{say, show};
-use crate::opened::Opened;
 use crate::options::StopOptions;
 use crate::options::run::StartOptions;
 use crate::own;
-use crate::run::Event;
-use crate::session::name_of;
-use crate::signals;
+use crate::session::directory::name_of;
+use crate::session::events::Event;
+use crate::session::opened::Opened;
+use crate::session::signals;
 use crate::summary::{Start, Summary};
 use crate::via::{Choice, Mechanism};
 

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use headwater_daemon::protocol::{Answer, Cleared, Command, PathText, Target};
-
-use super::client;
-use super::find::{Node, find};
-use super::options::ClearOptions;
-use super::stats::of_node;
-use crate::message::{say, show};
 use headwater_figures::text::bytes;
+
+use super::stats::of_node;
+use crate::control::client;
+use crate::control::find::{Node, find};
+use crate::control::options::ClearOptions;
+use crate::message::{say, show};
 
 /// Clears what is named; the exit status.
 pub fn clear(options: &ClearOptions) -> Result<u8> {

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use headwater_daemon::Report;
 
+use super::events::News;
 use super::file::Service;
-use super::front::News;
 use super::messages::FromNode;
 use crate::message::say;
 use crate::preload;
-use crate::run::Event;
+use crate::session::events::Event;
 use crate::summary::{Start, Summary};
 
 /// How long nodes may take to report when the launcher has ended.

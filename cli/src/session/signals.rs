@@ -17,43 +17,9 @@ use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-use crate::run::Event;
+use crate::session::events::{Event, Signal};
 
 const PASSED_ON: [c_int; 9] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH];
-
-/// A signal that came to this process.
-#[derive(Clone, Copy, Debug)]
-pub struct Signal {
-    /// Its number.
-    pub number: c_int,
-    /// True if the kernel sent it, as it does for keys of the terminal: then the whole foreground
-    /// group has it already, the processes too.
-    pub from_kernel: bool,
-    /// When it came.
-    pub at: Instant,
-}
-
-impl Signal {
-    /// True if a program that does nothing about it ends.
-    pub fn ends(self) -> bool {
-        !matches!(self.number, SIGCHLD | SIGCONT | SIGTSTP | SIGWINCH)
-    }
-
-    /// True if it tells that a child process has changed.
-    pub fn is_child(self) -> bool {
-        self.number == SIGCHLD
-    }
-
-    /// True if a program that does nothing about it stops.
-    pub fn stops(self) -> bool {
-        self.number == SIGTSTP
-    }
-
-    /// True if it tells a stopped program to go on.
-    pub fn continues(self) -> bool {
-        self.number == SIGCONT
-    }
-}
 
 /// Sends each signal that is to be passed on, and `SIGCHLD`, as an event from now on. Signals that
 /// were ignored when this process started stay ignored, here and in its children: `nohup` relies

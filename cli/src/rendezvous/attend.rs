@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::messages::Answer;
 use crate::own;
-use crate::session;
-use crate::store;
+use crate::session::directory;
+use crate::session::store;
 
 /// How long a process waits for its node, at most.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -57,7 +57,7 @@ pub fn socket(session: &Path) -> PathBuf {
 }
 
 fn connect(store: &Path, name: &str) -> Option<UnixStream> {
-    let bases = session::base_directories(store);
+    let bases = directory::base_directories(store);
     bases.iter().find_map(|base| UnixStream::connect(socket(&base.join(name))).ok())
 }
 

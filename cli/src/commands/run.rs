@@ -1,85 +1,52 @@
 //! `headwater run`: a program in a session of its own.
 
 use std::env;
-use std::ffi::OsString;
-use std::fmt;
-use std::io::{self, IsTerminal, stderr, stdout};
+use std::io::{self, stderr, stdout};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use headwater_closure::program;
-use headwater_closure::scope::{Named, Scope, World, network_file_system};
+use headwater_closure::scope::Scope;
 use rustix::io::Errno;
 
-use crate::daemons::Said;
+use crate::discover::discover;
 use crate::exec;
 use crate::io::{self as mpi_io, options::IoOptions};
-use crate::job::{self, News};
-use crate::launch::{Launch, Processes};
+use crate::launch::Launch;
 use crate::message::{say, show};
 use crate::namespace;
-use crate::opened::Opened;
-use crate::options::run::{RunOptions, ServiceOptions};
+use crate::options::run::RunOptions;
 use crate::preload;
-use crate::serving::{Serving, Wanted};
-use crate::signals::{self, Signal};
+use crate::rendezvous;
+use crate::report::report;
+use crate::session::events::{Event, Interrupted};
+use crate::session::opened::Opened;
+use crate::session::serving::{Serving, Wanted};
+use crate::session::signals;
+use crate::session::wait::wait_for;
 use crate::summary::{Start, Summary};
 use crate::topology;
 use crate::via::{Choice, Mechanism, Program, Via};
 use crate::warm;
 
-/// What `run` waits for.
-#[derive(Debug)]
-pub enum Event {
-    /// A signal came.
-    Signal(Signal),
-    /// A daemon said something, or has ended.
-    Daemon(Said),
-    /// Something became of a node of a job.
-    Node(News),
-}
-
-impl Event {
-    /// Says so if this is a signal that ends programs.
-    pub fn interrupts(&self) -> Option<Interrupted> {
-        match self {
-            Event::Signal(signal) if signal.ends() => Some(Interrupted(signal.number)),
-            _ => None,
-        }
-    }
-}
-
-/// A signal that ends programs came before the program was started.
-#[derive(Debug)]
-pub struct Interrupted(pub i32);
-
-impl fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "signal {} came before the program was started", self.0)
-    }
-}
-
-impl std::error::Error for Interrupted {}
-
 /// Runs the program and gives the exit status.
 pub fn run(options: &RunOptions) -> Result<u8> {
     if let Some(session) = &options.use_session {
-        return job::run_in(options, session);
+        return rendezvous::run_in(options, session);
     }
-    match job::find(&options.program, options.marker.as_deref()) {
+    match rendezvous::find(&options.program, options.marker.as_deref()) {
         Ok(None) => {}
         Ok(Some(found)) if found.is_detached && !options.show_scope => {
             let why = "the launcher does not wait for its programs, which would be served by nobody when it has ended: \
                        have it wait (as `flux run` does), or use a session of `headwater start`";
-            return job::run_without(options, &anyhow!(why));
+            return rendezvous::run_without(options, &anyhow!(why));
         }
-        Ok(Some(found)) => return job::run(options, &found),
+        Ok(Some(found)) => return rendezvous::run(options, &found),
         Err(error) if options.show_scope => return Err(error),
-        Err(error) => return job::run_without(options, &error),
+        Err(error) => return rendezvous::run_without(options, &error),
     }
     run_with(options, |_| ())
 }
@@ -177,18 +144,6 @@ fn choose(options: &RunOptions, file: &Path, scope: &Scope, opened: &Opened) -> 
     (program, choice)
 }
 
-/// The directories of a program.
-pub fn discover(options: &ServiceOptions, program: &Path, cwd: &Path, opened: &Opened) -> Scope {
-    let variable = |name: &str| -> Option<OsString> { env::var_os(name) };
-    let open = |path: &Path| opened.open(path);
-    let world = World { cwd, variable: &variable, network: &network_file_system, open: &open };
-    let scope = Scope::discover(program, Named { shared: &options.shared, exclude: &options.exclude }, world);
-    for missing in scope.refused.iter().filter(|r| r.reason == "--shared") {
-        say(format_args!("warning: {}: {}", missing.path.display(), missing.because));
-    }
-    scope
-}
-
 /// Starts the processes and waits for them, passing signals on; gives their exit status.
 fn supervise(
     (options, io): (&RunOptions, &IoOptions),
@@ -220,40 +175,6 @@ fn supervise(
     })
 }
 
-/// Waits for the launcher, passing signals on; gives its exit status. `heard` is told what becomes of nodes.
-pub fn wait(launcher: Processes, events: &Receiver<Event>, mut heard: impl FnMut(News)) -> Result<u8> {
-    wait_for(launcher, events, |event| {
-        if let Event::Node(news) = event {
-            heard(news);
-        }
-    })
-}
-
-fn wait_for(mut processes: Processes, events: &Receiver<Event>, mut heard: impl FnMut(Event)) -> Result<u8> {
-    let launched = Instant::now();
-    let mut stopping = false;
-    while !processes.reap() {
-        // Only after its processes: whether they stop at all is theirs to say, and the kernel's, which
-        // stops no process that nobody could continue.
-        if stopping && processes.are_stopped() {
-            signals::stop_here();
-            stopping = false;
-        }
-        match events.recv().context("signals are no longer watched")? {
-            Event::Signal(signal) => {
-                stopping = signal.stops() || stopping && !signal.continues();
-                // What the kernel sends to the foreground group reaches the processes that are there.
-                let has_come = signal.from_kernel && signal.at > launched;
-                if !signal.is_child() && !has_come {
-                    processes.signal(signal.number);
-                }
-            }
-            event => heard(event),
-        }
-    }
-    Ok(processes.status())
-}
-
 fn warn_of_end(mechanism: Mechanism, node: usize) {
     let (what, then) = match mechanism {
         Mechanism::Namespace { .. } | Mechanism::Mount => {
@@ -262,22 +183,4 @@ fn warn_of_end(mechanism: Mechanism, node: usize) {
         Mechanism::Audit | Mechanism::Off => ("daemon", "Its processes use the originals"),
     };
     say(format_args!("warning: the {what} of node {node} is gone. {then}"));
-}
-
-/// Shows and writes the summary, as the user wants.
-pub fn report(options: &RunOptions, summary: &Summary) {
-    if options.prints_summary(stderr().is_terminal()) {
-        show(stderr(), summary);
-    } else if let Some((why, nodes)) = &summary.tcp_instead {
-        say(format_args!("warning: {nodes} of {} nodes used TCP in place of libfabric: {why}", summary.nodes));
-    }
-    if options.service.numa_replicas && summary.off.is_none() && summary.via != Mechanism::Audit.name() {
-        say(format_args!(
-            "note: --numa-replicas does nothing with --via {}: the kernel has a mounted file in memory once. --via audit makes copies",
-            summary.via
-        ));
-    }
-    if let Some(Err(e)) = options.summary_json.as_ref().map(|file| summary.write_json(file)) {
-        say(format_args!("{e:#}. Name a file that can be written with --summary-json"));
-    }
 }

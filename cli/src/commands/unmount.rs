@@ -2,21 +2,17 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use headwater_fuse::mount::{Mounted, mounted};
-use headwater_store::layout::NodeDir;
 use headwater_supervisor::client::{AskError, Refusal, Request, ask};
 use rustix::io::Errno;
 
-use super::options::UnmountOptions;
+use crate::mount::options::UnmountOptions;
 use crate::namespace::SUBTYPE;
-use crate::session::base_directories;
-use crate::store;
+use crate::session::mounts::{node_with, wait_until_gone};
+use crate::session::stale_mounts::remove_stale_mounts;
 
-/// How long the mount may take to vanish after that was asked for.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Users of a mount that are named.
 const USERS_NAMED_MAX: usize = 5;
 
@@ -25,7 +21,7 @@ const USERS_NAMED_MAX: usize = 5;
 /// # Errors
 /// Nothing of Headwater is mounted there, or it is in use.
 pub fn unmount(options: &UnmountOptions) -> Result<u8> {
-    super::remove_stale_mounts();
+    remove_stale_mounts();
     let mount_point = absolute(&options.mount_point)?;
     let mounts = mounts_of(&mount_point)?;
     for mount in &mounts {
@@ -78,41 +74,11 @@ fn is_node(mount: &Mounted, mount_point: &Path) -> bool {
         && mount.mount_point.file_name().and_then(|name| name.to_str()) == node
 }
 
-/// The node whose mount stands at this directory, if it is this user's and has a supervisor.
-pub fn node_of(mount_point: &Path, store: Option<&Path>) -> Option<NodeDir> {
-    let mounts = mounted(SUBTYPE).unwrap_or_default();
-    // The last one is on top.
-    let here = mounts.into_iter().rev().find(|mount| mount.mount_point == mount_point)?;
-    node_with(&here.source, store)
-}
-
-/// The node of the mount with this source.
-fn node_with(source: &str, store: Option<&Path>) -> Option<NodeDir> {
-    let node = source.strip_prefix(SUBTYPE)?.strip_prefix(':')?;
-    let bases = store::candidates(store).into_iter().flat_map(|store| base_directories(&store));
-    bases.map(|base| NodeDir::new(base.join(node))).find(|node| node.supervisor().exists())
-}
-
 fn by_hand(place: &Path, lazy: bool) -> Result<()> {
     match headwater_fuse::mount::unmount(place, lazy) {
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => Err(busy(place)),
         result => result.with_context(|| format!("{} can't be unmounted", place.display())),
     }
-}
-
-/// Waits until nothing is mounted there any more.
-///
-/// # Errors
-/// Something still is.
-pub fn wait_until_gone(place: &Path) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    while mounted(SUBTYPE)?.iter().any(|mount| mount.mount_point == place) {
-        if Instant::now() >= deadline {
-            bail!("{} is still mounted after {} s", place.display(), PATIENCE.as_secs());
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(())
 }
 
 fn busy(place: &Path) -> anyhow::Error {

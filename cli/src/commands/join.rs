@@ -14,18 +14,19 @@ use headwater_supervisor::client::{Request, ask};
 use headwater_supervisor::{MountVia, Via};
 use signal_hook::consts::{SIGHUP, SIGUSR1};
 
-use super::notify;
-use super::options::JoinOptions;
-use super::site::Site;
 use crate::control::client;
-use crate::daemons::{Alone, Daemons};
 use crate::message::say;
-use crate::mount::{existing_directory, node_of, remove_stale_mounts, wait_until_gone};
-use crate::prepare;
-use crate::run::{Event, Interrupted};
-use crate::session::Session;
-use crate::signals;
-use crate::store::{self, ReadBy};
+use crate::session::daemons::{Alone, Daemons};
+use crate::session::directory::Session;
+use crate::session::events::{Event, Interrupted};
+use crate::session::mounts::{existing_directory, node_of, wait_until_gone};
+use crate::session::prepare;
+use crate::session::signals;
+use crate::session::stale_mounts::remove_stale_mounts;
+use crate::session::store::{self, ReadBy};
+use crate::standing::notify;
+use crate::standing::options::JoinOptions;
+use crate::standing::site::Site;
 
 /// How often it is looked whether the mount still stands.
 const LOOK: Duration = Duration::from_secs(1);

@@ -13,15 +13,15 @@ use headwater_store::layout::NodeDir;
 use headwater_supervisor::{MountVia, NamespaceVia, Via};
 use rustix::process::{Resource, getrlimit};
 
-use crate::daemons::{Daemons, Settings};
 use crate::launch::Attachment;
 use crate::message::say;
-use crate::opened::Opened;
 use crate::options::run::RunOptions;
-use crate::prepare;
-use crate::run::{Event, Interrupted};
-use crate::session::Session;
-use crate::store::{self, Disk, ReadBy};
+use crate::session::daemons::{Daemons, Settings};
+use crate::session::directory::Session;
+use crate::session::events::{Event, Interrupted};
+use crate::session::opened::Opened;
+use crate::session::prepare;
+use crate::session::store::{self, Disk, ReadBy};
 use crate::topology::Arrangement;
 use crate::via::{Choice, Mechanism, Program, prefix};
 

@@ -19,6 +19,8 @@ use headwater_store::layout::NodeDir;
 use headwater_supervisor::remove_mounts_below;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock};
 
+use crate::session::stale_mounts::remove_stale_mounts;
+
 /// How often a directory that vanishes while it is being locked is made again.
 const RETRIES_MAX: usize = 16;
 /// A node whose daemon can't be started by one mechanism has another directory for the next.
@@ -97,7 +99,7 @@ impl Session {
         };
         let directory = base.join(&name);
         sweep(&base, &base_lock);
-        crate::mount::remove_stale_mounts();
+        remove_stale_mounts();
         match rustix::fs::mkdirat(&base_lock, &name, Mode::RWXU) {
             Err(rustix::io::Errno::EXIST) => return Ok(None),
             made => made.with_context(|| format!("{} can't be made", directory.display()))?,

@@ -1,0 +1,159 @@
+//! `headwater mount`: a view of a directory through Headwater, for whoever looks there.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+
+use anyhow::{Context, Result, ensure};
+use headwater_daemon::Policy;
+use headwater_supervisor::{MountVia, Via};
+
+use crate::mount::options::MountOptions;
+use crate::session::daemons::{Daemons, Settings};
+use crate::session::directory::Session;
+use crate::session::events::{Event, Interrupted};
+use crate::session::mounts::existing_directory;
+use crate::session::opened::Opened;
+use crate::session::prepare;
+use crate::session::signals;
+use crate::session::stale_mounts::remove_stale_mounts;
+use crate::session::store::{self, ReadBy};
+use crate::topology;
+
+/// Directories that are the kernel's: they are no files to be served.
+const KERNELS: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Mounts, and returns once the mount serves; in the foreground, once it is over. The exit status.
+///
+/// # Errors
+/// Why nothing is mounted.
+pub fn mount(options: &MountOptions) -> Result<u8> {
+    let arrangement = topology::arrange(&options.shape, options.nodes)?;
+    remove_stale_mounts();
+    let (sender, events) = channel();
+    signals::watch(sender.clone())?;
+    let mount_point = existing_directory(&options.mount_point)?;
+    let root = options.root.canonicalize().with_context(|| format!("{} can't be shown", options.root.display()))?;
+    ensure!(root.is_dir(), "{} is not a directory", root.display());
+    let store =
+        store::open(options.storage.store.as_deref(), options.storage.store_max, options.nodes, ReadBy::Daemon)?;
+    let session = Session::create(&store.directory, options.nodes)?;
+    let hidden = hidden(&root, &mount_point, session.base());
+    let scope = scope(&root, &options.exclude, &hidden)?;
+    (0..options.nodes).try_for_each(|node| prepare::prepare_mount(&session.node(node)))?;
+    let via = |node: u32| {
+        Via::Mount(MountVia {
+            mount_point: place(&mount_point, node, options.nodes),
+            root: root.to_string_lossy().into_owned(),
+            hidden: hidden.clone(),
+            allows_others: options.allow_other,
+            is_own_directory: options.nodes > 1,
+        })
+    };
+    let settings = Settings {
+        arrangement: &arrangement,
+        policy: Policy::Adaptive,
+        store: &store,
+        numa_replicas: false,
+        scope,
+        opened: &Opened::default(),
+        whole_file_bytes_max: options.storage.whole_file_max,
+        via: Some(&via),
+        opening: options.opening.named(),
+        verbose: options.verbose,
+        is_detached: !options.foreground,
+        preload: None,
+        fabric: None,
+    };
+    for node in (0..options.nodes).filter(|_| options.nodes > 1) {
+        let place = place(&mount_point, node, options.nodes);
+        std::fs::create_dir_all(&place).with_context(|| format!("{} can't be made", place.display()))?;
+    }
+    let mut daemons = Daemons::start(&session, &settings, &sender)?;
+    match daemons.wait_ready(&events) {
+        Ok(()) => {}
+        Err(error) => {
+            // What has been mounted is unmounted before the session's directory goes.
+            drop(daemons);
+            let Interrupted(number) = error.downcast()?;
+            return Ok((128 + number) as u8);
+        }
+    }
+    if options.foreground {
+        stay(daemons, &events);
+    } else {
+        daemons.detach();
+        session.detach();
+    }
+    Ok(0)
+}
+
+/// Waits until a signal comes that ends programs, or the mounts are over.
+fn stay(mut daemons: Daemons, events: &Receiver<Event>) {
+    while !daemons.have_ended() {
+        match events.recv() {
+            Ok(Event::Daemon(said)) => daemons.heard(&said),
+            Ok(event) if event.interrupts().is_none() => {}
+            _ => break,
+        }
+    }
+    daemons.stop(events);
+}
+
+/// Where a node is mounted.
+fn place(mount_point: &Path, node: u32, nodes: u32) -> PathBuf {
+    if nodes == 1 { mount_point.to_owned() } else { mount_point.join(format!("n{node}")) }
+}
+
+/// Directories within `root` that are shown empty: those of the kernel, and what would show the view
+/// in itself.
+fn hidden(root: &Path, mount_point: &Path, stores: &Path) -> Vec<String> {
+    let all = KERNELS.iter().map(Path::new).chain([mount_point, stores]);
+    let inside = all.filter(|directory| directory.starts_with(root) && *directory != root);
+    inside.map(|directory| directory.to_string_lossy().into_owned()).collect()
+}
+
+/// The root, without what is excluded or hidden.
+fn scope(root: &Path, exclude: &[PathBuf], hidden: &[String]) -> Result<Vec<(bool, String)>> {
+    let text = |path: &Path| {
+        path.to_str().map(str::to_owned).with_context(|| format!("{}: names in the scope are UTF-8", path.display()))
+    };
+    let mut scope = vec![(true, text(root)?)];
+    for directory in exclude {
+        let canonical =
+            directory.canonicalize().with_context(|| format!("{} can't be excluded", directory.display()))?;
+        scope.push((false, text(&canonical)?));
+    }
+    scope.extend(hidden.iter().map(|directory| (false, directory.clone())));
+    Ok(scope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_show_itself_is_hidden() {
+        let check = |root: &str, mount_point: &str, expected: &[&str]| {
+            let hidden = hidden(Path::new(root), Path::new(mount_point), Path::new("/dev/shm/headwater-0"));
+            assert_eq!(hidden, expected, "{root}");
+        };
+        check("/", "/mnt/hw", &["/proc", "/sys", "/dev", "/mnt/hw", "/dev/shm/headwater-0"]);
+        check("/lustre", "/mnt/hw", &[]);
+        check("/lustre", "/lustre/hw", &["/lustre/hw"]);
+        check("/dev/shm", "/mnt/hw", &["/dev/shm/headwater-0"]);
+        check("/mnt/hw", "/mnt/hw", &[]);
+    }
+
+    #[test]
+    fn the_scope_is_the_root_without_what_is_excluded() {
+        let scope = scope(Path::new("/"), &["/tmp".into()], &["/proc".into()]).unwrap();
+        assert_eq!(scope, [(true, "/".into()), (false, "/tmp".into()), (false, "/proc".into())]);
+        assert!(super::scope(Path::new("/"), &["/nonexistent".into()], &[]).is_err());
+    }
+
+    #[test]
+    fn each_of_several_nodes_has_a_directory() {
+        assert_eq!(place(Path::new("/m"), 0, 1), Path::new("/m"));
+        assert_eq!(place(Path::new("/m"), 1, 2), Path::new("/m/n1"));
+    }
+}

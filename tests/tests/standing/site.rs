@@ -192,8 +192,10 @@ impl Site {
 
     /// Checks that nothing of Headwater is left on a node.
     pub fn assert_clean(&self, number: usize) {
-        let look =
-            "grep fuse.headwater /proc/self/mountinfo || ls -d /dev/shm/headwater-* || pgrep -a headwater || true";
+        // The machine's other mounts are seen on a node, too.
+        let look = format!(
+            "grep ' {EXPORT} .* fuse.headwater' /proc/self/mountinfo || ls -d /dev/shm/headwater-* || pgrep -a headwater || true"
+        );
         let mut left = String::new();
         let is_clean = wait_until(FOLLOW_MAX, || {
             left = shell(self.node(number), &format!("{{ {look}; }} 2>/dev/null"));

@@ -96,7 +96,7 @@ mod tests {
         ] {
             assert_eq!(rejection(accepted, false), None, "{accepted}");
         }
-        for part in ["headwater run", "headwater io", "headwater run --session", "headwater simulate --nodes N"] {
+        for part in ["headwater run", "headwater io", "headwater run --session", "headwater simulate --nodes 4"] {
             assert!(rejection(part, false).is_some() && rejection(part, true).is_none(), "{part}");
         }
         for rejected in ["headwater rnu true", "headwater run --shraed /x true", "headwater run --nodes none true"] {

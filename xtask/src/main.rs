@@ -1,6 +1,7 @@
 //! The repository's one entry point: `cargo xtask COMMAND`.
 
 mod bench;
+mod cc;
 mod cluster;
 mod demo;
 mod dist;

@@ -6,11 +6,13 @@ mod debian;
 mod explained;
 mod mpi4py;
 mod mpich;
+mod outcomes;
 mod perl;
 mod python;
 mod report;
 mod stress;
 mod table;
+mod via;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -18,11 +20,12 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 
+use self::report::Report;
+use self::table::{SUITES, Suite};
+use self::via::Via;
 use crate::shell::Shell;
 use crate::test::Tally;
 use crate::{dist, setup};
-use report::Report;
-use table::{SUITES, Suite};
 
 /// Where suites are unpacked, and their tests run.
 const WORK: &str = "target/suites";
@@ -39,24 +42,6 @@ pub struct Options {
     /// The few units of each suite that continuous integration runs.
     #[arg(long)]
     short: bool,
-}
-
-/// How a suite's files reach its programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Via {
-    /// A library in the program.
-    Audit,
-    /// A mount over the original directories.
-    Namespace,
-}
-
-impl Via {
-    fn name(self) -> &'static str {
-        match self {
-            Via::Audit => "audit",
-            Via::Namespace => "namespace",
-        }
-    }
 }
 
 /// Runs the suites and prints what differs, and a table in Markdown; true if every difference is explained.

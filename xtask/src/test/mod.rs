@@ -1,5 +1,6 @@
 //! Everything that continuous integration runs, in one order, with one summary.
 
+mod c_program;
 mod report;
 mod steps;
 
@@ -9,10 +10,11 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
+pub use self::c_program::{SANITIZER_FLAGS, run_c};
+pub use self::report::Tally;
+
 use crate::shell::Shell;
 use crate::{setup, side_by_side, suites};
-pub use report::Tally;
-pub use steps::{SANITIZER_FLAGS, run_c};
 
 /// What to run.
 #[derive(Args)]

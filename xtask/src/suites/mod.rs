@@ -6,6 +6,7 @@ mod debian;
 mod explained;
 mod mpi4py;
 mod mpich;
+mod options;
 mod outcomes;
 mod perl;
 mod python;
@@ -18,7 +19,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
+
+pub use self::options::Options;
 
 use self::report::Report;
 use self::table::{SUITES, Suite};
@@ -29,20 +32,6 @@ use crate::{dist, setup};
 
 /// Where suites are unpacked, and their tests run.
 const WORK: &str = "target/suites";
-
-/// What to run.
-#[derive(Args)]
-pub struct Options {
-    /// This suite alone, or one unit of it, such as python:test_os; repeatable.
-    #[arg(long, value_name = "SUITE[:UNIT]")]
-    only: Vec<String>,
-    /// By this mechanism alone; repeatable.
-    #[arg(long)]
-    via: Vec<Via>,
-    /// The few units of each suite that continuous integration runs.
-    #[arg(long)]
-    short: bool,
-}
 
 /// Runs the suites and prints what differs, and a table in Markdown; true if every difference is explained.
 pub fn run(shell: &Shell, options: &Options) -> Result<bool> {

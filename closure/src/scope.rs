@@ -8,39 +8,30 @@
 //! What a wrapper (`env`, `bash -c`, a launcher) starts in the end can't be seen; only `#!` lines
 //! are followed.
 
+mod entry;
+mod forms;
 mod network;
 mod protected;
 mod sources;
+mod world;
 
-use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::File;
-use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-pub use network::network_file_system;
-pub use sources::search_variables;
+pub use self::entry::Entry;
+pub use self::network::network_file_system;
+pub use self::sources::search_variables;
+pub use self::world::World;
 
-use protected::{Protected, Verdict};
+use self::forms::{clean, forms};
+use self::protected::{Protected, Verdict};
+use self::sources::{Candidate, Kind};
 
 /// Directories of a prefix that hold software, for where the whole prefix can't be taken.
 const SOFTWARE: [&str; 5] = ["bin", "lib", "lib64", "libexec", "share"];
 
 /// The most entries that are found: processes compare each path with all of them.
 const ENTRIES_MAX: usize = 200;
-
-/// What the discovery sees of the world.
-#[derive(Clone, Copy)]
-pub struct World<'a> {
-    /// The working directory, absolute.
-    pub cwd: &'a Path,
-    /// The environment.
-    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
-    /// The name of the network file system that holds a directory; `None` if it is local.
-    pub network: &'a dyn Fn(&Path) -> Option<&'static str>,
-    /// Opens a file for reading. What is opened here need not be opened again by whoever serves it.
-    pub open: &'a dyn Fn(&Path) -> io::Result<File>,
-}
 
 /// What the user names.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,17 +40,6 @@ pub struct Named<'a> {
     pub shared: &'a [PathBuf],
     /// Directories to be left out.
     pub exclude: &'a [PathBuf],
-}
-
-/// One directory of the scope.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Whether it is served; the longest entry that a path lies in decides.
-    pub included: bool,
-    /// The directory, absolute, without `.` and `..`.
-    pub path: PathBuf,
-    /// Why it stands here.
-    pub reason: String,
 }
 
 /// A directory that was found and not taken.
@@ -80,24 +60,6 @@ pub struct Scope {
     pub entries: Vec<Entry>,
     /// What was found and not taken.
     pub refused: Vec<Refused>,
-}
-
-/// A directory that code may come from.
-struct Candidate {
-    path: PathBuf,
-    kind: Kind,
-    reason: String,
-}
-
-/// What a candidate is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A directory that is searched.
-    Directory,
-    /// The top of an installation, with `bin`, `lib` and so on below it.
-    Prefix,
-    /// A directory that an installation may have; not to be probed for where it would be served anyway.
-    Usual,
 }
 
 impl Scope {
@@ -247,39 +209,6 @@ impl fmt::Display for Scope {
         }
         Ok(())
     }
-}
-
-/// The names under which an existing directory is to be known: as it was written, if that is clean
-/// or can be cleaned, and without links, which comes last. Empty if it is no directory.
-fn forms(path: &Path) -> Vec<PathBuf> {
-    let Ok(canonical) = path.canonicalize() else { return Vec::new() };
-    if !canonical.is_dir() {
-        return Vec::new();
-    }
-    let literal = clean(path);
-    if literal == canonical || literal.canonicalize().ok().as_ref() != Some(&canonical) {
-        vec![canonical]
-    } else {
-        vec![literal, canonical]
-    }
-}
-
-/// The path with `..` taken as text.
-fn clean(path: &Path) -> PathBuf {
-    let mut cleaned = PathBuf::from("/");
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => cleaned.push(name),
-            Component::ParentDir => drop(cleaned.pop()),
-            _ => {}
-        }
-    }
-    cleaned
-}
-
-/// A value that is set to something.
-fn set(world: World<'_>, name: impl AsRef<OsStr>) -> Option<OsString> {
-    (world.variable)(name.as_ref().to_str()?).filter(|value| !value.is_empty())
 }
 
 #[cfg(test)]

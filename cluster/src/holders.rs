@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use crate::links::{self, Shaping};
+use crate::options::hidden_shares;
 use crate::run::not_started;
 use crate::wires::Wires;
-use crate::{Error, NODES_MAX, Node, Options, Process, Running, check, hidden_shares};
+use crate::{Error, NODES_MAX, Node, Options, Process, Running, check};
 
 const SWITCH_SCRIPT: &str = include_str!("switch.sh");
 const NODE_SCRIPT: &str = include_str!("node.sh");

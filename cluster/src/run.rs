@@ -20,8 +20,17 @@ pub fn not_started(program: &'static str, source: std::io::Error) -> Error {
     Error::Program { program, package, source }
 }
 
+/// Whether clusters can be made here: the caller is root, and the programs are installed.
+pub fn check() -> Result<(), Error> {
+    let user = rustix::process::geteuid();
+    if !user.is_root() {
+        return Err(Error::NotRoot { user: user.as_raw() });
+    }
+    check_programs()
+}
+
 /// Fails if one of the programs isn't there, before anything is made.
-pub fn check_programs() -> Result<(), Error> {
+fn check_programs() -> Result<(), Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let missing = |program: &str| !std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     match PACKAGES.iter().find(|(program, _)| missing(program)) {

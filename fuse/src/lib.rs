@@ -12,6 +12,7 @@ pub mod directory;
 pub mod init;
 mod ioctl;
 pub mod mount;
+mod node_id;
 pub mod reply;
 pub mod request;
 mod wire;
@@ -19,14 +20,6 @@ mod wire;
 pub use device::Device;
 pub use directory::Directory;
 pub use init::Negotiated;
+pub use node_id::NodeId;
 pub use reply::{Entry, Reply};
 pub use request::{Operation, Request};
-
-/// The number of a node of the mounted tree, chosen by the server; the root's is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub u64);
-
-impl NodeId {
-    /// The root's.
-    pub const ROOT: NodeId = NodeId(1);
-}

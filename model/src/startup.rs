@@ -18,8 +18,8 @@ const AGAIN_PART: u64 = 16;
 /// Ranks up to which each is looked at.
 const RANKS_EXACT_MAX: u32 = 20_000;
 
-/// Seconds until every daemon has all its links, and the launcher knows it.
-pub(crate) fn ready_seconds(forest: &Forest, machine: &Machine) -> f64 {
+/// Returns the seconds from "start" until every daemon of a forest has all its links, and the launcher knows it.
+pub fn ready_seconds(forest: &Forest, machine: &Machine) -> f64 {
     let crowd = match forest.ranks() {
         0..=RANKS_EXACT_MAX => Crowd::all(forest.ranks()),
         _ => Crowd::sample(forest, machine.seed),

@@ -11,44 +11,28 @@
 //! paths for itself: counting references to what both use would cost more than all else.
 
 mod drive;
+mod part;
 mod process;
 mod read;
+mod session;
 mod shard;
+mod site;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use headwater_topology::Forest;
+pub(crate) use self::session::World;
 
-use crate::crowd::Crowd;
-use crate::parameters::us;
+use self::part::Part;
+use self::shard::Shard;
+use self::site::Mail;
 use crate::program::Program;
-use crate::queue::Moment;
-use crate::{Machine, Outcome, Progress};
-use shard::{Packet, Shard};
+use crate::{Outcome, Progress};
 
-/// Nodes below which one thread does it.
-const HALVED_MIN: u32 = 512;
-/// The shortest latency with which two halves are worth their meetings.
-const LATENCY_NS_MIN: u64 = 1000;
 /// Turns of a loop after which who waits for another lets others run.
 const SPINS_MAX: u32 = 1 << 8;
 /// Windows between two reports of progress.
 const PROGRESS_WINDOWS: u64 = 1 << 10;
-
-/// What all parts of a session go by.
-#[derive(Debug)]
-pub(crate) struct World<'a> {
-    pub(crate) program: &'a Program,
-    pub(crate) machine: &'a Machine,
-    pub(crate) forest: Forest,
-    pub(crate) crowd: Crowd,
-    /// The first site of each shard.
-    firsts: Vec<u32>,
-}
-
-/// Packets with the moments when they arrive.
-pub(crate) type Mail = Vec<(Moment, Packet)>;
 
 /// Where shards meet.
 struct Meeting {
@@ -69,24 +53,7 @@ struct Said {
     mail: Mutex<Mail>,
 }
 
-impl<'a> World<'a> {
-    pub(crate) fn new(program: &'a Program, machine: &'a Machine, forest: Forest, crowd: Crowd) -> World<'a> {
-        let half = crowd.len() / 2;
-        let reads_early = forest.tree_ids().all(|tree| forest.root(tree).0 < half);
-        let network = &machine.network;
-        let shares_nothing =
-            network.tiers.is_empty() && !network.node.one_machine && us(network.latency_us) >= LATENCY_NS_MIN;
-        let is_halved = crowd.is_all() && crowd.len() >= HALVED_MIN && reads_early && shares_nothing;
-        let firsts = if is_halved { vec![0, half] } else { vec![0] };
-        World { program, machine, forest, crowd, firsts }
-    }
-
-    /// The same, by one thread.
-    #[cfg(test)]
-    pub(crate) fn in_one(self) -> World<'a> {
-        World { firsts: vec![0], ..self }
-    }
-
+impl World<'_> {
     /// Lets everything happen until all processes have started.
     pub(crate) fn run(&self, progress: &mut Progress<'_>) -> Outcome {
         let ends = self.firsts[1..].iter().copied().chain([self.crowd.len()]);
@@ -107,11 +74,6 @@ impl<'a> World<'a> {
         });
         let first = outcomes.swap_remove(0);
         outcomes.into_iter().fold(first, Part::join).outcome()
-    }
-
-    /// The shard of a site.
-    pub(crate) fn shard_of(&self, site: u32) -> u32 {
-        self.firsts.partition_point(|&first| first <= site) as u32 - 1
     }
 
     fn run_shard(&self, mut shard: Shard<'_>, meeting: &Meeting, progress: &mut Progress<'_>) -> Part {
@@ -168,44 +130,12 @@ impl Meeting {
     }
 }
 
-/// What one shard has found.
-pub(crate) struct Part {
-    pub(crate) ends_ns: Vec<u64>,
-    pub(crate) outcome: Outcome,
-}
-
-impl Part {
-    fn join(mut self, other: Part) -> Part {
-        self.ends_ns.extend(other.ends_ns);
-        let (a, b) = (&mut self.outcome, other.outcome);
-        a.messages += b.messages;
-        a.fallbacks += b.fallbacks;
-        a.events += b.events;
-        a.simulated += b.simulated;
-        a.counts.opens += b.counts.opens;
-        a.counts.lists += b.counts.lists;
-        a.counts.stats += b.counts.stats;
-        a.counts.bytes += b.counts.bytes;
-        self
-    }
-
-    fn outcome(mut self) -> Outcome {
-        self.ends_ns.sort_unstable();
-        let seconds = |ns: Option<&u64>| ns.map_or(0.0, |&ns| ns as f64 / 1e9);
-        Outcome {
-            seconds: seconds(self.ends_ns.last()),
-            first_seconds: seconds(self.ends_ns.first()),
-            median_seconds: seconds(self.ends_ns.get(self.ends_ns.len() / 2)),
-            ..self.outcome
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FileSystem, Network, Trace};
-    use headwater_topology::Shape;
+    use crate::crowd::Crowd;
+    use crate::{FileSystem, Machine, Network, Trace};
+    use headwater_topology::{Forest, Shape};
 
     #[test]
     fn threads_change_nothing() {

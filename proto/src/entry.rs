@@ -12,8 +12,8 @@ use headwater_abi::{Attr, Kind, Path};
 use crate::Rank;
 use crate::ahead::{Files, Sequence};
 use crate::held::Held;
-use crate::node::Gathering;
 use crate::policy::Audience;
+use crate::state::block_download::BlockDownload;
 use crate::traversal::Streak;
 
 /// A device and inode number.
@@ -86,7 +86,7 @@ pub(crate) struct Blocks {
     /// What processes read in order.
     pub(crate) sequence: Sequence,
     /// Content that consists of them, while it is being fetched.
-    pub(crate) gathering: Option<Gathering>,
+    pub(crate) download: Option<BlockDownload>,
     /// What content looks like that is to be asked for block by block, as the reader has said.
     pub(crate) large: Option<(Aspect, Arc<FileHead>)>,
 }
@@ -230,13 +230,13 @@ impl Entry {
 
     /// Whether anything of the file is on its way.
     pub(crate) fn is_arriving(&self) -> bool {
-        let is_coming = |blocks: &Blocks| !blocks.arriving.is_empty() || blocks.gathering.is_some();
+        let is_coming = |blocks: &Blocks| !blocks.arriving.is_empty() || blocks.download.is_some();
         self.arriving.is_some() || self.blocks.as_deref().is_some_and(is_coming)
     }
 
     /// Content that is being fetched block by block.
-    pub(crate) fn gathering(&self) -> Option<&Gathering> {
-        self.blocks.as_ref()?.gathering.as_ref()
+    pub(crate) fn download(&self) -> Option<&BlockDownload> {
+        self.blocks.as_ref()?.download.as_ref()
     }
 
     /// What content looks like that is enough for `aspect` and is to be asked for block by block.

@@ -21,6 +21,7 @@ mod node;
 mod patience;
 mod policy;
 mod scope;
+mod state;
 pub mod topology;
 mod transfer;
 mod traversal;
@@ -29,5 +30,6 @@ mod walk;
 
 pub use config::{Config, Limits, Policy};
 pub use io::{ClientId, Input, Load, Output, Peer, Publication, Reply, Stats, Time};
-pub use node::{Memory, Node};
+pub use node::Node;
+pub use state::memory::Memory;
 pub use topology::{Forest, Rank, Shape, TreeId};

@@ -21,18 +21,12 @@ mod route;
 mod serve;
 mod store;
 
-use self::compare::Telling;
-pub(crate) use self::large::Gathering;
-use self::refresh::Refresh;
-pub use self::restore::Memory;
-pub(crate) use self::route::Joined;
-
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use headwater_abi::wire::{Aspect, TransferId};
+use headwater_abi::wire::Aspect;
 use headwater_abi::{Path, Want};
 
 use crate::ahead::By;
@@ -45,6 +39,9 @@ use crate::live::Live;
 use crate::patience::Patience;
 use crate::policy::{Spread, Thing};
 use crate::scope::Scope;
+use crate::state::parent::Parent;
+use crate::state::refresh::Refresh;
+use crate::state::version_reports::VersionReports;
 use crate::topology::Up;
 use crate::transfer::{Child, Children};
 use crate::traversal::Traversal;
@@ -137,68 +134,13 @@ pub struct Node {
     learnt_before: u32,
     versions: Versions,
     refresh: Refresh,
-    telling: Telling,
+    version_reports: VersionReports,
     /// Those whose question was answered.
     woken: VecDeque<Waiter>,
     /// What was obtained and may have to be pushed.
     fresh: VecDeque<Thing>,
     outputs: VecDeque<Output>,
     stats: Stats,
-}
-
-/// A rank to ask, nearer to a root.
-#[derive(Debug)]
-struct Parent {
-    link: Link,
-    /// In which trees it knows to be this node's parent.
-    joined: Joined,
-    /// What it is sending.
-    incoming: BTreeMap<TransferId, Piece>,
-    /// The last transfer that it began; its numbers ascend.
-    newest: Option<TransferId>,
-    /// When it was last heard of.
-    heard: Time,
-    /// When it was probed since then.
-    probed: Option<Time>,
-    /// It was given up for its silence: how often the time-outs were doubled then.
-    given_up: Option<u32>,
-    /// The generation of what it says.
-    generation: u64,
-    /// It stands below, and is asked only for what this node has evicted.
-    is_lender: bool,
-    /// It is to be asked in some tree. If not, its link ends once it owes nothing.
-    is_wanted: bool,
-}
-
-impl Parent {
-    fn starting(until: Time, joined: Joined) -> Parent {
-        let link = Link::Starting(until);
-        Parent {
-            link,
-            joined,
-            incoming: BTreeMap::new(),
-            newest: None,
-            heard: 0,
-            probed: None,
-            given_up: None,
-            generation: 1,
-            is_lender: false,
-            is_wanted: false,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    /// Not seen yet: until this time questions wait for it.
-    Starting(Time),
-    Up,
-    /// Gone; until this time its successor is waited for.
-    Away(Time),
-    /// Not to be asked, until it comes up again.
-    Dead,
-    /// Not to be asked, nor linked to, until this time.
-    Banned(Time),
 }
 
 #[derive(Debug)]
@@ -248,7 +190,7 @@ impl Node {
             learnt_before: 0,
             versions: Versions::default(),
             refresh: Refresh::new(),
-            telling: Telling::new(&config.forest, config.rank),
+            version_reports: VersionReports::new(&config.forest, config.rank),
             woken: VecDeque::new(),
             fresh: VecDeque::new(),
             outputs: VecDeque::new(),

@@ -12,7 +12,7 @@ use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, FileHead, Message, TransferId
 
 use crate::entries::Entries;
 use crate::entry::{Piece, block_of, covers};
-use crate::node::Joined;
+use crate::state::parent::Joined;
 use crate::{Output, Peer, Rank};
 
 /// One piece on its way.

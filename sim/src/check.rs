@@ -8,17 +8,11 @@ use headwater_abi::wire::{Aspect, Fact, FileHead};
 use headwater_abi::{Attr, Kind, Path, Want};
 use headwater_proto::{Publication, Rank, Reply};
 
+use crate::ensure::{Check, ensure};
 use crate::reader::block_of;
 use crate::site::Waiting;
 use crate::tree::{Item, Look, Outcome, Tree, resolve};
 use crate::world::World;
-
-/// An unmet expectation, without its place and time.
-pub(crate) type Check = Result<(), String>;
-
-pub(crate) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Check {
-    if holds { Ok(()) } else { Err(what()) }
-}
 
 impl World {
     /// What becomes visible is true, the same on all nodes, and never changes.

@@ -4,6 +4,7 @@ mod drive;
 mod faults;
 mod links;
 mod reading;
+mod wire;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +14,8 @@ use headwater_abi::{Attr, Path, Want};
 use headwater_proto::topology::Branching;
 use headwater_proto::{ClientId, Config, Forest, Input, Limits, Node, Output, Policy, Rank, Shape, TreeId};
 
-use self::links::{Ends, Wire};
-use crate::check::{Check, ensure};
+use self::wire::{Ends, Wire};
+use crate::ensure::{Check, ensure};
 use crate::random::Random;
 use crate::reader::Piece;
 use crate::site::Site;

@@ -6,13 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::rank::Rank;
 use crate::stripes::{Member, Stripe, Stripes};
-use crate::succession::SUCCESSORS_MAX;
 use crate::tree::{Branching, Tree};
 
 /// The most striped trees; a rank has a parent in each.
 pub const TREES_MAX: u32 = 64;
 /// For how many nodes one reader suffices by default (Cielo had one server for 150 to 200 nodes).
 pub const READERS_NODES: u32 = 200;
+/// How many ranks of a tree, beside its root and the dedicated servers, may become its reader.
+pub const SUCCESSORS_MAX: u32 = 15;
 const TREES_DEFAULT: u32 = 8;
 
 /// A tree's number.

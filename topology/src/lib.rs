@@ -22,7 +22,7 @@ mod stripes;
 mod succession;
 mod tree;
 
-pub use forest::{Forest, READERS_NODES, Shape, TREES_MAX, TreeId};
+pub use forest::{Forest, READERS_NODES, SUCCESSORS_MAX, Shape, TREES_MAX, TreeId};
 pub use rank::Rank;
-pub use succession::{SUCCESSORS_MAX, Up};
+pub use succession::Up;
 pub use tree::{Binomial, Branching, Topology, Tree};

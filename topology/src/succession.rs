@@ -8,9 +8,6 @@
 use crate::forest::{Forest, TreeId};
 use crate::rank::Rank;
 
-/// How many ranks of a tree, beside its root and the dedicated servers, may come to read for it.
-pub const SUCCESSORS_MAX: u32 = 15;
-
 /// Where a rank turns in a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Up {

@@ -4,19 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::docs;
-use crate::fabric;
-use crate::files;
-use crate::mpiio;
 use crate::shell::Shell;
-use crate::shim;
-use crate::slurm;
-use crate::spawn;
+use crate::{docs, fabric, files, headwater, mpiio, shim, slurm, spawn};
 
 /// Builds everything that a user installs; quick if nothing has changed.
 pub fn run(shell: &Shell) -> Result<()> {
     let dist = shell.path("target/dist");
-    shell.step("build headwater", || files::copy_if_changed(&build_command(shell)?, &dist.join("bin/headwater")))?;
+    shell.step("build headwater", || files::copy_if_changed(&headwater::build(shell)?, &dist.join("bin/headwater")))?;
     shell.step("build the audit library", || {
         let library = shim::build_audit(shell, &shell.path("target/shim"))?;
         files::copy_if_changed(&library, &dist.join("lib").join(library.file_name().context("a library has a name")?))
@@ -40,22 +34,6 @@ pub fn install(shell: &Shell, prefix: &Path) -> Result<()> {
     run(shell)?;
     let prefix = std::path::absolute(prefix)?;
     shell.step(&format!("install to {}", prefix.display()), || files::copy_tree(&shell.path("target/dist"), &prefix))
-}
-
-/// The command is linked statically: one file that starts on any node without a search.
-pub fn build_command(shell: &Shell) -> Result<PathBuf> {
-    let target = host(shell)?;
-    let mut command = shell.cargo(&["build", "--quiet", "--release", "--package", "headwater", "--target", &target]);
-    command.env("RUSTFLAGS", "-C target-feature=+crt-static");
-    shell.run(&mut command)?;
-    Ok(shell.path("target").join(target).join("release/headwater"))
-}
-
-/// This machine's target triple. Giving it to cargo keeps flags from build scripts and macros.
-pub fn host(shell: &Shell) -> Result<String> {
-    let version = shell.run(shell.command("rustc").arg("-vV"))?;
-    let line = version.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(line.context("`rustc -vV` names no host")?.to_owned())
 }
 
 fn generate(shell: &Shell, dist: &Path) -> Result<()> {

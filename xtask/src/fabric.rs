@@ -4,9 +4,8 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use crate::files;
 use crate::shell::Shell;
-use crate::shim;
+use crate::{cc, files};
 
 /// The carrier's sources.
 pub const SOURCES: &str = "integrations/fabric";
@@ -27,7 +26,7 @@ pub fn libraries(shell: &Shell) -> Result<Option<Vec<String>>> {
         String::from_utf8_lossy(&text.unwrap_or_default()).trim().to_owned()
     };
     let mut words: Vec<String> = known("--cflags").split_whitespace().map(str::to_owned).collect();
-    let mut probe = shim::compiler(shell);
+    let mut probe = cc::compiler(shell);
     probe.args(&words).args(["-fsyntax-only", "-x", "c", "-include", "rdma/fabric.h", "/dev/null"]);
     if !shell.capture(&mut probe)?.status.success() {
         return Ok(None);
@@ -51,7 +50,7 @@ pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
     let directory = shell.path("target/fabric");
     std::fs::create_dir_all(&directory)?;
     let (program, partial) = (directory.join(CARRIER), files::partial(&directory.join(CARRIER)));
-    let mut command = shim::compiler(shell);
+    let mut command = cc::compiler(shell);
     command.args(FLAGS).arg("-o").arg(&partial);
     command.args(sources.iter().map(|source| source.strip_prefix(&shell.root).unwrap_or(source))).args(libraries);
     shell.run(&mut command)?;

@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::dist;
 use crate::shell::{Shell, display};
-use crate::side_by_side;
+use crate::{headwater, side_by_side};
 
 const FLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -51,7 +50,7 @@ pub fn report(shell: &Shell, only: Option<&str>, seconds: u64) -> Result<()> {
 }
 
 fn build(shell: &Shell) -> Result<(PathBuf, Vec<String>)> {
-    let host = dist::host(shell)?;
+    let host = headwater::host(shell)?;
     let manifest = "--manifest-path=fuzz/Cargo.toml";
     let mut command =
         shell.cargo(&["build", "--quiet", "--release", manifest, "--target-dir=target/fuzz", "--target", &host]);

@@ -1,22 +1,14 @@
-//! The C libraries: how they are compiled, and what must hold of the result.
+//! The audit library: how it is compiled, and what must hold of the result. Checks of all C headers.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSymbol, elf};
 
-use crate::fabric;
-use crate::files;
-use crate::mpiio;
+use crate::cc::compiler;
 use crate::shell::{Shell, display};
-use crate::side_by_side;
-use crate::slurm;
-use crate::spawn;
-
-/// Language and warnings, for every C file of the repository.
-const C_FLAGS: &[&str] = &["-std=c11", "-Wall", "-Wextra", "-Werror", "-Iabi/include", "-Ispawn/include"];
+use crate::{fabric, files, mpiio, side_by_side, slurm, spawn};
 
 /// What makes code freestanding: it may rely on nothing that a C library or run-time provides.
 /// Unwind tables stay, because exceptions and cancellation pass through the wrappers.
@@ -108,31 +100,8 @@ pub fn check_headers(shell: &Shell) -> Result<()> {
     results.into_iter().collect()
 }
 
-/// `cc` with the flags of all C files.
-pub fn compiler(shell: &Shell) -> Command {
-    let mut command = shell.command("gcc");
-    command.args(C_FLAGS);
-    command
-}
-
-/// Runs the compiler for `made`, unless neither its words nor these trees have changed. Gives its path.
-pub fn compile(shell: &Shell, mut command: Command, made: &Path, trees: &[PathBuf]) -> Result<PathBuf> {
-    let directory = made.parent().context("a library lies in a directory")?;
-    std::fs::create_dir_all(directory)?;
-    let stamp = made.with_extension("stamp");
-    let newest = files::newest(trees)?;
-    let built_from = format!("{}\n{newest:?}\n", display(&command, &shell.root));
-    if !(made.exists() && std::fs::read_to_string(&stamp).is_ok_and(|old| old == built_from)) {
-        let partial = files::partial(made);
-        shell.run(command.arg("-o").arg(&partial))?;
-        std::fs::rename(partial, made)?;
-        std::fs::write(stamp, built_from)?;
-    }
-    Ok(made.to_owned())
-}
-
-/// A library that is loaded into processes of strangers needs no other library, no thread-local
-/// storage and no symbol of theirs, and shows nothing but its interface.
+/// Checks that a library needs no other library, no thread-local storage and no symbol of the
+/// processes that load it, and exports nothing but its interface.
 fn verify(data: &[u8]) -> Result<()> {
     let file = ElfFile64::<object::LittleEndian>::parse(data)?;
     let endian = file.endian();

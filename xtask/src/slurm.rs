@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::files;
 use crate::shell::Shell;
-use crate::shim;
+use crate::{cc, files};
 
 /// The plugin's sources.
 pub const SOURCES: &str = "integrations/slurm";
@@ -19,7 +18,7 @@ const FLAGS: &[&str] = &["-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden"
 
 /// Compiles `headwater_spank.so` into `directory`, and gives its path; `None` without Slurm's headers.
 pub fn build(shell: &Shell, directory: &Path) -> Result<Option<PathBuf>> {
-    let mut probe = shim::compiler(shell);
+    let mut probe = cc::compiler(shell);
     probe.args(["-fsyntax-only", "-x", "c", "-include", "slurm/spank.h", "/dev/null"]);
     if !shell.capture(&mut probe)?.status.success() {
         return Ok(None);
@@ -27,7 +26,7 @@ pub fn build(shell: &Shell, directory: &Path) -> Result<Option<PathBuf>> {
     std::fs::create_dir_all(directory)?;
     let library = directory.join("headwater_spank.so");
     let partial = files::partial(&library);
-    let mut command = shim::compiler(shell);
+    let mut command = cc::compiler(shell);
     command.args(FLAGS).arg("-o").arg(&partial);
     command.args(sources(shell)?.iter().map(|source| source.strip_prefix(&shell.root).unwrap_or(source)));
     shell.run(&mut command)?;

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::files;
 use crate::shell::Shell;
-use crate::shim;
-use crate::side_by_side;
+use crate::{cc, files, side_by_side};
 
 /// Where all of it is.
 pub const SOURCES: &str = "spawn";
@@ -61,12 +59,12 @@ impl Library {
         for shared in self.shared {
             sources.extend(files::with_extensions(&shell.path(SOURCES).join(shared), &["c"])?);
         }
-        let mut command = shim::compiler(shell);
+        let mut command = cc::compiler(shell);
         command.args(FLAGS).args(self.flags);
         command.arg(format!("-Wl,--version-script={}/export.map", folder.display()));
         command.arg(format!("-Wl,-soname,{}", self.name));
         command.args(sources.iter().map(|source| source.strip_prefix(&shell.root).unwrap_or(source)));
-        shim::compile(shell, command, &directory.join(self.name), &[shell.path(SOURCES), shell.path("abi/include")])
+        cc::compile(shell, command, &directory.join(self.name), &[shell.path(SOURCES), shell.path("abi/include")])
     }
 }
 

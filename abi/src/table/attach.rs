@@ -10,11 +10,11 @@
 use alloc::vec::Vec;
 
 use super::free::Free;
-use super::layout::{Geometry, MAGIC, VERSION, word};
+use super::layout::{Geometry, MAGIC, State, VERSION, word};
 use super::reader::Record;
 use super::slots::{Slots, VACATED, retired};
+use super::sync::{AtomicU64, Ordering};
 use super::writer::{TableError, Writer, aux_bytes, record_bytes};
-use super::{AtomicU64, Ordering, State};
 use crate::attr::Kind;
 use crate::hash;
 use crate::path::Path;

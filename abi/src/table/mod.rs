@@ -25,15 +25,12 @@ mod names;
 mod reader;
 mod slots;
 mod succeed;
+mod sync;
 mod writer;
 
 pub use layout::{Geometry, Header, MAGIC, PROBES_MAX, State, VERSION, View, word};
 pub use names::{Named, Names};
 pub use reader::{Reader, Record};
 pub use succeed::copy;
+pub use sync::{AtomicU64, Ordering};
 pub use writer::{Fact, TableError, Writer};
-
-#[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicU64, Ordering};
-#[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU64, Ordering};

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use super::{AtomicU64, Ordering};
+use super::sync::{AtomicU64, Ordering};
 use crate::hash;
 use crate::listing::{ENTRY_BYTES, HEADER_BYTES, is_index};
 

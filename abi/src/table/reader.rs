@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use super::Names;
 use super::layout::{MAGIC, State, VERSION, word};
+use super::names::Names;
 use super::slots::Slots;
-use super::{AtomicU64, Ordering};
+use super::sync::{AtomicU64, Ordering};
 use crate::attr::{ATTR_WORDS, Attr, Kind};
 use crate::hash;
 use crate::path::PATH_BYTES_MAX;

@@ -1,7 +1,7 @@
 //! The slots that lead from a hash to a record: open addressing with a bounded search.
 
 use super::layout::PROBES_MAX;
-use super::{AtomicU64, Ordering};
+use super::sync::{AtomicU64, Ordering};
 use crate::hash;
 
 /// A slot whose record has gone: no tag is zero, so nobody takes it for a record, and a search goes

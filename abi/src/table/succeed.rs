@@ -3,13 +3,14 @@
 //! Paths that have not changed keep their records and numbers. All this happens before anybody else
 //! knows of the copy.
 
+use alloc::vec::Vec;
+
 use super::layout::{Geometry, State, word};
 use super::reader::Record;
+use super::sync::{AtomicU64, Ordering};
 use super::writer::{TableError, Writer, aux_bytes};
-use super::{AtomicU64, Ordering};
 use crate::attr::Kind;
 use crate::path::Path;
-use alloc::vec::Vec;
 
 /// Copies a table, as far as it is in use, into zeroed words of the same geometry. Nobody may write
 /// to it meanwhile, or count references.

@@ -8,7 +8,7 @@ use super::free::Free;
 use super::layout::{Geometry, Header, MAGIC, State, VERSION, word};
 use super::reader::Record;
 use super::slots::{Slots, VACATED};
-use super::{AtomicU64, Ordering};
+use super::sync::{AtomicU64, Ordering};
 use crate::attr::{ATTR_WORDS, Attr, Kind};
 use crate::listing::Listing;
 use crate::path::Path;

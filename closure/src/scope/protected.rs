@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Entry, World, forms, set};
+use super::entry::Entry;
+use super::forms::forms;
+use super::world::{World, set};
 
 /// Where there are no files, but the kernel's and the daemons' own things.
 pub const PSEUDO: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];

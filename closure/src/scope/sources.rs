@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use object::read::ReadCache;
 
-use super::{Candidate, Kind, World, set};
+use super::world::{World, set};
 use crate::elf::dynamic;
 use crate::{program, search_path};
 
@@ -40,6 +40,24 @@ const INTERPRETERS: [&str; 20] = [
     "racket",
     "erl",
 ];
+
+/// A directory that code may come from.
+pub(super) struct Candidate {
+    pub(super) path: PathBuf,
+    pub(super) kind: Kind,
+    pub(super) reason: String,
+}
+
+/// What a candidate is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A directory that is searched.
+    Directory,
+    /// The top of an installation, with `bin`, `lib` and so on below it.
+    Prefix,
+    /// A directory that an installation may have; not to be probed for where it would be served anyway.
+    Usual,
+}
 
 /// What a variable's parts are.
 #[derive(Clone, Copy, PartialEq, Eq)]

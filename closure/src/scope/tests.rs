@@ -1,5 +1,6 @@
 use super::*;
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs;
 use std::fs::File;
 use std::os::unix::fs::symlink;

@@ -10,8 +10,8 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::{Errno, Result};
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
-use super::Wire;
 use super::tap::FRAME_BYTES_MAX;
+use super::wire::Wire;
 
 /// The frames of one wire that are on their way have at most so many bytes, with what is kept about each.
 /// What is over is lost, as in a switch.

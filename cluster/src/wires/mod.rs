@@ -5,6 +5,7 @@
 
 mod carrier;
 mod tap;
+mod wire;
 
 use std::fs::File;
 use std::io;
@@ -17,16 +18,10 @@ use rustix::thread::{LinkNameSpaceType, gettid, move_into_link_name_space};
 
 use self::carrier::Carrier;
 use self::tap::Tap;
+use self::wire::Wire;
 use crate::run;
 
 pub use self::tap::check;
-
-/// The devices of one link.
-#[derive(Debug)]
-pub struct Wire {
-    node: Tap,
-    switch: Tap,
-}
 
 /// The thread that carries frames. Dropped, it ends, and the devices go.
 #[derive(Debug)]

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+/// How deep launchers may stand in one another.
+pub const NESTED_MAX: usize = 8;
+
 /// Why it isn't clear where a prefix belongs. Each says what to do.
 #[derive(Debug, Error)]
 pub enum Error {
@@ -97,7 +100,7 @@ pub enum Error {
         wrapper: String,
     },
     /// Launchers start launchers, too many times over.
-    #[error("launchers stand in one another more than {} times: use fewer", super::NESTED_MAX)]
+    #[error("launchers stand in one another more than {} times: use fewer", NESTED_MAX)]
     Nested,
     /// A file of a launcher's can't be read.
     #[error("{}, which {launcher} is to read: {cause}", file.display())]

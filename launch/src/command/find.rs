@@ -4,14 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::error::Error;
+use super::error::{Error, NESTED_MAX};
 use super::family::{Kind, identify, is_launcher_name};
 use super::files::{Format, rewrite};
 use super::grammar::{Grammar, Scan, Span};
 use super::line::Line;
+use super::prepared::{Prepared, Replacement, list};
 use super::table::{self, WRAPPERS, Wrapper};
 use super::world::World;
-use super::{NESTED_MAX, Prepared, Replacement, list};
 use crate::Launcher;
 
 /// As [`super::prepare`] without a marker.

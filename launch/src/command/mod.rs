@@ -7,8 +7,6 @@
 //! wrong place would be an argument of something else, in silence.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
 
 mod error;
 mod family;
@@ -18,6 +16,7 @@ mod find;
 mod fixture;
 mod grammar;
 mod line;
+mod prepared;
 // A table is read by its columns of names.
 #[rustfmt::skip]
 mod table;
@@ -25,54 +24,12 @@ mod table;
 mod tests;
 mod world;
 
-pub use error::Error;
+pub use error::{Error, NESTED_MAX};
+pub use prepared::{Prepared, Replacement};
 pub use world::World;
 
+use self::prepared::list;
 use crate::Launcher;
-
-/// How deep launchers may stand in one another.
-pub const NESTED_MAX: usize = 8;
-
-/// A command line with a prefix before each program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prepared {
-    /// The new words. Names of files that are replaced are still the originals'; see [`Replacement::put`].
-    pub words: Vec<OsString>,
-    /// Files to be written in place of others.
-    pub files: Vec<Replacement>,
-    /// What starts the programs, the innermost if there are several; `None` if the command itself is
-    /// the program.
-    pub launcher: Option<Launcher>,
-    /// The launcher ends before its programs do.
-    pub is_detached: bool,
-    /// What was found, in one line for people.
-    pub explanation: String,
-}
-
-/// A file that is to be written, and where its name belongs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replacement {
-    /// The file that the launcher was to read, as it was named.
-    pub original: PathBuf,
-    /// What the launcher is to read instead.
-    pub text: Vec<u8>,
-    /// The number of the word in [`Prepared::words`] that names the file.
-    pub word: usize,
-    /// The byte of that word with which the name begins, as in `--app=FILE`.
-    pub start: usize,
-}
-
-impl Replacement {
-    /// Puts the name of the file that was written into the words.
-    ///
-    /// # Panics
-    /// If these aren't the words that it was found in.
-    pub fn put(&self, words: &mut [OsString], name: &OsStr) {
-        let mut word = words[self.word].as_bytes()[..self.start].to_vec();
-        word.extend_from_slice(name.as_bytes());
-        words[self.word] = OsString::from_vec(word);
-    }
-}
 
 /// Puts `prefix` before each program that the command `words` starts. No other word is changed.
 ///
@@ -119,25 +76,4 @@ fn marked(words: &[OsString], prefix: &[OsString], marker: &OsStr) -> Result<Pre
         None => format!("{} is the program, as the marker says", list(&programs)),
     };
     Ok(Prepared { words: prepared, files: Vec::new(), launcher, is_detached: false, explanation })
-}
-
-/// Names in a row.
-fn list<W: AsRef<OsStr>>(words: &[W]) -> String {
-    const NAMED_MAX: usize = 4;
-    let mut names: Vec<String> = Vec::new();
-    for word in words {
-        let name = word.as_ref().to_string_lossy().into_owned();
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let more = names.len().saturating_sub(NAMED_MAX);
-    if more > 0 {
-        names.truncate(NAMED_MAX);
-        names.push(format!("{more} more"));
-    }
-    match names.split_last() {
-        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
-        _ => names.concat(),
-    }
 }

@@ -2,8 +2,8 @@
 
 use headwater_topology::hosts::Hostlist;
 
+use super::hosts::{Hosts, Names};
 use super::variables::Variables;
-use super::{Hosts, Names};
 use crate::Launcher;
 
 /// What the resource manager says, of those that the launcher may run in.

@@ -1,8 +1,9 @@
 //! What each launcher tells its processes.
 
 use super::detect::slurm_step;
+use super::hosts::{Hosts, Names};
+use super::info::Place;
 use super::variables::Variables;
-use super::{Hosts, Names, Place};
 use crate::Launcher;
 
 /// What this launcher's own variables say.

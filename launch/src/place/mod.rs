@@ -32,69 +32,21 @@
 //! A value that is no number, or contradicts another (a rank beyond the size), is as if it weren't
 //! there.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
-
-use headwater_topology::hosts::Hostlist;
-
-use crate::Launcher;
-
 mod allocation;
 mod detect;
+mod hosts;
+mod info;
 mod launchers;
 #[cfg(test)]
 mod tests;
 mod variables;
 
-use variables::Variables;
+use std::ffi::OsString;
 
-/// What a process can tell of its launch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Who started it.
-    pub launcher: Launcher,
-    /// Its number among the launch's processes, from 0.
-    pub rank: Option<u32>,
-    /// How many processes the launch has.
-    pub size: Option<u32>,
-    /// Its number among the launch's processes on this node, from 0.
-    pub local_rank: Option<u32>,
-    /// How many processes the launch has on this node.
-    pub local_size: Option<u32>,
-    /// This node's number among the launch's nodes, from 0.
-    pub node: Option<u32>,
-    /// How many nodes the launch has.
-    pub nodes: Option<u32>,
-    /// The nodes.
-    pub hosts: Option<Hosts>,
-    /// Names of switches and of this node, from the top of the network down, with dots between.
-    pub switches: Option<String>,
-    /// Tells this launch apart from all others that run on this node at the same time. All of the
-    /// launch's processes on a node have the same; on another node it may be another.
-    pub identity: Option<String>,
-}
+pub use self::hosts::{Hosts, Names};
+pub use self::info::Place;
 
-/// Nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hosts {
-    /// Who they are.
-    pub names: Names,
-    /// They are those of the launch, the node with number 0 first. Else they are those of the allocation
-    /// that the launch is in, and it may use a part of them.
-    pub exact: bool,
-}
-
-/// Who nodes are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Names {
-    /// These.
-    List(Hostlist),
-    /// Each line of this file names one; a node may stand in it several times. It may exist on the
-    /// allocation's first node alone.
-    File(PathBuf),
-    /// What the command `flux getattr hostlist` prints, in the syntax of a [`Hostlist`].
-    FluxAttribute,
-}
+use self::variables::Variables;
 
 impl Place {
     /// The place of the process with these variables; `None` if no launcher started it. `variable` gives
@@ -107,34 +59,5 @@ impl Place {
             place.hosts = allocation::hosts(launcher, &variables);
         }
         Some(place.checked())
-    }
-
-    /// Nothing but the launcher.
-    fn unknown(launcher: Launcher) -> Place {
-        Place {
-            launcher,
-            rank: None,
-            size: None,
-            local_rank: None,
-            local_size: None,
-            node: None,
-            nodes: None,
-            hosts: None,
-            switches: None,
-            identity: None,
-        }
-    }
-
-    /// The place without numbers that contradict others.
-    fn checked(mut self) -> Place {
-        let positive = |n: &u32| *n > 0;
-        self.size = self.size.filter(positive);
-        self.nodes = self.nodes.filter(positive);
-        self.local_size = self.local_size.filter(positive).filter(|&n| self.size.is_none_or(|size| n <= size));
-        let below = |number: Option<u32>, bound: Option<u32>| number.filter(|&n| bound.is_none_or(|b| n < b));
-        self.rank = below(self.rank, self.size);
-        self.local_rank = below(below(self.local_rank, self.size), self.local_size);
-        self.node = below(self.node, self.nodes);
-        self
     }
 }

@@ -3,7 +3,7 @@
 
 use headwater_abi::Path;
 
-use super::{Kind, Lookup, Trace};
+use super::lookups::{Kind, Lookup, Trace};
 
 /// Bytes that a loader maps of one library: 1.1 GB in 495 of them (SPINDLE, ICS'13, section 4.2).
 const LIBRARY_BYTES: u64 = 2_300_000;

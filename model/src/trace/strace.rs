@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use headwater_abi::Path;
 
-use super::{Kind, Lookup, Trace};
+use super::lookups::{Kind, Lookup, Trace};
 
 /// Where a machine keeps what is its own.
 const LOCAL: [&str; 8] = ["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/etc", "/boot"];

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use headwater_abi::Path;
 
-use super::{Kind, Lookup, Trace, TraceError};
+use super::error::TraceError;
+use super::lookups::{Kind, Lookup, Trace};
 
 const KINDS: [(&str, Kind); 5] =
     [("stat", Kind::Stat), ("absent", Kind::Absent), ("list", Kind::List), ("open", Kind::Open), ("load", Kind::Load)];

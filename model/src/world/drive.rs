@@ -3,7 +3,8 @@
 use headwater_abi::wire::{Digest, Fact, FileHead, Message};
 use headwater_proto::{Input, Output, Peer, Publication, Rank};
 
-use super::shard::{Link, Packet, Shard};
+use super::shard::Shard;
+use super::site::{Link, Packet};
 use crate::program::{Part, bit};
 use crate::queue::Event;
 

@@ -1,10 +1,10 @@
 //! A reader's threads and the shared file system.
 
-use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Detail, Fact, FileHead};
 use headwater_proto::{Input, Output};
 
 use super::shard::Shard;
+use super::site::Read;
 use crate::queue::Event;
 use crate::storage::Operation;
 
@@ -12,14 +12,6 @@ use crate::storage::Operation;
 const READ_BYTES: u64 = 1 << 20;
 /// `ENOENT`.
 const ENOENT: u16 = 2;
-
-/// What a thread of a reader does.
-#[derive(Debug)]
-pub(super) enum Read {
-    Fact { path: Path, aspect: Aspect },
-    Details { path: Path, names: Vec<Box<[u8]>> },
-    File { path: Path, aspect: Aspect, head: Option<FileHead>, position: u64, content_bytes_max: u64 },
-}
 
 impl Shard<'_> {
     /// Lets a thread perform a read, when one is free.

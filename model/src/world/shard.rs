@@ -1,79 +1,16 @@
 //! A part of the nodes, and their events.
 
-use std::collections::{HashSet, VecDeque};
+use headwater_proto::Input;
 
-use headwater_abi::Path;
-use headwater_abi::wire::{Aspect, Message};
-use headwater_proto::{Config, Input, Limits, Node, Policy, Rank};
-
-use super::read::Read;
-use super::{Mail, Part, World};
-use crate::Outcome;
-use crate::crowd::Ghosts;
+use super::part::Part;
+use super::session::World;
+use super::site::{Mail, Packet, Site};
+use crate::outcome::Outcome;
 use crate::parameters::{Network, us};
-use crate::program::{ObjectId, Program};
+use crate::program::Program;
 use crate::queue::{Event, Moment, Queue, Slab};
 use crate::storage::Storage;
-use crate::wires::{Card, Wires};
-
-/// Messages of one node to another that arrive together. `from` and `to` are as the receiver sees them,
-/// `site` is who receives.
-#[derive(Debug)]
-pub(crate) struct Packet {
-    pub(super) from: u32,
-    pub(super) to: u32,
-    pub(super) site: u32,
-    /// Whether it goes to a child.
-    pub(super) is_down: bool,
-    pub(super) messages: Vec<Message>,
-    pub(super) bytes: u64,
-    pub(super) content_bytes: u64,
-    pub(super) chunks: u32,
-}
-
-/// What waits on a node for its card, for one peer.
-#[derive(Debug)]
-pub(super) struct Link {
-    pub(super) to: u32,
-    pub(super) is_down: bool,
-    pub(super) waiting: VecDeque<Packet>,
-    pub(super) waiting_bytes: u64,
-    /// Chunks that the socket has not taken yet.
-    pub(super) untaken: u32,
-}
-
-/// A node with what is around it.
-#[derive(Debug)]
-pub(super) struct Site {
-    pub(super) rank: u32,
-    pub(super) node: Node,
-    /// How many events it has planned.
-    planned: u32,
-    /// When the daemon has done all that it was given.
-    free_ns: u64,
-    pub(super) card: Card,
-    pub(super) links: Vec<Link>,
-    /// The link whose turn it is, and whether the card's next turn is planned.
-    pub(super) turn: usize,
-    pub(super) is_card_planned: bool,
-    pub(super) ghosts: Vec<Ghosts>,
-    /// What the ghosts have asked for, and what they now will.
-    pub(super) asked: HashSet<(u32, Path, Aspect)>,
-    pub(super) ghosts_ask: Vec<(u32, Message)>,
-    /// What the node's table has.
-    pub(super) known: Box<[u64]>,
-    /// The look-up that processes have come to, and whether they wait for its answer.
-    pub(super) step: usize,
-    pub(super) is_asking: bool,
-    pub(super) is_answered: bool,
-    ended_ns: Option<u64>,
-    pub(super) reads: Slab<Read>,
-    pub(super) reads_waiting: VecDeque<u32>,
-    pub(super) reading: u32,
-    /// Files that a reader keeps open for their blocks.
-    pub(super) open: HashSet<ObjectId>,
-    timer_ns: u64,
-}
+use crate::wires::Wires;
 
 /// Nanoseconds of processor time.
 #[derive(Clone, Copy, Debug)]
@@ -279,43 +216,6 @@ impl<'a> Shard<'a> {
         if due_ns < it.timer_ns {
             it.timer_ns = due_ns;
             self.plan(site, due_ns, Event::Timer(site));
-        }
-    }
-}
-
-impl Site {
-    fn new(world: &World<'_>, program: &Program, rank: u32) -> Site {
-        let limits = Limits { store_bytes_max: u64::MAX >> 1, ..Limits::default() };
-        let config = Config {
-            rank: Rank(rank),
-            forest: world.forest,
-            session: 1,
-            policy: Policy::Adaptive,
-            limits,
-            scope: program.scope.iter().map(|path| (true, path.clone())).collect(),
-        };
-        Site {
-            rank,
-            node: Node::new(config, world.machine.seed ^ u64::from(rank)),
-            planned: 0,
-            free_ns: 0,
-            card: Card::default(),
-            links: Vec::new(),
-            turn: 0,
-            is_card_planned: false,
-            ghosts: world.crowd.ghosts(&world.forest, rank),
-            asked: HashSet::new(),
-            ghosts_ask: Vec::new(),
-            known: vec![0; program.words()].into(),
-            step: 0,
-            is_asking: false,
-            is_answered: false,
-            ended_ns: None,
-            reads: Slab::default(),
-            reads_waiting: VecDeque::new(),
-            reading: 0,
-            open: HashSet::new(),
-            timer_ns: u64::MAX,
         }
     }
 }

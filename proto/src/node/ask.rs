@@ -6,11 +6,12 @@ use alloc::vec::Vec;
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message};
 
+use super::Node;
 use super::details::is_details;
-use super::{Link, Node};
 use crate::asks::{Key, Waiter, Way};
 use crate::entries::Lookup;
 use crate::entry::{Source, block_of, covers};
+use crate::state::parent::Link;
 use crate::topology::{TreeId, Up};
 use crate::{Output, Peer, Rank, Reply, Time};
 
@@ -117,7 +118,7 @@ impl Node {
             return true;
         }
         if matches!(aspect, Aspect::Loadable | Aspect::Whole)
-            && entry.and_then(|entry| entry.gathering()).is_some_and(|g| covers(g.aspect, *aspect))
+            && entry.and_then(|entry| entry.download()).is_some_and(|g| covers(g.aspect, *aspect))
         {
             self.asks.insert(now, key.clone(), Way::Gathered, tree, timeout_ms);
             return true;
@@ -131,7 +132,7 @@ impl Node {
             && let Some((large, head)) = entry.and_then(|entry| entry.large_for(*aspect))
         {
             self.asks.insert(now, key.clone(), Way::Gathered, tree, timeout_ms);
-            self.begin_gathering(path, large, head);
+            self.begin_download(path, large, head);
             return true;
         }
         let is_detailed = *aspect == Aspect::Entry && self.is_detailed(path);
@@ -332,7 +333,7 @@ impl Node {
         if block.is_none()
             && let Some(blocks) = self.entries.get_mut(path).and_then(|entry| entry.blocks.as_mut())
         {
-            blocks.gathering = None;
+            blocks.download = None;
         }
         for aspect in aspects_of(block) {
             self.fail_for_now(now, &(path.clone(), aspect));

@@ -12,35 +12,17 @@ use headwater_abi::wire::{Aspect, CHANGES_MAX, Fact, Message, Version};
 
 use super::Node;
 use crate::entry::attr_of;
-use crate::topology::{Forest, TreeId, Up};
+use crate::topology::{TreeId, Up};
 use crate::versions::version_of;
 use crate::{Peer, Rank};
 
 /// Versions that wait to be told, of each tree; what is more is not compared.
 const UNTOLD_MAX: usize = 1 << 16;
 
-/// What others are to be told.
-#[derive(Debug)]
-pub(super) struct Telling {
-    /// What is not known here, or known by nobody else.
-    untold: BTreeMap<TreeId, BTreeMap<Path, Version>>,
-    /// Trees of which all that is known is to be told to whom this node turns.
-    unsettled: BTreeSet<TreeId>,
-    /// Whether this node may come to read.
-    may_read: bool,
-}
-
-impl Telling {
-    pub(super) fn new(forest: &Forest, own: Rank) -> Telling {
-        let may_read = forest.tree_ids().any(|tree| forest.candidates(tree).any(|candidate| candidate == own));
-        Telling { untold: BTreeMap::new(), unsettled: BTreeSet::new(), may_read }
-    }
-}
-
 impl Node {
     /// How many versions are to be told of one tree, at most.
     pub(super) fn untold_most(&self) -> usize {
-        self.telling.untold.values().map(BTreeMap::len).max().unwrap_or_default()
+        self.version_reports.unreported.values().map(BTreeMap::len).max().unwrap_or_default()
     }
 
     /// This node has read something by itself: in another tree than the one in which others ask what the path
@@ -57,14 +39,14 @@ impl Node {
 
     /// This node knows nothing of a path any more.
     pub(super) fn note_forgotten(&mut self, path: &Path, fact: &Fact) {
-        if self.telling.may_read {
+        if self.version_reports.may_read {
             self.versions.remember(path, fact);
         }
         if self.is_reader_of(path, Aspect::Entry) {
             self.refresh.note_ignorance();
         }
         for tree in self.homes(path) {
-            if self.telling.unsettled.contains(&tree) {
+            if self.version_reports.unsettled.contains(&tree) {
                 self.tell_later(tree, version_of(path, fact));
             }
         }
@@ -72,7 +54,7 @@ impl Node {
 
     /// From now on this node turns to others in these trees.
     pub(super) fn unsettle(&mut self, trees: impl IntoIterator<Item = TreeId>) {
-        self.telling.unsettled.extend(trees);
+        self.version_reports.unsettled.extend(trees);
     }
 
     /// The trees of which a rank has been told something by this node.
@@ -82,9 +64,9 @@ impl Node {
 
     /// A generation has begun in which something may be another's than before.
     pub(super) fn compare_anew(&mut self) {
-        self.telling.untold.clear();
+        self.version_reports.unreported.clear();
         if self.ups.contains(&Some(Up::Reader)) {
-            self.telling.unsettled.extend(self.config.forest.tree_ids());
+            self.version_reports.unsettled.extend(self.config.forest.tree_ids());
         }
     }
 
@@ -100,33 +82,34 @@ impl Node {
     }
 
     fn tell_later(&mut self, tree: TreeId, version: Version) {
-        let untold = self.telling.untold.entry(tree).or_default();
-        let Some(before) = untold.get(&version.path) else {
-            if untold.len() < UNTOLD_MAX {
-                untold.insert(version.path.clone(), version);
+        let unreported = self.version_reports.unreported.entry(tree).or_default();
+        let Some(before) = unreported.get(&version.path) else {
+            if unreported.len() < UNTOLD_MAX {
+                unreported.insert(version.path.clone(), version);
             }
             return;
         };
         if is_other(before, &version) {
             let is_dir = version.names.is_some() && before.fact != version.fact;
-            untold.remove(&version.path);
+            unreported.remove(&version.path);
             self.changed(&version.path, is_dir);
         }
     }
 
     /// Tells what is to be told to those who can be asked.
     pub(super) fn tell_versions(&mut self) {
-        if self.telling.untold.is_empty() && self.telling.unsettled.is_empty() {
+        if self.version_reports.unreported.is_empty() && self.version_reports.unsettled.is_empty() {
             return;
         }
-        let trees: BTreeSet<TreeId> = self.telling.untold.keys().chain(&self.telling.unsettled).copied().collect();
+        let trees: BTreeSet<TreeId> =
+            self.version_reports.unreported.keys().chain(&self.version_reports.unsettled).copied().collect();
         for tree in trees {
             let Up::To(rank) = self.up_to_compare(tree) else { continue };
             if !self.is_up(rank) {
                 continue;
             }
-            let mut versions = self.telling.untold.remove(&tree).unwrap_or_default();
-            if self.telling.unsettled.remove(&tree) {
+            let mut versions = self.version_reports.unreported.remove(&tree).unwrap_or_default();
+            if self.version_reports.unsettled.remove(&tree) {
                 let is_of = |path: &&Path| !self.live.covers(path) && self.homes(path).contains(&tree);
                 let known = self.entries.paths().filter(is_of);
                 let known = known.filter_map(|path| Some((path.clone(), version_of(path, self.entries.fact(path)?))));
@@ -186,7 +169,7 @@ impl Node {
             self.changed(path, told.names.is_some());
             return true;
         }
-        if self.telling.may_read {
+        if self.version_reports.may_read {
             self.versions.remember_version(told);
         }
         false

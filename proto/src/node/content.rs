@@ -465,7 +465,7 @@ impl Node {
             child.stop_all(path);
         }
         if let Some(blocks) = self.entries.get_mut(path).and_then(|entry| entry.blocks.as_mut()) {
-            blocks.gathering = None;
+            blocks.download = None;
         }
     }
 

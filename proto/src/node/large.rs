@@ -14,17 +14,8 @@ use super::content::is_content_head;
 use crate::asks::Way;
 use crate::entry::{Source, aspect_of, covers};
 use crate::policy::Thing;
+use crate::state::block_download::BlockDownload;
 use crate::{Peer, Publication, Rank, Time};
-
-/// Content that is being fetched block by block.
-#[derive(Debug)]
-pub(crate) struct Gathering {
-    pub(crate) aspect: Aspect,
-    pub(crate) head: Arc<FileHead>,
-    /// The first block that has not been asked for.
-    next: u32,
-    in_flight: BTreeSet<u32>,
-}
 
 impl Node {
     /// Whether content like this goes block by block.
@@ -59,7 +50,7 @@ impl Node {
         let Some(entry) = self.entries.get_mut(path).filter(|entry| entry.is_file()) else { return };
         let mut head = head;
         head.attr = *entry.attr().expect("a file has attributes");
-        let is_covered = entry.gathering().is_some_and(|gathering| covers(gathering.aspect, aspect));
+        let is_covered = entry.download().is_some_and(|download| covers(download.aspect, aspect));
         if entry.has_content(aspect) || is_covered {
             return self.wake(path);
         }
@@ -89,15 +80,15 @@ impl Node {
             }
         }
         if is_wanted_here {
-            self.begin_gathering(path, aspect, head);
+            self.begin_download(path, aspect, head);
         }
     }
 
     /// Has content fetched block by block.
-    pub(super) fn begin_gathering(&mut self, path: &Path, aspect: Aspect, head: Arc<FileHead>) {
-        let gathering = Gathering { aspect, head, next: 0, in_flight: BTreeSet::new() };
+    pub(super) fn begin_download(&mut self, path: &Path, aspect: Aspect, head: Arc<FileHead>) {
+        let download = BlockDownload { aspect, head, next: 0, in_flight: BTreeSet::new() };
         if let Some(entry) = self.entries.get_mut(path) {
-            entry.blocks.get_or_insert_default().gathering = Some(gathering);
+            entry.blocks.get_or_insert_default().download = Some(download);
         }
         self.gathered.push_back(path.clone());
         self.fresh.push_back(Thing::Content(path.clone(), None));
@@ -112,7 +103,7 @@ impl Node {
 
     /// A block of a file has come, or can't be had.
     pub(super) fn note_block(&mut self, path: &Path) {
-        if self.entries.get(path).is_some_and(|entry| entry.gathering().is_some()) {
+        if self.entries.get(path).is_some_and(|entry| entry.download().is_some()) {
             self.gathered.push_back(path.clone());
         }
     }
@@ -121,21 +112,19 @@ impl Node {
     pub(super) fn gather(&mut self, now: Time, path: &Path) {
         let Some(entry) = self.entries.get_mut(path) else { return };
         let count = entry.block_count();
-        let Some(mut gathering) = entry.blocks.as_mut().and_then(|blocks| blocks.gathering.take()) else { return };
-        let (aspect, head) = (gathering.aspect, gathering.head.clone());
+        let Some(mut download) = entry.blocks.as_mut().and_then(|blocks| blocks.download.take()) else { return };
+        let (aspect, head) = (download.aspect, download.head.clone());
         let entry = &*entry;
-        gathering.in_flight.retain(|&number| !entry.has_content(Aspect::Block(number)));
+        download.in_flight.retain(|&number| !entry.has_content(Aspect::Block(number)));
         let is_coming = |node: &Node, number: u32| {
             let key = (path.clone(), Aspect::Block(number));
             node.asks.contains(&key) || node.entries.get(path).is_some_and(|e| e.arriving(Some(number)).is_some())
         };
-        let mut has_failed = gathering.in_flight.iter().any(|&number| !is_coming(self, number));
-        while !has_failed
-            && gathering.in_flight.len() < self.config.limits.blocks_gathered_max
-            && gathering.next < count
+        let mut has_failed = download.in_flight.iter().any(|&number| !is_coming(self, number));
+        while !has_failed && download.in_flight.len() < self.config.limits.blocks_gathered_max && download.next < count
         {
-            let number = gathering.next;
-            gathering.next += 1;
+            let number = download.next;
+            download.next += 1;
             let is_here = self.entries.get(path).is_some_and(|entry| entry.has_content(Aspect::Block(number)));
             if is_here || !touches(&head, number) {
                 continue;
@@ -144,7 +133,7 @@ impl Node {
                 has_failed = true;
                 break;
             }
-            gathering.in_flight.insert(number);
+            download.in_flight.insert(number);
         }
         for asked in aspects_of(None) {
             self.asks.note_progress(now, &(path.clone(), asked));
@@ -152,11 +141,11 @@ impl Node {
         if has_failed {
             return self.fail_content(now, path, None);
         }
-        if gathering.in_flight.is_empty() {
+        if download.in_flight.is_empty() {
             return self.gathered_all(path, aspect, &head);
         }
         if let Some(entry) = self.entries.get_mut(path) {
-            entry.blocks.get_or_insert_default().gathering = Some(gathering);
+            entry.blocks.get_or_insert_default().download = Some(download);
         }
     }
 

@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 use headwater_abi::Path;
 use headwater_abi::wire::Message;
 
+use super::Node;
 use super::ask::is_content;
-use super::{Joined, Link, Node, Parent};
 use crate::asks::{Key, Way};
+use crate::state::parent::{Joined, Link, Parent};
 use crate::{Output, Peer, Rank};
 
 /// Children that are remembered of each file.

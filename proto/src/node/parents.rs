@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Message, TransferId};
 
+use super::Node;
 use super::ask::aspects_of;
-use super::{Joined, Link, Node, Parent};
 use crate::asks::{ChildWant, Key, Waiter, Way};
 use crate::entry::{Arriving, Piece, Source};
+use crate::state::parent::{Joined, Link, Parent};
 use crate::{Output, Peer, Rank, Time};
 
 impl Node {

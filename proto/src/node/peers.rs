@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 use headwater_abi::Path;
 use headwater_abi::wire::Message;
 
+use super::Node;
 use super::content::{Offer, Refusal};
-use super::{Joined, Link, Node};
 use crate::asks::{ChildWant, Key, Waiter, Way};
 use crate::entry::{Piece, block_of, is_sound};
+use crate::state::parent::{Joined, Link};
 use crate::topology::TreeId;
 use crate::transfer::Child;
 use crate::{Output, Peer, Rank, Time};

@@ -9,7 +9,7 @@
 //! Knowledge that was on its way when the refresh was asked for may be from before the change. It is
 //! looked at as well, once it has come.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use headwater_abi::wire::{Aspect, CHANGES_MAX, Change, Fact, Message};
@@ -19,6 +19,7 @@ use super::Node;
 use super::ask::is_content;
 use crate::asks::{Key, Way};
 use crate::entry::{Details, is_same_version};
+use crate::state::refresh::{Asker, Checking, Demand};
 use crate::topology::Up;
 use crate::versions::Versions;
 use crate::{Output, Peer, Rank};
@@ -27,92 +28,6 @@ use crate::{Output, Peer, Rank};
 const CHECKS_MAX: usize = 64;
 /// Refreshes asked for that are not answered; further ones fail.
 const REQUESTS_MAX: usize = 256;
-
-/// Who asked for a refresh: a rank, and its number for it.
-type Asker = (u32, u64);
-
-/// What a node knows of generations.
-#[derive(Debug)]
-pub(super) struct Refresh {
-    generation: u64,
-    /// Facts may have been forgotten, by a predecessor.
-    may_have_forgotten: bool,
-    /// The root's look at what it knows.
-    checking: Option<Checking>,
-    /// What was asked for meanwhile: it may be about changes that came after the look.
-    next: Option<Demand>,
-    /// This node's own requests that are under way.
-    requests: BTreeSet<u64>,
-    /// Announced by the parent so far.
-    announced: Vec<Change>,
-    /// The number of the last look that other readers were asked for.
-    look: u64,
-    /// Bytes of content that older generations keep in the store.
-    kept_bytes: BTreeMap<u64, u64>,
-}
-
-/// What is to be refreshed, and for whom.
-#[derive(Debug)]
-struct Demand {
-    /// None: everything.
-    paths: Vec<Path>,
-    askers: Vec<Asker>,
-}
-
-#[derive(Debug)]
-struct Checking {
-    demand: Demand,
-    todo: VecDeque<Path>,
-    in_flight: BTreeSet<Path>,
-    /// Questions whose answers are to be looked at when they have come.
-    awaited: BTreeSet<Key>,
-    /// By path: whether it is the directory that it was.
-    changes: BTreeMap<Path, bool>,
-    /// Other readers who look at what they know.
-    readers: BTreeSet<Rank>,
-    /// Not everything that may have changed is known.
-    is_partial: bool,
-    /// Who wants to know, and its number for it; `None` if this node begins generations itself.
-    answers: Option<(Rank, u64)>,
-}
-
-impl Refresh {
-    pub(super) fn new() -> Refresh {
-        Refresh {
-            generation: 1,
-            may_have_forgotten: false,
-            checking: None,
-            next: None,
-            requests: BTreeSet::new(),
-            announced: Vec::new(),
-            look: 0,
-            kept_bytes: BTreeMap::new(),
-        }
-    }
-
-    /// Others may know what this node does not, though it reads such things.
-    pub(super) fn note_ignorance(&mut self) {
-        self.may_have_forgotten = true;
-    }
-}
-
-impl Demand {
-    /// Whether this is to be looked at. The directory that a path is in tells whether it is there.
-    fn covers(&self, path: &Path) -> bool {
-        let covers = |root: &Path| path.is_within(root) || root.parent().is_some_and(|directory| directory == *path);
-        self.paths.is_empty() || self.paths.iter().any(covers)
-    }
-
-    /// Takes in what else is wanted.
-    fn merge(&mut self, other: Demand) {
-        if self.paths.is_empty() || other.paths.is_empty() {
-            self.paths.clear();
-        } else {
-            self.paths.extend(other.paths);
-        }
-        self.askers.extend(other.askers);
-    }
-}
 
 impl Node {
     /// Goes on with the generation of another process of the same node, before anything else happens.
@@ -168,10 +83,10 @@ impl Node {
 
     /// Another reader has looked for changes; `None`: anything may have changed.
     pub(super) fn looked(&mut self, rank: Rank, number: u64, changes: Option<Vec<Change>>, is_last: bool) {
-        let look = self.refresh.look;
+        let check = self.refresh.check;
         let is_gone = !self.children.contains_key(&rank);
         let Some(checking) = &mut self.refresh.checking else { return };
-        if !(is_gone || number == look) || !checking.readers.contains(&rank) {
+        if !(is_gone || number == check) || !checking.readers.contains(&rank) {
             return;
         }
         match changes {
@@ -191,9 +106,9 @@ impl Node {
     fn begin_checking(&mut self, demand: Demand, answers: Option<(Rank, u64)>) {
         let readers = self.children.iter().filter(|(_, child)| child.joined.is_reader && answers.is_none());
         let readers: BTreeSet<Rank> = readers.map(|(&rank, _)| rank).collect();
-        self.refresh.look += 1;
+        self.refresh.check += 1;
         for &rank in &readers {
-            self.send(rank, Message::Look { number: self.refresh.look, paths: demand.paths.clone() });
+            self.send(rank, Message::Look { number: self.refresh.check, paths: demand.paths.clone() });
         }
         // The content that comes for a known file is that of the file which will be looked at.
         let is_settled = |(path, aspect): &Key| is_content(*aspect) && self.entries.get(path).is_some();

@@ -3,31 +3,13 @@
 use alloc::boxed::Box;
 
 use headwater_abi::Path;
-use headwater_abi::wire::{Aspect, Fact, FileHead};
+use headwater_abi::wire::{Aspect, FileHead};
 
 use super::Node;
 use crate::entry::{Learned, inode_of, is_sound};
 use crate::held::Held;
 use crate::policy::Audience;
-
-/// What was published about a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Memory {
-    /// What it is.
-    Fact(Fact),
-    /// All of its content is in the store. Its fact comes before.
-    Content {
-        /// What it looks like.
-        head: FileHead,
-        /// Whether another path of which this was said before has the same file in the store.
-        is_linked: bool,
-    },
-    /// The job changes it, and with `tree` everything below it. All facts come before.
-    Live {
-        /// Everything below it too.
-        tree: bool,
-    },
-}
+use crate::state::memory::Memory;
 
 impl Node {
     /// Takes back what was published about a path, before anything else happens. Nothing is put out.
@@ -85,6 +67,7 @@ mod tests {
 
     use headwater_abi::attr::mode;
     use headwater_abi::listing::d_type;
+    use headwater_abi::wire::Fact;
     use headwater_abi::{Attr, Listing, Name, Want};
 
     use crate::topology::Branching;

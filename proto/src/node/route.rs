@@ -11,41 +11,12 @@ use headwater_abi::hash;
 use headwater_abi::wire::{Aspect, Message};
 use headwater_abi::{Path, wire};
 
-use super::{Link, Node, Parent};
+use super::Node;
 use crate::asks::{Key, Way};
 use crate::entry::block_of;
-use crate::topology::{Forest, TreeId, Up};
+use crate::state::parent::{Joined, Link, Parent, control_tree};
+use crate::topology::{TreeId, Up};
 use crate::{Output, Peer, Rank, Time};
-
-/// In which trees a rank has another for its parent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Joined {
-    /// Ascending.
-    pub(crate) trees: Vec<TreeId>,
-    /// Whether what everybody has to know goes this way.
-    pub(crate) is_control: bool,
-    /// Whether the child reads the shared file system, and is asked for changes by this parent.
-    pub(crate) is_reader: bool,
-}
-
-impl Joined {
-    /// As it is while everybody lives.
-    pub(super) fn at_first(forest: &Forest, child: Rank, parent: Rank) -> Joined {
-        let is_server = child.0 < forest.servers();
-        let is_parent = |&tree: &TreeId| forest.contains(tree, child) && forest.parent(tree, child) == Some(parent);
-        let trees = forest.tree_ids().filter(|_| !is_server).filter(is_parent).take(wire::TREES_MAX).collect();
-        let control = control_tree(forest, child);
-        let above = forest.parent(control, child);
-        let above = above.or_else(|| (control != TreeId(0)).then(|| forest.root(TreeId(0))));
-        let is_reader = parent == forest.root(TreeId(0)) && forest.tree_ids().any(|tree| forest.root(tree) == child);
-        Joined { trees, is_control: above == Some(parent) && child != parent, is_reader }
-    }
-}
-
-/// The tree by which a rank hears what everybody has to know.
-fn control_tree(forest: &Forest, rank: Rank) -> TreeId {
-    if forest.is_striped() { TreeId(0) } else { forest.tree_of_path(rank, 0) }
-}
 
 impl Node {
     /// Where this node turns in a tree.

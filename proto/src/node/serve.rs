@@ -219,8 +219,8 @@ impl Node {
             return;
         }
         let content = match (entry.arriving(block), block) {
-            (None, None) if entry.gathering().is_some() => {
-                entry.gathering().map(|gathering| (gathering.aspect, gathering.head.clone()))
+            (None, None) if entry.download().is_some() => {
+                entry.download().map(|download| (download.aspect, download.head.clone()))
             }
             (Some(arriving), _) => Some((arriving.aspect, arriving.head.clone())),
             (None, Some(number)) => entry.content_for(Aspect::Block(number)),

@@ -4,7 +4,7 @@ use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, Fact, FileHead};
 use headwater_proto::{Rank, TreeId};
 
-use super::{Check, ensure};
+use crate::ensure::{Check, ensure};
 use crate::tree::Item;
 use crate::world::World;
 

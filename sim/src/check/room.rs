@@ -2,7 +2,7 @@
 
 use headwater_proto::Rank;
 
-use super::{Check, ensure};
+use crate::ensure::{Check, ensure};
 use crate::site::Site;
 use crate::world::World;
 

@@ -7,8 +7,9 @@ use headwater_abi::{Attr, Path};
 use headwater_proto::topology::Up;
 use headwater_proto::{Peer, Rank};
 
-use super::{Check, attr_of, ensure, version_of};
+use super::{attr_of, version_of};
 use crate::Violation;
+use crate::ensure::{Check, ensure};
 use crate::site::Site;
 use crate::world::World;
 

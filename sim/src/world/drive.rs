@@ -7,7 +7,7 @@ use headwater_proto::{Input, Output, Peer, Publication, Rank};
 use super::links::{ChunkOut, ContentOut};
 use super::reading::ReadFile;
 use super::{Event, World};
-use crate::check::{Check, ensure};
+use crate::ensure::{Check, ensure};
 use crate::reader::Piece;
 use crate::site::Table;
 

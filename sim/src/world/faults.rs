@@ -3,7 +3,7 @@
 use headwater_proto::{Input, Rank};
 
 use super::{Event, Fault, World};
-use crate::check::Check;
+use crate::ensure::Check;
 
 /// How long a node stands still, at most, in milliseconds.
 const PAUSE_MS_MAX: u64 = 4000;

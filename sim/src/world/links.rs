@@ -1,19 +1,15 @@
 //! The network: links that come and go, and what travels on them.
 
-use std::collections::VecDeque;
-
 use headwater_abi::Path;
 use headwater_abi::wire::{Aspect, CHUNK_BYTES_MAX, Digest, FileHead, Message, TransferId};
 use headwater_proto::{Input, Peer, Rank};
 
+use super::wire::{Ends, Packet, Wire};
 use super::{Event, World};
-use crate::check::{Check, ensure};
+use crate::ensure::{Check, ensure};
 use crate::reader::{Piece, block_of};
 use crate::site::Link;
 use crate::store::{Segment, digest_of};
-
-/// Who dials, and who is dialled.
-pub(crate) type Ends = (Rank, Rank);
 
 /// How long a dialled rank may take to greet, in milliseconds.
 const GREETING_MS_MAX: u64 = 1500;
@@ -22,34 +18,6 @@ const SILENCE_MS_MAX: u64 = 6000;
 
 /// How long a node that has given up does not ask again, in milliseconds.
 const RETRY_MS_MIN: u64 = 1000;
-
-/// What travels.
-#[derive(Debug)]
-enum Packet {
-    Hello,
-    Message(Box<Message>),
-    Chunk { transfer: TransferId, position: u64, bytes: u32, content: Vec<Segment> },
-    Content { message: Box<Message>, content: Vec<Segment> },
-}
-
-/// What is on its way in one direction.
-#[derive(Debug, Default)]
-struct Lane {
-    queue: VecDeque<Packet>,
-    /// When the last of it arrives.
-    last: u64,
-    is_silent: bool,
-}
-
-/// The link between two ranks.
-#[derive(Debug, Default)]
-pub(super) struct Wire {
-    /// Counts the times that it was set up.
-    number: u64,
-    is_up: bool,
-    /// Up to the dialled, and down from there.
-    lanes: [Lane; 2],
-}
 
 /// What each end calls the other.
 fn peer((child, parent): Ends, end: usize) -> Peer {

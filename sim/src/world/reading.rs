@@ -6,7 +6,7 @@ use headwater_abi::{Attr, Path};
 use headwater_proto::{Input, Rank};
 
 use super::{Event, World};
-use crate::check::{Check, ensure};
+use crate::ensure::{Check, ensure};
 use crate::reader::{Piece, block_of};
 
 const EIO: u16 = 5;

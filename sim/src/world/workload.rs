@@ -4,7 +4,8 @@ use headwater_abi::{Path, Want};
 use headwater_proto::{Input, Rank};
 
 use super::{Event, Fault, World};
-use crate::check::{Check, wants_content};
+use crate::check::wants_content;
+use crate::ensure::Check;
 use crate::site::Waiting;
 use crate::tree::{Item, Outcome};
 

@@ -8,6 +8,7 @@ mod lookup;
 mod memory;
 mod mount;
 mod overlay;
+mod report;
 mod scale;
 mod simulate;
 mod spawn;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 pub use fixture::python_environment;
+pub use report::{Report, machine};
 pub use table::Table;
 
 type Measure = fn(&mut Report);
@@ -56,35 +58,6 @@ const ALL: [(&str, Measure); 27] = [
     ("spawn-warm-ranks", spawn::warm_ranks),
     ("spawn-paper", spawn::paper),
 ];
-
-/// Where the results go.
-#[derive(Default)]
-pub struct Report {
-    markdown: String,
-    /// Where drawings go, if anywhere.
-    pub svg: Option<PathBuf>,
-}
-
-impl Report {
-    /// Prints a line of text.
-    pub fn line(&mut self, text: impl AsRef<str>) {
-        println!("{}", text.as_ref());
-        self.markdown.push_str(text.as_ref());
-        self.markdown.push('\n');
-    }
-
-    /// Prints a heading.
-    pub fn heading(&mut self, text: &str) {
-        self.line("");
-        self.line(format!("## {text}"));
-        self.line("");
-    }
-
-    /// Prints a table.
-    pub fn table(&mut self, table: &Table) {
-        self.line(table.to_string());
-    }
-}
 
 /// Measures, with ratios taken in one run, and prints tables.
 #[derive(Parser)]
@@ -151,17 +124,6 @@ pub fn run() -> Result<(), String> {
 /// Whether `given` names the benchmark `name`, or a group that it belongs to.
 fn is_named(name: &str, given: &str) -> bool {
     name.strip_prefix(given).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-}
-
-/// The processor, kernel and C library.
-fn machine() -> String {
-    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown processor");
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let libc = std::process::Command::new("getconf").arg("GNU_LIBC_VERSION").output();
-    let libc = libc.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string()).unwrap_or_default();
-    format!("{cores} cores of {}, Linux {}, {libc}", model.trim_start_matches([':', '\t', ' ']), kernel.trim())
 }
 
 /// The options that a line of words stands for, or what is wrong with it.

@@ -18,6 +18,7 @@
 mod fs;
 mod mounted;
 mod source;
+mod state;
 pub mod tally;
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -28,16 +29,9 @@ use std::time::Duration;
 
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 
+use self::state::State;
+use self::tally::{Kind, Pace, Tally};
 pub use mounted::{Caching, Mounted};
-use tally::{Kind, Pace, Tally};
-
-struct State {
-    tally: Tally,
-    pace: Pace,
-    entry_ttl: Duration,
-    attr_ttl: Duration,
-    keep_pages: bool,
-}
 
 /// What the process is told on its command line.
 pub struct Options {

@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{FileAttr, FileHandle, FileType, FopenFlags, INodeNo, Request};
 
-use super::State;
+use super::state::State;
 use super::tally::Kind;
 
 /// A name in a directory.

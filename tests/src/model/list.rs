@@ -6,6 +6,9 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, open, statat};
 use rustix::io::Errno;
 
+use super::line::failure;
+use super::tree::below;
+
 /// Names and types in order of the names. `Err` too if a name came twice, or its type or number is
 /// not that of its stat; those are told as lines of their own.
 pub(super) fn list(path: &Path) -> Result<String, Errno> {
@@ -58,11 +61,11 @@ fn describe(path: &Path, entry: &DirEntry) -> String {
     if name == b".." {
         return format!("{shown} {kind:?}");
     }
-    let what = match statat(CWD, super::tree::below(path, name), AtFlags::SYMLINK_NOFOLLOW) {
+    let what = match statat(CWD, below(path, name), AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) != kind => "of another type".into(),
         Ok(stat) if stat.st_ino != entry.ino() => format!("of number {}, not {}", stat.st_ino, entry.ino()),
         Ok(_) => String::new(),
-        Err(error) => super::failure(error),
+        Err(error) => failure(error),
     };
     format!("{shown} {kind:?} {what}").trim_end().to_owned()
 }

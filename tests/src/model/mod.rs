@@ -7,6 +7,7 @@
 
 mod change;
 mod content;
+mod line;
 mod list;
 mod operation;
 mod perform;
@@ -22,20 +23,9 @@ pub use tree::{Kind, Node, Tree};
 
 use std::path::Path;
 
-use rustix::io::Errno;
-
 /// Does all of these below `root`: a line for each.
 pub fn perform_all(root: &Path, operations: &[Operation]) -> Vec<String> {
     operations.iter().map(|operation| perform(root, operation)).collect()
-}
-
-/// What an operation gave, as one line.
-fn line(result: Result<String, Errno>) -> String {
-    result.unwrap_or_else(failure)
-}
-
-fn failure(error: Errno) -> String {
-    format!("error {}", error.raw_os_error())
 }
 
 #[cfg(test)]

@@ -9,9 +9,10 @@ use rustix::fs::{
 use rustix::io::{Errno, pread, read};
 
 use super::content::digest;
+use super::line::line;
 use super::operation::{Action, Operation};
 use super::tree::below;
-use super::{change, line, list};
+use super::{change, list};
 
 /// The most that one [`Action::Read`] asks for.
 const READ_BYTES_MAX: u64 = 64 << 20;

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
-use super::content::digest;
+use super::content::{Content, digest};
+use super::line::line;
+use super::list;
 use super::operation::{Action, Operation};
 use super::tree::{Kind, Node, Tree};
-use super::{line, list};
 
 /// The longest name of a file.
 const NAME_BYTES_MAX: usize = 255;
@@ -216,7 +217,7 @@ fn target(node: &Node) -> Result<String, Errno> {
     }
 }
 
-fn content(node: &Node) -> Result<&super::Content, Errno> {
+fn content(node: &Node) -> Result<&Content, Errno> {
     match &node.kind {
         Kind::File(content) => Ok(content),
         _ => Err(Errno::ISDIR),

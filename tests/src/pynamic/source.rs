@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use super::Plan;
+use super::plan::Plan;
 
 /// How many calls follow each other beyond a module's function.
 const DEPTH_MAX: u32 = 3;

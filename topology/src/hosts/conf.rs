@@ -6,8 +6,8 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::Hostlist;
-use super::switches::{LINKS_MAX, NODES_MAX, SWITCHES_MAX, SwitchesError};
+use super::hostlist::Hostlist;
+use super::switches_error::{LINKS_MAX, NODES_MAX, SWITCHES_MAX, SwitchesError};
 
 /// A switch, block, ring or rack, and what is said to be below it.
 #[derive(Debug)]

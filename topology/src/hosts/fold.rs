@@ -5,8 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::numbers::Numbers;
-use super::parse::{GROUPS_MAX, RANGES_MAX};
-use super::pattern::Pattern;
+use super::parse::RANGES_MAX;
+use super::pattern::{GROUPS_MAX, Pattern};
 
 /// How many expressions are collected before they are folded the first time.
 const BATCH: usize = 1 << 16;

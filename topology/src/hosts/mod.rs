@@ -13,7 +13,10 @@ mod numbers;
 mod parse;
 mod pattern;
 mod switches;
+mod switches_error;
 
 pub use hostlist::{Hostlist, Names, NoRank};
-pub use parse::{GROUPS_MAX, HOSTS_MAX, HostlistError, NAME_BYTES_MAX, Problem, RANGES_MAX};
-pub use switches::{LINKS_MAX, NODES_MAX, Order, SWITCHES_MAX, Switches, SwitchesError};
+pub use parse::{HOSTS_MAX, HostlistError, NAME_BYTES_MAX, Problem, RANGES_MAX};
+pub use pattern::GROUPS_MAX;
+pub use switches::{Order, Switches};
+pub use switches_error::{LINKS_MAX, NODES_MAX, SWITCHES_MAX, SwitchesError};

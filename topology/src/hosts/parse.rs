@@ -11,14 +11,12 @@ use alloc::vec::Vec;
 use thiserror::Error;
 
 use super::numbers::{Numbers, leading_digits};
-use super::pattern::Pattern;
+use super::pattern::{GROUPS_MAX, Pattern};
 
 /// The most names in a list.
 pub const HOSTS_MAX: usize = 1 << 20;
 /// The most bytes in a name.
 pub const NAME_BYTES_MAX: usize = 255;
-/// The most bracket groups in one expression.
-pub const GROUPS_MAX: usize = 8;
 /// The most ranges between one pair of brackets, as in Slurm.
 pub const RANGES_MAX: usize = 1 << 16;
 

@@ -9,7 +9,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::numbers::{Numbers, leading_digits, trailing_digits};
-use super::parse::GROUPS_MAX;
+
+/// The most bracket groups in one expression.
+pub const GROUPS_MAX: usize = 8;
 
 /// Some names, at least one and at most [`HOSTS_MAX`](super::HOSTS_MAX).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,19 +7,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
-use thiserror::Error;
-
 use super::conf::{Switch, read_racks, read_topology_conf};
-use super::hostlist::host_part;
-use super::{Hostlist, HostlistError, Problem};
+use super::hostlist::{Hostlist, host_part};
+use super::switches_error::SwitchesError;
 use crate::Rank;
-
-/// The most switches in a file.
-pub const SWITCHES_MAX: usize = 1 << 16;
-/// The most nodes in all `Nodes=` of a file together; no machine has as many.
-pub const NODES_MAX: usize = 1 << 18;
-/// The most names in all `Switches=` of a file together.
-pub const LINKS_MAX: usize = 1 << 18;
 
 /// How many switches of a cycle an error names.
 const CYCLE_NAMES_MAX: usize = 8;
@@ -32,58 +23,6 @@ pub struct Switches {
     leaves: Vec<String>,
     /// Each node's place in the walk, and the number of its leaf.
     nodes: BTreeMap<String, (u32, u32)>,
-}
-
-/// Why a file with switches can't be used.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
-pub enum SwitchesError {
-    /// The file has another one read.
-    #[error("line {line}: Include {file:?}: no other file is read: put its lines here")]
-    Include { line: usize, file: String },
-    /// Something else than `KEY=VALUE`.
-    #[error("line {line}: {text:?}: here stands KEY=VALUE, as in `SwitchName=s0 Nodes=node[1-4]`")]
-    Syntax { line: usize, text: String },
-    /// A key that `topology.conf` doesn't have.
-    #[error("line {line}: the key {key} is unknown: the keys are SwitchName, BlockName, RingName, Switches, Nodes")]
-    UnknownKey { line: usize, key: String },
-    /// Two values for one thing.
-    #[error("line {line}: {key} names again what the line has named: keep one")]
-    Repeated { line: usize, key: String },
-    /// Nodes or switches that are below nothing.
-    #[error("line {line}: nothing is named: begin it with SwitchName=, BlockName= or RingName=")]
-    Nameless { line: usize },
-    /// No name, or several, where one is defined.
-    #[error("line {line}: {text:?}: a line defines one switch: give it one name")]
-    NotOneName { line: usize, text: String },
-    /// Names that can't be read.
-    #[error("line {line}: {place}, character {column}: {problem}")]
-    Names { line: usize, place: &'static str, column: usize, problem: Problem },
-    /// A name for two switches.
-    #[error("line {line}: switch {name} is defined in line {first_line} already: rename or remove one")]
-    SameSwitch { line: usize, name: String, first_line: usize },
-    /// A switch below another that is defined nowhere.
-    #[error("line {line}: switch {name} is defined nowhere: add `SwitchName={name} Nodes=…`, or take it out")]
-    NoSuchSwitch { line: usize, name: String },
-    /// Switches that are above themselves.
-    #[error("line {line}: the switches {names} are each below the one before, in a circle: remove one link")]
-    Cycle { line: usize, names: String },
-    /// A node at two places.
-    #[error("line {line}: node {node} is at {switch} here and at {first} in another place: keep one")]
-    SameNode { line: usize, node: String, switch: String, first: String },
-    /// A line of a table that hasn't two columns.
-    #[error("line {line}: {columns} columns: write a node and its rack, with a blank between")]
-    Columns { line: usize, columns: usize },
-    /// Too much.
-    #[error("line {line}: more than {max} {what}: leave out what the job doesn't use")]
-    Over { line: usize, what: &'static str, max: usize },
-}
-
-impl SwitchesError {
-    pub(super) fn names(line: usize, place: &'static str, text: &str, problem: (usize, Problem)) -> SwitchesError {
-        let HostlistError { column, problem, .. } = HostlistError::new(text, problem);
-        SwitchesError::Names { line, place, column, problem }
-    }
 }
 
 /// An order of a hostlist's ranks in which ranks at one leaf switch are neighbours.

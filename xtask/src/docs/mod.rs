@@ -15,10 +15,10 @@ use anyhow::{Context, Result, bail};
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use self::lines::{Line, Program};
+use self::markdown::Page;
 use crate::shell::Shell;
-use crate::{dist, files};
-use lines::{Line, Program};
-use markdown::Page;
+use crate::{arguments, files, headwater};
 
 /// Where the pages lie that are made from the command line's definition.
 const REFERENCE: &str = "docs/reference";
@@ -27,7 +27,7 @@ const NOT_READ: &str = "fuzz/";
 
 /// Writes the pages that are made, checks all, and builds the site.
 pub fn run(shell: &Shell) -> Result<()> {
-    let headwater = shell.step("build headwater", || dist::build_command(shell))?;
+    let headwater = shell.step("build headwater", || headwater::build(shell))?;
     shell.step("reference", || files::copy_tree(&reference(shell, &headwater)?, &shell.path(REFERENCE)))?;
     shell.step("links and command lines", || check_with(shell, &headwater))?;
     site::build(shell)?;
@@ -37,7 +37,7 @@ pub fn run(shell: &Shell) -> Result<()> {
 
 /// Fails with all complaints about the documents.
 pub fn check(shell: &Shell) -> Result<()> {
-    let headwater = dist::build_command(shell)?;
+    let headwater = headwater::build(shell)?;
     check_with(shell, &headwater)
 }
 
@@ -115,8 +115,8 @@ fn command_lines(pages: &BTreeMap<String, Page>, program: Program) -> Vec<(Strin
 fn rejection(line: &Line) -> Option<String> {
     let is_capital = |word: &str| word.chars().all(|c| c.is_ascii_uppercase());
     let numbers = line.words.iter().map(|word| if is_capital(word) { "1" } else { word });
-    let error = crate::command().try_get_matches_from(&line.words).err()?;
-    let with_numbers = crate::command().try_get_matches_from(numbers);
+    let error = arguments::command().try_get_matches_from(&line.words).err()?;
+    let with_numbers = arguments::command().try_get_matches_from(numbers);
     let is_accepted = |error: &Error| match error.kind() {
         ErrorKind::DisplayHelp => true,
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand

@@ -2,11 +2,10 @@
 
 use anyhow::{Result, ensure};
 
-use super::{CALLS, CORE, SOURCES, sources};
-use crate::files;
+use super::build::{CALLS, CORE, SOURCES, sources};
 use crate::shell::Shell;
-use crate::shim;
 use crate::test::{SANITIZER_FLAGS, Tally, run_c};
+use crate::{cc, files};
 
 /// The tests, each a program.
 const TESTS: &str = "shim/mpiio/tests/core";
@@ -17,7 +16,7 @@ const STAND_INS: &str = "shim/mpiio/tests/stand";
 pub fn run(shell: &Shell) -> Result<Tally> {
     let directory = shell.path("target/c-tests/mpiio");
     let compiler = || {
-        let mut command = shim::compiler(shell);
+        let mut command = cc::compiler(shell);
         command.args(SANITIZER_FLAGS).args(["-D_GNU_SOURCE", "-include", "real.h"]);
         command.args([STAND_INS, CALLS, CORE].map(|folder| format!("-I{folder}")));
         command
@@ -25,7 +24,7 @@ pub fn run(shell: &Shell) -> Result<Tally> {
     let mut whole = compiler();
     whole.args(["-r", "-nostdlib"]).args(sources(shell, CORE)?).args(sources(shell, STAND_INS)?);
     let trees = [CORE, CALLS, STAND_INS].map(|folder| shell.path(folder));
-    let core = shim::compile(shell, whole, &directory.join("core.o"), &trees)?;
+    let core = cc::compile(shell, whole, &directory.join("core.o"), &trees)?;
     let mut tally = Tally::default();
     for source in files::with_extensions(&shell.path(TESTS), &["c"])? {
         let name = source.file_stem().expect("a source has a name").to_string_lossy().into_owned();

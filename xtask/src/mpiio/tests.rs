@@ -6,11 +6,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::mpis::Found;
-use super::{Built, LIBRARY, SOURCES, TRACE, Tables, build_into, mpis};
-use crate::mpiio::wrappers::Hand;
+use super::build::{Built, LIBRARY, SOURCES, TRACE, Tables, build_into};
+use super::mpis::{self, Found};
+use super::wrappers::Hand;
+use crate::cc;
 use crate::shell::{Shell, display};
-use crate::shim;
 use crate::test::Tally;
 
 const SECONDS_MAX: u64 = 120;
@@ -83,7 +83,7 @@ impl Bench<'_> {
     }
 
     fn without_mpi(&mut self, front: &Path) -> Result<()> {
-        let plain = self.compile(shim::compiler(self.shell), "plain.c", "plain", &[])?;
+        let plain = self.compile(cc::compiler(self.shell), "plain.c", "plain", &[])?;
         let scratch = self.directory.join("tests/scratch");
         let result = self.expect(self.shell.command(&plain).arg(&scratch), &[front], "");
         self.check("plain", result);
@@ -104,7 +104,7 @@ impl Bench<'_> {
         let tool = self.compile(compiler(), "tool.c", &made("tool.so"), &["-DTOOL", "-shared", "-fPIC"])?;
         let tooled = self.compile(compiler(), "tool.c", &made("tooled"), &[])?;
         let plugin = self.compile(compiler(), "plugin.c", &made("plugin.so"), &["-DPLUGIN", "-shared", "-fPIC"])?;
-        let host = self.compile(shim::compiler(self.shell), "plugin.c", "host", &[])?;
+        let host = self.compile(cc::compiler(self.shell), "plugin.c", "host", &[])?;
         // A front that has no variants beside it.
         let lonely = self.directory.join("lonely").join(LIBRARY);
         crate::files::copy_if_changed(front, &lonely)?;

@@ -8,8 +8,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::Via;
-use super::table::{Outcomes, PASSED, Suite};
+use super::outcomes::{Outcomes, PASSED};
+use super::table::Suite;
+use super::via::Via;
 use crate::shell::Shell;
 
 /// How often a unit with differences is run each way.

@@ -1,7 +1,7 @@
 //! The differences that must be, and why. A line of `explained.txt` is `SUITE MECHANISM TEST WHY`; a test's name may end
 //! in `*`.
 
-use super::Via;
+use super::via::Via;
 
 const TEXT: &str = include_str!("explained.txt");
 

@@ -6,58 +6,32 @@ mod debian;
 mod explained;
 mod mpi4py;
 mod mpich;
+mod options;
+mod outcomes;
 mod perl;
 mod python;
 mod report;
 mod stress;
 mod table;
+mod via;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 
+pub use self::options::Options;
+
+use self::report::Report;
+use self::table::{SUITES, Suite};
+use self::via::Via;
 use crate::shell::Shell;
 use crate::test::Tally;
 use crate::{dist, setup};
-use report::Report;
-use table::{SUITES, Suite};
 
 /// Where suites are unpacked, and their tests run.
 const WORK: &str = "target/suites";
-
-/// What to run.
-#[derive(Args)]
-pub struct Options {
-    /// This suite alone, or one unit of it, such as python:test_os; repeatable.
-    #[arg(long, value_name = "SUITE[:UNIT]")]
-    only: Vec<String>,
-    /// By this mechanism alone; repeatable.
-    #[arg(long)]
-    via: Vec<Via>,
-    /// The few units of each suite that continuous integration runs.
-    #[arg(long)]
-    short: bool,
-}
-
-/// How a suite's files reach its programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Via {
-    /// A library in the program.
-    Audit,
-    /// A mount over the original directories.
-    Namespace,
-}
-
-impl Via {
-    fn name(self) -> &'static str {
-        match self {
-            Via::Audit => "audit",
-            Via::Namespace => "namespace",
-        }
-    }
-}
 
 /// Runs the suites and prints what differs, and a table in Markdown; true if every difference is explained.
 pub fn run(shell: &Shell, options: &Options) -> Result<bool> {

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::table::{FAILED, Outcomes, PASSED, SKIPPED};
+use super::outcomes::{FAILED, Outcomes, PASSED, SKIPPED};
 use super::{debian, python};
 use crate::shell::{Finished, Shell};
 

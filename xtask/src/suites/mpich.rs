@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::debian;
-use super::table::{FAILED, Outcomes, PASSED};
+use super::outcomes::{FAILED, Outcomes, PASSED};
 use crate::shell::{Finished, Shell};
 
 /// What is about memory, messages and files.

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::debian;
-use super::table::{FAILED, Outcomes, PASSED, SKIPPED};
+use super::outcomes::{FAILED, Outcomes, PASSED, SKIPPED};
 use crate::shell::{Finished, Shell};
 
 /// Directories of tests in the source, each with the directory above it in which they run.

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::debian;
-use super::table::{FAILED, Outcomes, PASSED, SKIPPED};
+use super::outcomes::{FAILED, Outcomes, PASSED, SKIPPED};
 use crate::shell::{Finished, Shell};
 
 /// What the operating system is asked for, in any way.

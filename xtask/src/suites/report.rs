@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::Via;
 use super::compare::{Compared, Difference};
 use super::explained::{self, Explained};
+use super::via::Via;
 use crate::test::Tally;
 
 /// What has been found about a suite.

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::debian;
-use super::table::{FAILED, Outcomes, PASSED, SKIPPED};
+use super::outcomes::{FAILED, Outcomes, PASSED, SKIPPED};
 use crate::shell::{Finished, Shell};
 
 /// Those of the class `filesystem`, and others that work on files or map them. Left out is what changes the machine:

@@ -1,21 +1,13 @@
 //! What each suite is: where it comes from, what is run of it, and how its output is read.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::Result;
 
+use super::outcomes::Outcomes;
 use super::{mpi4py, mpich, perl, python, stress};
 use crate::shell::{Finished, Shell};
-
-/// How each test ended, in a word.
-pub type Outcomes = BTreeMap<String, String>;
-
-/// A test's ends.
-pub const PASSED: &str = "passed";
-pub const FAILED: &str = "failed";
-pub const SKIPPED: &str = "skipped";
 
 /// A suite, whose files lie in a directory of its own, with its temporary files in `tmp` there.
 pub struct Suite {

@@ -1,5 +1,7 @@
 //! Everything that continuous integration runs, in one order, with one summary.
 
+mod c_program;
+mod options;
 mod report;
 mod steps;
 
@@ -7,64 +9,17 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::ValueEnum;
 
+pub use self::c_program::{SANITIZER_FLAGS, run_c};
+pub use self::options::Options;
+pub use self::report::Tally;
+
+use self::options::Step;
 use crate::shell::Shell;
 use crate::{setup, side_by_side, suites};
-pub use report::Tally;
-pub use steps::{SANITIZER_FLAGS, run_c};
-
-/// What to run.
-#[derive(Args)]
-pub struct Options {
-    /// Run this step alone; repeatable.
-    #[arg(long, value_name = "STEP")]
-    only: Vec<Step>,
-    /// Leave out what takes minutes: loom and fuzzing.
-    #[arg(long)]
-    quick: bool,
-    /// How long each decoder is fuzzed, in seconds.
-    #[arg(long, default_value_t = 25, value_name = "SECONDS")]
-    fuzz_seconds: u64,
-    /// How many seeds are simulated.
-    #[arg(long, default_value_t = 2000, value_name = "N")]
-    seeds: u64,
-}
-
-/// The steps, in the order in which they run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Step {
-    /// Formatting.
-    Fmt,
-    /// Compiler and clippy warnings are errors.
-    Clippy,
-    /// Documentation builds without warnings.
-    Doc,
-    /// Crate edges, file and function lengths, leftovers.
-    Tidy,
-    /// The C libraries and headers with all warnings as errors.
-    Shim,
-    /// The C code's tests under AddressSanitizer and UBSan.
-    C,
-    /// Unit, integration and documentation tests of every crate.
-    Cargo,
-    /// Links, command lines and made pages of the documents.
-    Docs,
-    /// The short form of other people's test suites.
-    Suites,
-    /// Every interleaving of the shared table's writer and readers.
-    Loom,
-    /// Simulated nodes with faults.
-    Sim,
-    /// Every decoder under libFuzzer.
-    Fuzz,
-}
 
 impl Step {
-    fn name(self) -> String {
-        self.to_possible_value().expect("no step is hidden").get_name().to_owned()
-    }
-
     /// Minutes of computing that nobody waits for, and that nothing depends on.
     fn is_behind(self) -> bool {
         matches!(self, Step::Loom | Step::Sim | Step::Fuzz)

@@ -5,30 +5,17 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
+use super::c_program::{SANITIZER_FLAGS, run_c};
 use super::report::{Tally, parse_cargo_test};
 use crate::shell::{Shell, display};
-use crate::{dist, docs, fabric, files, fuzz, mpiio, setup, shim, side_by_side, slurm, spawn, tidy};
+use crate::{cc, dist, docs, fabric, files, fuzz, mpiio, setup, shim, side_by_side, sim, slurm, spawn, tidy};
 
 /// What fuzzing is built with has a workspace of its own.
 const FUZZ_MANIFEST: &str = "--manifest-path=fuzz/Cargo.toml";
-/// Exit status with which a C test says that it was skipped, as in Automake.
-const SKIPPED: i32 = 77;
-
 /// Where the C tests are built.
 const C_TESTS: &str = "target/c-tests";
 const CARGO_TEST_SECONDS_MAX: u64 = 2400;
 const TESTS_A_PROCESSOR: usize = 2;
-const C_TEST_SECONDS_MAX: u64 = 120;
-
-/// With these C code is tested.
-pub const SANITIZER_FLAGS: &[&str] = &[
-    "-g",
-    "-O1",
-    "-DHW_HOSTED",
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",
-    "-fno-omit-frame-pointer",
-];
 
 pub fn fmt(shell: &Shell) -> Result<Tally> {
     shell.run(&mut shell.cargo(&["fmt", "--all", "--check"]))?;
@@ -100,7 +87,7 @@ fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
         tests.push((name, words));
     }
     let compiled = side_by_side::map(&tests, |(name, words)| {
-        let mut command = shim::compiler(shell);
+        let mut command = cc::compiler(shell);
         command.args(SANITIZER_FLAGS).arg(format!("-I{sources_in}")).arg(format!("-I{}", shim::AUDIT_TESTS));
         shell.run(command.arg("-o").arg(shell.path(C_TESTS).join(name)).args(words))
     });
@@ -119,22 +106,6 @@ fn c_in(shell: &Shell, sources_in: &str, tests_in: &str) -> Result<Tally> {
 fn linked_sources(text: &str) -> Option<Vec<&str>> {
     let list = text.lines().find_map(|line| line.strip_prefix("/* sources:"))?;
     Some(list.split("*/").next()?.split_whitespace().collect())
-}
-
-/// Runs a C test to its end.
-pub fn run_c(shell: &Shell, name: &str, program: &mut Command) -> Result<Tally> {
-    // Freestanding code allocates nothing, and finding leaks needs ptrace.
-    program.env("ASAN_OPTIONS", "detect_leaks=0");
-    let finished = shell.capture_limited(program, C_TEST_SECONDS_MAX)?;
-    let reason = finished.output.lines().find_map(|line| line.strip_prefix("skipped: "));
-    Ok(match (finished.status.code(), reason) {
-        (Some(0), _) => Tally::passed(),
-        (Some(SKIPPED), Some(reason)) => Tally::skipped(format!("{name}: {reason}")),
-        _ => {
-            let repeat = format!("{name}: {}; repeat: {}", finished.status, display(program, &shell.root));
-            Tally { output: finished.output, ..Tally::failed(repeat) }
-        }
-    })
 }
 
 pub fn cargo(shell: &Shell) -> Result<Tally> {
@@ -177,7 +148,7 @@ fn cargo_test(shell: &Shell, command: Command) -> Result<Tally> {
 }
 
 pub fn sim(shell: &Shell, seeds: u64) -> Result<Tally> {
-    crate::sim::run(shell, crate::sim::Runs::Many(seeds))?;
+    sim::run(shell, sim::Runs::Many(seeds))?;
     Ok(Tally::passed())
 }
 

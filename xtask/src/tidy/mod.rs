@@ -1,8 +1,10 @@
 //! The style that a machine can check.
 
 mod content;
+mod cycles;
 mod edges;
 mod functions;
+mod imports;
 mod layout;
 mod text;
 
@@ -22,9 +24,13 @@ pub fn run(shell: &Shell) -> Result<()> {
     complaints.extend(layout::purity(|path| read(path).unwrap_or_default()));
     complaints.extend(layout::architecture(&read("ARCHITECTURE.md").unwrap_or_default(), &paths));
     let here = shell.root.to_string_lossy();
+    let mut sources = Vec::new();
     for path in paths.iter().filter(|path| is_text(path)) {
-        let source = read(path)?;
-        complaints.extend(content::check(path, &source));
+        sources.push((path.as_str(), read(path)?));
+    }
+    complaints.extend(cycles::check(&sources));
+    for (path, source) in &sources {
+        complaints.extend(content::check(path, source));
         if source.contains(&*here) {
             complaints.push(format!("{path}: names {here}, a directory of this machine"));
         }

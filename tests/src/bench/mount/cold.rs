@@ -1,5 +1,6 @@
 //! The first touch: nothing of it is on the node yet, and the node is a leaf of the overlay.
 
+use super::skip::is_skipped;
 use super::tree::{BIG_BYTES, FILES, Measured, Times};
 use crate::bench::fixture::python_environment;
 use crate::bench::statistics::Sample;
@@ -14,7 +15,7 @@ const SHAPES: [(usize, usize); 2] = [(1, 0), (4, 2)];
 
 pub(in crate::bench) fn run(report: &mut Report) {
     report.heading("The mount, cold: a leaf of four nodes, two hops from the reader");
-    if super::is_skipped(report) {
+    if is_skipped(report) {
         return;
     }
     let measured = Measured::new();

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::skip::is_skipped;
 use super::tree::{Measured, Times};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
@@ -15,7 +16,7 @@ const LIFE_MS: (u64, u64) = (20, 220);
 
 pub(in crate::bench) fn run(report: &mut Report) {
     report.heading("The mount: daemons that are killed");
-    if super::is_skipped(report) {
+    if is_skipped(report) {
         return;
     }
     let measured = Measured::new();

@@ -1,6 +1,7 @@
 //! Several processes at once on one mount whose names the kernel has forgotten: each operation is an
 //! upcall.
 
+use super::skip::is_skipped;
 use super::tree::{FILES, Measured, Times, drop_names};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
@@ -11,7 +12,7 @@ const PROCESSES: [usize; 4] = [1, 2, 4, 8];
 
 pub(in crate::bench) fn run(report: &mut Report) {
     report.heading("The mount, several processes at once");
-    if super::is_skipped(report) {
+    if is_skipped(report) {
         return;
     }
     let measured = Measured::new();

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::skip::is_skipped;
 use super::tree::{FILES, Measured, Times};
 use crate::bench::{Report, Table};
 use crate::harness::{Fixture, Program, View};
@@ -11,7 +12,7 @@ const A_DIRECTORY: usize = 1000;
 
 pub(in crate::bench) fn run(report: &mut Report) {
     report.heading("The mount: memory of the daemon");
-    if super::is_skipped(report) {
+    if is_skipped(report) {
         return;
     }
     let mut table = Table::new(["MiB", "private and file pages", "shared (table)", "all", "supervisor", "target"]);

@@ -1,5 +1,6 @@
 //! What the kernel asks for a whole import, by processes that share it.
 
+use super::skip::is_skipped;
 use crate::bench::fixture::python_environment;
 use crate::bench::{Report, Table};
 use crate::counting_fs::{Caching, Mounted};
@@ -9,7 +10,7 @@ const PROCESSES: [usize; 4] = [1, 4, 8, 16];
 
 pub(in crate::bench) fn run(report: &mut Report) {
     report.heading("The mount: FUSE requests of import scipy.stats");
-    if super::is_skipped(report) {
+    if is_skipped(report) {
         return;
     }
     let environment = match python_environment() {

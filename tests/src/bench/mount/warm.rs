@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::skip::is_skipped;
 use super::tree::{BIG_BYTES, FILES, Measured, Times, in_memory};
 use crate::bench::fixture::python_environment;
 use crate::bench::statistics::Sample;
@@ -26,7 +27,7 @@ const ROWS: [(&str, &str, bool, &str); 6] = [
 
 pub(in crate::bench) fn run(report: &mut Report) {
     report.heading("The mount, once touched");
-    if super::is_skipped(report) {
+    if is_skipped(report) {
         return;
     }
     let measured = Measured::new();

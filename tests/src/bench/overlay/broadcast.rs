@@ -5,8 +5,9 @@ use std::path::Path;
 use headwater_cluster::{Cluster, Rate};
 use headwater_topology::Shape;
 
+use super::links;
 use super::reserve::Reserve;
-use super::{BINARY_TREE, cluster, everywhere, fixture, links, noise};
+use super::setup::{BINARY_TREE, cluster, everywhere, fixture, noise};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
 use crate::harness::nodes::{Nodes, Plan};

@@ -13,7 +13,8 @@ use headwater_cluster::{Cluster, Node};
 use headwater_topology::Shape;
 use snow::{Builder, TransportState};
 
-use super::{cluster, everywhere, fixture, links, noise, shown};
+use super::links;
+use super::setup::{cluster, everywhere, fixture, noise, shown};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
 use crate::harness::nodes::{Nodes, Plan};

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use headwater_cluster::Cluster;
 
 use super::copies::{self, Seconds};
-use super::{cluster, fixture, links, noise};
+use super::links;
+use super::setup::{cluster, fixture, noise, shown};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
 use crate::harness::nodes::{Nodes, Plan};
@@ -95,7 +96,7 @@ fn show(report: &mut Report, rows: Vec<(&str, Result<Vec<Seconds>, String>)>, ta
             name.to_string(),
             format!("{:.2}", copying.median()),
             if unpacking.median() > 0.0 { format!("{:.2}", unpacking.median()) } else { String::new() },
-            super::shown(&all, 2),
+            shown(&all, 2),
             format!("{:.1}", all.median() / first),
             if is_ours || name.contains("plain") { String::new() } else { "≥ 5".into() },
         ]);

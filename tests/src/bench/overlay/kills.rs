@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use headwater_cluster::Cluster;
 
-use super::{cluster, shown};
+use super::setup::{cluster, shown};
 use crate::bench::fixture::python_environment;
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};

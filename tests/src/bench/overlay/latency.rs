@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use headwater_cluster::{Cluster, Delay, Node, Options};
 use headwater_topology::{Forest, Rank, Shape, TreeId};
 
-use super::{BINARY_TREE, cluster_with, everywhere, fixture, links, noise, shown};
+use super::links;
+use super::setup::{BINARY_TREE, cluster_with, everywhere, fixture, noise, shown};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
 use crate::harness::nodes::{Nodes, Plan};

@@ -8,7 +8,7 @@ use std::time::Instant;
 use headwater_cluster::{Cluster, Options};
 use serde_json::Value;
 
-use super::{fixture, noise};
+use super::setup::{fixture, noise, shown};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
 use crate::counting_fs::{Caching, Mounted};
@@ -83,7 +83,7 @@ pub(in crate::bench) fn run(report: &mut Report) {
         eprintln!("{count} nodes: measured {:.2}, simulated {simulated:.2} s", measured.median());
         table.row([
             count.to_string(),
-            super::shown(&measured, 2),
+            shown(&measured, 2),
             format!("{simulated:.2}"),
             format!("{:.2}", simulated / measured.median()),
             "0.75 to 1.25".into(),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use headwater_cluster::Cluster;
 
-use super::{cluster, fixture, shown};
+use super::setup::{cluster, fixture, shown};
 use crate::bench::statistics::Sample;
 use crate::bench::{Report, Table};
 use crate::harness::nodes::{Nodes, Plan};

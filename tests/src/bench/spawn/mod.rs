@@ -1,5 +1,6 @@
 //! Spawning: from a zygote, and in all other ways, in turn.
 
+mod comparison;
 mod paper;
 mod runs;
 mod warm_ranks;
@@ -7,9 +8,8 @@ mod warm_ranks;
 pub(super) use paper::paper;
 pub(super) use warm_ranks::warm_ranks;
 
-use std::path::Path;
-
-use self::runs::{Mode, Runs, Way};
+use self::comparison::row;
+use self::runs::{Mode, ROUNDS, Runs, VARIABLES, Way};
 use super::fixture::many_libraries;
 use super::statistics::Sample;
 use super::{Report, Table};
@@ -17,9 +17,6 @@ use super::{Report, Table};
 /// Libraries of the large program, and directories that they lie in.
 const LIBRARIES: usize = 100;
 const DIRECTORIES: usize = 12;
-const VARIABLES: usize = 200;
-/// How often each way has its turn.
-const ROUNDS: usize = 7;
 /// What a parent with much memory has, in MB.
 const RESIDENT_MB: usize = 4096;
 const SMALL_MB: usize = 10;
@@ -74,13 +71,6 @@ pub(super) fn python(report: &mut Report) {
         zygote.tell(report);
     }
     report.table(&table);
-}
-
-/// Two measurements, and how much the second is larger.
-fn row(table: &mut Table, name: &str, [one, other]: [&Sample; 2], bound: &str) {
-    let shown = |sample: &Sample| format!("{:.2} ({})", sample.median(), sample.spread());
-    let ratio = format!("{:.1}", other.median() / one.median());
-    table.row([name.to_owned(), shown(one), shown(other), ratio, bound.to_owned()]);
 }
 
 /// Whether the caller's own memory matters.
@@ -147,14 +137,4 @@ fn compare(report: &mut Report, runs: &Runs, ways: &[Way], count: usize, bounds:
 
 fn shown_sample(sample: &Sample) -> String {
     format!("{:.0} ({})", sample.median(), sample.spread())
-}
-
-/// Where the libraries are that are measured.
-fn installed(name: &str) -> std::path::PathBuf {
-    crate::harness::headwater_binary().ancestors().nth(2).map(|prefix| prefix.join(name)).unwrap_or_else(|| name.into())
-}
-
-/// A path as an argument.
-fn text(path: &Path) -> String {
-    path.display().to_string()
 }

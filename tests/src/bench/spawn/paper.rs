@@ -7,8 +7,7 @@ use headwater_figures::plot::{Curve, Plot};
 
 use super::super::fixture::many_libraries;
 use super::super::{Report, Table};
-use super::runs::{Mode, Runs, Way};
-use super::{ROUNDS, VARIABLES};
+use super::runs::{Mode, ROUNDS, Runs, VARIABLES, Way};
 
 const COUNT: usize = 200;
 /// Of the program whose memory is written to, as in the paper.

@@ -1,12 +1,16 @@
 //! One way of spawning at a time, by the program that measures it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::super::Report;
 use super::super::statistics::Sample;
-use super::{installed, text};
-use crate::harness::Fixture;
+use crate::harness::{Fixture, headwater_binary};
+
+/// Variables of a long environment.
+pub(super) const VARIABLES: usize = 200;
+/// How often each way has its turn.
+pub(super) const ROUNDS: usize = 7;
 
 /// How processes are made, by the library's name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,4 +173,14 @@ impl Runs {
         }
         all
     }
+}
+
+/// Returns where the measured libraries are installed.
+fn installed(name: &str) -> PathBuf {
+    headwater_binary().ancestors().nth(2).map(|prefix| prefix.join(name)).unwrap_or_else(|| name.into())
+}
+
+/// Returns a path as an argument.
+fn text(path: &Path) -> String {
+    path.display().to_string()
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::super::fixture::python_environment;
 use super::super::statistics::Sample;
 use super::super::{Report, Table};
-use super::row;
+use super::comparison::row;
 use crate::harness::headwater_binary;
 
 const RANKS: usize = 16;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use headwater_abi::client::{REPLY_BYTES, Request, SILENCE_MS_MAX, Status, Want, decode_reply};
 
-use super::Nodes;
+use super::running::Nodes;
 
 /// The first generation, which a session starts with.
 const GENERATION: u64 = 1;

@@ -2,8 +2,8 @@
 
 use std::thread;
 
-use super::Nodes;
 use super::network;
+use super::running::Nodes;
 use headwater_cluster::Node;
 
 impl Nodes<'_> {

@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::hosts::{LINKS_MAX, NODES_MAX, SWITCHES_MAX};
 
 fn ordered(text: &str, hosts: &str) -> (String, usize) {
     let switches = Switches::parse_topology_conf(text).unwrap();

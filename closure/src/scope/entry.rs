@@ -1,0 +1,14 @@
+//! An entry of the scope.
+
+use std::path::PathBuf;
+
+/// One directory of the scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Whether it is served; the longest entry that a path lies in decides.
+    pub included: bool,
+    /// The directory, absolute, without `.` and `..`.
+    pub path: PathBuf,
+    /// Why it stands here.
+    pub reason: String,
+}

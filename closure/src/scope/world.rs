@@ -1,0 +1,24 @@
+//! What the discovery sees of the world.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// What the discovery sees of the world.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// The working directory, absolute.
+    pub cwd: &'a Path,
+    /// The environment.
+    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The name of the network file system that holds a directory; `None` if it is local.
+    pub network: &'a dyn Fn(&Path) -> Option<&'static str>,
+    /// Opens a file for reading. What is opened here need not be opened again by whoever serves it.
+    pub open: &'a dyn Fn(&Path) -> io::Result<File>,
+}
+
+/// Returns the value of a variable that is set and not empty.
+pub(super) fn set(world: World<'_>, name: impl AsRef<OsStr>) -> Option<OsString> {
+    (world.variable)(name.as_ref().to_str()?).filter(|value| !value.is_empty())
+}

@@ -1,0 +1,61 @@
+//! What a process can tell of its launch.
+
+use super::hosts::Hosts;
+use crate::Launcher;
+
+/// What a process can tell of its launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The launcher that started it.
+    pub launcher: Launcher,
+    /// Its number among the launch's processes, from 0.
+    pub rank: Option<u32>,
+    /// How many processes the launch has.
+    pub size: Option<u32>,
+    /// Its number among the launch's processes on this node, from 0.
+    pub local_rank: Option<u32>,
+    /// How many processes the launch has on this node.
+    pub local_size: Option<u32>,
+    /// This node's number among the launch's nodes, from 0.
+    pub node: Option<u32>,
+    /// How many nodes the launch has.
+    pub nodes: Option<u32>,
+    /// The nodes.
+    pub hosts: Option<Hosts>,
+    /// Names of switches and of this node, from the top of the network down, with dots between.
+    pub switches: Option<String>,
+    /// Tells this launch apart from all others that run on this node at the same time. All of the
+    /// launch's processes on a node have the same; on another node it may be another.
+    pub identity: Option<String>,
+}
+
+impl Place {
+    /// Only the launcher is known.
+    pub(super) fn unknown(launcher: Launcher) -> Place {
+        Place {
+            launcher,
+            rank: None,
+            size: None,
+            local_rank: None,
+            local_size: None,
+            node: None,
+            nodes: None,
+            hosts: None,
+            switches: None,
+            identity: None,
+        }
+    }
+
+    /// Removes numbers that contradict others.
+    pub(super) fn checked(mut self) -> Place {
+        let positive = |n: &u32| *n > 0;
+        self.size = self.size.filter(positive);
+        self.nodes = self.nodes.filter(positive);
+        self.local_size = self.local_size.filter(positive).filter(|&n| self.size.is_none_or(|size| n <= size));
+        let below = |number: Option<u32>, bound: Option<u32>| number.filter(|&n| bound.is_none_or(|b| n < b));
+        self.rank = below(self.rank, self.size);
+        self.local_rank = below(below(self.local_rank, self.size), self.local_size);
+        self.node = below(self.node, self.nodes);
+        self
+    }
+}

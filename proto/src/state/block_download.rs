@@ -1,0 +1,16 @@
+//! Content that is fetched block by block.
+
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+
+use headwater_abi::wire::{Aspect, FileHead};
+
+/// Content that is being fetched block by block.
+#[derive(Debug)]
+pub(crate) struct BlockDownload {
+    pub(crate) aspect: Aspect,
+    pub(crate) head: Arc<FileHead>,
+    /// The first block that has not been requested.
+    pub(crate) next: u32,
+    pub(crate) in_flight: BTreeSet<u32>,
+}

@@ -1,0 +1,28 @@
+//! Versions of paths that a node is to report to others.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use headwater_abi::Path;
+use headwater_abi::wire::Version;
+
+use crate::Rank;
+use crate::topology::{Forest, TreeId};
+
+/// Versions that are to be reported to other nodes.
+#[derive(Debug)]
+pub(crate) struct VersionReports {
+    /// Versions that this node does not know, or that no other node knows.
+    pub(crate) unreported: BTreeMap<TreeId, BTreeMap<Path, Version>>,
+    /// Trees whose new parent is to get all versions that this node knows.
+    pub(crate) unsettled: BTreeSet<TreeId>,
+    /// Whether this node may become a reader.
+    pub(crate) may_read: bool,
+}
+
+impl VersionReports {
+    /// Nothing to report yet.
+    pub(crate) fn new(forest: &Forest, own: Rank) -> VersionReports {
+        let may_read = forest.tree_ids().any(|tree| forest.candidates(tree).any(|candidate| candidate == own));
+        VersionReports { unreported: BTreeMap::new(), unsettled: BTreeSet::new(), may_read }
+    }
+}

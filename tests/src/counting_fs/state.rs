@@ -1,0 +1,13 @@
+//! What all mounts of the process share.
+
+use std::time::Duration;
+
+use super::tally::{Pace, Tally};
+
+pub(super) struct State {
+    pub(super) tally: Tally,
+    pub(super) pace: Pace,
+    pub(super) entry_ttl: Duration,
+    pub(super) attr_ttl: Duration,
+    pub(super) keep_pages: bool,
+}

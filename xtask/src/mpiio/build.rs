@@ -1,0 +1,190 @@
+//! How the front and the variants of the I/O library are generated and compiled.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+use super::header;
+use super::mpis::{self, Found};
+use super::table::{self, Function};
+use super::wrappers::{self, Hand, Variant};
+use crate::shell::Shell;
+use crate::{cc, files, side_by_side};
+
+/// Where all of it is.
+pub(super) const SOURCES: &str = "shim/mpiio";
+/// The sources of what is preloaded.
+pub const FRONT: &str = "shim/mpiio/front";
+pub(super) const CORE: &str = "shim/mpiio/core";
+pub(super) const TRACE: &str = "shim/mpiio/tests/trace";
+/// The tables, and the headers of what is generated from them.
+pub const CALLS: &str = "shim/mpiio/calls";
+/// The library that is preloaded.
+pub(super) const LIBRARY: &str = "libheadwater-mpiio.so";
+/// Where variants lie, beside it.
+const VARIANTS: &str = "headwater";
+
+const FLAGS: &[&str] = &[
+    "-D_GNU_SOURCE",
+    "-O2",
+    "-g1",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-ftls-model=initial-exec",
+    "-Ishim/mpiio/calls",
+    "-Wl,-z,relro",
+    "-Wl,-z,now",
+    "-Wl,-z,nodelete",
+    "-Wl,--build-id",
+    "-Wl,--no-undefined",
+];
+
+/// Lets the core end the program where a signal's handler does what it may not.
+const CHECKED: &[&str] = &["-DHW_CHECK_HANDLERS"];
+/// What is preloaded beside it, and sees allocations.
+const HANDLERS: &str = "shim/mpiio/tests/handlers";
+
+/// The functions on which the library interposes.
+pub(super) struct Tables {
+    pub(super) mpi: Vec<Function>,
+    pub(super) libc: Vec<Function>,
+}
+
+impl Tables {
+    pub(super) fn read(shell: &Shell) -> Result<Tables> {
+        let read = |name: &str| {
+            let path = shell.path(CALLS).join(name);
+            let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            table::parse(&text).with_context(|| format!("{CALLS}/{name}"))
+        };
+        let (mpi, mut libc) = (read("mpi.txt")?, read("libc.txt")?);
+        for function in &mut libc {
+            function.is_hand = true;
+        }
+        libc.extend(read("kernel.txt")?);
+        Ok(Tables { mpi, libc })
+    }
+}
+
+/// What was built.
+pub struct Built {
+    /// The front.
+    pub front: PathBuf,
+    /// The variants.
+    pub variants: Vec<PathBuf>,
+    /// Which variants are missing, and why.
+    pub notes: Vec<String>,
+}
+
+/// Compiles the front and a variant for each MPI that is there into `target/mpiio`, unless nothing has changed.
+pub fn build(shell: &Shell) -> Result<Built> {
+    let (found, notes) = mpis::find(shell)?;
+    build_into(shell, &shell.path("target/mpiio"), &found, (CORE, Hand::Core, &[]), notes)
+}
+
+/// Compiles the same into `target/mpiio-checked`, for tests. Returns the front's path.
+pub fn build_checked(shell: &Shell) -> Result<PathBuf> {
+    let directory = shell.path("target/mpiio-checked");
+    let (found, notes) = mpis::find(shell)?;
+    let built = build_into(shell, &directory, &found, (CORE, Hand::Core, CHECKED), notes)?;
+    let mut command = cc::compiler(shell);
+    command.args(FLAGS).arg("-fno-builtin").args(sources(shell, HANDLERS)?);
+    cc::compile(shell, command, &directory.join("libheadwater-handlers.so"), &[shell.path(HANDLERS)])?;
+    Ok(built.front)
+}
+
+/// Compiles the front and the variants of `found` with the sources in `core`.
+pub(super) fn build_into(
+    shell: &Shell,
+    directory: &Path,
+    found: &[Found],
+    (core, hand, flags): (&str, Hand, &[&str]),
+    notes: Vec<String>,
+) -> Result<Built> {
+    let tables = Tables::read(shell)?;
+    let front = build_front(shell, directory, &tables)?;
+    // A first build of the front needs no core.
+    let found = if shell.path(core).exists() { found } else { &[] };
+    let variants = side_by_side::map(found, |one| build_variant(shell, directory, &tables, one, (core, hand, flags)));
+    let variants = variants.into_iter().collect::<Result<_>>()?;
+    Ok(Built { front, variants, notes })
+}
+
+fn build_front(shell: &Shell, directory: &Path, tables: &Tables) -> Result<PathBuf> {
+    let generated = directory.join("generated/front");
+    write_if_changed(&generated.join("stubs.c"), &wrappers::stubs(&tables.mpi, &tables.libc))?;
+    write_if_changed(&generated.join("slots.h"), &wrappers::slots(&tables.mpi, &tables.libc))?;
+    let mut command = cc::compiler(shell);
+    command.args(FLAGS).arg(format!("-I{FRONT}")).arg(format!("-I{}", generated.display()));
+    command.arg(format!("-Wl,-soname,{LIBRARY}"));
+    command.args(sources(shell, FRONT)?).arg(generated.join("stubs.c")).args(["-ldl", "-lpthread"]);
+    cc::compile(shell, command, &directory.join(LIBRARY), &[shell.path(FRONT), shell.path(CALLS), generated])
+}
+
+fn build_variant(
+    shell: &Shell,
+    directory: &Path,
+    tables: &Tables,
+    found: &Found,
+    (core, hand, flags): (&str, Hand, &[&str]),
+) -> Result<PathBuf> {
+    let name = found.mpi.name;
+    let generated = directory.join("generated").join(name);
+    let (header, globals) = (preprocess(shell, found, "-P")?, preprocess(shell, found, "-dM")?);
+    let (header, globals) = (header::functions(&header), header::globals(&globals));
+    ensure!(header.len() > 300, "mpi.h of {name} declares {} functions", header.len());
+    let variant = Variant::new(found.mpi.target, (&header, &globals), &tables.mpi, &tables.libc, hand)?;
+    write_if_changed(&generated.join("real.h"), &variant.real())?;
+    write_if_changed(&generated.join("wrappers.c"), &variant.wrappers()?)?;
+    let mut command = cc::compiler(shell);
+    command.args(FLAGS).args(flags).arg(format!("-I{core}")).arg(format!("-I{}", generated.display()));
+    for include in &found.includes {
+        command.arg("-isystem").arg(include);
+    }
+    // MPICH's MPI_STATUSES_IGNORE is an address at which gcc knows that no status is.
+    command.arg("-Wno-stringop-overflow");
+    // What stands for the library's constants must be known wherever mpi.h is.
+    command.args(["-include", "real.h"]).arg(format!("-Wl,-soname,mpiio-{name}.so"));
+    command.args(sources(shell, core)?).arg(generated.join("wrappers.c")).args(["-ldl", "-lpthread", "-lm"]);
+    let made = directory.join(VARIANTS).join(format!("mpiio-{name}.so"));
+    cc::compile(shell, command, &made, &[shell.path(core), shell.path(CALLS), generated])
+}
+
+/// What the preprocessor makes of mpi.h.
+fn preprocess(shell: &Shell, found: &Found, option: &str) -> Result<String> {
+    let mut command = shell.command("gcc");
+    command.args(["-E", option, "-x", "c", "-include", "mpi.h", "/dev/null"]);
+    command.args(found.includes.iter().map(|include| format!("-I{}", include.display())));
+    shell.run(&mut command)
+}
+
+/// Returns the C files in `folder`.
+pub(super) fn sources(shell: &Shell, folder: &str) -> Result<Vec<PathBuf>> {
+    let sources = files::with_extensions(&shell.path(folder), &["c"])?;
+    ensure!(!sources.is_empty(), "{folder} holds no C files");
+    Ok(sources.iter().map(|source| source.strip_prefix(&shell.root).unwrap_or(source).to_owned()).collect())
+}
+
+fn write_if_changed(path: &Path, text: &str) -> Result<()> {
+    if std::fs::read_to_string(path).is_ok_and(|old| old == text) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(path.parent().context("a file lies in a directory")?)?;
+    std::fs::write(path, text).with_context(|| path.display().to_string())
+}
+
+/// Puts the front and the variants where they are installed.
+pub fn dist(shell: &Shell, dist: &Path) -> Result<()> {
+    let built = build(shell)?;
+    for note in &built.notes {
+        println!("  note   {note}");
+    }
+    let library = dist.join("lib");
+    files::copy_if_changed(&built.front, &library.join(LIBRARY))?;
+    for variant in &built.variants {
+        let name = variant.file_name().context("a library has a name")?;
+        files::copy_if_changed(variant, &library.join(VARIANTS).join(name))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! The command line of `cargo xtask test`.
+
+use clap::{Args, ValueEnum};
+
+/// What to run.
+#[derive(Args)]
+pub struct Options {
+    /// Run this step alone; repeatable.
+    #[arg(long, value_name = "STEP")]
+    pub(super) only: Vec<Step>,
+    /// Leave out what takes minutes: loom and fuzzing.
+    #[arg(long)]
+    pub(super) quick: bool,
+    /// How long each decoder is fuzzed, in seconds.
+    #[arg(long, default_value_t = 25, value_name = "SECONDS")]
+    pub(super) fuzz_seconds: u64,
+    /// How many seeds are simulated.
+    #[arg(long, default_value_t = 2000, value_name = "N")]
+    pub(super) seeds: u64,
+}
+
+/// The steps, in the order in which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Step {
+    /// Formatting.
+    Fmt,
+    /// Compiler and clippy warnings are errors.
+    Clippy,
+    /// Documentation builds without warnings.
+    Doc,
+    /// Crate edges, file and function lengths, leftovers.
+    Tidy,
+    /// The C libraries and headers with all warnings as errors.
+    Shim,
+    /// The C code's tests under AddressSanitizer and UBSan.
+    C,
+    /// Unit, integration and documentation tests of every crate.
+    Cargo,
+    /// Links, command lines and made pages of the documents.
+    Docs,
+    /// The short form of other people's test suites.
+    Suites,
+    /// Every interleaving of the shared table's writer and readers.
+    Loom,
+    /// Simulated nodes with faults.
+    Sim,
+    /// Every decoder under libFuzzer.
+    Fuzz,
+}
+
+impl Step {
+    /// Its name on the command line.
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().expect("no step is hidden").get_name().to_owned()
+    }
+}

@@ -16,8 +16,8 @@
 int main(int count, char **words)
 {
 	if (count == 2 && strcmp(words[1], "--list") == 0)
-		return fabric_list() ? EXIT_SUCCESS : EXIT_FAILURE;
+		return hwfab_list() ? EXIT_SUCCESS : EXIT_FAILURE;
 	/* An owner that is gone already shows by the end of its socket. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	return carry(STDIN_FILENO, count == 2 ? words[1] : NULL) ? EXIT_SUCCESS : EXIT_FAILURE;
+	return hwfab_carry(STDIN_FILENO, count == 2 ? words[1] : NULL) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -47,11 +47,11 @@
 SPANK_PLUGIN(headwater, 1)
 #pragma GCC visibility pop
 
-static struct site site;
+static struct hwsl_site site;
 /* What the command line says. */
 static char *chosen;
 /* In srun: the front end. */
-static struct process front = { .input = -1, .output = -1 };
+static struct hwsl_process front = { .input = -1, .output = -1 };
 /* In slurmstepd: the socket of the node's part of the job, or nothing. */
 static char node_socket[PATH_MAX];
 /* The node's part sees by this when slurmstepd is killed. */
@@ -91,7 +91,7 @@ static char **changed(char **variables, const char *const *without, char *const 
 	for (size_t n = 0; n < count; n++) {
 		const char *const *name = without;
 
-		while (*name && !has_name(variables[n], *name))
+		while (*name && !hwsl_has_name(variables[n], *name))
 			name++;
 		if (!*name)
 			list[kept++] = variables[n];
@@ -108,9 +108,9 @@ static uint32_t number_of(spank_t spank, spank_item_t item)
 	return spank_get_item(spank, item, &number) == ESPANK_SUCCESS ? number : 0;
 }
 
-static struct user user_of(spank_t spank)
+static struct hwsl_user user_of(spank_t spank)
 {
-	struct user user = { .uid = geteuid(), .gid = getegid() };
+	struct hwsl_user user = { .uid = geteuid(), .gid = getegid() };
 
 	if (spank_get_item(spank, S_JOB_UID, &user.uid) == ESPANK_SUCCESS
 		&& spank_get_item(spank, S_JOB_GID, &user.gid) != ESPANK_SUCCESS)
@@ -158,17 +158,17 @@ static bool is_served(const char *program)
 static void open_front(spank_t spank, const char *program, const char *options, bool is_wanted)
 {
 	static const char *const loaders[] = { "LD_*", "GLIBC_TUNABLES", NULL };
-	struct user user = user_of(spank);
+	struct hwsl_user user = user_of(spank);
 	char *text, *list = NULL, **variables;
 
-	text = malloc(JOB_BYTES_MAX);
+	text = malloc(HWSL_JOB_BYTES_MAX);
 	variables = changed(environ, loaders, NULL, 0);
 	if (text && variables && asprintf(&list, "--options=%s", options) > 0) {
 		const char *words[] = { site.binary, "front", list, "--", program, NULL };
 
-		if (!start_process(&front, words, variables, &user, true))
+		if (!hwsl_start_process(&front, words, variables, &user, true))
 			slurm_error("headwater: %s can't be started: %m; the job runs without it", site.binary);
-		else if (hear(front.output, text, JOB_BYTES_MAX, true, FRONT_MS_MAX) && text[0] == '{') {
+		else if (hwsl_hear(front.output, text, HWSL_JOB_BYTES_MAX, true, FRONT_MS_MAX) && text[0] == '{') {
 			cut_line(text);
 			setenv(JOB_VARIABLE, text, 1);
 		} else {
@@ -176,7 +176,7 @@ static void open_front(spank_t spank, const char *program, const char *options, 
 			tell(text, is_wanted);
 			close(front.input);
 			front.input = -1;
-			end_process(&front, true);
+			hwsl_end_process(&front, true);
 		}
 	}
 	free(list);
@@ -186,7 +186,7 @@ static void open_front(spank_t spank, const char *program, const char *options, 
 
 EXPORT int slurm_spank_init(spank_t spank, int count, char *words[])
 {
-	const char *unknown = parse_site(count, words, &site);
+	const char *unknown = hwsl_parse_site(count, words, &site);
 	spank_context_t context = spank_context();
 
 	if (unknown && context == S_CTX_LOCAL)
@@ -208,7 +208,7 @@ EXPORT int slurm_spank_init_post_opt(spank_t spank, int count, char *words[])
 EXPORT int slurm_spank_local_user_init(spank_t spank, int count, char *words[])
 {
 	const char *setting = chosen ? chosen : getenv(SETTING_VARIABLE);
-	const char *options = options_of(setting ? setting : site.setting), *program = program_of(spank);
+	const char *options = hwsl_options_of(setting ? setting : site.setting), *program = program_of(spank);
 
 	(void)count, (void)words;
 	/* The components of a heterogeneous step have one front end. */
@@ -259,17 +259,17 @@ static void start_node(spank_t spank, const char *job)
 {
 	const char *words[] = { site.binary, "node", "--has-owner", "-", NULL };
 	char said[PATH_MAX] = "", **variables = place_variables(spank);
-	struct user user = user_of(spank);
-	struct process node;
+	struct hwsl_user user = user_of(spank);
+	struct hwsl_process node;
 
 	if (!variables)
 		return;
-	if (start_process(&node, words, variables, &user, false)) {
-		say(node.input, job, strlen(job));
-		say(node.input, "\n", 1);
-		bool is_late = !hear(node.output, said, sizeof(said), false, NODE_MS_MAX);
+	if (hwsl_start_process(&node, words, variables, &user, false)) {
+		hwsl_say(node.input, job, strlen(job));
+		hwsl_say(node.input, "\n", 1);
+		bool is_late = !hwsl_hear(node.output, said, sizeof(said), false, NODE_MS_MAX);
 		node_lifeline = node.input;
-		end_process(&node, is_late);
+		hwsl_end_process(&node, is_late);
 		cut_line(said);
 		if (said[0] == '/')
 			strcpy(node_socket, said);
@@ -283,38 +283,38 @@ static void start_node(spank_t spank, const char *job)
 
 EXPORT int slurm_spank_user_init(spank_t spank, int count, char *words[])
 {
-	char *job = malloc(JOB_BYTES_MAX);
+	char *job = malloc(HWSL_JOB_BYTES_MAX);
 
 	(void)count, (void)words;
-	if (job && spank_getenv(spank, JOB_VARIABLE, job, JOB_BYTES_MAX) == ESPANK_SUCCESS) {
+	if (job && spank_getenv(spank, JOB_VARIABLE, job, HWSL_JOB_BYTES_MAX) == ESPANK_SUCCESS) {
 		start_node(spank, job);
-		explicit_bzero(job, JOB_BYTES_MAX);
+		explicit_bzero(job, HWSL_JOB_BYTES_MAX);
 	}
 	spank_unsetenv(spank, JOB_VARIABLE);
 	free(job);
 	return 0;
 }
 
-static void audit(spank_t spank, const struct answer *answer)
+static void audit(spank_t spank, const struct hwsl_answer *answer)
 {
 	static char users[PATH_MAX], joined[2 * PATH_MAX];
 
 	if (spank_getenv(spank, "LD_AUDIT", users, sizeof(users)) != ESPANK_SUCCESS)
 		users[0] = '\0';
-	if (!join_audit(joined, sizeof(joined), answer->library, users))
+	if (!hwsl_join_audit(joined, sizeof(joined), answer->library, users))
 		return;
 	spank_setenv(spank, "HEADWATER_TABLE", answer->table, 1);
 	spank_setenv(spank, "LD_AUDIT", joined, 1);
 }
 
 /* The library for the program's I/O, and what it is to do. */
-static void preload(spank_t spank, const struct answer *answer)
+static void preload(spank_t spank, const struct hwsl_answer *answer)
 {
 	static char users[PATH_MAX], joined[2 * PATH_MAX];
 
 	if (spank_getenv(spank, "LD_PRELOAD", users, sizeof(users)) != ESPANK_SUCCESS)
 		users[0] = '\0';
-	if (!answer->io.library || !join_preload(joined, sizeof(joined), answer->io.library, users))
+	if (!answer->io.library || !hwsl_join_preload(joined, sizeof(joined), answer->io.library, users))
 		return;
 	spank_setenv(spank, "LD_PRELOAD", joined, 1);
 	spank_setenv(spank, "HEADWATER_IO", answer->io.how, 1);
@@ -334,12 +334,12 @@ static void set_number(spank_t spank, const char *name, uint32_t number)
 	spank_setenv(spank, name, text, 1);
 }
 
-static void attach(spank_t spank, const struct answer *answer, bool speaks)
+static void attach(spank_t spank, const struct hwsl_answer *answer, bool speaks)
 {
 	const char *what;
 
 	preload(spank, answer);
-	if (answer->kind == ANSWER_ALONE) {
+	if (answer->kind == HWSL_ANSWER_ALONE) {
 		if (speaks)
 			complain(spank, "the node's part does not serve", answer->why);
 		return;
@@ -349,24 +349,24 @@ static void attach(spank_t spank, const struct answer *answer, bool speaks)
 	spank_setenv(spank, "HEADWATER_NODES", answer->nodes, 1);
 	set_number(spank, "HEADWATER_RANK", number_of(spank, S_TASK_GLOBAL_ID));
 	set_number(spank, "HEADWATER_RANKS", number_of(spank, S_JOB_TOTAL_TASK_COUNT));
-	if (answer->kind == ANSWER_AUDIT)
+	if (answer->kind == HWSL_ANSWER_AUDIT)
 		audit(spank, answer);
-	else if (answer->kind == ANSWER_ENTER && !enter_namespaces(answer->supervisor, ENTER_MS_MAX, &what) && speaks)
+	else if (answer->kind == HWSL_ANSWER_ENTER && !hwsl_enter_namespaces(answer->supervisor, ENTER_MS_MAX, &what) && speaks)
 		complain(spank, what, strerror(errno));
 }
 
 EXPORT int slurm_spank_task_init(spank_t spank, int count, char *words[])
 {
 	/* The task becomes a program; nothing of it stays. */
-	static char bytes[ANSWER_BYTES_MAX];
+	static char bytes[HWSL_ANSWER_BYTES_MAX];
 	bool speaks = number_of(spank, S_TASK_ID) == 0;
-	struct answer answer;
+	struct hwsl_answer answer;
 
 	(void)count, (void)words;
 	if (!node_socket[0])
 		return 0;
-	long size = ask_node(node_socket, bytes, sizeof(bytes), ANSWER_MS_MAX);
-	if (size >= 0 && parse_answer(bytes, (size_t)size, &answer))
+	long size = hwsl_ask_node(node_socket, bytes, sizeof(bytes), ANSWER_MS_MAX);
+	if (size >= 0 && hwsl_parse_answer(bytes, (size_t)size, &answer))
 		attach(spank, &answer, speaks);
 	else if (speaks)
 		complain(spank, "the node's part does not answer", size < 0 ? strerror(errno) : "it has ended");
@@ -381,12 +381,12 @@ static void sweep(spank_t spank, const char *store)
 	static char path[] = "PATH=/usr/bin:/bin";
 	const char *words[] = { site.binary, "sweep", store ? "--store" : NULL, store, NULL };
 	char *variables[] = { path, NULL }, said[16];
-	struct user user = user_of(spank);
-	struct process process;
+	struct hwsl_user user = user_of(spank);
+	struct hwsl_process process;
 
-	if (start_process(&process, words, variables, &user, false)) {
+	if (hwsl_start_process(&process, words, variables, &user, false)) {
 		close(process.input);
-		end_process(&process, !hear(process.output, said, sizeof(said), false, SWEEP_MS_MAX));
+		hwsl_end_process(&process, !hwsl_hear(process.output, said, sizeof(said), false, SWEEP_MS_MAX));
 	}
 }
 
@@ -407,11 +407,11 @@ EXPORT int slurm_spank_exit(spank_t spank, int count, char *words[])
 
 	(void)count, (void)words;
 	if (node_lifeline >= 0)
-		say(node_lifeline, "\n", 1);
+		hwsl_say(node_lifeline, "\n", 1);
 	if (front.input >= 0) {
-		say(front.input, "\n", 1);
+		hwsl_say(front.input, "\n", 1);
 		/* It closes its output at the start, unless it has a summary to write. */
-		hear(front.output, said, sizeof(said), false, REPORT_MS_MAX);
+		hwsl_hear(front.output, said, sizeof(said), false, REPORT_MS_MAX);
 		close(front.output);
 	}
 	/* STORE/headwater-UID/SESSION/join; where the step's processes were killed, nobody else removes it. */
@@ -424,7 +424,7 @@ EXPORT int slurm_spank_exit(spank_t spank, int count, char *words[])
 EXPORT int slurm_spank_job_epilog(spank_t spank, int count, char *words[])
 {
 	/* `init` is not called for it. */
-	parse_site(count, words, &site);
+	hwsl_parse_site(count, words, &site);
 	sweep(spank, NULL);
 	return 0;
 }

@@ -53,7 +53,7 @@ static int connect_to(const char *path, int timeout_ms)
 	return -1;
 }
 
-long ask_node(const char *socket, char *answer, size_t size, int timeout_ms)
+long hwsl_ask_node(const char *socket, char *answer, size_t size, int timeout_ms)
 {
 	int fd = connect_to(socket, timeout_ms);
 	size_t used = 0;
@@ -129,7 +129,7 @@ static int ask_supervisor(const char *path, int timeout_ms, int descriptors[])
 	errno = failure;
 	if (used == 0 && errno != EAGAIN)
 		return TURNED_AWAY;
-	if (!is_welcome(line, used)) {
+	if (!hwsl_is_welcome(line, used)) {
 		while (count > 0)
 			close(descriptors[--count]);
 	}
@@ -146,14 +146,14 @@ static bool join(const int descriptors[], int count, const char **what)
 	return setns(descriptors[0], CLONE_NEWNS) == 0;
 }
 
-bool enter_namespaces(const char *supervisor, int timeout_ms, const char **what)
+bool hwsl_enter_namespaces(const char *supervisor, int timeout_ms, const char **what)
 {
 	int descriptors[DESCRIPTORS_MAX], count = 0, failure = 0, signal_of_parent = 0;
 	char path[PATH_MAX];
 
 	*what = "the node's supervisor does not answer";
 	/* It does not wait long for who has connected, and this process may not have run for a while. */
-	for (int attempt = 0; attempt < ENTER_ATTEMPTS_MAX; attempt++) {
+	for (int attempt = 0; attempt < HWSL_ENTER_ATTEMPTS_MAX; attempt++) {
 		count = ask_supervisor(supervisor, timeout_ms, descriptors);
 		if (count != TURNED_AWAY)
 			break;

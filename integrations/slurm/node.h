@@ -6,14 +6,14 @@
 #include <stddef.h>
 
 /* How often a process asks for its node's namespaces. */
-#define ENTER_ATTEMPTS_MAX 10
+#define HWSL_ENTER_ATTEMPTS_MAX 10
 
 /* Asks the node's part of the job at this socket, and gives the bytes of its answer, -1 if none comes in time. */
-long ask_node(const char *socket, char *answer, size_t size, int timeout_ms);
+long hwsl_ask_node(const char *socket, char *answer, size_t size, int timeout_ms);
 
 /* Moves this process, which has one thread, into the namespaces that the supervisor at this socket keeps. The
  * working directory is found again by its path; where that is not to be had, it stays the directory that it was.
  * On failure it says what can't be done, and errno is set. */
-bool enter_namespaces(const char *supervisor, int timeout_ms, const char **what);
+bool hwsl_enter_namespaces(const char *supervisor, int timeout_ms, const char **what);
 
 #endif

@@ -38,7 +38,7 @@ static void close_from(unsigned first)
 }
 
 /* slurmstepd has the user's effective identity while it can go back to root's. */
-static bool become(const struct user *user)
+static bool become(const struct hwsl_user *user)
 {
 	if (getuid() == user->uid && geteuid() == user->uid)
 		return true;
@@ -71,7 +71,7 @@ static void reset_signals(void)
 }
 
 static void become_program(int input, int output, int report, const char *const *words, char *const *variables,
-	const struct user *user, bool stays_here)
+	const struct hwsl_user *user, bool stays_here)
 {
 	int failure;
 
@@ -118,8 +118,8 @@ static bool make_pipe(int made[2])
 	return made[0] >= 0 && made[1] >= 0;
 }
 
-bool start_process(struct process *process, const char *const *words, char *const *variables,
-	const struct user *user, bool stays_here)
+bool hwsl_start_process(struct hwsl_process *process, const char *const *words, char *const *variables,
+	const struct hwsl_user *user, bool stays_here)
 {
 	int input[2] = { -1, -1 }, output[2] = { -1, -1 }, report[2] = { -1, -1 }, failure = 0;
 	pid_t pid = -1;
@@ -153,11 +153,11 @@ bool start_process(struct process *process, const char *const *words, char *cons
 	}
 	close(input[0]);
 	close(output[1]);
-	*process = (struct process){ .pid = pid, .input = input[1], .output = output[0] };
+	*process = (struct hwsl_process){ .pid = pid, .input = input[1], .output = output[0] };
 	return true;
 }
 
-void say(int fd, const char *bytes, size_t size)
+void hwsl_say(int fd, const char *bytes, size_t size)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLOUT };
 	sigset_t broken_pipe, before;
@@ -198,7 +198,7 @@ static int left_ms(const struct timespec *start, int timeout_ms)
 	return passed < timeout_ms ? timeout_ms - (int)passed : 0;
 }
 
-bool hear(int fd, char *text, size_t size, bool is_line, int timeout_ms)
+bool hwsl_hear(int fd, char *text, size_t size, bool is_line, int timeout_ms)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLIN };
 	struct timespec start;
@@ -226,7 +226,7 @@ bool hear(int fd, char *text, size_t size, bool is_line, int timeout_ms)
 	return false;
 }
 
-void end_process(struct process *process, bool is_late)
+void hwsl_end_process(struct hwsl_process *process, bool is_late)
 {
 	close(process->output);
 	process->output = -1;

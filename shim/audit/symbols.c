@@ -14,9 +14,9 @@
 
 #define VERSION_HIDDEN 0x8000
 
-struct hw_namespace hw_namespaces[HW_NAMESPACES];
+struct hwa_namespace hwa_namespaces[HWA_NAMESPACES];
 
-/* The functions' names, in the order of enum hw_function. */
+/* The functions' names, in the order of enum hwa_function. */
 static const char names[] =
 #define FUNCTION(name) #name "\0"
 #include "functions.def"
@@ -31,7 +31,7 @@ struct symbols {
 	const uint32_t *hash;           /* DT_GNU_HASH */
 };
 
-const void *hw_dynamic_address(const struct link_map *map, uint64_t value)
+const void *hwa_dynamic_address(const struct link_map *map, uint64_t value)
 {
 	return (const void *)(value < map->l_addr ? value + map->l_addr : value);
 }
@@ -40,7 +40,7 @@ static bool read_symbols(const struct link_map *map, struct symbols *symbols)
 {
 	*symbols = (struct symbols){ .base = map->l_addr };
 	for (const Elf64_Dyn *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
-		const void *at = hw_dynamic_address(map, entry->d_un.d_ptr);
+		const void *at = hwa_dynamic_address(map, entry->d_un.d_ptr);
 
 		if (entry->d_tag == DT_SYMTAB)
 			symbols->table = (Elf64_Sym *)at;
@@ -128,10 +128,10 @@ static int protection_of(const struct link_map *map, const void *address)
 
 static void replace_all(const struct symbols *symbols, int slot)
 {
-	struct hw_namespace *namespace = &hw_namespaces[slot];
+	struct hwa_namespace *namespace = &hwa_namespaces[slot];
 	const char *name = names;
 
-	for (int function = 0; function < HW_FUNCTIONS; function++, name += strlen(name) + 1) {
+	for (int function = 0; function < HWA_FUNCTIONS; function++, name += strlen(name) + 1) {
 		struct choice choice = { 0 };
 
 		each_version(symbols, STT_FUNC, name, choose, &choice);
@@ -140,9 +140,9 @@ static void replace_all(const struct symbols *symbols, int slot)
 		if (!namespace->real[function])
 			namespace->real[function] = (void *)(symbols->base + choice.value);
 		struct replacement replacement = {
-			choice.value, (Elf64_Addr)hw_wrappers[slot][function] - symbols->base
+			choice.value, (Elf64_Addr)hwa_wrappers[slot][function] - symbols->base
 		};
-		if (hw_wrappers[slot][function])
+		if (hwa_wrappers[slot][function])
 			each_version(symbols, STT_FUNC, name, replace, &replacement);
 	}
 }
@@ -156,9 +156,9 @@ static char ***environment_in(const struct symbols *symbols)
 }
 
 /* A program that names the variable has it among its own, and libc uses that. */
-char **hw_environment(const struct hw_namespace *ns)
+char **hwa_environment(const struct hwa_namespace *ns)
 {
-	const struct hw_object *program = hw_object_main();
+	const struct hwa_object *program = hwa_object_main();
 	char ***place = ns->environment;
 	struct symbols symbols;
 
@@ -169,7 +169,7 @@ char **hw_environment(const struct hw_namespace *ns)
 	return place ? *place : NULL;
 }
 
-void hw_redirect(const struct link_map *map, int slot)
+void hwa_redirect(const struct link_map *map, int slot)
 {
 	struct symbols symbols;
 	struct choice location = { 0 };
@@ -178,20 +178,20 @@ void hw_redirect(const struct link_map *map, int slot)
 		return;
 	each_version(&symbols, STT_FUNC, "__errno_location", choose, &location);
 	if (location.found)
-		hw_namespaces[slot].errno_location = (int *(*)(void))(symbols.base + location.value);
-	if (!hw_namespaces[slot].environment)
-		hw_namespaces[slot].environment = environment_in(&symbols);
-	if (!hw_namespaces[slot].errno_location || (const char *)symbols.table > symbols.strings)
+		hwa_namespaces[slot].errno_location = (int *(*)(void))(symbols.base + location.value);
+	if (!hwa_namespaces[slot].environment)
+		hwa_namespaces[slot].environment = environment_in(&symbols);
+	if (!hwa_namespaces[slot].errno_location || (const char *)symbols.table > symbols.strings)
 		return;
 
 	/* The symbol table is followed by its strings. */
-	uintptr_t start = (uintptr_t)symbols.table & ~(hw_start.page_bytes - 1);
+	uintptr_t start = (uintptr_t)symbols.table & ~(hwa_start.page_bytes - 1);
 	size_t bytes = (uintptr_t)symbols.strings - start;
 	int protection = protection_of(map, symbols.table);
 
-	if (hw_sys(__NR_mprotect, start, bytes, PROT_READ | PROT_WRITE) < 0)
+	if (hwa_sys(__NR_mprotect, start, bytes, PROT_READ | PROT_WRITE) < 0)
 		return;
 	replace_all(&symbols, slot);
-	if (hw_sys(__NR_mprotect, start, bytes, protection) < 0)
-		hw_sys(__NR_mprotect, start, bytes, PROT_READ);
+	if (hwa_sys(__NR_mprotect, start, bytes, protection) < 0)
+		hwa_sys(__NR_mprotect, start, bytes, PROT_READ);
 }

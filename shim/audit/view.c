@@ -19,16 +19,16 @@ static uint64_t namespace(const char *link)
 {
 	struct stat st;
 
-	return hw_sys(__NR_newfstatat, AT_FDCWD, link, &st, 0) < 0 ? 0 : st.st_ino;
+	return hwa_sys(__NR_newfstatat, AT_FDCWD, link, &st, 0) < 0 ? 0 : st.st_ino;
 }
 
-bool hw_sees_as(const struct hw_header *header)
+bool hwa_sees_as(const struct hw_header *header)
 {
 	struct statx root;
 
 	if (!header->mnt_ns || namespace("/proc/self/ns/mnt") != header->mnt_ns || !header->user_ns ||
 	    namespace("/proc/self/ns/user") != header->user_ns ||
-	    hw_sys(__NR_statx, AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &root) < 0)
+	    hwa_sys(__NR_statx, AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &root) < 0)
 		return false;
 	uint64_t mount = root.stx_mask & STATX_MNT_ID ? root.stx_mnt_id : 0;
 	return root.stx_ino == header->root_ino && mount == header->root_mnt_id &&

@@ -77,7 +77,7 @@ static int nth(const cpu_set_t *set, unsigned number)
 	return -1;
 }
 
-static void bind_to(struct hw_place *place, const cpu_set_t *set, int domain)
+static void bind_to(struct hwsp_place *place, const cpu_set_t *set, int domain)
 {
 	place->bound = true;
 	place->mask = *set;
@@ -85,7 +85,7 @@ static void bind_to(struct hw_place *place, const cpu_set_t *set, int domain)
 	place->domain = machine.count > 1 ? machine.numbers[domain] : -1;
 }
 
-static void bind_core(struct hw_place *place, const cpu_set_t *set, unsigned number, int domain)
+static void bind_core(struct hwsp_place *place, const cpu_set_t *set, unsigned number, int domain)
 {
 	cpu_set_t one;
 	CPU_ZERO(&one);
@@ -94,7 +94,7 @@ static void bind_core(struct hw_place *place, const cpu_set_t *set, unsigned num
 }
 
 /* One core each, in the domains' order; more processes than cores begin again. */
-static void fill(const cpu_set_t *allowed, unsigned number, struct hw_place *place)
+static void fill(const cpu_set_t *allowed, unsigned number, struct hwsp_place *place)
 {
 	cpu_set_t set;
 	number %= (unsigned)CPU_COUNT(allowed);
@@ -110,7 +110,7 @@ static void fill(const cpu_set_t *allowed, unsigned number, struct hw_place *pla
 }
 
 /* The domains in turn, each core of one or the whole. */
-static void spread(const cpu_set_t *allowed, unsigned number, bool whole, struct hw_place *place)
+static void spread(const cpu_set_t *allowed, unsigned number, bool whole, struct hwsp_place *place)
 {
 	cpu_set_t set;
 	unsigned domains = 0, turn = 0;
@@ -132,15 +132,15 @@ static void spread(const cpu_set_t *allowed, unsigned number, bool whole, struct
 	}
 }
 
-int hw_place(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
-             struct hw_place *place)
+int hwsp_place(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
+             struct hwsp_place *place)
 {
 	cpu_set_t allowed;
 
 	memset(place, 0, sizeof *place);
 	place->domain = -1;
 	if (process->mask) {
-		size_t size = process->mask_size < HW_MASK_BYTES ? process->mask_size : HW_MASK_BYTES;
+		size_t size = process->mask_size < HWSP_MASK_BYTES ? process->mask_size : HWSP_MASK_BYTES;
 		memcpy(&place->mask, process->mask, size);
 		place->bound = true;
 		return CPU_COUNT(&place->mask) ? 0 : EINVAL;

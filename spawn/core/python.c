@@ -24,7 +24,7 @@ static bool is_setting(const char *value)
 }
 
 /* What follows an option in its word, or else the next word. */
-static const char *take_value(struct hw_python_options *options)
+static const char *take_value(struct hwsp_python_options *options)
 {
 	const char *value = options->at;
 
@@ -35,7 +35,7 @@ static const char *take_value(struct hw_python_options *options)
 }
 
 /* The next option: its letter, 0 behind the last, -1 for one with which a zygote can't be used. */
-static int next_option(struct hw_python_options *options, const char **value)
+static int next_option(struct hwsp_python_options *options, const char **value)
 {
 	*value = NULL;
 	if (!*options->at) {
@@ -77,33 +77,33 @@ static bool is_found(const char *name, const char *path, char *const *envp)
 	return false;
 }
 
-bool hw_python_read(char *const *argv, struct hw_python *read)
+bool hwsp_python_read(char *const *argv, struct hwsp_python *read)
 {
 	if (!argv[0])
 		return false;
-	struct hw_python_options options = {.word = argv + 1, .at = ""};
+	struct hwsp_python_options options = {.word = argv + 1, .at = ""};
 	const char *value;
 	int letter = next_option(&options, &value);
 
 	while (letter > 0 && letter != 'c' && letter != 'm')
 		letter = next_option(&options, &value);
-	*read = (struct hw_python){.kind = HW_PYTHON_INPUT, .rest = options.word};
+	*read = (struct hwsp_python){.kind = HWSP_PYTHON_INPUT, .rest = options.word};
 	if (letter == 'c' || letter == 'm') {
-		read->kind = letter == 'c' ? HW_PYTHON_COMMAND : HW_PYTHON_MODULE;
+		read->kind = letter == 'c' ? HWSP_PYTHON_COMMAND : HWSP_PYTHON_MODULE;
 		read->what = value;
 	} else if (*options.word) {
-		read->kind = strcmp(*options.word, "-") ? HW_PYTHON_FILE : HW_PYTHON_INPUT;
+		read->kind = strcmp(*options.word, "-") ? HWSP_PYTHON_FILE : HWSP_PYTHON_INPUT;
 		read->what = *options.word;
 		read->rest = options.word + 1;
 	}
 	return letter >= 0;
 }
 
-bool hw_python_alike(char *const *zygote, char *const *argv, char *const *envp)
+bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp)
 {
 	if (!argv[0] || !zygote[0])
 		return false;
-	struct hw_python_options left = {.word = zygote + 1, .at = ""}, right = {.word = argv + 1, .at = ""};
+	struct hwsp_python_options left = {.word = zygote + 1, .at = ""}, right = {.word = argv + 1, .at = ""};
 	const char *left_value, *right_value;
 
 	/* What the interpreter is called by says where it finds its libraries. */

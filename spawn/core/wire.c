@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put(struct hw_bytes *bytes, const void *data, size_t length)
+static void put(struct hwsp_bytes *bytes, const void *data, size_t length)
 {
 	if (bytes->failed)
 		return;
@@ -27,13 +27,13 @@ static void put(struct hw_bytes *bytes, const void *data, size_t length)
 	bytes->length += length;
 }
 
-static void put_u32(struct hw_bytes *bytes, uint32_t number)
+static void put_u32(struct hwsp_bytes *bytes, uint32_t number)
 {
 	put(bytes, &number, sizeof number);
 }
 
 /* Length with its zero byte, and the string; 0 for NULL. */
-static void put_string(struct hw_bytes *bytes, const char *string)
+static void put_string(struct hwsp_bytes *bytes, const char *string)
 {
 	size_t length = string ? strlen(string) + 1 : 0;
 	put_u32(bytes, (uint32_t)length);
@@ -42,7 +42,7 @@ static void put_string(struct hw_bytes *bytes, const char *string)
 
 #define SAME UINT32_MAX
 
-static void put_list(struct hw_bytes *bytes, char *const *list, bool same)
+static void put_list(struct hwsp_bytes *bytes, char *const *list, bool same)
 {
 	uint32_t count = 0;
 	if (same) {
@@ -56,7 +56,7 @@ static void put_list(struct hw_bytes *bytes, char *const *list, bool same)
 		put_string(bytes, list[i]);
 }
 
-static void put_process(struct hw_bytes *bytes, const struct pspawn_process *process,
+static void put_process(struct hwsp_bytes *bytes, const struct pspawn_process *process,
                         const struct pspawn_process *before)
 {
 	put_list(bytes, process->argv, before && before->argv == process->argv);
@@ -74,7 +74,7 @@ static void put_process(struct hw_bytes *bytes, const struct pspawn_process *pro
 	}
 }
 
-void hw_encode(struct hw_bytes *bytes, const struct hw_inherited *inherited, const struct pspawn_process *processes,
+void hwsp_encode(struct hwsp_bytes *bytes, const struct hwsp_inherited *inherited, const struct pspawn_process *processes,
                uint32_t count, const struct pspawn_options *options)
 {
 	struct pspawn_options plain = *options;
@@ -90,11 +90,11 @@ void hw_encode(struct hw_bytes *bytes, const struct hw_inherited *inherited, con
 struct reader {
 	const char *at, *end;
 	bool no_memory;
-	struct hw_kept *kept;
+	struct hwsp_kept *kept;
 };
 /* What was allocated for a request. */
-struct hw_kept {
-	struct hw_kept *next;
+struct hwsp_kept {
+	struct hwsp_kept *next;
 	_Alignas(16) char data[];
 };
 
@@ -131,11 +131,11 @@ static void *take_zeros(size_t bytes)
 {
 	return calloc(1, bytes);
 }
-struct hw_memory hw_memory = {take_zeros, free};
+struct hwsp_memory hwsp_memory = {take_zeros, free};
 
 static void *keep(struct reader *reader, size_t count, size_t size)
 {
-	struct hw_kept *kept = hw_memory.take(sizeof *kept + count * size);
+	struct hwsp_kept *kept = hwsp_memory.take(sizeof *kept + count * size);
 	if (!kept) {
 		reader->no_memory = true;
 		reader->at = NULL;
@@ -206,7 +206,7 @@ static void take_process(struct reader *reader, struct pspawn_process *process, 
 	take_actions(reader, process);
 }
 
-int hw_decode(const char *data, size_t length, uint32_t count, struct hw_request *request)
+int hwsp_decode(const char *data, size_t length, uint32_t count, struct hwsp_request *request)
 {
 	struct reader reader = {.at = data, .end = data + length};
 	const char *inherited = take(&reader, sizeof request->inherited);
@@ -219,7 +219,7 @@ int hw_decode(const char *data, size_t length, uint32_t count, struct hw_request
 	memcpy(&request->inherited, inherited, sizeof request->inherited);
 	memcpy(&request->options, options, sizeof request->options);
 	size_t limits = request->options.limit_count;
-	if (request->inherited.fd_count > HW_FDS_MAX || limits > RLIM_NLIMITS)
+	if (request->inherited.fd_count > HWSP_FDS_MAX || limits > RLIM_NLIMITS)
 		return EINVAL;
 	const char *limit = take(&reader, limits * sizeof *request->options.limits);
 	struct pspawn_limit *kept = limits ? keep(&reader, limits, sizeof *kept) : NULL;
@@ -233,16 +233,16 @@ int hw_decode(const char *data, size_t length, uint32_t count, struct hw_request
 	request->memory = reader.kept;
 	bool whole = reader.at == reader.end;
 	if (!whole)
-		hw_request_free(request);
+		hwsp_request_free(request);
 	return whole ? 0 : reader.no_memory ? ENOMEM : EINVAL;
 }
 
-void hw_request_free(struct hw_request *request)
+void hwsp_request_free(struct hwsp_request *request)
 {
-	struct hw_kept *kept = request->memory;
+	struct hwsp_kept *kept = request->memory;
 	while (kept) {
-		struct hw_kept *next = kept->next;
-		hw_memory.give_back(kept);
+		struct hwsp_kept *next = kept->next;
+		hwsp_memory.give_back(kept);
 		kept = next;
 	}
 	memset(request, 0, sizeof *request);

@@ -13,22 +13,22 @@
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
-	hw_relay_exec(path, argv, envp);
+	hwsp_relay_exec(path, argv, envp);
 	return ORIGINAL(execve)(path, argv, envp);
 }
 
 EXPORT int execv(const char *path, char *const argv[])
 {
-	hw_relay_exec(path, argv, environ);
+	hwsp_relay_exec(path, argv, environ);
 	return ORIGINAL(execv)(path, argv);
 }
 
 EXPORT int execvpe(const char *name, char *const argv[], char *const envp[])
 {
-	struct hw_program program;
-	if (hw_relay.child && hw_program(name, &program) == 0) {
-		hw_relay_exec(program.script ? program.script : program.path, argv, envp);
-		hw_program_free(&program);
+	struct hwsp_program program;
+	if (hwsp_relay.child && hwsp_program(name, &program) == 0) {
+		hwsp_relay_exec(program.script ? program.script : program.path, argv, envp);
+		hwsp_program_free(&program);
 	}
 	return ORIGINAL(execvpe)(name, argv, envp);
 }

@@ -177,7 +177,7 @@ static bool by_zygote(pid_t *pid, const char *path, const posix_spawn_file_actio
 		process.file_action_count = noted->count;
 	}
 	if (known && path && argv && argv[0] && envp)
-		made = hw_relay_spawn(path, &process, &options);
+		made = hwsp_relay_spawn(path, &process, &options);
 	pthread_mutex_unlock(&guard);
 	if (made > 0 && pid)
 		*pid = made;
@@ -196,12 +196,12 @@ EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
 EXPORT int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file_actions_t *list,
                         const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
-	struct hw_program program;
+	struct hwsp_program program;
 	int error = errno;
 	bool made = false;
-	if (hw_program(name, &program) == 0) {
+	if (hwsp_program(name, &program) == 0) {
 		made = by_zygote(pid, program.script ? program.script : program.path, list, attributes, argv, envp);
-		hw_program_free(&program);
+		hwsp_program_free(&program);
 	}
 	errno = error;
 	return made ? 0 : ORIGINAL(posix_spawnp)(pid, name, list, attributes, argv, envp);

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *ended_early(const struct hw_start *start)
+static const char *ended_early(const struct hwsp_start *start)
 {
 	switch (start->options->stop) {
 	case PSPAWN_STOP_LOAD:
@@ -29,7 +29,7 @@ static const char *ended_early(const struct hw_start *start)
 
 #define LIBRARY "libheadwater-zygote.so"
 #define START_MS_MAX 10000
-#define RESULTS_BYTES (HW_RESULTS * sizeof(struct hw_result))
+#define RESULTS_BYTES (HWSP_RESULTS * sizeof(struct hwsp_result))
 
 static ino_t identity_of(int fd)
 {
@@ -58,16 +58,16 @@ static bool find_library(const char *given, char path[PATH_MAX])
 }
 
 /* What is started: a script by its own name, but for an interpreter, which stops before it runs a program. */
-static char *started(const struct hw_start *start)
+static char *started(const struct hwsp_start *start)
 {
-	const struct hw_program *program = start->program;
-	return start->options->stop == PSPAWN_STOP_PYTHON ? program->path : hw_program_name(program);
+	const struct hwsp_program *program = start->program;
+	return start->options->stop == PSPAWN_STOP_PYTHON ? program->path : hwsp_program_name(program);
 }
 
 /* What the kernel calls a process of the program: a script's is called by the script, whoever runs it. */
-static const char *known_as(const struct hw_start *start)
+static const char *known_as(const struct hwsp_start *start)
 {
-	const char *name = hw_program_name(start->program), *slash = strrchr(name, '/');
+	const char *name = hwsp_program_name(start->program), *slash = strrchr(name, '/');
 	return slash ? slash + 1 : name;
 }
 
@@ -79,7 +79,7 @@ struct environment {
 	char **list;   /* to free() */
 };
 
-static int make_environment(struct environment *made, const struct hw_start *start, int socket)
+static int make_environment(struct environment *made, const struct hwsp_start *start, int socket)
 {
 	char library[PATH_MAX];
 	const char *before = "";
@@ -101,12 +101,12 @@ static int make_environment(struct environment *made, const struct hw_start *sta
 	int length = snprintf(made->preload, sizeof made->preload, "LD_PRELOAD=%s%s%s", library, *before ? ":" : "", before);
 	if (length < 0 || (size_t)length >= sizeof made->preload || strpbrk(library, ": "))
 		return ENAMETOOLONG;
-	snprintf(made->socket, sizeof made->socket, HW_ZYGOTE_VARIABLE "=%d %d %.15s", socket, start->options->stop,
+	snprintf(made->socket, sizeof made->socket, HWSP_ZYGOTE_VARIABLE "=%d %d %.15s", socket, start->options->stop,
 	         known_as(start));
 	made->list[kept++] = made->preload;
 	made->list[kept++] = made->socket;
 	if (start->options->imports) {
-		if (asprintf(&made->imports, HW_IMPORTS_VARIABLE "=%s", start->options->imports) < 0) {
+		if (asprintf(&made->imports, HWSP_IMPORTS_VARIABLE "=%s", start->options->imports) < 0) {
 			made->imports = NULL;
 			return ENOMEM;
 		}
@@ -116,11 +116,11 @@ static int make_environment(struct environment *made, const struct hw_start *sta
 }
 
 /* The zygote's arguments. The kernel adds a script's interpreter to them. */
-static char **make_words(const struct hw_start *start)
+static char **make_words(const struct hwsp_start *start)
 {
 	static char *const none[] = {NULL};
 	char *const *given = start->options->argv ? start->options->argv : none;
-	const struct hw_program *program = start->program;
+	const struct hwsp_program *program = start->program;
 	size_t count = 0, kept = 0;
 
 	while (given[count])
@@ -145,12 +145,12 @@ static long milliseconds(void)
 }
 
 /* Waits for the first message, which brings the memory for results. */
-static int greet(struct hw_zygote *zygote, const struct hw_start *start, char reason[HW_REASON_BYTES])
+static int greet(struct hwsp_zygote *zygote, const struct hwsp_start *start, char reason[HWSP_REASON_BYTES])
 {
 	unsigned ms_max = start->options->start_ms_max;
 	struct pollfd ready = {.fd = zygote->socket, .events = POLLIN};
 	long end = milliseconds() + (ms_max ? ms_max : START_MS_MAX);
-	struct hw_hello hello;
+	struct hwsp_hello hello;
 	size_t received = 0;
 	int polled, error;
 
@@ -159,28 +159,28 @@ static int greet(struct hw_zygote *zygote, const struct hw_start *start, char re
 		polled = poll(&ready, 1, left > 0 ? (int)left : 0);
 	} while (polled < 0 && errno == EINTR);
 	if (polled <= 0) {
-		snprintf(reason, HW_REASON_BYTES, "%s within %u ms",
+		snprintf(reason, HWSP_REASON_BYTES, "%s within %u ms",
 		         start->options->stop == PSPAWN_STOP_LOAD ? "it was not loaded" : "its constructors did not end",
 		         ms_max ? ms_max : START_MS_MAX);
 		return ETIMEDOUT;
 	}
-	error = hw_receive(zygote->socket, &hello, sizeof hello, &received, NULL, NULL);
-	if (error || received != sizeof hello || hello.version != HW_SPAWN_VERSION) {
-		snprintf(reason, HW_REASON_BYTES, "%s", received ? "the zygote's library is of another version"
+	error = hwsp_receive(zygote->socket, &hello, sizeof hello, &received, NULL, NULL);
+	if (error || received != sizeof hello || hello.version != HWSP_SPAWN_VERSION) {
+		snprintf(reason, HWSP_REASON_BYTES, "%s", received ? "the zygote's library is of another version"
 		                                                  : ended_early(start));
 		return ECHILD;
 	}
-	hello.reason[HW_REASON_BYTES - 1] = hello.early[HW_REASON_BYTES - 1] = 0;
+	hello.reason[HWSP_REASON_BYTES - 1] = hello.early[HWSP_REASON_BYTES - 1] = 0;
 	if (hello.refused)
-		snprintf(reason, HW_REASON_BYTES, "%s", hello.reason);
+		snprintf(reason, HWSP_REASON_BYTES, "%s", hello.reason);
 	memcpy(zygote->early, hello.early, sizeof zygote->early);
 	if (!hello.counted)
 		zygote->cores = 0;
 	switch (hello.refused) {
-	case HW_STOPPED:
-	case HW_DOUBTFUL:
+	case HWSP_STOPPED:
+	case HWSP_DOUBTFUL:
 		return 0;
-	case HW_LEAVES_OUT:
+	case HWSP_LEAVES_OUT:
 		return ENOPKG;
 	default:
 		return ENOTSUP;
@@ -202,7 +202,7 @@ static int shared_memory(size_t bytes, void **memory)
 }
 
 /* Execs the zygote with its end of the socket, in a process group of its own. */
-static int launch(struct hw_zygote *zygote, const struct hw_start *start, int end)
+static int launch(struct hwsp_zygote *zygote, const struct hwsp_start *start, int end)
 {
 	struct environment environment = {0};
 	/* High, where no program looks for a descriptor of its own. */
@@ -210,7 +210,7 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 	const struct pspawn_file_action actions[] = {{.kind = PSPAWN_DUP2, .from = end, .fd = boundary}};
 	struct pspawn_options options = {.size = sizeof options, .flags = PSPAWN_SETPGROUP};
 	struct pspawn_process process = {.file_actions = actions, .file_action_count = 1};
-	struct hw_result result;
+	struct hwsp_result result;
 	int error = make_environment(&environment, start, boundary), tried_error;
 
 	process.argv = zygote->words = make_words(start);
@@ -220,11 +220,11 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 	process.mask = start->cores;
 	process.mask_size = sizeof *start->cores;
 	if (!error) {
-		hw_direct(PSPAWN_VFORK, started(start), &process, 1, &options, &result, &tried_error);
+		hwsp_direct(PSPAWN_VFORK, started(start), &process, 1, &options, &result, &tried_error);
 		/* A process's processors that aren't there are that process's error. */
 		if (result.error == EINVAL && process.mask) {
 			process.mask = NULL;
-			hw_direct(PSPAWN_VFORK, started(start), &process, 1, &options, &result, &tried_error);
+			hwsp_direct(PSPAWN_VFORK, started(start), &process, 1, &options, &result, &tried_error);
 		}
 		zygote->cores = (unsigned)CPU_COUNT(process.mask ? process.mask : &start->inherited->affinity);
 		zygote->pid = result.pid > 0 ? result.pid : 0;
@@ -235,25 +235,25 @@ static int launch(struct hw_zygote *zygote, const struct hw_start *start, int en
 	return error;
 }
 
-int hw_boundary(const struct hw_inherited *inherited)
+int hwsp_boundary(const struct hwsp_inherited *inherited)
 {
 	rlim_t limit = inherited->limits[RLIMIT_NOFILE].rlim_cur;
-	return (int)(limit < HW_BOUNDARY_MAX ? limit : HW_BOUNDARY_MAX) - HW_PRIVATE_FDS;
+	return (int)(limit < HWSP_BOUNDARY_MAX ? limit : HWSP_BOUNDARY_MAX) - HWSP_PRIVATE_FDS;
 }
 
-int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char reason[HW_REASON_BYTES])
+int hwsp_zygote_start(struct hwsp_zygote *zygote, const struct hwsp_start *start, char reason[HWSP_REASON_BYTES])
 {
 	int ends[2], error;
 	void *memory = NULL;
 
-	*zygote = HW_NO_ZYGOTE;
+	*zygote = HWSP_NO_ZYGOTE;
 	*reason = 0;
-	zygote->boundary = hw_boundary(start->inherited);
+	zygote->boundary = hwsp_boundary(start->inherited);
 	if (zygote->boundary <= 3 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends)) {
-		snprintf(reason, HW_REASON_BYTES, "no more files may be open");
+		snprintf(reason, HWSP_REASON_BYTES, "no more files may be open");
 		return EMFILE;
 	}
-	zygote->socket = hw_move_high(ends[0]);
+	zygote->socket = hwsp_move_high(ends[0]);
 	zygote->identity = identity_of(zygote->socket);
 	zygote->owner = getpid();
 	zygote->key = start->key;
@@ -261,47 +261,47 @@ int hw_zygote_start(struct hw_zygote *zygote, const struct hw_start *start, char
 	error = launch(zygote, start, ends[1]);
 	close(ends[1]);
 	if (error) {
-		snprintf(reason, HW_REASON_BYTES, error == ELIBACC ? "%s is not there" : "%s",
+		snprintf(reason, HWSP_REASON_BYTES, error == ELIBACC ? "%s is not there" : "%s",
 		         error == ELIBACC ? LIBRARY : strerror(error));
 	} else {
-		bool is_hidden = hw_children_hide(zygote->pid);
-		zygote->began = hw_began(zygote->pid);
+		bool is_hidden = hwsp_children_hide(zygote->pid);
+		zygote->began = hwsp_began(zygote->pid);
 		int fd = is_hidden ? shared_memory(RESULTS_BYTES, &memory) : -1;
 		zygote->results = fd >= 0 ? memory : NULL;
-		error = !is_hidden ? ENOSPC : fd < 0 ? errno : hw_send(zygote->socket, "", 1, NULL, 0, &fd, 1);
+		error = !is_hidden ? ENOSPC : fd < 0 ? errno : hwsp_send(zygote->socket, "", 1, NULL, 0, &fd, 1);
 		if (fd >= 0)
 			close(fd);
 		if (error == EPIPE)
-			snprintf(reason, HW_REASON_BYTES, "%s", ended_early(start));
+			snprintf(reason, HWSP_REASON_BYTES, "%s", ended_early(start));
 		error = error ? error : greet(zygote, start, reason);
-		if (!error && (!hw_watch_begin(&zygote->watch, zygote->pid, start, zygote->boundary, reason) || *reason))
+		if (!error && (!hwsp_watch_begin(&zygote->watch, zygote->pid, start, zygote->boundary, reason) || *reason))
 			error = ENOTSUP;
-		error = error ? error : hw_send(zygote->socket, "", 1, NULL, 0, NULL, 0);
+		error = error ? error : hwsp_send(zygote->socket, "", 1, NULL, 0, NULL, 0);
 	}
 	if (error)
-		hw_zygote_end(zygote);
+		hwsp_zygote_end(zygote);
 	return error;
 }
 
-void hw_zygote_end(struct hw_zygote *zygote)
+void hwsp_zygote_end(struct hwsp_zygote *zygote)
 {
 	bool own = zygote->owner == getpid();
 
-	hw_watch_end(&zygote->watch);
+	hwsp_watch_end(&zygote->watch);
 	free(zygote->words);
 	if (zygote->results)
 		munmap(zygote->results, RESULTS_BYTES);
 	if (zygote->socket >= 0 && identity_of(zygote->socket) == zygote->identity)
 		close(zygote->socket);
 	if (own && zygote->pid > 0) {
-		hw_kill_child(zygote->pid);
-		if (hw_reap_killed(zygote->pid))
-			hw_children_show(zygote->pid);
+		hwsp_kill_child(zygote->pid);
+		if (hwsp_reap_killed(zygote->pid))
+			hwsp_children_show(zygote->pid);
 	}
-	*zygote = HW_NO_ZYGOTE;
+	*zygote = HWSP_NO_ZYGOTE;
 }
 
-bool hw_zygote_lives(const struct hw_zygote *zygote)
+bool hwsp_zygote_lives(const struct hwsp_zygote *zygote)
 {
 	char byte;
 
@@ -310,15 +310,15 @@ bool hw_zygote_lives(const struct hw_zygote *zygote)
 	return recv(zygote->socket, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-/* The descriptors of a request, in the order that `hw_head` tells. Those from `first_own` on are to be closed. */
+/* The descriptors of a request, in the order that `hwsp_head` tells. Those from `first_own` on are to be closed. */
 struct luggage {
-	int fds[HW_FDS_MAX + 8];
+	int fds[HWSP_FDS_MAX + 8];
 	uint32_t count, first_own;
 };
 
-static int pack(struct luggage *luggage, struct hw_head *head, struct hw_bytes *body,
-                const struct hw_inherited *inherited, const struct hw_origin *origin,
-                const struct pspawn_options *options, struct hw_asked *asked)
+static int pack(struct luggage *luggage, struct hwsp_head *head, struct hwsp_bytes *body,
+                const struct hwsp_inherited *inherited, const struct hwsp_origin *origin,
+                const struct pspawn_options *options, struct hwsp_asked *asked)
 {
 	int ends[2];
 	void *memory;
@@ -329,7 +329,7 @@ static int pack(struct luggage *luggage, struct hw_head *head, struct hw_bytes *
 	if (cwd < 0)
 		return errno;
 	luggage->fds[luggage->count++] = cwd;
-	if (head->flags & HW_OWN_RESULTS) {
+	if (head->flags & HWSP_OWN_RESULTS) {
 		asked->mapped = asked->count * sizeof *asked->results;
 		int fd = shared_memory(asked->mapped, &memory);
 		if (fd < 0) {
@@ -345,7 +345,7 @@ static int pack(struct luggage *luggage, struct hw_head *head, struct hw_bytes *
 		asked->own = true;
 		luggage->fds[luggage->count++] = ends[1];
 	}
-	if (head->flags & HW_IN_FILE) {
+	if (head->flags & HWSP_IN_FILE) {
 		int fd = shared_memory(body->length, &memory);
 		if (fd < 0)
 			return errno;
@@ -353,7 +353,7 @@ static int pack(struct luggage *luggage, struct hw_head *head, struct hw_bytes *
 		munmap(memory, body->length);
 		luggage->fds[luggage->count++] = fd;
 	}
-	if (head->flags & HW_WITH_CGROUP) {
+	if (head->flags & HWSP_WITH_CGROUP) {
 		int fd = fcntl(options->cgroup, F_DUPFD_CLOEXEC, 0);
 		if (fd < 0)
 			return errno;
@@ -363,43 +363,43 @@ static int pack(struct luggage *luggage, struct hw_head *head, struct hw_bytes *
 }
 
 /* Sends what was packed. A zygote that others have asked before may take it late. */
-static int deliver(const struct hw_zygote *zygote, const struct hw_asked *asked, const struct hw_head *head,
-                   const struct hw_bytes *body, const struct luggage *luggage)
+static int deliver(const struct hwsp_zygote *zygote, const struct hwsp_asked *asked, const struct hwsp_head *head,
+                   const struct hwsp_bytes *body, const struct luggage *luggage)
 {
-	struct hw_asked socket = *asked;
-	size_t inside = head->flags & HW_IN_FILE ? 0 : body->length;
+	struct hwsp_asked socket = *asked;
+	size_t inside = head->flags & HWSP_IN_FILE ? 0 : body->length;
 	int error;
 
 	socket.socket = zygote->socket;
-	while ((error = hw_send_now(zygote->socket, head, sizeof *head, body->data, inside, luggage->fds,
+	while ((error = hwsp_send_now(zygote->socket, head, sizeof *head, body->data, inside, luggage->fds,
 	                            luggage->count)) == EAGAIN)
-		if (!hw_zygote_await(&socket, POLLOUT))
+		if (!hwsp_zygote_await(&socket, POLLOUT))
 			return EPIPE;
 	return error;
 }
 
-int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited,
-                  const struct hw_origin *origin, const struct pspawn_process *processes, uint32_t count,
-                  const struct pspawn_options *options, bool apart, struct hw_asked *asked)
+int hwsp_zygote_ask(struct hwsp_zygote *zygote, const struct hwsp_inherited *inherited,
+                  const struct hwsp_origin *origin, const struct pspawn_process *processes, uint32_t count,
+                  const struct pspawn_options *options, bool apart, struct hwsp_asked *asked)
 {
-	struct hw_bytes body = {0};
-	struct hw_head head = {.version = HW_SPAWN_VERSION, .count = count, .fds = inherited->fd_count};
+	struct hwsp_bytes body = {0};
+	struct hwsp_head head = {.version = HWSP_SPAWN_VERSION, .count = count, .fds = inherited->fd_count};
 	struct luggage luggage;
 	int error;
 
-	*asked = (struct hw_asked){
+	*asked = (struct hwsp_asked){
 		.zygote = zygote->pid, .began = zygote->began, .stopped_ms_max = zygote->stopped_ms_max,
 		.answer_ms_max = zygote->answer_ms_max, .socket = zygote->socket, .identity = zygote->identity, .count = count,
 		.results = zygote->results};
-	hw_encode(&body, inherited, processes, count, options);
+	hwsp_encode(&body, inherited, processes, count, options);
 	head.bytes = body.length;
-	head.flags = (apart || count > HW_RESULTS ? HW_OWN_RESULTS : 0) | (body.length > HW_INLINE_MAX ? HW_IN_FILE : 0) |
-	             (options->flags & PSPAWN_SETCGROUP ? HW_WITH_CGROUP : 0);
+	head.flags = (apart || count > HWSP_RESULTS ? HWSP_OWN_RESULTS : 0) | (body.length > HWSP_INLINE_MAX ? HWSP_IN_FILE : 0) |
+	             (options->flags & PSPAWN_SETCGROUP ? HWSP_WITH_CGROUP : 0);
 	if (body.failed) {
 		free(body.data);
 		return ENOMEM;
 	}
-	memset(asked->results, 0, (head.flags & HW_OWN_RESULTS ? 0 : count) * sizeof *asked->results);
+	memset(asked->results, 0, (head.flags & HWSP_OWN_RESULTS ? 0 : count) * sizeof *asked->results);
 	error = pack(&luggage, &head, &body, inherited, origin, options, asked);
 	if (!error)
 		error = deliver(zygote, asked, &head, &body, &luggage);
@@ -408,19 +408,19 @@ int hw_zygote_ask(struct hw_zygote *zygote, const struct hw_inherited *inherited
 	asked->body = body.data;
 	asked->body_bytes = body.length;
 	if (error)
-		hw_asked_free(asked);
+		hwsp_asked_free(asked);
 	return error;
 }
 
-uint32_t hw_zygote_answer(struct hw_asked *asked, int *error)
+uint32_t hwsp_zygote_answer(struct hwsp_asked *asked, int *error)
 {
-	struct hw_answer answer;
+	struct hwsp_answer answer;
 	size_t received = 0;
 	/* Between the call that began and the one that ends the program may have closed what it doesn't know. */
 	int failed = identity_of(asked->socket) != asked->identity ? EBADF
-	             : !hw_zygote_await(asked, POLLIN)
+	             : !hwsp_zygote_await(asked, POLLIN)
 	                 ? EPIPE
-	                 : hw_receive(asked->socket, &answer, sizeof answer, &received, NULL, NULL);
+	                 : hwsp_receive(asked->socket, &answer, sizeof answer, &received, NULL, NULL);
 
 	if (!failed && received == sizeof answer && answer.tried <= asked->count) {
 		*error = (int)answer.error;
@@ -434,12 +434,12 @@ uint32_t hw_zygote_answer(struct hw_asked *asked, int *error)
 	return made;
 }
 
-void hw_asked_free(struct hw_asked *asked)
+void hwsp_asked_free(struct hwsp_asked *asked)
 {
 	if (asked->mapped)
 		munmap(asked->results, asked->mapped);
 	if (asked->own && identity_of(asked->socket) == asked->identity)
 		close(asked->socket);
 	free(asked->body);
-	*asked = (struct hw_asked){.socket = -1};
+	*asked = (struct hwsp_asked){.socket = -1};
 }

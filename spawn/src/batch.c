@@ -14,8 +14,8 @@ struct pspawn_batch {
 	uint32_t count, tried;
 	int error;
 	bool by_exec;
-	struct hw_asked asked;
-	struct hw_result *results; /* of what was spawned by exec */
+	struct hwsp_asked asked;
+	struct hwsp_result *results; /* of what was spawned by exec */
 	char *path;                /* of the program, for what the zygote leaves undone; to free() */
 	int ready;                 /* a descriptor: that of `asked`, or its own if there was nothing to ask */
 	pspawn_context_t context;  /* that ends with the batch, or none */
@@ -43,10 +43,10 @@ static struct pspawn_process *complete(const struct pspawn_state *state, const s
 	return whole;
 }
 
-int hw_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
+int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
                         char ***words)
 {
-	const struct hw_program *program = &state->program;
+	const struct hwsp_program *program = &state->program;
 	size_t total = 0, kept = 0;
 
 	*words = NULL;
@@ -82,23 +82,23 @@ static enum pspawn_mechanism by_exec(const struct pspawn_options *options)
 static int spawn_directly(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
                           const struct pspawn_options *options, struct pspawn_batch *batch)
 {
-	enum pspawn_mechanism mechanism = hw_wants_zygote(state) ? by_exec(options) : state->options.mechanism;
+	enum pspawn_mechanism mechanism = hwsp_wants_zygote(state) ? by_exec(options) : state->options.mechanism;
 
 	batch->by_exec = true;
 	batch->results = calloc(count, sizeof *batch->results);
 	if (!batch->results)
 		return ENOMEM;
-	batch->tried = hw_direct(mechanism, hw_program_name(&state->program), processes, count, options, batch->results,
+	batch->tried = hwsp_direct(mechanism, hwsp_program_name(&state->program), processes, count, options, batch->results,
 	                         &batch->error);
 	return 0;
 }
 
-bool hw_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count)
+bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count)
 {
 	for (uint32_t i = 0; state->options.stop == PSPAWN_STOP_PYTHON && i < count; i++) {
 		if (i && processes[i].argv == processes[i - 1].argv)
 			continue;
-		if (!hw_python_alike(state->zygote.words, processes[i].argv, processes[i].envp))
+		if (!hwsp_python_alike(state->zygote.words, processes[i].argv, processes[i].envp))
 			return false;
 	}
 	return true;
@@ -108,21 +108,21 @@ bool hw_has_their_options(const struct pspawn_state *state, const struct pspawn_
 static int ask(struct pspawn_state *state, struct pspawn_process *whole, uint32_t count,
                const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
 {
-	struct hw_inherited inherited;
+	struct hwsp_inherited inherited;
 	char **words = NULL;
 	int error;
 
-	if (!hw_wants_zygote(state) || state->starts >= HW_STARTS_MAX)
+	if (!hwsp_wants_zygote(state) || state->starts >= HWSP_STARTS_MAX)
 		return ENOTSUP;
-	error = hw_zygote_for(state, whole, count, options, &inherited);
+	error = hwsp_zygote_for(state, whole, count, options, &inherited);
 	if (!error)
-		error = hw_script_arguments(state, whole, count, &words);
-	if (!error && !hw_has_their_options(state, whole, count))
+		error = hwsp_script_arguments(state, whole, count, &words);
+	if (!error && !hwsp_has_their_options(state, whole, count))
 		error = ENOTSUP;
 	if (!error)
 		error = (batch->path = strdup(state->program.path)) ? 0 : ENOMEM;
 	if (!error)
-		error = hw_zygote_ask(&state->zygote, &inherited, NULL, whole, count, options, apart, &batch->asked);
+		error = hwsp_zygote_ask(&state->zygote, &inherited, NULL, whole, count, options, apart, &batch->asked);
 	free(words);
 	return error;
 }
@@ -150,27 +150,27 @@ static int begin(struct pspawn_state *state, const struct pspawn_process *proces
 /* Makes by exec what the zygote, which has died or could not, has not tried. */
 static void make_up(struct pspawn_batch *batch)
 {
-	struct hw_asked *asked = &batch->asked;
-	struct hw_request request;
+	struct hwsp_asked *asked = &batch->asked;
+	struct hwsp_request request;
 	uint32_t first = batch->tried;
 
-	if (hw_decode(asked->body, asked->body_bytes, batch->count, &request))
+	if (hwsp_decode(asked->body, asked->body_bytes, batch->count, &request))
 		return;
 	for (uint32_t i = 0; i < first && request.options.flags & PSPAWN_ONE_GROUP && !request.options.pgroup; i++)
 		if (asked->results[i].pid > 0 && !asked->results[i].error)
 			request.options.pgroup = asked->results[i].pid;
 	request.options.first += first;
-	batch->tried += hw_direct(by_exec(&request.options), batch->path, request.processes + first, batch->count - first,
+	batch->tried += hwsp_direct(by_exec(&request.options), batch->path, request.processes + first, batch->count - first,
 	                          &request.options, asked->results + first, &batch->error);
-	hw_request_free(&request);
+	hwsp_request_free(&request);
 }
 
 /* What came of the processes that the zygote was asked for. */
-static const struct hw_result *answer(struct pspawn_batch *batch)
+static const struct hwsp_result *answer(struct pspawn_batch *batch)
 {
-	const struct hw_result *results = batch->asked.results;
+	const struct hwsp_result *results = batch->asked.results;
 
-	batch->tried = hw_zygote_answer(&batch->asked, &batch->error);
+	batch->tried = hwsp_zygote_answer(&batch->asked, &batch->error);
 	bool shortage = batch->tried && batch->error && results[batch->tried - 1].error == batch->error;
 	if (batch->tried < batch->count && !shortage)
 		make_up(batch);
@@ -181,15 +181,15 @@ static const struct hw_result *answer(struct pspawn_batch *batch)
 static int outcome(struct pspawn_batch *batch, pid_t *pids, int *errors)
 {
 	int started = 0, first_error = 0;
-	const struct hw_result *results = batch->by_exec ? batch->results : batch->count ? answer(batch) : NULL;
+	const struct hwsp_result *results = batch->by_exec ? batch->results : batch->count ? answer(batch) : NULL;
 
 	for (uint32_t i = 0; i < batch->count; i++) {
-		struct hw_result result = {-1, batch->error ? batch->error : ECHILD};
+		struct hwsp_result result = {-1, batch->error ? batch->error : ECHILD};
 		if (i < batch->tried && (results[i].pid || results[i].error))
 			result = results[i];
 		if (result.error && result.pid > 0) {
 			/* It came to be, and ended before its program began. */
-			hw_reap(result.pid);
+			hwsp_reap(result.pid);
 			result.pid = -1;
 		}
 		if (pids)
@@ -215,7 +215,7 @@ static void fill_options(struct pspawn_options *own, const struct pspawn_options
 
 static void end_batch(struct pspawn_batch *batch)
 {
-	hw_asked_free(&batch->asked);
+	hwsp_asked_free(&batch->asked);
 	free(batch->results);
 	free(batch->path);
 }
@@ -237,7 +237,7 @@ EXPORT int pspawn_many(pspawn_context_t *ctx, const struct pspawn_process *proce
 		errno = 0;
 		started = outcome(&batch, pids, errors);
 		error = errno;
-		if (!batch.by_exec && ctx->state->starts && hw_zygote_lives(&ctx->state->zygote))
+		if (!batch.by_exec && ctx->state->starts && hwsp_zygote_lives(&ctx->state->zygote))
 			ctx->state->starts = 0;
 	}
 	end_batch(&batch);
@@ -300,7 +300,7 @@ EXPORT int pspawn_many_end(pspawn_batch_t *batch, pid_t *pids, int *errors)
 	return started;
 }
 
-void hw_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context)
+void hwsp_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context)
 {
 	batch->context = *context;
 }

@@ -12,29 +12,29 @@
 
 #define NO_BOUNDARY INT32_MAX
 
-int hw_describe(char *const argv[], char *const envp[], bool python, struct hw_description *description)
+int hwsp_describe(char *const argv[], char *const envp[], bool python, struct hwsp_description *description)
 {
 	const struct pspawn_process process = {.argv = argv, .envp = envp};
 	const struct pspawn_options options = {.size = sizeof options};
-	struct hw_inherited inherited;
-	struct hw_bytes bytes = {0};
-	int error = hw_inherit(&inherited, NO_BOUNDARY);
+	struct hwsp_inherited inherited;
+	struct hwsp_bytes bytes = {0};
+	int error = hwsp_inherit(&inherited, NO_BOUNDARY);
 
 	if (error)
 		return error;
-	if (inherited.fd_count && inherited.fds[inherited.fd_count - 1] >= hw_boundary(&inherited))
+	if (inherited.fd_count && inherited.fds[inherited.fd_count - 1] >= hwsp_boundary(&inherited))
 		return ENOTSUP;
 	inherited.ignored &= ~(1ul << (SIGPIPE - 1));
 	inherited.blocked = 0;
-	hw_encode(&bytes, &inherited, &process, 1, &options);
+	hwsp_encode(&bytes, &inherited, &process, 1, &options);
 	if (bytes.failed) {
 		free(bytes.data);
 		return ENOMEM;
 	}
 	description->data = bytes.data;
 	description->bytes = bytes.length;
-	description->place = hw_key_elsewhere(&inherited);
-	description->variables = hw_key_variables(envp, python ? HW_PYTHON_VARIABLES : NULL);
+	description->place = hwsp_key_elsewhere(&inherited);
+	description->variables = hwsp_key_variables(envp, python ? HWSP_PYTHON_VARIABLES : NULL);
 	description->fd_count = inherited.fd_count;
 	memcpy(description->fds, inherited.fds, sizeof description->fds);
 	return 0;
@@ -42,17 +42,17 @@ int hw_describe(char *const argv[], char *const envp[], bool python, struct hw_d
 
 static int refuse(char *why, int error, const char *reason)
 {
-	snprintf(why, HW_REASON_BYTES, "%s", reason);
+	snprintf(why, HWSP_REASON_BYTES, "%s", reason);
 	return error;
 }
 
-/* What was described, checked. To be freed with hw_request_free() if it gives 0. */
-static int read_request(const struct hw_arrived *arrived, struct hw_request *request, char *why)
+/* What was described, checked. To be freed with hwsp_request_free() if it gives 0. */
+static int read_request(const struct hwsp_arrived *arrived, struct hwsp_request *request, char *why)
 {
-	int error = hw_decode(arrived->data, arrived->bytes, 1, request);
+	int error = hwsp_decode(arrived->data, arrived->bytes, 1, request);
 	if (error)
 		return refuse(why, error, "its description can't be read");
-	const struct hw_inherited *inherited = &request->inherited;
+	const struct hwsp_inherited *inherited = &request->inherited;
 	const struct pspawn_process *process = request->processes;
 	bool good = inherited->fd_count == arrived->fd_count && process->argv && process->argv[0] && process->envp &&
 	            !process->mask && !process->cwd && !process->file_action_count && !request->options.limit_count;
@@ -60,32 +60,32 @@ static int read_request(const struct hw_arrived *arrived, struct hw_request *req
 		good = inherited->fds[i] >= (i ? inherited->fds[i - 1] + 1 : 0) && !inherited->fd_ends[i];
 	if (good)
 		return 0;
-	hw_request_free(request);
+	hwsp_request_free(request);
 	return refuse(why, EINVAL, "its description can't be read");
 }
 
 /* Where a zygote stops to begin as the process would. */
-static int start_in(struct pspawn_state *state, const struct hw_arrived *arrived, const struct hw_request *request,
-                    const struct hw_inherited *own)
+static int start_in(struct pspawn_state *state, const struct hwsp_arrived *arrived, const struct hwsp_request *request,
+                    const struct hwsp_inherited *own)
 {
-	const struct hw_wanted wanted = {request->processes, 1, &request->options, &request->inherited};
-	uint64_t key = hw_zygote_key(state, request->processes, arrived->place);
+	const struct hwsp_wanted wanted = {request->processes, 1, &request->options, &request->inherited};
+	uint64_t key = hwsp_zygote_key(state, request->processes, arrived->place);
 
 	if (fchdir(arrived->cwd))
 		return errno;
-	int error = hw_zygote_see_to(state, key, &wanted, own);
+	int error = hwsp_zygote_see_to(state, key, &wanted, own);
 	if (chdir("/"))
 		return errno;
 	return error;
 }
 
 /* Sees to the zygote, and gives what it is to be asked. */
-static int ready(struct pspawn_state *state, const struct hw_arrived *arrived, struct hw_request *request, char *why)
+static int ready(struct pspawn_state *state, const struct hwsp_arrived *arrived, struct hwsp_request *request, char *why)
 {
-	struct hw_inherited own;
-	int error = hw_inherit(&own, NO_BOUNDARY);
+	struct hwsp_inherited own;
+	int error = hwsp_inherit(&own, NO_BOUNDARY);
 
-	if (!error && hw_key_elsewhere(&own) != arrived->place)
+	if (!error && hwsp_key_elsewhere(&own) != arrived->place)
 		return refuse(why, ENOTSUP, "it has other credentials, namespaces, scheduling or limits of its stack than the "
 		                            "process for which the zygote was started");
 	if (!error)
@@ -94,26 +94,26 @@ static int ready(struct pspawn_state *state, const struct hw_arrived *arrived, s
 		return refuse(why, error, "the zygote's libraries have counted other processors than it may run on");
 	if (error)
 		return refuse(why, error, state->reason[0] ? state->reason : strerror(error));
-	if (state->zygote.boundary > hw_boundary(&request->inherited))
+	if (state->zygote.boundary > hwsp_boundary(&request->inherited))
 		return refuse(why, ENOTSUP, "fewer files may be open in it than in the process for which the zygote was started");
 	/* The zygote joins the group for a moment, and can join those of its session alone. */
 	request->inherited.group = getpgrp();
 	return 0;
 }
 
-int hw_behalf_prepare(pspawn_context_t *ctx, const struct hw_arrived *arrived, char *why)
+int hwsp_behalf_prepare(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, char *why)
 {
-	struct hw_request request;
+	struct hwsp_request request;
 	int error = read_request(arrived, &request, why);
 
 	if (error)
 		return error;
 	error = ready(ctx->state, arrived, &request, why);
-	hw_request_free(&request);
+	hwsp_request_free(&request);
 	return error;
 }
 
-const char *hw_behalf_left_out(const pspawn_context_t *ctx)
+const char *hwsp_behalf_left_out(const pspawn_context_t *ctx)
 {
 	return ctx->state->left_out ? ctx->state->left_out : "";
 }
@@ -132,45 +132,45 @@ static const char *reason_of(int error)
 }
 
 /* Asks the zygote for the process. */
-static int ask(struct pspawn_state *state, const struct hw_arrived *arrived, const struct hw_request *request,
+static int ask(struct pspawn_state *state, const struct hwsp_arrived *arrived, const struct hwsp_request *request,
                pid_t *pid)
 {
 	struct pspawn_options options = {.size = sizeof options,
 	                                 .flags = PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER,
 	                                 .cgroup = arrived->cgroup};
-	const struct hw_origin origin = {arrived->fds, arrived->cwd};
-	struct hw_asked asked;
+	const struct hwsp_origin origin = {arrived->fds, arrived->cwd};
+	struct hwsp_asked asked;
 
 	if (arrived->cgroup >= 0)
 		options.flags |= PSPAWN_SETCGROUP;
-	int error = hw_zygote_ask(&state->zygote, &request->inherited, &origin, request->processes, 1, &options, false,
+	int error = hwsp_zygote_ask(&state->zygote, &request->inherited, &origin, request->processes, 1, &options, false,
 	                          &asked);
 	if (error)
 		return error;
-	uint32_t tried = hw_zygote_answer(&asked, &error);
-	struct hw_result result = tried ? asked.results[0] : (struct hw_result){0, error ? error : ECHILD};
-	hw_asked_free(&asked);
+	uint32_t tried = hwsp_zygote_answer(&asked, &error);
+	struct hwsp_result result = tried ? asked.results[0] : (struct hwsp_result){0, error ? error : ECHILD};
+	hwsp_asked_free(&asked);
 	if (result.error && result.pid > 0) {
-		hw_reap(result.pid);
+		hwsp_reap(result.pid);
 		return result.error;
 	}
 	*pid = result.pid;
 	return result.pid > 0 ? 0 : result.error ? result.error : ECHILD;
 }
 
-int hw_behalf_spawn(pspawn_context_t *ctx, const struct hw_arrived *arrived, pid_t *pid, char *why)
+int hwsp_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, pid_t *pid, char *why)
 {
 	struct pspawn_state *state = ctx->state;
-	struct hw_request request;
+	struct hwsp_request request;
 	char **words = NULL;
 	int error = read_request(arrived, &request, why);
 
 	if (error)
 		return error;
 	error = ready(state, arrived, &request, why);
-	if (!error && hw_script_arguments(state, request.processes, 1, &words))
+	if (!error && hwsp_script_arguments(state, request.processes, 1, &words))
 		error = refuse(why, ENOMEM, strerror(ENOMEM));
-	if (!error && !hw_has_their_options(state, request.processes, 1))
+	if (!error && !hwsp_has_their_options(state, request.processes, 1))
 		error = refuse(why, ENOTSUP, "its options are not the zygote's, or only the interpreter itself can read them");
 	if (!error) {
 		error = ask(state, arrived, &request, pid);
@@ -180,6 +180,6 @@ int hw_behalf_spawn(pspawn_context_t *ctx, const struct hw_arrived *arrived, pid
 			state->starts = 0;
 	}
 	free(words);
-	hw_request_free(&request);
+	hwsp_request_free(&request);
 	return error;
 }

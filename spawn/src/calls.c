@@ -68,7 +68,7 @@ static int vector(const char *filename, char *const argv[], char *const envp[], 
 {
 	struct pspawn_context_options options = {.size = sizeof options, .envp = flags & PSPAWN_BY_EXEC ? NULL : envp};
 	pspawn_context_t context;
-	bool zygote = !(flags & PSPAWN_BY_EXEC) && (count >= HW_ZYGOTE_PAYS || flags & PSPAWN_BY_ZYGOTE);
+	bool zygote = !(flags & PSPAWN_BY_EXEC) && (count >= HWSP_ZYGOTE_PAYS || flags & PSPAWN_BY_ZYGOTE);
 
 	if (count > INT_MAX || (flags & PSPAWN_BY_EXEC && flags & PSPAWN_BY_ZYGOTE)) {
 		errno = EINVAL;
@@ -91,7 +91,7 @@ static int vector(const char *filename, char *const argv[], char *const envp[], 
 	int error = errno;
 	free(processes);
 	if (batch && result >= 0)
-		hw_batch_own(*batch, &context);
+		hwsp_batch_own(*batch, &context);
 	else
 		pspawn_context_destroy(&context);
 	errno = error;

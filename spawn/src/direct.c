@@ -18,7 +18,7 @@ struct plan {
 	const char *path;
 	const struct pspawn_process *process;
 	const struct pspawn_options *options;
-	struct hw_place place;
+	struct hwsp_place place;
 	sigset_t mask; /* of the caller, which has blocked everything */
 };
 
@@ -49,8 +49,8 @@ static int become(const struct plan *plan, bool handlers)
 {
 	/* Handlers are the caller's code, in the caller's memory. */
 	if (handlers)
-		hw_default_handlers();
-	int error = hw_apply(plan->process, plan->options, &plan->place);
+		hwsp_default_handlers();
+	int error = hwsp_apply(plan->process, plan->options, &plan->place);
 	if (error)
 		return error;
 	const sigset_t *mask = plan->options->flags & PSPAWN_SETSIGMASK ? &plan->options->signal_mask : &plan->mask;
@@ -87,7 +87,7 @@ static pid_t by_clone(const struct plan *plan, bool clear, uint64_t more_flags, 
 	/* A child of somebody else's is reaped by who learns of its failure. */
 	if (!failed || more_flags & CLONE_PARENT)
 		return (pid_t)pid;
-	hw_reap((pid_t)pid);
+	hwsp_reap((pid_t)pid);
 	return -1;
 }
 
@@ -145,7 +145,7 @@ static pid_t by_fork(const struct plan *plan, int *error)
 		while (got < 0 && errno == EINTR);
 		if (got == sizeof failed) {
 			*error = failed;
-			hw_reap(pid);
+			hwsp_reap(pid);
 			pid = -1;
 		}
 	}
@@ -248,7 +248,7 @@ static void unblock(const sigset_t *before)
 }
 
 /* The first process that lives leads the others. */
-static void lead(struct pspawn_options *options, struct hw_result result)
+static void lead(struct pspawn_options *options, struct hwsp_result result)
 {
 	if (options->flags & PSPAWN_ONE_GROUP && options->flags & PSPAWN_SETPGROUP && !options->pgroup &&
 	    result.pid > 0 && !result.error)
@@ -256,7 +256,7 @@ static void lead(struct pspawn_options *options, struct hw_result result)
 }
 
 static uint32_t in_turn(enum pspawn_mechanism mechanism, struct plan plan, uint32_t first, uint32_t count,
-                        struct hw_result *results, uint64_t more_flags, int *error)
+                        struct hwsp_result *results, uint64_t more_flags, int *error)
 {
 	const struct pspawn_process *processes = plan.process;
 	struct pspawn_options options = *plan.options;
@@ -264,9 +264,9 @@ static uint32_t in_turn(enum pspawn_mechanism mechanism, struct plan plan, uint3
 	plan.options = &options;
 	for (uint32_t i = first; i < count; i++) {
 		plan.process = &processes[i];
-		int failed = hw_place(plan.process, plan.options, i, &plan.place);
+		int failed = hwsp_place(plan.process, plan.options, i, &plan.place);
 		int pid = failed ? -1 : spawn_one(mechanism, &plan, more_flags, &failed);
-		results[i] = (struct hw_result){pid, failed};
+		results[i] = (struct hwsp_result){pid, failed};
 		lead(&options, results[i]);
 		/* The caller's handlers needn't wait for the last. */
 		if (!more_flags) {
@@ -283,10 +283,10 @@ static uint32_t in_turn(enum pspawn_mechanism mechanism, struct plan plan, uint3
 
 /* The paper's pfork: one child makes the others, as children of its parent, and then runs the first program itself.
  * Its memory is its own, what it writes to the results is shared. */
-static uint32_t by_first_child(struct plan *plan, uint32_t count, struct hw_result *results, int *error)
+static uint32_t by_first_child(struct plan *plan, uint32_t count, struct hwsp_result *results, int *error)
 {
 	size_t bytes = sizeof *results * count;
-	struct hw_result *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct hwsp_result *shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint32_t tried = 0;
 	int pipe_ends[2];
 	char byte;
@@ -302,13 +302,13 @@ static uint32_t by_first_child(struct plan *plan, uint32_t count, struct hw_resu
 		struct plan others = *plan;
 		struct pspawn_options options = *plan->options;
 		int failed = 0;
-		shared[0] = (struct hw_result){getpid(), 0};
+		shared[0] = (struct hwsp_result){getpid(), 0};
 		/* The others join its group, which must be there before them. */
 		if (options.flags & PSPAWN_ONE_GROUP && options.flags & PSPAWN_SETPGROUP && setpgid(0, options.pgroup) == 0)
 			lead(&options, shared[0]);
 		others.options = &options;
 		in_turn(PSPAWN_VFORK, others, 1, count, shared, CLONE_PARENT, &failed);
-		failed = hw_place(plan->process, plan->options, 0, &plan->place);
+		failed = hwsp_place(plan->process, plan->options, 0, &plan->place);
 		shared[0].error = failed ? failed : become(plan, true);
 		_exit(127);
 	}
@@ -329,21 +329,21 @@ static uint32_t by_first_child(struct plan *plan, uint32_t count, struct hw_resu
 	return tried;
 }
 
-void hw_kill_child(pid_t pid)
+void hwsp_kill_child(pid_t pid)
 {
 	siginfo_t ended;
 	if (syscall(SYS_waitid, P_PID, pid, &ended, WEXITED | WNOWAIT | WNOHANG | __WALL, NULL) == 0)
 		kill(pid, SIGKILL);
 }
 
-void hw_reap(pid_t pid)
+void hwsp_reap(pid_t pid)
 {
 	while (syscall(SYS_wait4, pid, NULL, __WALL, NULL) < 0 && errno == EINTR)
 		;
 }
 
-uint32_t hw_direct(enum pspawn_mechanism mechanism, const char *path, const struct pspawn_process *processes,
-                   uint32_t count, const struct pspawn_options *options, struct hw_result *results, int *error)
+uint32_t hwsp_direct(enum pspawn_mechanism mechanism, const char *path, const struct pspawn_process *processes,
+                   uint32_t count, const struct pspawn_options *options, struct hwsp_result *results, int *error)
 {
 	struct plan plan = {.path = path, .process = processes, .options = options};
 	uint32_t tried;

@@ -103,19 +103,19 @@ static int find_loader(const struct image *image, char loader[PATH_MAX])
 }
 
 /* Why no zygote can be made of an ELF file of this machine. */
-static void judge(const struct image *image, const char *loader, char reasons[HW_REASON_BYTES])
+static void judge(const struct image *image, const char *loader, char reasons[HWSP_REASON_BYTES])
 {
 	const char *name = strrchr(loader, '/');
 
 	if (!*loader)
-		hw_add_reason(reasons, "it is linked statically");
+		hwsp_add_reason(reasons, "it is linked statically");
 	else if (!name || strncmp(name, "/ld-linux", 9))
-		hw_add_reason(reasons, "its loader is not glibc's");
+		hwsp_add_reason(reasons, "its loader is not glibc's");
 	if (*loader && !needs_libc(image))
-		hw_add_reason(reasons, "it does not ask for the C library itself");
+		hwsp_add_reason(reasons, "it does not ask for the C library itself");
 }
 
-int hw_elf(int fd, char reasons[HW_REASON_BYTES])
+int hwsp_elf(int fd, char reasons[HWSP_REASON_BYTES])
 {
 	struct image image = {.fd = fd};
 	char loader[PATH_MAX];
@@ -124,7 +124,7 @@ int hw_elf(int fd, char reasons[HW_REASON_BYTES])
 		return ENOEXEC;
 	if (image.header.e_ident[EI_CLASS] != ELFCLASS64 || image.header.e_machine != MACHINE) {
 		/* The kernel may run it by another loader, which exec will find. */
-		hw_add_reason(reasons, "it is for another kind of processor");
+		hwsp_add_reason(reasons, "it is for another kind of processor");
 		return 0;
 	}
 	size_t bytes = image.header.e_phnum * sizeof *image.segments;

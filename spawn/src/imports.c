@@ -26,7 +26,7 @@ static bool take_out(char *list, const char *name, size_t length)
 	}
 }
 
-int hw_leave_out(struct pspawn_state *state)
+int hwsp_leave_out(struct pspawn_state *state)
 {
 	const char *name = state->reason + 1, *why = strchr(state->reason, '\n');
 	const char *before = state->left_out ? state->left_out : "";

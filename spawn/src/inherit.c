@@ -30,7 +30,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The open descriptors that exec keeps, in ascending order. */
-static int find_descriptors(struct hw_inherited *inherited, int boundary)
+static int find_descriptors(struct hwsp_inherited *inherited, int boundary)
 {
 	DIR *directory = opendir("/proc/self/fd");
 	struct dirent *entry;
@@ -48,7 +48,7 @@ static int find_descriptors(struct hw_inherited *inherited, int boundary)
 		int flags = fcntl(fd, F_GETFD);
 		if (flags < 0 || flags & FD_CLOEXEC)
 			continue;
-		if (inherited->fd_count == HW_FDS_MAX || fd >= boundary) {
+		if (inherited->fd_count == HWSP_FDS_MAX || fd >= boundary) {
 			closedir(directory);
 			return ENOTSUP;
 		}
@@ -62,7 +62,7 @@ static int find_descriptors(struct hw_inherited *inherited, int boundary)
 }
 
 /* Adds one in its place. */
-static int add_ending(struct hw_inherited *inherited, int fd, int boundary)
+static int add_ending(struct hwsp_inherited *inherited, int fd, int boundary)
 {
 	uint32_t at = 0;
 
@@ -73,7 +73,7 @@ static int add_ending(struct hw_inherited *inherited, int fd, int boundary)
 	/* What isn't open is for the file action to report. */
 	if (fd < 0 || fcntl(fd, F_GETFD) < 0)
 		return 0;
-	if (inherited->fd_count == HW_FDS_MAX || fd >= boundary)
+	if (inherited->fd_count == HWSP_FDS_MAX || fd >= boundary)
 		return ENOTSUP;
 	uint32_t behind = inherited->fd_count++ - at;
 	memmove(&inherited->fds[at + 1], &inherited->fds[at], behind * sizeof inherited->fds[0]);
@@ -83,7 +83,7 @@ static int add_ending(struct hw_inherited *inherited, int fd, int boundary)
 	return 0;
 }
 
-int hw_inherit_named(struct hw_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
+int hwsp_inherit_named(struct hwsp_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
                      int boundary)
 {
 	int error = 0;
@@ -138,11 +138,11 @@ static uint64_t credentials(const char *status, bool after_exec)
 	return digest;
 }
 
-int hw_inherit(struct hw_inherited *inherited, int boundary)
+int hwsp_inherit(struct hwsp_inherited *inherited, int boundary)
 {
 	char status[STATUS_BYTES];
 
-	memset(inherited, 0, offsetof(struct hw_inherited, fds));
+	memset(inherited, 0, offsetof(struct hwsp_inherited, fds));
 	if (read_own("/proc/thread-self/status", status, sizeof status) <= 0)
 		return errno ? errno : ENOTSUP;
 	inherited->umask = (mode_t)field(status, "\nUmask:", 8);
@@ -160,7 +160,7 @@ int hw_inherit(struct hw_inherited *inherited, int boundary)
 		if (getrlimit((__rlimit_resource_t)resource, &inherited->limits[resource]))
 			return errno;
 	/* ENOSYS where the kernel knows one domain alone. */
-	if (syscall(SYS_get_mempolicy, &inherited->policy, inherited->policy_domains, HW_DOMAINS_WORDS * 64ul, NULL, 0ul))
+	if (syscall(SYS_get_mempolicy, &inherited->policy, inherited->policy_domains, HWSP_DOMAINS_WORDS * 64ul, NULL, 0ul))
 		inherited->policy = 0;
 	return find_descriptors(inherited, boundary);
 }
@@ -204,7 +204,7 @@ static uint64_t mix_text(uint64_t digest, const char *path)
 }
 
 /* All but session, namespaces and control group. */
-static uint64_t key_here(const struct hw_inherited *inherited, uint64_t who)
+static uint64_t key_here(const struct hwsp_inherited *inherited, uint64_t who)
 {
 	struct sched_param priority = {0};
 	struct stat root = {0};
@@ -223,14 +223,14 @@ static uint64_t key_here(const struct hw_inherited *inherited, uint64_t who)
 	return mix_text(digest, "/proc/self/oom_score_adj");
 }
 
-uint64_t hw_key_place(const struct hw_inherited *inherited)
+uint64_t hwsp_key_place(const struct hwsp_inherited *inherited)
 {
 	uint64_t digest = mix(key_here(inherited, inherited->credentials), &inherited->session, sizeof inherited->session);
 	/* Who isn't privileged gets other namespaces with other capabilities only. */
 	return mix_text(inherited->may_move ? mix_spaces(digest) : digest, "/proc/self/cgroup");
 }
 
-uint64_t hw_key_elsewhere(const struct hw_inherited *inherited)
+uint64_t hwsp_key_elsewhere(const struct hwsp_inherited *inherited)
 {
 	char status[STATUS_BYTES];
 	long bits = prctl(PR_GET_SECUREBITS);
@@ -239,7 +239,7 @@ uint64_t hw_key_elsewhere(const struct hw_inherited *inherited)
 	return mix_spaces(mix(digest, &bits, sizeof bits));
 }
 
-uint64_t hw_key_variables(char *const *envp, const char *more_variables)
+uint64_t hwsp_key_variables(char *const *envp, const char *more_variables)
 {
 	uint64_t digest = DIGEST_OF_NOTHING;
 	for (; *envp; envp++)
@@ -249,7 +249,7 @@ uint64_t hw_key_variables(char *const *envp, const char *more_variables)
 	return digest;
 }
 
-uint64_t hw_key(char *const *envp, const char *more_variables, const struct hw_inherited *inherited)
+uint64_t hwsp_key(char *const *envp, const char *more_variables, const struct hwsp_inherited *inherited)
 {
-	return hw_key_place(inherited) * 31 + hw_key_variables(envp, more_variables);
+	return hwsp_key_place(inherited) * 31 + hwsp_key_variables(envp, more_variables);
 }

@@ -46,26 +46,26 @@ static uint64_t look(pid_t pid, char *state)
 	return began;
 }
 
-uint64_t hw_began(pid_t pid)
+uint64_t hwsp_began(pid_t pid)
 {
 	char state;
 	return look(pid, &state);
 }
 
-static bool is_stopped(const struct hw_asked *asked)
+static bool is_stopped(const struct hwsp_asked *asked)
 {
 	char state = 0;
 	return asked->began && look(asked->zygote, &state) == asked->began && (state == 'T' || state == 't');
 }
 
 /* Kills the zygote and sees it end. False if that can't be done. */
-static bool give_up(const struct hw_asked *asked)
+static bool give_up(const struct hwsp_asked *asked)
 {
 	int zygote = (int)syscall(SYS_pidfd_open, asked->zygote, 0);
 	if (zygote < 0)
 		return false;
 	/* It may have ended since, and its number be another's. */
-	bool is_it = asked->began && hw_began(asked->zygote) == asked->began;
+	bool is_it = asked->began && hwsp_began(asked->zygote) == asked->began;
 	if (is_it)
 		syscall(SYS_pidfd_send_signal, zygote, SIGKILL, NULL, 0);
 	struct pollfd ended = {.fd = zygote, .events = POLLIN};
@@ -77,7 +77,7 @@ static bool give_up(const struct hw_asked *asked)
 	return true;
 }
 
-bool hw_zygote_await(const struct hw_asked *asked, short events)
+bool hwsp_zygote_await(const struct hwsp_asked *asked, short events)
 {
 	struct pollfd ready = {.fd = asked->socket, .events = events};
 	long stopped_ms_max = asked->stopped_ms_max ? (long)asked->stopped_ms_max : STOPPED_MS_MAX;
@@ -101,7 +101,7 @@ bool hw_zygote_await(const struct hw_asked *asked, short events)
 	}
 }
 
-bool hw_reap_killed(pid_t pid)
+bool hwsp_reap_killed(pid_t pid)
 {
 	/* Somebody else may have taken its status, and the number be another's. */
 	if (syscall(SYS_wait4, pid, NULL, WNOHANG | __WALL, NULL) != 0)
@@ -109,7 +109,7 @@ bool hw_reap_killed(pid_t pid)
 	int process = (int)syscall(SYS_pidfd_open, pid, 0);
 	struct pollfd ended = {.fd = process, .events = POLLIN};
 	if (process < 0) {
-		hw_reap(pid);
+		hwsp_reap(pid);
 		return true;
 	}
 	while (poll(&ended, 1, -1) < 0 && errno == EINTR)

@@ -37,7 +37,7 @@ __attribute__((constructor)) static void find_originals(void)
 	original_waitid = (__typeof__(&waitid))dlsym(RTLD_NEXT, "waitid");
 }
 
-bool hw_children_hide(pid_t pid)
+bool hwsp_children_hide(pid_t pid)
 {
 	pid_t self = getpid();
 
@@ -57,7 +57,7 @@ bool hw_children_hide(pid_t pid)
 	return false;
 }
 
-void hw_children_show(pid_t pid)
+void hwsp_children_show(pid_t pid)
 {
 	for (int i = 0; i < HIDDEN_MAX; i++) {
 		pid_t found = pid;
@@ -147,7 +147,7 @@ static void wake_others(void)
 	for (int i = 0; i < HIDDEN_MAX; i++) {
 		pid_t pid = atomic_load(&hidden[i]);
 		if (pid) {
-			hw_kill_child(pid);
+			hwsp_kill_child(pid);
 			return;
 		}
 	}
@@ -205,7 +205,7 @@ static long wait_any(struct any *any)
 		}
 		if (any->options & WNOWAIT)
 			syscall(SYS_wait4, pid, NULL, __WALL | WNOHANG, NULL);
-		hw_children_show((pid_t)pid);
+		hwsp_children_show((pid_t)pid);
 	}
 }
 

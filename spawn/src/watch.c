@@ -20,9 +20,9 @@
 #define CHANGES (IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
 #define PATH_BYTES 64
 
-struct hw_seen {
+struct hwsp_seen {
 	char *path;
-	struct hw_identity file;
+	struct hwsp_identity file;
 };
 
 static long now_ms(void)
@@ -32,9 +32,9 @@ static long now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static bool refuse(char reason[HW_REASON_BYTES], const char *what, const char *detail)
+static bool refuse(char reason[HWSP_REASON_BYTES], const char *what, const char *detail)
 {
-	hw_add_reason(reason, "%s%.100s", what, detail);
+	hwsp_add_reason(reason, "%s%.100s", what, detail);
 	return false;
 }
 
@@ -48,7 +48,7 @@ static void target_of(const char *process, int fd, char target[PATH_MAX])
 }
 
 /* Descriptors that it was given lead where they led. */
-static bool check_given(const char *process, const struct hw_inherited *inherited, char reason[HW_REASON_BYTES])
+static bool check_given(const char *process, const struct hwsp_inherited *inherited, char reason[HWSP_REASON_BYTES])
 {
 	char own[PATH_MAX], its[PATH_MAX];
 
@@ -62,7 +62,7 @@ static bool check_given(const char *process, const struct hw_inherited *inherite
 }
 
 /* One thread; descriptors that it was given, and no others. */
-static bool check_process(pid_t pid, const struct hw_inherited *inherited, int boundary, char reason[HW_REASON_BYTES])
+static bool check_process(pid_t pid, const struct hwsp_inherited *inherited, int boundary, char reason[HWSP_REASON_BYTES])
 {
 	char path[PATH_BYTES], target[PATH_MAX], number[16];
 	struct dirent *entry;
@@ -97,15 +97,15 @@ static bool check_process(pid_t pid, const struct hw_inherited *inherited, int b
 	return check_given(number, inherited, reason) && good;
 }
 
-static bool remember(struct hw_watch *watch, const char *path)
+static bool remember(struct hwsp_watch *watch, const char *path)
 {
-	struct hw_identity file;
+	struct hwsp_identity file;
 
 	if (watch->count && !strcmp(watch->seen[watch->count - 1].path, path))
 		return true;
-	if (!hw_identify(path, &file))
+	if (!hwsp_identify(path, &file))
 		return false;
-	struct hw_seen *grown = realloc(watch->seen, (watch->count + 1) * sizeof *grown);
+	struct hwsp_seen *grown = realloc(watch->seen, (watch->count + 1) * sizeof *grown);
 	char *copy = strdup(path);
 	if (grown)
 		watch->seen = grown;
@@ -113,7 +113,7 @@ static bool remember(struct hw_watch *watch, const char *path)
 		free(copy);
 		return false;
 	}
-	grown[watch->count++] = (struct hw_seen){copy, file};
+	grown[watch->count++] = (struct hwsp_seen){copy, file};
 	/* Without room for a watch, looking is what is left. */
 	if (watch->inotify < 0 || inotify_add_watch(watch->inotify, path, CHANGES) < 0)
 		watch->told = false;
@@ -164,7 +164,7 @@ static const char *original(const char *path, char *const *envp)
 }
 
 /* Files, and memory of its own; nothing that it shares with a device or with others. */
-static bool check_memory(struct hw_watch *watch, pid_t pid, char *const *envp, char reason[HW_REASON_BYTES])
+static bool check_memory(struct hwsp_watch *watch, pid_t pid, char *const *envp, char reason[HWSP_REASON_BYTES])
 {
 	char path[PATH_BYTES], line[PATH_MAX + 128], permissions[5];
 	bool good = true;
@@ -193,19 +193,19 @@ static bool check_memory(struct hw_watch *watch, pid_t pid, char *const *envp, c
  * which is not to be read or closed. */
 #define MARK (SIGRTMAX - 3)
 
-static bool is_open(const struct hw_watch *watch)
+static bool is_open(const struct hwsp_watch *watch)
 {
 	return watch->inotify >= 0 && fcntl(watch->inotify, F_GETSIG) == MARK;
 }
 
-bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_start *start, int boundary,
-                    char reason[HW_REASON_BYTES])
+bool hwsp_watch_begin(struct hwsp_watch *watch, pid_t pid, const struct hwsp_start *start, int boundary,
+                    char reason[HWSP_REASON_BYTES])
 {
-	*watch = (struct hw_watch){
-		.inotify = hw_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)), .looked_ms = now_ms(), .told = true};
+	*watch = (struct hwsp_watch){
+		.inotify = hwsp_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)), .looked_ms = now_ms(), .told = true};
 	if (watch->inotify >= 0)
 		fcntl(watch->inotify, F_SETSIG, MARK);
-	char found[HW_REASON_BYTES] = "";
+	char found[HWSP_REASON_BYTES] = "";
 	bool process = check_process(pid, start->inherited, boundary, found);
 	if (check_memory(watch, pid, start->envp, found) && process)
 		return true;
@@ -215,18 +215,18 @@ bool hw_watch_begin(struct hw_watch *watch, pid_t pid, const struct hw_start *st
 		[PSPAWN_STOP_CALL] = "before it stopped",
 		[PSPAWN_STOP_PYTHON] = "during its imports",
 	};
-	hw_add_reason(reason, "%s, %s", when[start->options->stop], found);
-	hw_watch_end(watch);
+	hwsp_add_reason(reason, "%s, %s", when[start->options->stop], found);
+	hwsp_watch_end(watch);
 	return false;
 }
 
-static bool is_as_seen(const struct hw_seen *seen)
+static bool is_as_seen(const struct hwsp_seen *seen)
 {
-	struct hw_identity now;
-	return hw_identify(seen->path, &now) && hw_is_same(&now, &seen->file);
+	struct hwsp_identity now;
+	return hwsp_identify(seen->path, &now) && hwsp_is_same(&now, &seen->file);
 }
 
-bool hw_watch_unchanged(struct hw_watch *watch)
+bool hwsp_watch_unchanged(struct hwsp_watch *watch)
 {
 	_Alignas(struct inotify_event) char event[sizeof(struct inotify_event) + NAME_MAX + 1];
 
@@ -243,12 +243,12 @@ bool hw_watch_unchanged(struct hw_watch *watch)
 	return true;
 }
 
-void hw_watch_end(struct hw_watch *watch)
+void hwsp_watch_end(struct hwsp_watch *watch)
 {
 	for (size_t i = 0; i < watch->count; i++)
 		free(watch->seen[i].path);
 	free(watch->seen);
 	if (is_open(watch))
 		close(watch->inotify);
-	*watch = (struct hw_watch){.inotify = -1};
+	*watch = (struct hwsp_watch){.inotify = -1};
 }

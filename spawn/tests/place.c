@@ -48,20 +48,20 @@ static void allow(unsigned first, unsigned last)
 		CPU_SET(core, &allowed);
 }
 
-static struct hw_place place_of(enum pspawn_numa numa, unsigned number)
+static struct hwsp_place place_of(enum pspawn_numa numa, unsigned number)
 {
 	const struct pspawn_process process = {0};
 	struct pspawn_options options = {.numa = numa, .first = number / 2};
-	struct hw_place place;
+	struct hwsp_place place;
 	memset(&place, 0x55, sizeof place);
-	CHECK(hw_place(&process, &options, number - options.first, &place) == 0, "%u", number);
+	CHECK(hwsp_place(&process, &options, number - options.first, &place) == 0, "%u", number);
 	return place;
 }
 
 /* Process `number` has `count` processors from `core` on, and prefers the memory of `domain`. */
 static void expect(enum pspawn_numa numa, unsigned number, unsigned core, int count, int domain)
 {
-	struct hw_place place = place_of(numa, number);
+	struct hwsp_place place = place_of(numa, number);
 	CHECK(place.bound && CPU_COUNT(&place.mask) == count && place.domain == domain, "%d: %d, %d of domain %d", numa,
 	      (int)number, CPU_COUNT(&place.mask), place.domain);
 	for (int i = 0; i < count; i++)
@@ -155,7 +155,7 @@ static void random_machine(void)
 		CPU_SET(random_word() % CPU_SETSIZE, &allowed);
 	for (unsigned i = 0; i < 300; i++)
 		for (enum pspawn_numa numa = PSPAWN_NUMA_FILL; numa <= PSPAWN_NUMA_DOMAIN; numa++) {
-			struct hw_place place = place_of(numa, i);
+			struct hwsp_place place = place_of(numa, i);
 			cpu_set_t both;
 			CPU_AND(&both, &allowed, &place.mask);
 			CHECK(!place.bound || (CPU_COUNT(&place.mask) && CPU_EQUAL(&both, &place.mask)), "%u leaves its cores", i);
@@ -172,11 +172,11 @@ static void masks(void)
 		unsigned char *mask = calloc(1, bytes ? bytes : 1);
 		struct pspawn_process process = {.mask = (cpu_set_t *)mask, .mask_size = bytes};
 		const struct pspawn_options options = {.numa = PSPAWN_NUMA_FILL};
-		struct hw_place place;
-		CHECK(hw_place(&process, &options, 0, &place) == EINVAL, "%zu: none", bytes);
+		struct hwsp_place place;
+		CHECK(hwsp_place(&process, &options, 0, &place) == EINVAL, "%zu: none", bytes);
 		if (bytes && bytes <= sizeof(cpu_set_t)) {
 			mask[bytes - 1] = 0x81;
-			CHECK(hw_place(&process, &options, 0, &place) == 0 && place.bound, "%zu", bytes);
+			CHECK(hwsp_place(&process, &options, 0, &place) == 0 && place.bound, "%zu", bytes);
 			CHECK(CPU_COUNT(&place.mask) == 2 && CPU_ISSET(8 * bytes - 1, &place.mask) && place.domain == -1, "%zu", bytes);
 		}
 		free(mask);

@@ -133,7 +133,7 @@ static void bind_all(const struct names *libc, const ElfW(Rela) *relocation, siz
 /* True if this process is to stop before all constructors: "SOCKET STOP NAME" says so. */
 static bool is_wanted(char *const *envp)
 {
-	static const char variable[] = HW_ZYGOTE_VARIABLE "=";
+	static const char variable[] = HWSP_ZYGOTE_VARIABLE "=";
 
 	for (; *envp; envp++) {
 		const char *at = *envp;
@@ -149,7 +149,7 @@ static bool is_wanted(char *const *envp)
 	return false;
 }
 
-void hw_bind(char *const *envp)
+void hwsp_bind(char *const *envp)
 {
 	const uintptr_t base = (uintptr_t)__ehdr_start;
 	struct names libc;
@@ -162,7 +162,7 @@ void hw_bind(char *const *envp)
 
 #else
 
-void hw_bind(char *const *envp)
+void hwsp_bind(char *const *envp)
 {
 	(void)envp;
 }

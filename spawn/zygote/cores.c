@@ -13,7 +13,7 @@
 
 static bool counted;
 
-bool hw_cores_counted(void)
+bool hwsp_cores_counted(void)
 {
 	return counted;
 }

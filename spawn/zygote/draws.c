@@ -27,27 +27,27 @@ static atomic_uint count;
 /* What was noticed first since it was taken, or NULL. */
 static _Atomic(const char *) first;
 
-void hw_draws_begin(void)
+void hwsp_draws_begin(void)
 {
 	atomic_store(&notices, true);
 }
 
-void hw_draws_end(void)
+void hwsp_draws_end(void)
 {
 	atomic_store(&notices, false);
 }
 
-unsigned hw_draws_count(void)
+unsigned hwsp_draws_count(void)
 {
 	return atomic_load(&count);
 }
 
-const char *hw_draws_take(void)
+const char *hwsp_draws_take(void)
 {
 	return atomic_exchange(&first, NULL);
 }
 
-void hw_draws_renew(void)
+void hwsp_draws_renew(void)
 {
 	void *bytes = (void *)getauxval(AT_RANDOM);
 	if (bytes)

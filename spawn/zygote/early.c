@@ -51,7 +51,7 @@ static bool is_librarys_own(const char *name)
 	return false;
 }
 
-void hw_early(char notes[HW_REASON_BYTES])
+void hwsp_early(char notes[HWSP_REASON_BYTES])
 {
 	int count = 0;
 
@@ -61,15 +61,15 @@ void hw_early(char notes[HW_REASON_BYTES])
 		bool does = map->l_ld && !is_librarys_own(name) &&
 		            (chooses(map, DT_RELA, DT_RELASZ) || chooses(map, DT_JMPREL, DT_PLTRELSZ));
 		if (does && ++count <= CHOOSES_MAX)
-			hw_add_reason(notes, "%.64s chooses functions (IFUNC)", name);
+			hwsp_add_reason(notes, "%.64s chooses functions (IFUNC)", name);
 	}
 	if (count > CHOOSES_MAX)
-		hw_add_reason(notes, "so do %d more", count - CHOOSES_MAX);
+		hwsp_add_reason(notes, "so do %d more", count - CHOOSES_MAX);
 }
 
 #else
 
-void hw_early(char notes[HW_REASON_BYTES])
+void hwsp_early(char notes[HWSP_REASON_BYTES])
 {
 	(void)notes;
 }

@@ -30,7 +30,7 @@ static struct {
 	char *stack;     /* on which requests are served */
 } load;
 
-void hw_load_renew_random(void)
+void hwsp_load_renew_random(void)
 {
 	unsigned char bytes[RANDOM_BYTES];
 	void *shown = (void *)getauxval(AT_RANDOM);
@@ -49,13 +49,13 @@ void hw_load_renew_random(void)
 	memcpy(shown, bytes, sizeof bytes);
 }
 
-void *hw_load_room(size_t bytes)
+void *hwsp_load_room(size_t bytes)
 {
 	load.image = (void *)((load.top - bytes) & ~(uintptr_t)15);
 	return load.image;
 }
 
-void hw_load_name(char *name)
+void hwsp_load_name(char *name)
 {
 	load.argv[0] = name;
 }
@@ -89,7 +89,7 @@ static void give_back(void *taken)
 	(void)taken;
 }
 
-void hw_load_forget_requests(void)
+void hwsp_load_forget_requests(void)
 {
 	while (chunks) {
 		struct chunk *next = chunks->next;
@@ -220,7 +220,7 @@ __attribute__((noreturn)) static void enter(void)
 
 __attribute__((noreturn)) static void serve(void)
 {
-	hw_zygote_serve();
+	hwsp_zygote_serve();
 	errno = 0;
 	enter();
 }
@@ -241,12 +241,12 @@ static const char *prepare(int argc, char **argv, char *const *envp)
 	return load.stack == MAP_FAILED ? "there is no memory for a stack" : NULL;
 }
 
-void hw_load_stop(int argc, char **argv, char *const *envp)
+void hwsp_load_stop(int argc, char **argv, char *const *envp)
 {
 	const char *reason = prepare(argc, argv, envp);
 	if (reason)
-		hw_zygote_refuse("%s", reason);
-	hw_memory = (struct hw_memory){take, give_back};
+		hwsp_zygote_refuse("%s", reason);
+	hwsp_memory = (struct hwsp_memory){take, give_back};
 	stand_last();
 	__asm__ volatile("mov %[top], %%rsp\n\t"
 	                 "xor %%ebp, %%ebp\n\t"
@@ -259,10 +259,10 @@ void hw_load_stop(int argc, char **argv, char *const *envp)
 
 #else
 
-void hw_load_stop(int argc, char **argv, char *const *envp)
+void hwsp_load_stop(int argc, char **argv, char *const *envp)
 {
 	(void)argc, (void)argv, (void)envp;
-	hw_zygote_refuse("on this kind of processor a program can be stopped before main alone");
+	hwsp_zygote_refuse("on this kind of processor a program can be stopped before main alone");
 }
 
 #endif

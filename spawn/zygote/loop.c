@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BUFFER_BYTES (sizeof(struct hw_head) + HW_INLINE_MAX)
+#define BUFFER_BYTES (sizeof(struct hwsp_head) + HWSP_INLINE_MAX)
 /* How often a process that should have told its outcome is looked after. */
 #define LOOK_MS 20
 
@@ -26,16 +26,16 @@ typedef _Atomic uint32_t outcome;
 
 /* What a request brought. Its descriptors are private ones, -1: none came. */
 struct visit {
-	struct hw_head head;
-	struct hw_request request;
+	struct hwsp_head head;
+	struct hwsp_request request;
 	int cwd, results_file, answer, body, cgroup;
 	char *mapped; /* the body, if it came in a file */
-	struct hw_result *results;
+	struct hwsp_result *results;
 	outcome *outcomes; /* of the processes that tell theirs; NULL: none does */
 };
 
 static char *buffer;
-static struct hw_result *standing_results;
+static struct hwsp_result *standing_results;
 /* A descriptor of the owner's process, right behind the socket; -1: none. */
 static int owner = -1;
 /* Its number, as this process sees it. */
@@ -44,7 +44,7 @@ static pid_t owner_number;
 /* Moves a descriptor to where the zygote's own are. */
 static int make_private(int fd)
 {
-	int moved = fcntl(fd, F_DUPFD_CLOEXEC, hw_zygote.socket + 2);
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, hwsp_zygote.socket + 2);
 	close(fd);
 	return moved;
 }
@@ -53,7 +53,7 @@ static int make_private(int fd)
  * from the last to the first each finds its place free. */
 static int arrange(struct visit *visit, int *fds, uint32_t count)
 {
-	const struct hw_inherited *inherited = &visit->request.inherited;
+	const struct hwsp_inherited *inherited = &visit->request.inherited;
 	for (uint32_t i = count; i-- > 0;) {
 		int wanted = inherited->fds[i], ends = inherited->fd_ends[i] ? FD_CLOEXEC : 0;
 		if (fds[i] == wanted) {
@@ -61,7 +61,7 @@ static int arrange(struct visit *visit, int *fds, uint32_t count)
 				return ENOTSUP;
 			continue;
 		}
-		if (wanted < fds[i] || wanted >= hw_zygote.socket || dup3(fds[i], wanted, ends ? O_CLOEXEC : 0) < 0)
+		if (wanted < fds[i] || wanted >= hwsp_zygote.socket || dup3(fds[i], wanted, ends ? O_CLOEXEC : 0) < 0)
 			return ENOTSUP;
 		close(fds[i]);
 	}
@@ -72,10 +72,10 @@ static int arrange(struct visit *visit, int *fds, uint32_t count)
 static int unpack(struct visit *visit, int *fds, uint32_t count)
 {
 	uint32_t next = visit->head.fds;
-	int *places[] = {&visit->cwd, visit->head.flags & HW_OWN_RESULTS ? &visit->results_file : NULL,
-	                 visit->head.flags & HW_OWN_RESULTS ? &visit->answer : NULL,
-	                 visit->head.flags & HW_IN_FILE ? &visit->body : NULL,
-	                 visit->head.flags & HW_WITH_CGROUP ? &visit->cgroup : NULL};
+	int *places[] = {&visit->cwd, visit->head.flags & HWSP_OWN_RESULTS ? &visit->results_file : NULL,
+	                 visit->head.flags & HWSP_OWN_RESULTS ? &visit->answer : NULL,
+	                 visit->head.flags & HWSP_IN_FILE ? &visit->body : NULL,
+	                 visit->head.flags & HWSP_WITH_CGROUP ? &visit->cgroup : NULL};
 	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
 		if (!places[i])
 			continue;
@@ -91,9 +91,9 @@ static int unpack(struct visit *visit, int *fds, uint32_t count)
 /* The zygote becomes what its processes are to be like, so that they needn't. */
 static int adopt(const struct visit *visit)
 {
-	static struct hw_inherited before;
+	static struct hwsp_inherited before;
 	static bool any_before;
-	const struct hw_inherited *now = &visit->request.inherited;
+	const struct hwsp_inherited *now = &visit->request.inherited;
 	bool known = any_before;
 
 	/* Not if it fails half-way. */
@@ -114,7 +114,7 @@ static int adopt(const struct visit *visit)
 	if (!known || before.policy != now->policy ||
 	    memcmp(before.policy_domains, now->policy_domains, sizeof now->policy_domains))
 		if (syscall(SYS_set_mempolicy, now->policy, now->policy ? now->policy_domains : NULL,
-		            now->policy ? HW_DOMAINS_WORDS * 64ul : 0) &&
+		            now->policy ? HWSP_DOMAINS_WORDS * 64ul : 0) &&
 		    (now->policy || errno != ENOSYS))
 			return ENOTSUP;
 	before = *now;
@@ -167,7 +167,7 @@ static void close_if_ending(int fd)
 }
 
 /* Closes what exec would: among what came with the request, and among what file actions have opened. */
-static void close_ending(const struct hw_inherited *inherited, const struct pspawn_process *process)
+static void close_ending(const struct hwsp_inherited *inherited, const struct pspawn_process *process)
 {
 	for (uint32_t i = 0; i < inherited->fd_count; i++)
 		if (inherited->fd_ends[i])
@@ -178,22 +178,22 @@ static void close_ending(const struct hw_inherited *inherited, const struct pspa
 }
 
 /* The new process, on its way to its program. */
-static bool become(struct visit *visit, uint32_t number, const struct hw_place *place)
+static bool become(struct visit *visit, uint32_t number, const struct hwsp_place *place)
 {
 	const struct pspawn_options *options = &visit->request.options;
 	const struct pspawn_process *process = &visit->request.processes[number];
-	struct hw_inherited inherited = visit->request.inherited;
+	struct hwsp_inherited inherited = visit->request.inherited;
 	sigset_t mask = {{0}};
 
-	close_range((unsigned)hw_zygote.socket, ~0u, 0);
-	hw_zygote.socket = -1;
-	hw_signals_as_caller(inherited.ignored);
-	int error = hw_apply(process, options, place);
+	close_range((unsigned)hwsp_zygote.socket, ~0u, 0);
+	hwsp_zygote.socket = -1;
+	hwsp_signals_as_caller(inherited.ignored);
+	int error = hwsp_apply(process, options, place);
 	close_ending(&inherited, process);
 	/* It may have ended before this one asked to be told. */
 	if (!error && options->flags & PSPAWN_ENDS_WITH_CALLER && getppid() != owner_number)
 		_exit(127);
-	if (!error && !hw_present(process))
+	if (!error && !hwsp_present(process))
 		error = ENOMEM;
 	if (may_fail(process, options))
 		tell(&visit->outcomes[number], error);
@@ -204,14 +204,14 @@ static bool become(struct visit *visit, uint32_t number, const struct hw_place *
 	if (options->flags & PSPAWN_SETSIGMASK)
 		mask = options->signal_mask;
 	else
-		for (int signal = 1; signal <= HW_SIGNALS; signal++)
+		for (int signal = 1; signal <= HWSP_SIGNALS; signal++)
 			if (inherited.blocked >> (signal - 1) & 1)
 				sigaddset(&mask, signal);
 	munmap(buffer, BUFFER_BYTES);
 	if (visit->mapped)
 		munmap(visit->mapped, visit->head.bytes);
-	hw_load_forget_requests();
-	hw_fork_child();
+	hwsp_load_forget_requests();
+	hwsp_fork_child();
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 	return true;
 }
@@ -219,7 +219,7 @@ static bool become(struct visit *visit, uint32_t number, const struct hw_place *
 /* Waits for the outcome of a process that tells its own. */
 static void settle(struct visit *visit, uint32_t number)
 {
-	struct hw_result *result = &visit->results[number];
+	struct hwsp_result *result = &visit->results[number];
 	if (result->pid > 0 && !result->error && may_fail(&visit->request.processes[number], &visit->request.options))
 		result->error = outcome_of(&visit->outcomes[number], result->pid);
 }
@@ -243,15 +243,15 @@ static bool make(struct visit *visit, uint32_t number)
 {
 	struct pspawn_options *options = &visit->request.options;
 	const struct pspawn_process *process = &visit->request.processes[number];
-	struct hw_result *result = &visit->results[number];
-	struct hw_place place;
+	struct hwsp_result *result = &visit->results[number];
+	struct hwsp_place place;
 	struct clone_args arguments = {
 		.flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID,
-		.child_tid = (uint64_t)(uintptr_t)hw_thread_number(),
+		.child_tid = (uint64_t)(uintptr_t)hwsp_thread_number(),
 		.parent_tid = (uint64_t)(uintptr_t)&result->pid,
 	};
 
-	result->error = hw_place(process, options, number, &place);
+	result->error = hwsp_place(process, options, number, &place);
 	if (result->error)
 		return false;
 	if (visit->cgroup >= 0) {
@@ -272,11 +272,11 @@ static bool make(struct visit *visit, uint32_t number)
 }
 
 /* Makes the processes of a request: true in each of them. */
-static bool make_all(struct visit *visit, struct hw_answer *answer)
+static bool make_all(struct visit *visit, struct hwsp_answer *answer)
 {
-	if (hw_zygote.before_fork)
-		hw_zygote.before_fork();
-	hw_fork_prepare();
+	if (hwsp_zygote.before_fork)
+		hwsp_zygote.before_fork();
+	hwsp_fork_prepare();
 	for (answer->tried = 0; answer->tried < visit->head.count;) {
 		if (make(visit, answer->tried))
 			return true;
@@ -286,9 +286,9 @@ static bool make_all(struct visit *visit, struct hw_answer *answer)
 			break;
 		}
 	}
-	hw_fork_parent();
-	if (hw_zygote.after_fork)
-		hw_zygote.after_fork();
+	hwsp_fork_parent();
+	if (hwsp_zygote.after_fork)
+		hwsp_zygote.after_fork();
 	for (uint32_t i = 0; i < answer->tried; i++)
 		settle(visit, i);
 	return false;
@@ -301,16 +301,16 @@ static int open_visit(struct visit *visit, size_t body_bytes, int *fds, uint32_t
 	int error = unpack(visit, fds, fd_count);
 
 	visit->results = standing_results;
-	if (!error && visit->head.flags & HW_OWN_RESULTS) {
+	if (!error && visit->head.flags & HWSP_OWN_RESULTS) {
 		visit->results = mmap(NULL, visit->head.count * sizeof *visit->results, PROT_READ | PROT_WRITE, MAP_SHARED,
 		                      visit->results_file, 0);
 		if (visit->results == MAP_FAILED)
 			return ENOMEM;
 		madvise(visit->results, visit->head.count * sizeof *visit->results, MADV_DONTFORK);
-	} else if (visit->head.count > HW_RESULTS) {
+	} else if (visit->head.count > HWSP_RESULTS) {
 		return EINVAL;
 	}
-	if (!error && visit->head.flags & HW_IN_FILE) {
+	if (!error && visit->head.flags & HWSP_IN_FILE) {
 		visit->mapped = mmap(NULL, visit->head.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, visit->body, 0);
 		if (visit->mapped == MAP_FAILED) {
 			visit->mapped = NULL;
@@ -321,7 +321,7 @@ static int open_visit(struct visit *visit, size_t body_bytes, int *fds, uint32_t
 		return EINVAL;
 	}
 	if (!error)
-		error = hw_decode(body, visit->head.bytes, visit->head.count, &visit->request);
+		error = hwsp_decode(body, visit->head.bytes, visit->head.count, &visit->request);
 	if (!error && visit->request.inherited.fd_count != visit->head.fds)
 		error = EINVAL;
 	return error ? error : arrange(visit, fds, visit->head.fds);
@@ -335,18 +335,18 @@ static void close_visit(struct visit *visit)
 		munmap(visit->results, visit->head.count * sizeof *visit->results);
 	if (visit->outcomes)
 		munmap((void *)visit->outcomes, visit->head.count * sizeof *visit->outcomes);
-	hw_request_free(&visit->request);
-	hw_load_forget_requests();
+	hwsp_request_free(&visit->request);
+	hwsp_load_forget_requests();
 	/* What belongs to the owner must not stay open here: others wait for its end. */
-	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
-	close_range((unsigned)hw_zygote.socket + 2, ~0u, 0);
+	close_range(0, (unsigned)hwsp_zygote.socket - 1, 0);
+	close_range((unsigned)hwsp_zygote.socket + 2, ~0u, 0);
 	setpgid(0, 0);
 }
 
 /* Serves one request: true in a process that it made. */
 static bool serve(struct visit *visit, size_t received, int *fds, uint32_t fd_count)
 {
-	struct hw_answer answer = {0};
+	struct hwsp_answer answer = {0};
 	int error = open_visit(visit, received - sizeof visit->head, fds, fd_count);
 
 	if (!error)
@@ -357,7 +357,7 @@ static bool serve(struct visit *visit, size_t received, int *fds, uint32_t fd_co
 		return true;
 	if (error)
 		answer.error = (uint32_t)error;
-	hw_send(visit->answer >= 0 ? visit->answer : hw_zygote.socket, &answer, sizeof answer, NULL, 0, NULL, 0);
+	hwsp_send(visit->answer >= 0 ? visit->answer : hwsp_zygote.socket, &answer, sizeof answer, NULL, 0, NULL, 0);
 	close_visit(visit);
 	return false;
 }
@@ -366,7 +366,7 @@ static bool serve(struct visit *visit, size_t received, int *fds, uint32_t fd_co
  * owner holds that too. */
 static bool await(void)
 {
-	struct pollfd ready[] = {{.fd = hw_zygote.socket, .events = POLLIN}, {.fd = owner, .events = POLLIN}};
+	struct pollfd ready[] = {{.fd = hwsp_zygote.socket, .events = POLLIN}, {.fd = owner, .events = POLLIN}};
 	while (poll(ready, owner < 0 ? 1 : 2, -1) < 0)
 		if (errno != EINTR)
 			return false;
@@ -378,7 +378,7 @@ static void find_owner(void)
 {
 	struct ucred maker;
 	socklen_t bytes = sizeof maker;
-	bool told = getsockopt(hw_zygote.socket, SOL_SOCKET, SO_PEERCRED, &maker, &bytes) == 0;
+	bool told = getsockopt(hwsp_zygote.socket, SOL_SOCKET, SO_PEERCRED, &maker, &bytes) == 0;
 	int fd = told ? (int)syscall(SYS_pidfd_open, maker.pid, 0) : -1;
 
 	owner = -1;
@@ -388,8 +388,8 @@ static void find_owner(void)
 	pid_t parent = owner_number;
 	if (told && maker.pid > 0 && parent > 0 && parent != maker.pid)
 		_exit(0);
-	if (fd >= 0 && parent == maker.pid && dup3(fd, hw_zygote.socket + 1, O_CLOEXEC) >= 0)
-		owner = hw_zygote.socket + 1;
+	if (fd >= 0 && parent == maker.pid && dup3(fd, hwsp_zygote.socket + 1, O_CLOEXEC) >= 0)
+		owner = hwsp_zygote.socket + 1;
 	if (fd >= 0)
 		close(fd);
 }
@@ -402,50 +402,50 @@ static int take_results(void)
 	char byte;
 	int fd;
 
-	if (hw_receive(hw_zygote.socket, &byte, sizeof byte, &received, &fd, &count) || count != 1)
+	if (hwsp_receive(hwsp_zygote.socket, &byte, sizeof byte, &received, &fd, &count) || count != 1)
 		_exit(127);
 	return fd;
 }
 
-__attribute__((noreturn, format(printf, 2, 0))) static void refuse(enum hw_refusal refused, const char *format,
+__attribute__((noreturn, format(printf, 2, 0))) static void refuse(enum hwsp_refusal refused, const char *format,
                                                                    va_list values)
 {
-	struct hw_hello hello = {.version = HW_SPAWN_VERSION, .refused = refused};
+	struct hwsp_hello hello = {.version = HWSP_SPAWN_VERSION, .refused = refused};
 
 	take_results();
 	vsnprintf(hello.reason, sizeof hello.reason, format, values);
-	hw_send(hw_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
+	hwsp_send(hwsp_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
 	_exit(0);
 }
 
-void hw_zygote_refuse(const char *format, ...)
+void hwsp_zygote_refuse(const char *format, ...)
 {
 	va_list values;
 	va_start(values, format);
-	refuse(HW_UNFAITHFUL, format, values);
+	refuse(HWSP_UNFAITHFUL, format, values);
 }
 
 __attribute__((noreturn, format(printf, 1, 2))) static void leave_out(const char *format, ...)
 {
 	va_list values;
 	va_start(values, format);
-	refuse(HW_LEAVES_OUT, format, values);
+	refuse(HWSP_LEAVES_OUT, format, values);
 }
 
-void hw_zygote_leave_out(const char *reason)
+void hwsp_zygote_leave_out(const char *reason)
 {
 	leave_out("%s", reason);
 }
 
 /* Takes the memory for results, and tells that it has stopped. */
-static void greet(const char changed[HW_REASON_BYTES])
+static void greet(const char changed[HWSP_REASON_BYTES])
 {
-	struct hw_hello hello = {.version = HW_SPAWN_VERSION};
+	struct hwsp_hello hello = {.version = HWSP_SPAWN_VERSION};
 	size_t received;
 	char byte;
 	int fd = take_results();
 
-	size_t bytes = HW_RESULTS * sizeof *standing_results;
+	size_t bytes = HWSP_RESULTS * sizeof *standing_results;
 	standing_results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	buffer = mmap(NULL, BUFFER_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -453,31 +453,31 @@ static void greet(const char changed[HW_REASON_BYTES])
 		_exit(127);
 	madvise(standing_results, bytes, MADV_DONTFORK);
 	memcpy(hello.reason, changed, sizeof hello.reason);
-	if (!hw_present_prepare() || !hw_thread_number())
-		hw_add_reason(hello.reason, "the kernel, or a filter of system calls (seccomp), does not let a process change what "
+	if (!hwsp_present_prepare() || !hwsp_thread_number())
+		hwsp_add_reason(hello.reason, "the kernel, or a filter of system calls (seccomp), does not let a process change what "
 		                            "/proc shows of it");
-	if (hw_zygote.stop == PSPAWN_STOP_LOAD)
-		hw_early(hello.early);
-	hello.refused = *hello.reason ? HW_DOUBTFUL : HW_STOPPED;
-	hello.counted = hw_cores_counted();
+	if (hwsp_zygote.stop == PSPAWN_STOP_LOAD)
+		hwsp_early(hello.early);
+	hello.refused = *hello.reason ? HWSP_DOUBTFUL : HWSP_STOPPED;
+	hello.counted = hwsp_cores_counted();
 	/* What threads a library has for its own use, it ends before a fork. */
-	hw_fork_prepare();
-	hw_fork_parent();
-	hw_send(hw_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
-	if (hw_receive(hw_zygote.socket, &byte, sizeof byte, &received, NULL, NULL) || received != sizeof byte)
+	hwsp_fork_prepare();
+	hwsp_fork_parent();
+	hwsp_send(hwsp_zygote.socket, &hello, sizeof hello, NULL, 0, NULL, 0);
+	if (hwsp_receive(hwsp_zygote.socket, &byte, sizeof byte, &received, NULL, NULL) || received != sizeof byte)
 		_exit(0);
-	close_range(0, (unsigned)hw_zygote.socket - 1, 0);
-	close_range((unsigned)hw_zygote.socket + 1, ~0u, 0);
+	close_range(0, (unsigned)hwsp_zygote.socket - 1, 0);
+	close_range((unsigned)hwsp_zygote.socket + 1, ~0u, 0);
 	find_owner();
 }
 
-void hw_zygote_serve(void)
+void hwsp_zygote_serve(void)
 {
-	char changed[HW_REASON_BYTES] = "";
+	char changed[HWSP_REASON_BYTES] = "";
 	sigset_t all;
 
-	if (hw_zygote.stop == PSPAWN_STOP_MAIN)
-		hw_surroundings_changed(changed);
+	if (hwsp_zygote.stop == PSPAWN_STOP_MAIN)
+		hwsp_surroundings_changed(changed);
 	/* Nothing that is meant for the caller's processes may end or interrupt it. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
@@ -486,14 +486,14 @@ void hw_zygote_serve(void)
 		if (!await())
 			_exit(0);
 		struct visit visit = {.cwd = -1, .results_file = -1, .answer = -1, .body = -1, .cgroup = -1};
-		int fds[HW_FDS_MAX + 8];
-		uint32_t fd_count = HW_FDS_MAX + 8;
+		int fds[HWSP_FDS_MAX + 8];
+		uint32_t fd_count = HWSP_FDS_MAX + 8;
 		size_t received;
-		if (hw_receive(hw_zygote.socket, buffer, BUFFER_BYTES, &received, fds, &fd_count) ||
+		if (hwsp_receive(hwsp_zygote.socket, buffer, BUFFER_BYTES, &received, fds, &fd_count) ||
 		    received < sizeof visit.head)
 			_exit(0);
 		memcpy(&visit.head, buffer, sizeof visit.head);
-		if (visit.head.version != HW_SPAWN_VERSION)
+		if (visit.head.version != HWSP_SPAWN_VERSION)
 			_exit(0);
 		if (serve(&visit, received, fds, fd_count))
 			return;

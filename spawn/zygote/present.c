@@ -26,7 +26,7 @@ static unsigned long program_break(void)
 	return (unsigned long)syscall(SYS_brk, 0);
 }
 
-bool hw_present_prepare(void)
+bool hwsp_present_prepare(void)
 {
 	/* Fields of /proc/self/stat, counted from 1 as in proc(5). */
 	enum { START_CODE = 26, END_CODE = 27, START_STACK = 28, START_DATA = 45, END_DATA, START_BRK, ARG_START, ARG_END,
@@ -83,28 +83,28 @@ static char **make_image(const struct pspawn_process *process, size_t *arguments
 	size_t variables;
 	size_t bytes = measure(process->argv, arguments) + measure(process->envp, &variables);
 	size_t lists = (1 + *arguments + 1 + variables + 1) * sizeof(char *);
-	bool at_load = hw_zygote.stop == PSPAWN_STOP_LOAD;
+	bool at_load = hwsp_zygote.stop == PSPAWN_STOP_LOAD;
 
-	bytes += lists + hw_zygote.vector_bytes;
-	char **image = at_load ? hw_load_room(bytes)
+	bytes += lists + hwsp_zygote.vector_bytes;
+	char **image = at_load ? hwsp_load_room(bytes)
 	                       : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (image == MAP_FAILED)
 		return NULL;
-	char **list = image + 1, *vector = (char *)image + lists, *strings = vector + hw_zygote.vector_bytes;
+	char **list = image + 1, *vector = (char *)image + lists, *strings = vector + hwsp_zygote.vector_bytes;
 	*(size_t *)image = *arguments;
-	memcpy(vector, hw_zygote.vector, hw_zygote.vector_bytes);
+	memcpy(vector, hwsp_zygote.vector, hwsp_zygote.vector_bytes);
 	char *end = copy_list(process->argv, list, strings);
 	parts.arg_start = (unsigned long)strings;
 	parts.arg_end = parts.env_start = (unsigned long)end;
 	parts.env_end = (unsigned long)copy_list(process->envp, list + *arguments + 1, end);
 	if (at_load) {
 		parts.start_stack = (unsigned long)image;
-		hw_load_name(list[0]);
+		hwsp_load_name(list[0]);
 	}
 	return list;
 }
 
-bool hw_present(const struct pspawn_process *process)
+bool hwsp_present(const struct pspawn_process *process)
 {
 	size_t arguments;
 	char **list = make_image(process, &arguments);
@@ -114,11 +114,11 @@ bool hw_present(const struct pspawn_process *process)
 	parts.brk = program_break();
 	/* A limit of data that is exceeded already makes it impossible, but the program can do without. */
 	set_parts();
-	hw_load_renew_random();
-	hw_zygote.argc = (int)arguments;
-	hw_zygote.argv = list;
+	hwsp_load_renew_random();
+	hwsp_zygote.argc = (int)arguments;
+	hwsp_zygote.argv = list;
 	/* Before its constructors the C library is yet to be told. */
-	if (hw_zygote.stop == PSPAWN_STOP_LOAD)
+	if (hwsp_zygote.stop == PSPAWN_STOP_LOAD)
 		return true;
 	environ = list + arguments + 1;
 	if (arguments) {

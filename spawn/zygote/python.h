@@ -73,26 +73,26 @@ struct python {
 	int minor; /* of its version, 3.minor */
 };
 #undef AS_MEMBER
-extern struct python hw_py;
+extern struct python hwsp_py;
 
 /* python_run.c: what the interpreter does after it has started. */
 
-struct hw_python;
+struct hwsp_python;
 /* False if only the interpreter itself can do it. */
-bool hw_python_can_run(const struct hw_python *read);
+bool hwsp_python_can_run(const struct hwsp_python *read);
 /* Runs it, and gives the process's status. */
-int hw_python_run(const struct hw_python *read);
+int hwsp_python_run(const struct hwsp_python *read);
 /* Since 3.9 a program's file has its whole name, for which there is room in `path`. */
-const char *hw_python_whole(const char *name, char *path);
+const char *hwsp_python_whole(const char *name, char *path);
 /* The end of the interpreter, and what its main() gives. */
-int hw_python_end(int status);
+int hwsp_python_end(int status);
 
 /* python_code.c */
-extern const char hw_python_code[];
+extern const char hwsp_python_code[];
 
 /* python_random.c */
-extern const char hw_python_random[];
+extern const char hwsp_python_random[];
 /* A function of Python: what has been drawn since it was last called, or an empty string. NULL: no memory. */
-object *hw_python_draws(void);
+object *hwsp_python_draws(void);
 
 #endif

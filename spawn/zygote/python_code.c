@@ -6,7 +6,7 @@
  * interpreter itself can be what is asked for. */
 #include "python.h"
 
-const char hw_python_code[] =
+const char hwsp_python_code[] =
 	"import sys, posix, io, _signal\n"
 	"\n"
 	/* A module of the interpreter's own, without it being imported for the program. */

@@ -5,7 +5,7 @@
 
 #include "python.h"
 
-const char hw_python_random[] =
+const char hwsp_python_random[] =
 	/* Modules that draw numbers as they are imported, and what each process does then. An empty text: nothing, since the
 	 * module sees to it itself, or has used them up: scipy.stats for examples in its documentation, joblib for the name of
 	 * a semaphore that is gone, JAX for how long it waits before it tries again, and psutil has looked at its own /proc;
@@ -152,16 +152,16 @@ static struct {
 
 static object *take_draws(object *self, object *nothing)
 {
-	const char *what = hw_draws_take();
+	const char *what = hwsp_draws_take();
 
 	(void)self, (void)nothing;
-	return hw_py.PyUnicode_DecodeFSDefault(what ? what : "");
+	return hwsp_py.PyUnicode_DecodeFSDefault(what ? what : "");
 }
 
-object *hw_python_draws(void)
+object *hwsp_python_draws(void)
 {
 	draws.name = "draws";
 	draws.call = take_draws;
 	draws.flags = WITHOUT_ARGUMENTS;
-	return hw_py.PyCFunction_NewEx(&draws, NULL, NULL);
+	return hwsp_py.PyCFunction_NewEx(&draws, NULL, NULL);
 }

@@ -53,12 +53,12 @@ static void look(struct surroundings *now, char *const *envp)
 	now->variables = digest_of(envp);
 }
 
-void hw_surroundings_before(char *const *envp)
+void hwsp_surroundings_before(char *const *envp)
 {
 	look(&before, envp);
 }
 
-void hw_surroundings_changed(char reasons[HW_REASON_BYTES])
+void hwsp_surroundings_changed(char reasons[HWSP_REASON_BYTES])
 {
 	struct surroundings now;
 	struct itimerval timer;
@@ -82,5 +82,5 @@ void hw_surroundings_changed(char reasons[HW_REASON_BYTES])
 	};
 	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
 		if (changes[i].is)
-			hw_add_reason(reasons, "before main, it has changed %s", changes[i].what);
+			hwsp_add_reason(reasons, "before main, it has changed %s", changes[i].what);
 }

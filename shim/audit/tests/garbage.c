@@ -48,17 +48,17 @@ static void look_at(const char *path)
 	static const unsigned wants[] = {
 		HW_WANT_ATTR, HW_WANT_LISTING, HW_WANT_LOADABLE, HW_WANT_WHOLE, HW_WANT_ATTR | HW_WANT_NO_FOLLOW
 	};
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	const char *name;
 
 	for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
-		if (hw_resolve(AT_FDCWD, path, wants[i], &found) != HW_KNOWN)
+		if (hwa_resolve(AT_FDCWD, path, wants[i], &found) != HWA_KNOWN)
 			continue;
-		CHECK(found.path.bytes < HW_PATH_MAX && strlen(found.path.at) == found.path.bytes, "%s", path);
-		const struct hw_listing *listing = hw_listing_of(found.record, found.state);
+		CHECK(found.path.bytes < HWA_PATH_MAX && strlen(found.path.at) == found.path.bytes, "%s", path);
+		const struct hw_listing *listing = hwa_listing_of(found.record, found.state);
 		for (uint32_t entry = 0; listing && entry < listing->count && entry < 64; entry++)
-			if (hw_listing_name(found.record, listing, entry, &name))
-				CHECK(hw_listing_has(found.record, listing, name, strlen(name), NULL) <= 1, "%s", name);
+			if (hwa_listing_name(found.record, listing, entry, &name))
+				CHECK(hwa_listing_has(found.record, listing, name, strlen(name), NULL) <= 1, "%s", name);
 	}
 }
 
@@ -68,7 +68,7 @@ static void look_at_all(void)
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		look_at(paths[i]);
-	hw_find_inode(random_word() % 64, &state);
+	hwa_find_inode(random_word() % 64, &state);
 }
 
 /* Words of a table's parts, so that damage meets what is in use. */
@@ -111,10 +111,10 @@ static void in_child(char *environment[])
 
 	if (child == 0) {
 		alarm(SECONDS_MAX);
-		hw_attach(environment);
+		hwa_attach(environment);
 		look_at_all();
 		/* Nobody can be told, so this gives the table up. */
-		hw_goes_live(AT_FDCWD, "/sw/lib/x", HW_CHANGES_TREE);
+		hwa_goes_live(AT_FDCWD, "/sw/lib/x", HWA_CHANGES_TREE);
 		look_at_all();
 		_exit(0);
 	}
@@ -144,8 +144,8 @@ int main(void)
 	}
 
 	alarm(SECONDS_MAX);
-	hw_attach(environment);
-	CHECK(hw_attached(), "the undamaged table");
+	hwa_attach(environment);
+	CHECK(hwa_attached(), "the undamaged table");
 	for (int round = 0; round < BODY_ROUNDS; round++) {
 		random_state = (uint64_t)round * 0x9e3779b97f4a7c15u + 1;
 		for (uint64_t change = random_word() % CHANGES_MAX; change < CHANGES_MAX; change++)

@@ -20,7 +20,7 @@ static const char path[] = "/sw/lib/libx.so";
 static const char *script;
 static int listener;
 static struct hw_request seen;
-static char seen_path[HW_PATH_MAX];
+static char seen_path[HWA_PATH_MAX];
 
 static void reply(int fd, uint32_t magic, uint32_t status, size_t from, size_t to)
 {
@@ -83,7 +83,7 @@ static void check(const char *actions, enum hw_status expected)
 
 	script = actions;
 	CHECK(pthread_create(&thread, NULL, daemon_once, NULL) == 0, "thread");
-	enum hw_status status = hw_request(path, strlen(path), HW_WANT_LOADABLE);
+	enum hw_status status = hwa_request(path, strlen(path), HW_WANT_LOADABLE);
 	pthread_join(thread, NULL);
 	CHECK(status == expected, "\"%s\" gives %d", actions, status);
 	CHECK(lowest_free() == before, "\"%s\" leaves a descriptor", actions);
@@ -115,10 +115,10 @@ int main(void)
 	snprintf(variable, sizeof(variable), "HEADWATER_TABLE=%s", table);
 	snprintf(description, sizeof(description), "store /store\nsocket %s\ngeneration 77\nscope + /sw\n", socket_path);
 	make_table(table, description);
-	hw_attach(environment);
-	CHECK(hw_attached(), "%s", table);
+	hwa_attach(environment);
+	CHECK(hwa_attached(), "%s", table);
 
-	CHECK(hw_request(path, strlen(path), HW_WANT_ATTR) == HW_FALLBACK, "no socket at all");
+	CHECK(hwa_request(path, strlen(path), HW_WANT_ATTR) == HW_FALLBACK, "no socket at all");
 	start_listener(socket_path);
 	check("rd", HW_DONE);
 	CHECK(seen.magic == HW_REQUEST_MAGIC && seen.want == HW_WANT_LOADABLE && seen.generation == 77, "the header");
@@ -144,7 +144,7 @@ int main(void)
 
 	/* A silent daemon is left alone: nobody would accept this one. */
 	start = seconds();
-	CHECK(hw_request(path, strlen(path), HW_WANT_ATTR) == HW_FALLBACK, "left alone");
+	CHECK(hwa_request(path, strlen(path), HW_WANT_ATTR) == HW_FALLBACK, "left alone");
 	CHECK(seconds() - start < HW_SILENCE_MS_MAX / 1000.0 - 1, "without waiting");
 	return 0;
 }

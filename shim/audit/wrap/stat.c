@@ -100,7 +100,7 @@ struct place {
 #define OF_DESCRIPTOR(fd) ((struct place){ (fd), NULL })
 #define OF_PATH(dirfd, path) ((struct place){ (dirfd), (path) })
 
-void hw_descriptor_link(int fd, char out[HW_LINK_BYTES])
+void hwa_descriptor_link(int fd, char out[HWA_LINK_BYTES])
 {
 	char digits[16];
 	size_t at = strlen("/proc/self/fd/"), count = 0;
@@ -118,15 +118,15 @@ void hw_descriptor_link(int fd, char out[HW_LINK_BYTES])
  * one by a link of /proc alone, that of its executable; so does a descriptor that it opened there. */
 static __attribute__((noinline)) const struct hw_record *replica(struct place place, uint64_t *state)
 {
-	char link[HW_LINK_BYTES];
-	if (!hw_has_replicas())
+	char link[HWA_LINK_BYTES];
+	if (!hwa_has_replicas())
 		return NULL;
-	HW_PATH_APART(original);
+	HWA_PATH_APART(original);
 	if (!place.path || !*place.path) {
-		hw_descriptor_link(place.fd, link);
+		hwa_descriptor_link(place.fd, link);
 		place = OF_PATH(AT_FDCWD, link);
 	}
-	return hw_link_into_store(place.fd, place.path, &original) ? hw_find(original.at, original.bytes, state) : NULL;
+	return hwa_link_into_store(place.fd, place.path, &original) ? hwa_find(original.at, original.bytes, state) : NULL;
 }
 
 /* An evicted copy's inode number may have been given to another file since; but then that file has
@@ -135,9 +135,9 @@ static const struct hw_record *store_file(uint32_t major, uint32_t minor, uint64
 	uint64_t links, uint64_t size, struct place place, bool *follows)
 {
 	uint64_t state;
-	if (!hw_attached() || !hw_is_store_dev(major, minor) || !S_ISREG(mode))
+	if (!hwa_attached() || !hwa_is_store_dev(major, minor) || !S_ISREG(mode))
 		return NULL;
-	const struct hw_record *record = hw_find_inode(ino, &state);
+	const struct hw_record *record = hwa_find_inode(ino, &state);
 	record = record ? record : replica(place, &state);
 	if (!record || !(state & HW_ATTR))
 		return NULL;
@@ -153,18 +153,18 @@ static const struct hw_record *store_stat(const struct stat *st, struct place pl
 		(uint64_t)st->st_size, place, follows);
 }
 
-const struct hw_record *hw_store_file(int fd, const struct stat *st)
+const struct hw_record *hwa_store_file(int fd, const struct stat *st)
 {
 	bool follows;
 	return store_stat(st, OF_DESCRIPTOR(fd), &follows);
 }
 
-const struct hw_record *hw_store_descriptor(int fd)
+const struct hw_record *hwa_store_descriptor(int fd)
 {
 	struct stat st;
-	if (!hw_attached() || hw_sys(__NR_fstat, fd, &st) < 0)
+	if (!hwa_attached() || hwa_sys(__NR_fstat, fd, &st) < 0)
 		return NULL;
-	return hw_store_file(fd, &st);
+	return hwa_store_file(fd, &st);
 }
 
 /* True if what (dirfd, path) names is the file that the record knows, whatever has become of it. A number may have
@@ -172,37 +172,37 @@ const struct hw_record *hw_store_descriptor(int fd)
 static bool is_original(const struct hw_record *record, int dirfd, const char *path, struct statx *now)
 {
 	int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
-	if (hw_sys(__NR_statx, dirfd, path, flags, STATX_BASIC_STATS | STATX_BTIME, now) < 0 ||
+	if (hwa_sys(__NR_statx, dirfd, path, flags, STATX_BASIC_STATS | STATX_BTIME, now) < 0 ||
 	    now->stx_ino != record->attr.ino || !S_ISREG(now->stx_mode))
 		return false;
 	return !(record->attr.mask & now->stx_mask & STATX_BTIME) ||
 	       (now->stx_btime.tv_sec == record->attr.btime_s && now->stx_btime.tv_nsec == record->attr.btime_ns);
 }
 
-int hw_open_original(const struct hw_record *record, int flags)
+int hwa_open_original(const struct hw_record *record, int flags)
 {
 	struct statx now;
-	char link[HW_LINK_BYTES];
+	char link[HWA_LINK_BYTES];
 	/* Without access, for closing another one would end this process's locks on a file that is not meant. */
-	long place = hw_sys(__NR_openat, AT_FDCWD, record->path, O_PATH | O_NOFOLLOW | O_CLOEXEC), fd = place;
+	long place = hwa_sys(__NR_openat, AT_FDCWD, record->path, O_PATH | O_NOFOLLOW | O_CLOEXEC), fd = place;
 	if (place < 0)
 		return -1;
 	bool same = is_original(record, (int)place, "", &now);
 	if (same && flags & O_PATH)
 		return (int)place;
 	if (same) {
-		hw_descriptor_link((int)place, link);
-		fd = hw_sys(__NR_openat, AT_FDCWD, link, flags);
+		hwa_descriptor_link((int)place, link);
+		fd = hwa_sys(__NR_openat, AT_FDCWD, link, flags);
 	}
-	hw_sys(__NR_close, place);
+	hwa_sys(__NR_close, place);
 	return same && fd >= 0 ? (int)fd : -1;
 }
 
-bool hw_is_replaced(const char *original)
+bool hwa_is_replaced(const char *original)
 {
 	struct statx now;
 	uint64_t state;
-	const struct hw_record *record = hw_find(original, strlen(original), &state);
+	const struct hw_record *record = hwa_find(original, strlen(original), &state);
 	return record && state & HW_LIVE && state & HW_ATTR && !is_original(record, AT_FDCWD, original, &now);
 }
 
@@ -212,7 +212,7 @@ static __attribute__((noinline)) void complete(const struct hw_record *record, u
 {
 	struct statx now;
 	/* Who has confined itself makes no calls but its own. */
-	if (!hw_in_use())
+	if (!hwa_in_use())
 		return;
 	if (!is_original(record, AT_FDCWD, record->path, &now)) {
 		attr->nlink -= attr->nlink > 0;
@@ -275,23 +275,23 @@ static int mapped_statx(int result, unsigned mask, struct statx *st, struct plac
 }
 
 /* Finds a path's attributes: 0, UNSERVED, or -1 with errno set. */
-static int serve(struct hw_namespace *ns, int dirfd, const char *path, int flags, struct hw_found *found)
+static int serve(struct hwa_namespace *ns, int dirfd, const char *path, int flags, struct hwa_found *found)
 {
 	unsigned want = HW_WANT_ATTR | (flags & AT_SYMLINK_NOFOLLOW ? HW_WANT_NO_FOLLOW : 0);
-	switch (hw_resolve(dirfd, path, want, found)) {
-	case HW_FAILS:
+	switch (hwa_resolve(dirfd, path, want, found)) {
+	case HWA_FAILS:
 		return fail(ns, found->error);
-	case HW_KNOWN:
+	case HWA_KNOWN:
 		return found->state & HW_ATTR ? 0 : UNSERVED;
 	default:
 		return UNSERVED;
 	}
 }
 
-static __attribute__((noinline)) int serve_stat(struct hw_namespace *ns, int dirfd, const char *path,
+static __attribute__((noinline)) int serve_stat(struct hwa_namespace *ns, int dirfd, const char *path,
 	struct stat *out, int flags)
 {
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	if (!is_address(out) || flags & ~STAT_FLAGS)
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);
@@ -367,10 +367,10 @@ WRAP_FXSTAT(__fxstat64)
 WRAP_FXSTATAT(__fxstatat)
 WRAP_FXSTATAT(__fxstatat64)
 
-static int serve_statx(struct hw_namespace *ns, int dirfd, const char *path, int flags, unsigned mask,
+static int serve_statx(struct hwa_namespace *ns, int dirfd, const char *path, int flags, unsigned mask,
 	struct statx *out)
 {
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	if (!is_address(out) || flags & ~(STAT_FLAGS | AT_STATX_DONT_SYNC) || mask & ~STATX_KEPT)
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);
@@ -388,7 +388,7 @@ WRAP(int, statx, (int dirfd, const char *path, int flags, unsigned mask, struct 
 				  : mapped_statx(REAL(statx)(dirfd, path, flags, mask, out), mask, out, place);
 }
 
-long hw_mapped_by_number(long number, long result, long a, long b, long c, long d, long e)
+long hwa_mapped_by_number(long number, long result, long a, long b, long c, long d, long e)
 {
 	if (result != 0)
 		return result;
@@ -410,9 +410,9 @@ long hw_mapped_by_number(long number, long result, long a, long b, long c, long 
 
 /* Who may do what is decided here only where everybody may, or nobody: owners, groups, access lists
  * and capabilities are the kernel's matter. */
-static int serve_access(struct hw_namespace *ns, int dirfd, const char *path, int mode, int flags)
+static int serve_access(struct hwa_namespace *ns, int dirfd, const char *path, int mode, int flags)
 {
-	HW_FOUND(found);
+	HWA_FOUND(found);
 	if (mode & ~(R_OK | X_OK) || flags & ~(AT_EACCESS | AT_SYMLINK_NOFOLLOW))
 		return UNSERVED;
 	int result = serve(ns, dirfd, path, flags, &found);

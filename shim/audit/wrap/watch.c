@@ -16,13 +16,13 @@
 static __attribute__((noinline)) int held(const char *path)
 {
 	struct stat watched, original;
-	if (hw_sys(__NR_newfstatat, AT_FDCWD, path, &watched, 0) < 0)
+	if (hwa_sys(__NR_newfstatat, AT_FDCWD, path, &watched, 0) < 0)
 		return -1;
 	for (int fd = 0; fd < HELD_MAX; fd++) {
-		const struct hw_record *record = hw_store_descriptor(fd);
+		const struct hw_record *record = hwa_store_descriptor(fd);
 		/* The record's device is the reader's node's, which may have another number for it. */
 		if (record && record->attr.ino == watched.st_ino &&
-		    hw_sys(__NR_newfstatat, AT_FDCWD, record->path, &original, 0) == 0 &&
+		    hwa_sys(__NR_newfstatat, AT_FDCWD, record->path, &original, 0) == 0 &&
 		    original.st_ino == watched.st_ino && original.st_dev == watched.st_dev)
 			return fd;
 	}
@@ -30,19 +30,19 @@ static __attribute__((noinline)) int held(const char *path)
 }
 
 /* Only what tells of content: all else happens to the original alone. */
-static __attribute__((noinline)) int serve_watch(struct hw_namespace *ns, int instance, const char *path, uint32_t mask)
+static __attribute__((noinline)) int serve_watch(struct hwa_namespace *ns, int instance, const char *path, uint32_t mask)
 {
-	char link[HW_LINK_BYTES];
-	if (!hw_attached() || !is_address(path) || (mask & IN_ALL_EVENTS) != IN_MODIFY)
+	char link[HWA_LINK_BYTES];
+	if (!hwa_attached() || !is_address(path) || (mask & IN_ALL_EVENTS) != IN_MODIFY)
 		return UNSERVED;
 	int fd = held(path);
 	if (fd < 0)
 		return UNSERVED;
-	const struct hw_record *record = hw_store_descriptor(fd);
+	const struct hw_record *record = hwa_store_descriptor(fd);
 	if (record)
-		hw_goes_live(AT_FDCWD, record->path, 0);
-	hw_descriptor_link(fd, link);
-	long watch = hw_sys(__NR_inotify_add_watch, instance, link, mask & ~(uint32_t)IN_DONT_FOLLOW);
+		hwa_goes_live(AT_FDCWD, record->path, 0);
+	hwa_descriptor_link(fd, link);
+	long watch = hwa_sys(__NR_inotify_add_watch, instance, link, mask & ~(uint32_t)IN_DONT_FOLLOW);
 	return watch < 0 ? fail(ns, (int)-watch) : (int)watch;
 }
 

@@ -20,12 +20,12 @@ static atomic_size_t count;
 
 static void run(handler *function, void *handle, int *error, void *more, void *most)
 {
-	int depth = hw_depth;
-	hw_depth = 0;
-	if (hw_is_exposed)
-		hw_cover();
+	int depth = hwio_depth;
+	hwio_depth = 0;
+	if (hwio_is_exposed)
+		hwio_cover();
 	function(handle, error, more, most);
-	hw_depth = depth;
+	hwio_depth = depth;
 }
 
 #define STAND_IN(number)                                                                                               \
@@ -57,9 +57,9 @@ static handler *standing_in(handler *function)
 }
 
 #define CREATES(kind)                                                                                                  \
-	int hw_MPI_##kind##_create_errhandler(MPI_##kind##_errhandler_function *function, MPI_Errhandler *made)        \
+	int hwio_MPI_##kind##_create_errhandler(MPI_##kind##_errhandler_function *function, MPI_Errhandler *made)        \
 	{                                                                                                              \
-		return HW_INSIDE(hw_real.MPI_##kind##_create_errhandler(                                               \
+		return HWIO_INSIDE(hwio_real.MPI_##kind##_create_errhandler(                                               \
 			(MPI_##kind##_errhandler_function *)(void *)standing_in((handler *)(void *)function), made));  \
 	}
 

@@ -72,11 +72,11 @@ static bool is_of_same_user(int connection)
 static void done_with(int *descriptor)
 {
 	if (*descriptor >= 0)
-		hw_libc.close(*descriptor);
+		hwio_libc.close(*descriptor);
 	*descriptor = -1;
 }
 
-void hw_muster_begin(void)
+void hwio_muster_begin(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	uint64_t job = job_of();
@@ -101,7 +101,7 @@ void hw_muster_begin(void)
 			return;
 		}
 		bool is_between = errno == ECONNREFUSED;
-		hw_libc.close(descriptor);
+		hwio_libc.close(descriptor);
 		if (!is_between)
 			return;
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -111,10 +111,10 @@ void hw_muster_begin(void)
 static bool is_ready(int descriptor, double seconds)
 {
 	struct pollfd waited = {.fd = descriptor, .events = POLLIN};
-	double end = hw_seconds() + seconds;
+	double end = hwio_seconds() + seconds;
 	int ready;
 	do {
-		double left = end - hw_seconds();
+		double left = end - hwio_seconds();
 		ready = poll(&waited, 1, seconds < 0 ? -1 : left > 0 ? (int)(left * 1e3) + 1 : 0);
 	} while (ready < 0 && errno == EINTR);
 	return ready > 0;
@@ -125,9 +125,9 @@ static bool answer(int ranks)
 {
 	int *others = malloc(sizeof(*others) * (size_t)ranks);
 	int count = 0;
-	double end = hw_seconds() + PATIENCE_SECONDS;
+	double end = hwio_seconds() + PATIENCE_SECONDS;
 	while (others && count < ranks - 1) {
-		double left = end - hw_seconds();
+		double left = end - hwio_seconds();
 		if (!is_ready(listener, left > 0 ? left : 0))
 			break;
 		int other = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -136,16 +136,16 @@ static bool answer(int ranks)
 		if (is_of_same_user(other))
 			others[count++] = other;
 		else
-			hw_libc.close(other);
+			hwio_libc.close(other);
 	}
 	unsigned char is_all = others && count == ranks - 1;
 	for (int i = 0; i < count; i++) {
-		hw_libc.send(others[i], &is_all, 1, MSG_NOSIGNAL);
-		hw_libc.close(others[i]);
+		hwio_libc.send(others[i], &is_all, 1, MSG_NOSIGNAL);
+		hwio_libc.close(others[i]);
 	}
 	free(others);
 	if (!is_all && ranks > 1)
-		hw_report_reason("%s: the job's I/O is left as it is", "some ranks don't have this library, or don't want it");
+		hwio_report_reason("%s: the job's I/O is left as it is", "some ranks don't have this library, or don't want it");
 	return is_all;
 }
 
@@ -153,10 +153,10 @@ static bool ask(void)
 {
 	unsigned char is_all = 0;
 	/* The first hears and answers in its MPI_Init; if it dies, this ends. */
-	return is_of_same_user(to_first) && is_ready(to_first, -1) && hw_libc.recv(to_first, &is_all, 1, 0) == 1 && is_all;
+	return is_of_same_user(to_first) && is_ready(to_first, -1) && hwio_libc.recv(to_first, &is_all, 1, 0) == 1 && is_all;
 }
 
-bool hw_muster_end(int ranks)
+bool hwio_muster_end(int ranks)
 {
 	bool is_all = false;
 	if (listener >= 0 && ranks > 0)

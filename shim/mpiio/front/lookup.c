@@ -17,7 +17,7 @@ static lookup next_lookup(void)
 	lookup function = __atomic_load_n(&next, __ATOMIC_RELAXED);
 
 	if (function == NULL) {
-		function = (lookup)hw_library_function("dlsym");
+		function = (lookup)hwio_library_function("dlsym");
 		__atomic_store_n(&next, function, __ATOMIC_RELAXED);
 	}
 	return function;
@@ -31,18 +31,18 @@ static bool is_of_mpi(const char *name)
 /* Not before a function of the name that is somebody else's. */
 static void *before(void *found, const char *name)
 {
-	for (unsigned int slot = is_of_mpi(name) ? 0 : hw_slots_of_mpi; slot < hw_slots_all; slot++) {
-		if (strcmp(hw_names[slot], name) != 0)
+	for (unsigned int slot = is_of_mpi(name) ? 0 : hwio_slots_of_mpi; slot < hwio_slots_all; slot++) {
+		if (strcmp(hwio_names[slot], name) != 0)
 			continue;
-		if (slot < hw_slots_of_mpi)
-			return hw_pick_for(slot, found);
-		return hw_next(name) == found ? hw_stubs[slot] : found;
+		if (slot < hwio_slots_of_mpi)
+			return hwio_pick_for(slot, found);
+		return hwio_next(name) == found ? hwio_stubs[slot] : found;
 	}
 	return found;
 }
 
-HW_EXPORT void *hw_front_dlsym(void *handle, const char *name) __asm__("dlsym");
-void *hw_front_dlsym(void *handle, const char *name)
+HWIO_EXPORT void *hwio_front_dlsym(void *handle, const char *name) __asm__("dlsym");
+void *hwio_front_dlsym(void *handle, const char *name)
 {
 	lookup next = next_lookup();
 

@@ -17,7 +17,7 @@
 
 struct work {
 	uintptr_t base, except;
-	struct hw_replacement *all;
+	struct hwio_replacement *all;
 	size_t count;
 };
 
@@ -89,14 +89,14 @@ static int replace_symbols(struct dl_phdr_info *info, size_t size, void *of)
 {
 	struct work *work = of;
 	struct pages open = { 0 };
-	struct hw_symbols symbols;
+	struct hwio_symbols symbols;
 
 	(void)size;
-	if (info->dlpi_addr != work->base || !hw_symbols_of(info, &symbols))
+	if (info->dlpi_addr != work->base || !hwio_symbols_of(info, &symbols))
 		return 0;
 	for (size_t at = 0; at < work->count; at++) {
-		struct hw_replacement *one = &work->all[at];
-		const ElfW(Sym) *symbol = hw_symbol(&symbols, one->name);
+		struct hwio_replacement *one = &work->all[at];
+		const ElfW(Sym) *symbol = hwio_symbol(&symbols, one->name);
 		if (symbol == NULL)
 			continue;
 		one->original = (void *)(work->base + symbol->st_value);
@@ -113,7 +113,7 @@ static bool may_be_one(const char *name)
 	return strncmp(name + (name[0] == 'P'), "MPI_", 4) == 0 || strncmp(name, "_gfortran_", 10) == 0;
 }
 
-static void replace_in(const struct dl_phdr_info *info, const struct work *work, const struct hw_symbols *symbols,
+static void replace_in(const struct dl_phdr_info *info, const struct work *work, const struct hwio_symbols *symbols,
 		       const ElfW(Rela) *entries, size_t bytes)
 {
 	struct pages open = { 0 };
@@ -137,11 +137,11 @@ static void replace_in(const struct dl_phdr_info *info, const struct work *work,
 static int replace_bound(struct dl_phdr_info *info, size_t size, void *of)
 {
 	const struct work *work = of;
-	struct hw_symbols symbols;
+	struct hwio_symbols symbols;
 
 	(void)size;
-	if (info->dlpi_addr == work->base || info->dlpi_addr == work->except || info->dlpi_addr == hw_front_base() ||
-	    !hw_symbols_of(info, &symbols))
+	if (info->dlpi_addr == work->base || info->dlpi_addr == work->except || info->dlpi_addr == hwio_front_base() ||
+	    !hwio_symbols_of(info, &symbols))
 		return 0;
 	replace_in(info, work, &symbols, symbols.relocations, symbols.relocation_bytes);
 	replace_in(info, work, &symbols, symbols.jumps, symbols.jump_bytes);
@@ -149,7 +149,7 @@ static int replace_bound(struct dl_phdr_info *info, size_t size, void *of)
 }
 #endif
 
-void hw_replace(uintptr_t base, uintptr_t except, struct hw_replacement *all, size_t count)
+void hwio_replace(uintptr_t base, uintptr_t except, struct hwio_replacement *all, size_t count)
 {
 	struct work work = { base, except, all, count };
 

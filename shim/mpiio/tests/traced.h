@@ -1,6 +1,6 @@
 /* What tests ask of the file into which the tracing core writes, and how they fail. */
-#ifndef HW_TRACED_H
-#define HW_TRACED_H
+#ifndef HWIO_TRACED_H
+#define HWIO_TRACED_H
 
 #include <stdio.h>
 #include <stdlib.h>

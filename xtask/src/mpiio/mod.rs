@@ -52,7 +52,7 @@ const FLAGS: &[&str] = &[
 ];
 
 /// The core ends the program where a signal's handler does what it may not.
-const CHECKED: &[&str] = &["-DHW_CHECK_HANDLERS"];
+const CHECKED: &[&str] = &["-DHWIO_CHECK_HANDLERS"];
 /// What is preloaded beside it, and sees allocations.
 const HANDLERS: &str = "shim/mpiio/tests/handlers";
 

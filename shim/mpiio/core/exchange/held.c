@@ -25,66 +25,66 @@
 #define PATIENCE_PART 0.75
 
 static struct held {
-	struct hw_plan plan;
+	struct hwio_plan plan;
 	/* Of the shares from the second one on: the number of its offer, and whether its data has come instead. */
-	uint64_t ids[HW_SHARES_MAX];
-	char *late[HW_SHARES_MAX];
+	uint64_t ids[HWIO_SHARES_MAX];
+	char *late[HWIO_SHARES_MAX];
 	/* This rank's data, in the order of its runs. */
 	char *own;
 	size_t own_bytes, own_bytes_max;
 	int descriptor;
-	struct hw_identity identity;
-	char path[HW_PATH_BYTES_MAX];
+	struct hwio_identity identity;
+	char path[HWIO_PATH_BYTES_MAX];
 	double touched, end;
 } held;
 
-bool hw_held_any(void)
+bool hwio_held_any(void)
 {
 	return held.plan.count > 0;
 }
 
-bool hw_held_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
+bool hwio_held_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
 {
-	return hw_held_any() && held.identity.device == device && held.identity.inode == inode && held.plan.low < high &&
+	return hwio_held_any() && held.identity.device == device && held.identity.inode == inode && held.plan.low < high &&
 	       held.plan.high > low;
 }
 
-static bool append(struct hw_runs *to, const struct hw_runs *runs)
+static bool append(struct hwio_runs *to, const struct hwio_runs *runs)
 {
 	for (uint32_t i = 0; i < runs->count; i++)
 		for (uint64_t piece = 0; piece < runs->run[i].count; piece++)
-			if (!hw_runs_append(to, runs->run[i].offset + piece * runs->run[i].stride, runs->run[i].bytes))
+			if (!hwio_runs_append(to, runs->run[i].offset + piece * runs->run[i].stride, runs->run[i].bytes))
 				return false;
 	return true;
 }
 
 /* Whether the write goes on where the held ones end, with other senders, soon enough. */
-static bool does_follow(const struct hw_target *target, const struct hw_plan *plan, size_t own_bytes,
-			struct hw_runs *own)
+static bool does_follow(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes,
+			struct hwio_runs *own)
 {
-	if (!hw_identity_agrees(&held.identity, target->identity, true) || plan->low != held.plan.high ||
-	    held.plan.count + plan->count - 1 > HW_SHARES_MAX || held.own_bytes + own_bytes > held.own_bytes_max ||
-	    hw_seconds() > held.end)
+	if (!hwio_identity_agrees(&held.identity, target->identity, true) || plan->low != held.plan.high ||
+	    held.plan.count + plan->count - 1 > HWIO_SHARES_MAX || held.own_bytes + own_bytes > held.own_bytes_max ||
+	    hwio_seconds() > held.end)
 		return false;
 	for (uint32_t i = 1; i < held.plan.count; i++)
 		for (uint32_t k = 1; k < plan->count; k++)
 			if (held.plan.shares[i].world_rank == plan->shares[k].world_rank)
 				return false;
 	*own = held.plan.shares[0].runs;
-	return append(own, &plan->shares[0].runs) && hw_runs_are_ascending(own);
+	return append(own, &plan->shares[0].runs) && hwio_runs_are_ascending(own);
 }
 
 /* False: nothing can be held now. */
-static bool begin(const struct hw_target *target, const struct hw_plan *plan, size_t own_bytes)
+static bool begin(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes)
 {
-	hw_step_in();
-	uint64_t room = hw_room_bytes() / ROOM_PART;
-	held.own = hw_libc.mmap(NULL, OWN_BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+	hwio_step_in();
+	uint64_t room = hwio_room_bytes() / ROOM_PART;
+	held.own = hwio_libc.mmap(NULL, OWN_BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
 				0);
 	held.descriptor = held.own == MAP_FAILED || own_bytes > room ? -1 : fcntl(target->descriptor, F_DUPFD_CLOEXEC, 512);
 	if (held.own != MAP_FAILED && held.descriptor < 0)
-		hw_libc.munmap(held.own, OWN_BYTES_MAX);
-	hw_step_out();
+		hwio_libc.munmap(held.own, OWN_BYTES_MAX);
+	hwio_step_out();
 	held.own_bytes_max = room < OWN_BYTES_MAX ? room : OWN_BYTES_MAX;
 	if (held.descriptor < 0)
 		return false;
@@ -94,19 +94,19 @@ static bool begin(const struct hw_target *target, const struct hw_plan *plan, si
 	held.plan.low = held.plan.high = plan->low;
 	held.plan.shares[0] = plan->shares[0];
 	held.plan.count = 1;
-	held.end = hw_seconds() + 1e9;
+	held.end = hwio_seconds() + 1e9;
 	return true;
 }
 
-bool hw_held_add(const struct hw_target *target, const struct hw_layout *own)
+bool hwio_held_add(const struct hwio_target *target, const struct hwio_layout *own)
 {
-	struct hw_plan plan;
-	struct hw_runs all;
-	if (own->bytes > OWN_BYTES_MAX || !hw_plan_make(target, own, &plan))
+	struct hwio_plan plan;
+	struct hwio_runs all;
+	if (own->bytes > OWN_BYTES_MAX || !hwio_plan_make(target, own, &plan))
 		return false;
-	bool does_go_on = hw_held_any() && does_follow(target, &plan, own->bytes, &all);
-	if (hw_held_any() && !does_go_on)
-		hw_incoming_wait();
+	bool does_go_on = hwio_held_any() && does_follow(target, &plan, own->bytes, &all);
+	if (hwio_held_any() && !does_go_on)
+		hwio_incoming_wait();
 	/* From here on no write fails for want of space. */
 	if (fallocate(target->descriptor, 0, target->offset, (off_t)(target->high - target->low)) != 0)
 		return false;
@@ -114,9 +114,9 @@ bool hw_held_add(const struct hw_target *target, const struct hw_layout *own)
 		return false;
 	if (does_go_on)
 		held.plan.shares[0].runs = all;
-	hw_layout_copy(own, 0, held.own + held.own_bytes, own->bytes, false);
+	hwio_layout_copy(own, 0, held.own + held.own_bytes, own->bytes, false);
 	held.own_bytes += own->bytes;
-	for (struct hw_pending *one = hw_pending_list; one; one = one->next) {
+	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next) {
 		if (one->layout.low < target->low || one->layout.high > target->high)
 			continue;
 		for (uint32_t i = 1; i < plan.count; i++)
@@ -124,57 +124,57 @@ bool hw_held_add(const struct hw_target *target, const struct hw_layout *own)
 				held.plan.shares[held.plan.count] = plan.shares[i];
 		held.ids[held.plan.count++] = one->id;
 		one->is_told = true;
-		double end = hw_seconds() + PATIENCE_PART * hw_model_patience_s(one->layout.bytes);
+		double end = hwio_seconds() + PATIENCE_PART * hwio_model_patience_s(one->layout.bytes);
 		held.end = end < held.end ? end : held.end;
 	}
 	held.plan.high = plan.high;
-	held.touched = hw_seconds();
+	held.touched = hwio_seconds();
 	return true;
 }
 
-static struct hw_layout layout_of(char *memory, size_t bytes, struct hw_block *block)
+static struct hwio_layout layout_of(char *memory, size_t bytes, struct hwio_block *block)
 {
-	*block = (struct hw_block){0, bytes};
-	return (struct hw_layout){.buffer = memory, .bytes = bytes, .count = bytes > 0, .blocks = block};
+	*block = (struct hwio_block){0, bytes};
+	return (struct hwio_layout){.buffer = memory, .bytes = bytes, .count = bytes > 0, .blocks = block};
 }
 
 static char *receive(const struct held *from, uint32_t share)
 {
-	size_t bytes = hw_runs_bytes(&from->plan.shares[share].runs);
-	struct hw_block block;
-	struct hw_layout data = layout_of(malloc(bytes), bytes, &block);
+	size_t bytes = hwio_runs_bytes(&from->plan.shares[share].runs);
+	struct hwio_block block;
+	struct hwio_layout data = layout_of(malloc(bytes), bytes, &block);
 	if (!data.buffer)
 		abort();
-	hw_stream_receive(&data, bytes, from->plan.shares[share].world_rank, HW_TAG_OF(HW_TAG_DATA, from->ids[share]));
+	hwio_stream_receive(&data, bytes, from->plan.shares[share].world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, from->ids[share]));
 	return data.buffer;
 }
 
-static struct hw_reply reply_of(const struct held *from, uint32_t share)
+static struct hwio_reply reply_of(const struct held *from, uint32_t share)
 {
-	struct hw_pending stub = {.id = from->ids[share], .world_rank = from->plan.shares[share].world_rank};
-	return hw_pending_reply(&stub);
+	struct hwio_pending stub = {.id = from->ids[share], .world_rank = from->plan.shares[share].world_rank};
+	return hwio_pending_reply(&stub);
 }
 
 static void tell(const struct held *from, uint32_t share, const void *message, size_t bytes)
 {
-	hw_real.MPI_Send(message, (int)bytes, MPI_BYTE, from->plan.shares[share].world_rank,
-			 HW_TAG_OF(HW_TAG_VERDICT, from->ids[share]), hw_control);
+	hwio_real.MPI_Send(message, (int)bytes, MPI_BYTE, from->plan.shares[share].world_rank,
+			 HWIO_TAG_OF(HWIO_TAG_VERDICT, from->ids[share]), hwio_control);
 }
 
 /* Asks all; whoever isn't ready has sent its data. The plan of those who are. */
-static void ask(struct held *from, struct hw_plan *plan)
+static void ask(struct held *from, struct hwio_plan *plan)
 {
-	struct hw_verdict verdict = {.kind = HW_VERDICT_EXCHANGE, .identity = from->identity};
+	struct hwio_verdict verdict = {.kind = HWIO_VERDICT_EXCHANGE, .identity = from->identity};
 	verdict.path_bytes = (uint32_t)strlen(from->path) + 1;
 	memcpy(verdict.path, from->path, verdict.path_bytes);
 	for (uint32_t i = 1; i < from->plan.count; i++) {
 		verdict.id = from->ids[i];
-		tell(from, i, &verdict, offsetof(struct hw_verdict, path) + verdict.path_bytes);
+		tell(from, i, &verdict, offsetof(struct hwio_verdict, path) + verdict.path_bytes);
 	}
 	*plan = from->plan;
 	plan->count = 1;
 	for (uint32_t i = 1; i < from->plan.count; i++) {
-		if (reply_of(from, i).kind == HW_REPLY_READY)
+		if (reply_of(from, i).kind == HWIO_REPLY_READY)
 			plan->shares[plan->count++] = from->plan.shares[i];
 		else
 			from->late[i] = receive(from, i);
@@ -182,23 +182,23 @@ static void ask(struct held *from, struct hw_plan *plan)
 }
 
 /* What has come here is written here. 0, or why it can't be. */
-static int write_here(const struct held *from, const struct hw_runs *runs, char *memory)
+static int write_here(const struct held *from, const struct hwio_runs *runs, char *memory)
 {
-	struct hw_block block;
-	struct hw_layout data = layout_of(memory, hw_runs_bytes(runs), &block);
+	struct hwio_block block;
+	struct hwio_layout data = layout_of(memory, hwio_runs_bytes(runs), &block);
 	errno = 0;
-	if (data.bytes == 0 || hw_runs_transfer(from->descriptor, runs, &data, true))
+	if (data.bytes == 0 || hwio_runs_transfer(from->descriptor, runs, &data, true))
 		return 0;
 	return errno ? errno : EIO;
 }
 
-static int exchange(struct held *from, const struct hw_plan *plan, uint32_t number, char *space)
+static int exchange(struct held *from, const struct hwio_plan *plan, uint32_t number, char *space)
 {
-	struct hw_block block;
-	struct hw_layout own = layout_of(from->own, from->own_bytes, &block);
-	int error = hw_exchange(plan, number, &own, from->descriptor, space);
+	struct hwio_block block;
+	struct hwio_layout own = layout_of(from->own, from->own_bytes, &block);
+	int error = hwio_exchange(plan, number, &own, from->descriptor, space);
 	for (uint32_t i = 1; i < from->plan.count; i++)
-		if (!from->late[i] && reply_of(from, i).kind != HW_REPLY_DONE)
+		if (!from->late[i] && reply_of(from, i).kind != HWIO_REPLY_DONE)
 			error = error ? error : EIO;
 	return error;
 }
@@ -209,8 +209,8 @@ static void end(struct held *from, bool is_done)
 	for (uint32_t i = 1; i < from->plan.count; i++) {
 		if (from->late[i])
 			continue;
-		struct hw_verdict verdict = {.id = from->ids[i], .kind = is_done ? HW_VERDICT_DROP : HW_VERDICT_SEND};
-		tell(from, i, &verdict, offsetof(struct hw_verdict, path));
+		struct hwio_verdict verdict = {.id = from->ids[i], .kind = is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND};
+		tell(from, i, &verdict, offsetof(struct hwio_verdict, path));
 		if (!is_done)
 			from->late[i] = receive(from, i);
 	}
@@ -218,14 +218,14 @@ static void end(struct held *from, bool is_done)
 
 static int carry_out(struct held *from)
 {
-	struct hw_plan plan;
+	struct hwio_plan plan;
 	int error = 0;
 	/* Who waits for this rank's own offers is answered first. */
-	hw_offer_release();
-	char *space = hw_exchange_space();
+	hwio_offer_release();
+	char *space = hwio_exchange_space();
 	ask(from, &plan);
-	uint32_t number = hw_plan_sort(&plan);
-	bool is_done = space && plan.count > 1 && hw_plan_is_good(&plan, from->own_bytes, &number);
+	uint32_t number = hwio_plan_sort(&plan);
+	bool is_done = space && plan.count > 1 && hwio_plan_is_good(&plan, from->own_bytes, &number);
 	if (!is_done)
 		plan.count = 0;
 	for (uint32_t i = 1; i < from->plan.count; i++)
@@ -245,40 +245,40 @@ static int carry_out(struct held *from)
 		free(from->late[i]);
 		from->late[i] = NULL;
 	}
-	hw_exchange_free(space);
+	hwio_exchange_free(space);
 	return error;
 }
 
-int hw_held_flush(uint64_t *device, uint64_t *inode)
+int hwio_held_flush(uint64_t *device, uint64_t *inode)
 {
 	static struct held now;
 	struct stat status;
-	if (!hw_held_any())
+	if (!hwio_held_any())
 		return 0;
 	now = held;
 	held.plan.count = 0;
 	*device = now.identity.device;
 	*inode = now.identity.inode;
 	int error = carry_out(&now);
-	hw_file_forget(now.descriptor);
+	hwio_file_forget(now.descriptor);
 	if (fstat(now.descriptor, &status) == 0)
-		hw_file_refresh(&status);
-	hw_libc.close(now.descriptor);
-	hw_libc.munmap(now.own, OWN_BYTES_MAX);
+		hwio_file_refresh(&status);
+	hwio_libc.close(now.descriptor);
+	hwio_libc.munmap(now.own, OWN_BYTES_MAX);
 	return error;
 }
 
 /* Whoever has made an offer since then would lose patience during the exchange: it is for the next write. */
 static bool is_idle(double now)
 {
-	double part = IDLE_PART * hw_model_patience_s(held.plan.high - held.plan.low);
-	return now > held.touched + (part > IDLE_SECONDS_MIN ? part : IDLE_SECONDS_MIN) && !hw_incoming_any() &&
-	       !hw_requests_any_arrived();
+	double part = IDLE_PART * hwio_model_patience_s(held.plan.high - held.plan.low);
+	return now > held.touched + (part > IDLE_SECONDS_MIN ? part : IDLE_SECONDS_MIN) && !hwio_incoming_any() &&
+	       !hwio_requests_any_arrived();
 }
 
-void hw_held_poll(void)
+void hwio_held_poll(void)
 {
-	double now = hw_seconds();
-	if (hw_held_any() && (is_idle(now) || now > held.end))
-		hw_incoming_wait();
+	double now = hwio_seconds();
+	if (hwio_held_any() && (is_idle(now) || now > held.end))
+		hwio_incoming_wait();
 }

@@ -30,16 +30,16 @@ static int memory_descriptor = -1;
 static struct stat memory_file;
 static char stage[STAGE_BYTES];
 
-void hw_private_forget(void)
+void hwio_private_forget(void)
 {
 	memset(kept, 0, sizeof(kept));
 }
 
-void hw_private_exclude(const void *memory, size_t bytes)
+void hwio_private_exclude(const void *memory, size_t bytes)
 {
 	if (bytes == 0)
 		return;
-	hw_enter();
+	hwio_enter();
 	struct range one = {(uintptr_t)memory, (uintptr_t)memory + bytes};
 	/* Those that it touches become one with it. */
 	for (size_t i = excluded_count; i-- > 0;) {
@@ -54,14 +54,14 @@ void hw_private_exclude(const void *memory, size_t bytes)
 		excluded[0] = (struct range){0, UINTPTR_MAX};
 	else
 		excluded[excluded_count++] = one;
-	hw_leave();
+	hwio_leave();
 }
 
-void hw_private_gone(uintptr_t low, uintptr_t high)
+void hwio_private_gone(uintptr_t low, uintptr_t high)
 {
 	if (excluded_count == 0)
 		return;
-	hw_enter();
+	hwio_enter();
 	for (size_t i = excluded_count; i-- > 0;) {
 		struct range *one = &excluded[i];
 		if (one->high == UINTPTR_MAX || one->low >= high || one->high <= low)
@@ -74,13 +74,13 @@ void hw_private_gone(uintptr_t low, uintptr_t high)
 		else if (one->high <= high)
 			one->high = low;
 	}
-	hw_leave();
+	hwio_leave();
 }
 
 static bool is_excluded(uintptr_t low, uintptr_t high)
 {
 	for (size_t i = 0; i < excluded_count; i++)
-		if (low < hw_page_up(excluded[i].high) && high > hw_page_down(excluded[i].low))
+		if (low < hwio_page_up(excluded[i].high) && high > hwio_page_down(excluded[i].low))
 			return true;
 	return false;
 }
@@ -122,11 +122,11 @@ static bool look_up(uintptr_t address, struct range *found)
 	char buffer[8192 + 1];
 	size_t filled = 0;
 	struct range joined = {0, 0};
-	int descriptor = hw_libc.open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	int descriptor = hwio_libc.open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (descriptor < 0)
 		return false;
 	bool is_past = false;
-	for (ssize_t got; !is_past && (got = hw_libc.read(descriptor, buffer + filled, sizeof(buffer) - 1 - filled)) > 0;) {
+	for (ssize_t got; !is_past && (got = hwio_libc.read(descriptor, buffer + filled, sizeof(buffer) - 1 - filled)) > 0;) {
 		filled += (size_t)got;
 		buffer[filled] = 0;
 		char *line = buffer;
@@ -148,12 +148,12 @@ static bool look_up(uintptr_t address, struct range *found)
 		if (filled == sizeof(buffer) - 1)
 			filled = 0;
 	}
-	hw_libc.close(descriptor);
+	hwio_libc.close(descriptor);
 	*found = joined;
 	return joined.low <= address && address < joined.high;
 }
 
-bool hw_private_is(const void *memory, size_t bytes)
+bool hwio_private_is(const void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -180,10 +180,10 @@ static bool is_memory(void)
 static bool open_memory(void)
 {
 	if (!is_memory()) {
-		int low = hw_libc.open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+		int low = hwio_libc.open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 		memory_descriptor = low < 0 ? low : fcntl(low, F_DUPFD_CLOEXEC, 512);
 		if (low >= 0 && memory_descriptor >= 0)
-			hw_libc.close(low);
+			hwio_libc.close(low);
 		else
 			memory_descriptor = low;
 		if (memory_descriptor >= 0 && fstat(memory_descriptor, &memory_file) != 0)
@@ -192,48 +192,48 @@ static bool open_memory(void)
 	return memory_descriptor >= 0;
 }
 
-void hw_private_threads_begin(void)
+void hwio_private_threads_begin(void)
 {
 	is_threaded = true;
-	hw_quick.is_watchful = 1;
+	hwio_quick.is_watchful = 1;
 }
 
-bool hw_private_is_threaded(void)
+bool hwio_private_is_threaded(void)
 {
 	return is_threaded;
 }
 
-bool hw_private_can_fill_apart(void)
+bool hwio_private_can_fill_apart(void)
 {
 	static enum { UNKNOWN, CAN, CANNOT } can;
 	if (can != UNKNOWN)
 		return can == CAN;
 	can = CANNOT;
 	/* Some kernels are told not to write under a protection. */
-	void *page = hw_libc.mmap(NULL, HW_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *page = hwio_libc.mmap(NULL, HWIO_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED)
 		return false;
-	if (open_memory() && hw_libc.pwrite(memory_descriptor, "", 1, (off_t)(uintptr_t)page) == 1)
+	if (open_memory() && hwio_libc.pwrite(memory_descriptor, "", 1, (off_t)(uintptr_t)page) == 1)
 		can = CAN;
-	hw_libc.munmap(page, HW_PAGE_BYTES);
+	hwio_libc.munmap(page, HWIO_PAGE_BYTES);
 	return can == CAN;
 }
 
-bool hw_private_can_fill(void)
+bool hwio_private_can_fill(void)
 {
-	return !is_threaded || hw_private_can_fill_apart();
+	return !is_threaded || hwio_private_can_fill_apart();
 }
 
-bool hw_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset)
+bool hwio_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset)
 {
 	if (!open_memory())
 		return false;
 	while (low < high) {
 		size_t want = high - low < STAGE_BYTES ? high - low : STAGE_BYTES;
-		ssize_t got = hw_libc.pread(descriptor, stage, want, offset);
+		ssize_t got = hwio_libc.pread(descriptor, stage, want, offset);
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got <= 0 || hw_libc.pwrite(memory_descriptor, stage, (size_t)got, (off_t)low) != got)
+		if (got <= 0 || hwio_libc.pwrite(memory_descriptor, stage, (size_t)got, (off_t)low) != got)
 			return false;
 		low += (uintptr_t)got;
 		offset += got;
@@ -241,9 +241,9 @@ bool hw_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset
 	return true;
 }
 
-bool hw_private_page_is_open(uintptr_t address)
+bool hwio_private_page_is_open(uintptr_t address)
 {
 	char byte;
 	struct iovec here = {&byte, 1}, there = {(void *)address, 1};
-	return hw_libc.process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
+	return hwio_libc.process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
 }

@@ -1,26 +1,26 @@
 /* What memory may be protected: the process's own, that nobody else sees and no device uses. */
-#ifndef HW_PRIVATE_H
-#define HW_PRIVATE_H
+#ifndef HWIO_PRIVATE_H
+#define HWIO_PRIVATE_H
 
 #include "../engine.h"
 
 /* Whether the range is private, writable memory and not a stack. */
-bool hw_private_is(const void *memory, size_t bytes);
+bool hwio_private_is(const void *memory, size_t bytes);
 /* Mappings have changed: what is known of them is looked up again. */
-void hw_private_forget(void);
+void hwio_private_forget(void);
 /* The range is seen by others, as windows of one-sided communication are: it is left alone for good. */
-void hw_private_exclude(const void *memory, size_t bytes);
+void hwio_private_exclude(const void *memory, size_t bytes);
 /* There is no memory any more: what comes there is other memory. */
-void hw_private_gone(uintptr_t low, uintptr_t high);
+void hwio_private_gone(uintptr_t low, uintptr_t high);
 /* The program has made a thread. */
-void hw_private_threads_begin(void);
-bool hw_private_is_threaded(void);
+void hwio_private_threads_begin(void);
+bool hwio_private_is_threaded(void);
 /* Writes what a file has into protected pages. */
-bool hw_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset);
+bool hwio_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset);
 /* Whether the page can be read: another thread may have made it so. */
-bool hw_private_page_is_open(uintptr_t address);
+bool hwio_private_page_is_open(uintptr_t address);
 /* Whether pages can be filled while they are protected; and whether they can be as far as there are threads. */
-bool hw_private_can_fill_apart(void);
-bool hw_private_can_fill(void);
+bool hwio_private_can_fill_apart(void);
+bool hwio_private_can_fill(void);
 
 #endif

@@ -32,11 +32,11 @@ static const struct version versions[] = {
 /* The beginning of a file, after a line's end. */
 static bool read_text(const char *path, char text[TEXT_BYTES])
 {
-	int descriptor = hw_libc.open(path, O_RDONLY | O_CLOEXEC, 0);
+	int descriptor = hwio_libc.open(path, O_RDONLY | O_CLOEXEC, 0);
 	text[0] = '\n';
-	ssize_t bytes = descriptor < 0 ? -1 : hw_libc.read(descriptor, text + 1, TEXT_BYTES - 2);
+	ssize_t bytes = descriptor < 0 ? -1 : hwio_libc.read(descriptor, text + 1, TEXT_BYTES - 2);
 	if (descriptor >= 0)
-		hw_libc.close(descriptor);
+		hwio_libc.close(descriptor);
 	text[bytes > 0 ? bytes + 1 : 1] = 0;
 	return bytes > 0;
 }
@@ -50,7 +50,7 @@ static uint64_t number_after(const char *text, const char *mark)
 /* What one group leaves; all there is if it has no limit. */
 static uint64_t left_in(const struct version *version, const char *group)
 {
-	char path[HW_PATH_BYTES_MAX + 64], text[TEXT_BYTES];
+	char path[HWIO_PATH_BYTES_MAX + 64], text[TEXT_BYTES];
 	snprintf(path, sizeof(path), "%s%s/%s", version->mounted, group, version->limit);
 	if (!read_text(path, text) || text[1] < '0' || text[1] > '9')
 		return UINT64_MAX;
@@ -67,7 +67,7 @@ static uint64_t left_in(const struct version *version, const char *group)
 /* The group and all above it. */
 static uint64_t left_up_from(const struct version *version, const char *groups)
 {
-	char group[HW_PATH_BYTES_MAX];
+	char group[HWIO_PATH_BYTES_MAX];
 	const char *begin = strstr(groups, version->mark);
 	uint64_t least = UINT64_MAX;
 	if (!begin)
@@ -85,7 +85,7 @@ static uint64_t left_up_from(const struct version *version, const char *groups)
 	return least;
 }
 
-uint64_t hw_room_bytes(void)
+uint64_t hwio_room_bytes(void)
 {
 	char text[TEXT_BYTES];
 	uint64_t least = read_text("/proc/meminfo", text) ? number_after(text, "\nMemAvailable:") * 1024 : 0;

@@ -3,35 +3,35 @@
  * one of them. Operations go both ways in turn at first; the quicker way is kept, and tried against the other now and
  * then. Source: Natvig, Elster and Meyer, §VI. All ranks feed it the same numbers, so that they come to the same end.
  */
-#ifndef HW_COURSE_H
-#define HW_COURSE_H
+#ifndef HWIO_COURSE_H
+#define HWIO_COURSE_H
 
 #include "../context.h"
 
 /* Steps that aren't counted: all operations are left alone, or all go through one rank. */
-#define HW_COURSE_OVER (-1)
-#define HW_COURSE_FORCED (-2)
+#define HWIO_COURSE_OVER (-1)
+#define HWIO_COURSE_FORCED (-2)
 
 /* What one operation took, and how much it moved, of the ways in turn. */
-struct hw_pair {
+struct hwio_pair {
 	int64_t all_ns, all_bytes;
 	bool is_comparable;
 };
 
 /* Whether the ranks agree on the next operation; the others go as the program wants them, and are measured. */
-bool hw_course_asks(const struct hw_course *course);
+bool hwio_course_asks(const struct hwio_course *course);
 /* One has gone so. */
-void hw_course_passes(struct hw_course *course);
+void hwio_course_passes(struct hwio_course *course);
 /* How long the last operations took; 0: that isn't known. */
-void hw_course_learns(struct hw_course *course, struct hw_pair *pair, int64_t all_ns, int64_t all_bytes, int64_t one_ns);
+void hwio_course_learns(struct hwio_course *course, struct hwio_pair *pair, int64_t all_ns, int64_t all_bytes, int64_t one_ns);
 /* Whether an operation of so many bytes goes through one rank, if it can. If not, `why` says what ended the course. */
-bool hw_course_takes(struct hw_course *course, struct hw_pair *pair, bool can, int64_t bytes, const char **why);
+bool hwio_course_takes(struct hwio_course *course, struct hwio_pair *pair, bool can, int64_t bytes, const char **why);
 /* It has done so, or that rank could not do it. */
-void hw_course_has_taken(struct hw_course *course, bool was_done, const char **why);
+void hwio_course_has_taken(struct hwio_course *course, bool was_done, const char **why);
 /*
  * The file is closed: what is begun, and can't be ended with another file, is begun again. `step`: where the course was
  * when it was opened. Files that bring it no further, one after the other, end it.
  */
-void hw_course_pauses(struct hw_course *course, int64_t step);
+void hwio_course_pauses(struct hwio_course *course, int64_t step);
 
 #endif

@@ -75,13 +75,13 @@ static bool is_network(const char *type, enum seen *seen)
 }
 
 /* "36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw". Mounts that are of no use are passed over. */
-void hw_mounts_parse(FILE *file, bool is_one_machine)
+void hwio_mounts_parse(FILE *file, bool is_one_machine)
 {
 	char *line = NULL;
 	size_t room = 0;
 	while (mount_count < MOUNTS_MAX && getline(&line, &room, file) > 0) {
 		unsigned int major, minor;
-		char point[HW_PATH_BYTES_MAX], type[64];
+		char point[HWIO_PATH_BYTES_MAX], type[64];
 		const char *rest = strstr(line, " - ");
 		if (!rest || sscanf(line, "%*s %*s %9u:%9u %*s %1023s", &major, &minor, point) != 3 ||
 		    sscanf(rest, " - %63s", type) != 1)
@@ -100,7 +100,7 @@ static void look(bool is_one_machine)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	if (file) {
-		hw_mounts_parse(file, is_one_machine);
+		hwio_mounts_parse(file, is_one_machine);
 		fclose(file);
 	}
 }
@@ -113,27 +113,27 @@ static void find_place(uint64_t *machine, uint64_t *view)
 	bool is_known = readlink("/proc/self/ns/mnt", link, sizeof(link) - 1) > 0 && file && fgets(boot, sizeof(boot), file);
 	if (file)
 		fclose(file);
-	*machine = is_known ? hash_text(0xcbf29ce484222325, boot) : (uint64_t)hw_rank + 1;
-	*view = is_known ? hash_text(*machine, link) : (uint64_t)hw_rank + 1;
+	*machine = is_known ? hash_text(0xcbf29ce484222325, boot) : (uint64_t)hwio_rank + 1;
+	*view = is_known ? hash_text(*machine, link) : (uint64_t)hwio_rank + 1;
 }
 
-void hw_mounts_start(void)
+void hwio_mounts_start(void)
 {
 	uint64_t mine[4], least[4], hashes[MOUNTS_MAX] = {0}, here = 0;
 	find_place(&mine[0], &mine[1]);
 	mine[2] = ~mine[0];
 	mine[3] = ~mine[1];
-	hw_together_reduce(mine, least, 4, MPI_UINT64_T, MPI_MIN);
+	hwio_together_reduce(mine, least, 4, MPI_UINT64_T, MPI_MIN);
 	is_one_node = least[1] == ~least[3];
 	look(least[0] == ~least[2]);
 	for (size_t i = 0; i < mount_count; i++)
 		hashes[i] = mounts[i].hash;
-	hw_together_tell(hashes, sizeof(hashes));
+	hwio_together_tell(hashes, sizeof(hashes));
 	for (size_t i = 0; i < MOUNTS_MAX; i++)
 		for (size_t own = 0; own < mount_count; own++)
 			if (hashes[i] && mounts[own].hash == hashes[i])
 				here |= 1ULL << i;
-	hw_together_reduce(&here, &common, 1, MPI_UINT64_T, MPI_BAND);
+	hwio_together_reduce(&here, &common, 1, MPI_UINT64_T, MPI_BAND);
 	/* From rank 0's order to this one's. */
 	for (size_t own = 0; own < mount_count; own++) {
 		bool is_common = false;
@@ -153,18 +153,18 @@ static const struct mount *find(uint64_t device)
 	return NULL;
 }
 
-bool hw_mounts_share(const struct hw_identity *identity)
+bool hwio_mounts_share(const struct hwio_identity *identity)
 {
 	return is_one_node || find(identity->device);
 }
 
-bool hw_mounts_are_seen_at_once(const struct hw_identity *identity)
+bool hwio_mounts_are_seen_at_once(const struct hwio_identity *identity)
 {
 	const struct mount *mount = find(identity->device);
 	return is_one_node || (mount && mount->seen == SEEN_AT_ONCE);
 }
 
-int hw_mounts_publish(int descriptor)
+int hwio_mounts_publish(int descriptor)
 {
 	struct stat status;
 	struct statx fresh;
@@ -177,11 +177,11 @@ int hw_mounts_publish(int descriptor)
 		return 0;
 	int result = mount->seen == SEEN_BY_STAT
 			     ? statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &fresh)
-			     : hw_libc.fdatasync(descriptor);
+			     : hwio_libc.fdatasync(descriptor);
 	return result == 0 ? 0 : errno;
 }
 
-bool hw_mounts_is_one_node(void)
+bool hwio_mounts_is_one_node(void)
 {
 	return is_one_node;
 }

@@ -16,196 +16,196 @@
 
 enum use { READ, OVERWRITTEN, BOTH };
 
-__thread int hw_is_lasting;
+__thread int hwio_is_lasting;
 
-void hw_communicates(void)
+void hwio_communicates(void)
 {
-	hw_sends();
-	hw_outstanding_settle();
+	hwio_sends();
+	hwio_outstanding_settle();
 }
 
-void hw_sends(void)
+void hwio_sends(void)
 {
-	if (hw_offer_any())
-		hw_offer_release();
-	if (hw_outstanding_any())
-		hw_outstanding_poll();
-	if (hw_incoming_any())
-		hw_incoming_fetch_all();
-	if (hw_incoming_is_writing())
-		hw_incoming_wait();
+	if (hwio_offer_any())
+		hwio_offer_release();
+	if (hwio_outstanding_any())
+		hwio_outstanding_poll();
+	if (hwio_incoming_any())
+		hwio_incoming_fetch_all();
+	if (hwio_incoming_is_writing())
+		hwio_incoming_wait();
 }
 
-void hw_use_in(const void *memory, size_t bytes)
+void hwio_use_in(const void *memory, size_t bytes)
 {
-	hw_memory_in(memory, bytes);
-	if (hw_incoming_any())
-		hw_incoming_fetch((uintptr_t)memory, (uintptr_t)memory + bytes);
+	hwio_memory_in(memory, bytes);
+	if (hwio_incoming_any())
+		hwio_incoming_fetch((uintptr_t)memory, (uintptr_t)memory + bytes);
 }
 
-void hw_given(const void *memory, size_t bytes)
+void hwio_given(const void *memory, size_t bytes)
 {
 	int saved = errno;
 	if (memory)
 		/* Before what is counted of a System V message stands its kind. */
-		hw_use_in(memory, bytes + sizeof(long));
+		hwio_use_in(memory, bytes + sizeof(long));
 	errno = saved;
 }
 
-void hw_use_out(void *memory, size_t bytes)
+void hwio_use_out(void *memory, size_t bytes)
 {
-	hw_memory_out(memory, bytes);
-	if (hw_incoming_any())
-		hw_incoming_drop((uintptr_t)memory, (uintptr_t)memory + bytes);
+	hwio_memory_out(memory, bytes);
+	if (hwio_incoming_any())
+		hwio_incoming_drop((uintptr_t)memory, (uintptr_t)memory + bytes);
 }
 
-void hw_use_gone(void *memory, size_t bytes)
+void hwio_use_gone(void *memory, size_t bytes)
 {
-	hw_use_out(memory, bytes);
+	hwio_use_out(memory, bytes);
 }
 
-void hw_use_gone_records(void *memory, size_t bytes)
+void hwio_use_gone_records(void *memory, size_t bytes)
 {
-	hw_enter();
-	hw_record_cut((uintptr_t)memory, (uintptr_t)memory + bytes);
-	hw_count_busy();
-	hw_leave();
+	hwio_enter();
+	hwio_record_cut((uintptr_t)memory, (uintptr_t)memory + bytes);
+	hwio_count_busy();
+	hwio_leave();
 }
 
-void hw_in_all(const void *buffer)
+void hwio_in_all(const void *buffer)
 {
 	if (!buffer || buffer == MPI_IN_PLACE || buffer == MPI_BOTTOM)
 		return;
 	/* An allocation of its own ends with it; of other memory the end isn't known. */
 	uintptr_t low = (uintptr_t)buffer;
-	hw_use_in(buffer, UINTPTR_MAX - low - HW_PAGE_BYTES);
+	hwio_use_in(buffer, UINTPTR_MAX - low - HWIO_PAGE_BYTES);
 }
 
 static void use_range(uintptr_t low, uintptr_t high, enum use use)
 {
 	if (use == OVERWRITTEN)
-		hw_use_out((void *)low, high - low);
+		hwio_use_out((void *)low, high - low);
 	else
-		hw_use_in((void *)low, high - low);
+		hwio_use_in((void *)low, high - low);
 }
 
 static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use how)
 {
 	MPI_Aint lower, extent, true_lower, true_extent;
-	struct hw_layout layout;
+	struct hwio_layout layout;
 	if (count <= 0 || buffer == MPI_IN_PLACE || type == MPI_DATATYPE_NULL)
 		return;
-	hw_step_in();
-	if (hw_real.MPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS &&
-	    hw_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) == MPI_SUCCESS) {
+	hwio_step_in();
+	if (hwio_real.MPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS &&
+	    hwio_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) == MPI_SUCCESS) {
 		uintptr_t first = (uintptr_t)buffer + (uintptr_t)true_lower;
 		uintptr_t last = first + (uintptr_t)((count - 1) * extent);
 		uintptr_t low = first < last ? first : last, high = (first < last ? last : first) + (uintptr_t)true_extent;
-		if (hw_is_lasting)
-			hw_private_exclude((void *)low, high - low);
-		bool is_near = hw_may_be_recorded(low, high) || hw_incoming_any();
+		if (hwio_is_lasting)
+			hwio_private_exclude((void *)low, high - low);
+		bool is_near = hwio_may_be_recorded(low, high) || hwio_incoming_any();
 		MPI_Count size = 0;
-		hw_real.MPI_Type_size_x(type, &size);
+		hwio_real.MPI_Type_size_x(type, &size);
 		bool is_dense = (MPI_Count)true_extent == size && (count == 1 || extent == true_extent);
 		/* What is read of a buffer in pieces is mostly followed by the others. */
 		if (is_near && (is_dense || how != OVERWRITTEN)) {
 			use_range(low, high, how);
-		} else if (is_near && hw_layout_make(&layout, buffer, count, type)) {
+		} else if (is_near && hwio_layout_make(&layout, buffer, count, type)) {
 			for (size_t i = 0; i < layout.count; i++) {
 				uintptr_t at = (uintptr_t)(layout.buffer + layout.blocks[i].at);
 				use_range(at, at + layout.blocks[i].bytes, how);
 			}
-			hw_layout_free(&layout);
+			hwio_layout_free(&layout);
 		} else if (is_near) {
 			/* Not understood: its gaps are filled too, so nothing is given up. */
 			use_range(low, high, BOTH);
 		}
 	}
-	hw_step_out();
+	hwio_step_out();
 }
 
-void hw_in(const void *buffer, MPI_Count count, MPI_Datatype type)
+void hwio_in(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	use(buffer, count, type, READ);
 }
 
-void hw_out(void *buffer, MPI_Count count, MPI_Datatype type)
+void hwio_out(void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	use(buffer, count, type, OVERWRITTEN);
 }
 
-void hw_out_received(const struct hw_layout *layout)
+void hwio_out_received(const struct hwio_layout *layout)
 {
 	size_t left = layout->bytes;
 	for (size_t i = 0; i < layout->count && left > 0; i++) {
 		char *at = layout->buffer + layout->blocks[i].at;
 		size_t part = layout->blocks[i].bytes < left ? layout->blocks[i].bytes : left;
-		hw_memory_out_loosely(at, part);
+		hwio_memory_out_loosely(at, part);
 		left -= part;
 	}
-	if (hw_incoming_any() && layout->bytes > 0)
-		hw_incoming_drop_blocks(layout);
+	if (hwio_incoming_any() && layout->bytes > 0)
+		hwio_incoming_drop_blocks(layout);
 }
 
-void hw_inout(void *buffer, MPI_Count count, MPI_Datatype type)
+void hwio_inout(void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	use(buffer, count, type, BOTH);
 }
 
-void hw_made(void *memory, MPI_Aint bytes)
+void hwio_made(void *memory, MPI_Aint bytes)
 {
 	if (memory && bytes > 0)
-		hw_private_exclude(memory, (size_t)bytes);
+		hwio_private_exclude(memory, (size_t)bytes);
 }
 
-void hw_freed(void *memory)
+void hwio_freed(void *memory)
 {
-	if (memory && hw_is_busy)
-		hw_in_all(memory);
+	if (memory && hwio_is_busy)
+		hwio_in_all(memory);
 }
 
 /* How many processes a collective call talks to. */
 static int peers(MPI_Comm comm)
 {
 	int is_inter = 0, count = 0;
-	hw_step_in();
-	hw_real.MPI_Comm_test_inter(comm, &is_inter);
+	hwio_step_in();
+	hwio_real.MPI_Comm_test_inter(comm, &is_inter);
 	if (is_inter)
-		hw_real.MPI_Comm_remote_size(comm, &count);
+		hwio_real.MPI_Comm_remote_size(comm, &count);
 	else
-		hw_real.MPI_Comm_size(comm, &count);
-	hw_step_out();
+		hwio_real.MPI_Comm_size(comm, &count);
+	hwio_step_out();
 	return count;
 }
 
 static int group_size(MPI_Comm comm)
 {
 	int count = 0;
-	hw_step_in();
-	hw_real.MPI_Comm_size(comm, &count);
-	hw_step_out();
+	hwio_step_in();
+	hwio_real.MPI_Comm_size(comm, &count);
+	hwio_step_out();
 	return count;
 }
 
 static int group_rank(MPI_Comm comm)
 {
 	int rank = 0;
-	hw_step_in();
-	hw_real.MPI_Comm_rank(comm, &rank);
-	hw_step_out();
+	hwio_step_in();
+	hwio_real.MPI_Comm_rank(comm, &rank);
+	hwio_step_out();
 	return rank;
 }
 
-int hw_is_root(int root, MPI_Comm comm)
+int hwio_is_root(int root, MPI_Comm comm)
 {
 	int is_inter = 0;
-	hw_step_in();
-	hw_real.MPI_Comm_test_inter(comm, &is_inter);
-	hw_step_out();
+	hwio_step_in();
+	hwio_real.MPI_Comm_test_inter(comm, &is_inter);
+	hwio_step_out();
 	return is_inter ? root == MPI_ROOT : root == group_rank(comm);
 }
 
-int hw_is_under_root(int root, MPI_Comm comm)
+int hwio_is_under_root(int root, MPI_Comm comm)
 {
 	(void)comm;
 	return root >= 0;
@@ -215,18 +215,18 @@ static void neighbours(MPI_Comm comm, int *from, int *to)
 {
 	int topology = MPI_UNDEFINED, weighted, dimensions = 0;
 	*from = *to = 0;
-	hw_step_in();
-	hw_real.MPI_Topo_test(comm, &topology);
+	hwio_step_in();
+	hwio_real.MPI_Topo_test(comm, &topology);
 	if (topology == MPI_DIST_GRAPH) {
-		hw_real.MPI_Dist_graph_neighbors_count(comm, from, to, &weighted);
+		hwio_real.MPI_Dist_graph_neighbors_count(comm, from, to, &weighted);
 	} else if (topology == MPI_GRAPH) {
-		hw_real.MPI_Graph_neighbors_count(comm, group_rank(comm), from);
+		hwio_real.MPI_Graph_neighbors_count(comm, group_rank(comm), from);
 		*to = *from;
 	} else if (topology == MPI_CART) {
-		hw_real.MPI_Cartdim_get(comm, &dimensions);
+		hwio_real.MPI_Cartdim_get(comm, &dimensions);
 		*from = *to = 2 * dimensions;
 	}
-	hw_step_out();
+	hwio_step_out();
 }
 
 static int sources(MPI_Comm comm)
@@ -243,58 +243,58 @@ static int destinations(MPI_Comm comm)
 	return to;
 }
 
-void hw_in_each(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+void hwio_in_each(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
 {
 	use(buffer, count * peers(comm), type, READ);
 }
 
-void hw_out_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+void hwio_out_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
 {
 	use(buffer, count * peers(comm), type, OVERWRITTEN);
 }
 
-void hw_inout_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+void hwio_inout_each(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
 {
 	use(buffer, count * peers(comm), type, BOTH);
 }
 
-void hw_in_local(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+void hwio_in_local(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
 {
 	use(buffer, count * group_size(comm), type, READ);
 }
 
-void hw_inout_local(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+void hwio_inout_local(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
 {
 	use(buffer, count * group_size(comm), type, BOTH);
 }
 
-void hw_in_near(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+void hwio_in_near(const void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
 {
 	use(buffer, count * destinations(comm), type, READ);
 }
 
-void hw_inout_near(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
+void hwio_inout_near(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm)
 {
 	use(buffer, count * sources(comm), type, BOTH);
 }
 
 /* The same for counts of both sizes. */
 #define SUMS(SUFFIX, COUNT)                                                                                            \
-	void hw_in_sum##SUFFIX(const void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)              \
+	void hwio_in_sum##SUFFIX(const void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)              \
 	{                                                                                                              \
 		MPI_Count all = 0;                                                                                     \
 		for (int i = 0, size = group_size(comm); i < size; i++)                                                \
 			all += counts[i];                                                                              \
 		use(buffer, all, type, READ);                                                                          \
 	}                                                                                                              \
-	void hw_inout_sum##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)                 \
+	void hwio_inout_sum##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)                 \
 	{                                                                                                              \
 		MPI_Count all = 0;                                                                                     \
 		for (int i = 0, size = group_size(comm); i < size; i++)                                                \
 			all += counts[i];                                                                              \
 		use(buffer, all, type, BOTH);                                                                          \
 	}                                                                                                              \
-	void hw_out_mine##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)                  \
+	void hwio_out_mine##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)                  \
 	{                                                                                                              \
 		use(buffer, counts[group_rank(comm)], type, OVERWRITTEN);                                              \
 	}
@@ -305,9 +305,9 @@ SUMS(_c, MPI_Count)
 static const void *element(const void *buffer, MPI_Aint index, MPI_Datatype type)
 {
 	MPI_Aint lower, extent = 0;
-	hw_step_in();
-	hw_real.MPI_Type_get_extent(type, &lower, &extent);
-	hw_step_out();
+	hwio_step_in();
+	hwio_real.MPI_Type_get_extent(type, &lower, &extent);
+	hwio_step_out();
 	return (const char *)buffer + index * extent;
 }
 
@@ -321,16 +321,16 @@ static const void *element(const void *buffer, MPI_Aint index, MPI_Datatype type
 			use(element(buffer, displacements[i], type), counts[i], type, HOW);                            \
 	}
 
-VECTOR(hw_in_v, const, int, int, peers, READ)
-VECTOR(hw_out_v, , int, int, peers, OVERWRITTEN)
-VECTOR(hw_inout_v, , int, int, peers, BOTH)
-VECTOR(hw_in_v_c, const, MPI_Count, MPI_Aint, peers, READ)
-VECTOR(hw_out_v_c, , MPI_Count, MPI_Aint, peers, OVERWRITTEN)
-VECTOR(hw_inout_v_c, , MPI_Count, MPI_Aint, peers, BOTH)
-VECTOR(hw_in_near_v, const, int, int, destinations, READ)
-VECTOR(hw_inout_near_v, , int, int, sources, BOTH)
-VECTOR(hw_in_near_v_c, const, MPI_Count, MPI_Aint, destinations, READ)
-VECTOR(hw_inout_near_v_c, , MPI_Count, MPI_Aint, sources, BOTH)
+VECTOR(hwio_in_v, const, int, int, peers, READ)
+VECTOR(hwio_out_v, , int, int, peers, OVERWRITTEN)
+VECTOR(hwio_inout_v, , int, int, peers, BOTH)
+VECTOR(hwio_in_v_c, const, MPI_Count, MPI_Aint, peers, READ)
+VECTOR(hwio_out_v_c, , MPI_Count, MPI_Aint, peers, OVERWRITTEN)
+VECTOR(hwio_inout_v_c, , MPI_Count, MPI_Aint, peers, BOTH)
+VECTOR(hwio_in_near_v, const, int, int, destinations, READ)
+VECTOR(hwio_inout_near_v, , int, int, sources, BOTH)
+VECTOR(hwio_in_near_v_c, const, MPI_Count, MPI_Aint, destinations, READ)
+VECTOR(hwio_inout_near_v_c, , MPI_Count, MPI_Aint, sources, BOTH)
 
 #define TYPED(NAME, QUALIFIER, COUNT, DISPLACEMENT, PEERS, HOW)                                                         \
 	void NAME(QUALIFIER void *buffer, const COUNT counts[], const DISPLACEMENT displacements[],                     \
@@ -342,13 +342,13 @@ VECTOR(hw_inout_near_v_c, , MPI_Count, MPI_Aint, sources, BOTH)
 			use((QUALIFIER char *)buffer + displacements[i], counts[i], types[i], HOW);                    \
 	}
 
-TYPED(hw_in_w, const, int, int, peers, READ)
-TYPED(hw_out_w, , int, int, peers, OVERWRITTEN)
-TYPED(hw_inout_w, , int, int, peers, BOTH)
-TYPED(hw_in_w_c, const, MPI_Count, MPI_Aint, peers, READ)
-TYPED(hw_out_w_c, , MPI_Count, MPI_Aint, peers, OVERWRITTEN)
-TYPED(hw_inout_w_c, , MPI_Count, MPI_Aint, peers, BOTH)
-TYPED(hw_in_near_w, const, int, MPI_Aint, destinations, READ)
-TYPED(hw_inout_near_w, , int, MPI_Aint, sources, BOTH)
-TYPED(hw_in_near_w_c, const, MPI_Count, MPI_Aint, destinations, READ)
-TYPED(hw_inout_near_w_c, , MPI_Count, MPI_Aint, sources, BOTH)
+TYPED(hwio_in_w, const, int, int, peers, READ)
+TYPED(hwio_out_w, , int, int, peers, OVERWRITTEN)
+TYPED(hwio_inout_w, , int, int, peers, BOTH)
+TYPED(hwio_in_w_c, const, MPI_Count, MPI_Aint, peers, READ)
+TYPED(hwio_out_w_c, , MPI_Count, MPI_Aint, peers, OVERWRITTEN)
+TYPED(hwio_inout_w_c, , MPI_Count, MPI_Aint, peers, BOTH)
+TYPED(hwio_in_near_w, const, int, MPI_Aint, destinations, READ)
+TYPED(hwio_inout_near_w, , int, MPI_Aint, sources, BOTH)
+TYPED(hwio_in_near_w_c, const, MPI_Count, MPI_Aint, destinations, READ)
+TYPED(hwio_inout_near_w_c, , MPI_Count, MPI_Aint, sources, BOTH)

@@ -1,6 +1,6 @@
 /* What the core's tests under the sanitizers share: checks, and numbers that are random, but printed and repeatable. */
-#ifndef HW_TEST_RANDOM_H
-#define HW_TEST_RANDOM_H
+#ifndef HWIO_TEST_RANDOM_H
+#define HWIO_TEST_RANDOM_H
 
 #include <stdint.h>
 #include <stdio.h>

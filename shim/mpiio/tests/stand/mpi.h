@@ -2,11 +2,11 @@
  * Stands for an MPI's header where the core is compiled without one: for its tests under the sanitizers, and for its fuzz
  * target. Handles are numbers; the core knows nothing of them. What is declared here is what the core uses.
  */
-#ifndef HW_STAND_MPI_H
-#define HW_STAND_MPI_H
+#ifndef HWIO_STAND_MPI_H
+#define HWIO_STAND_MPI_H
 
 typedef int MPI_Comm, MPI_Datatype, MPI_Request, MPI_Message, MPI_Group, MPI_Op, MPI_Info, MPI_Errhandler;
-typedef struct hw_stand_file *MPI_File;
+typedef struct hwio_stand_file *MPI_File;
 typedef long MPI_Aint;
 typedef long long MPI_Count, MPI_Offset;
 

@@ -27,7 +27,7 @@ static bool is_sound(struct hwfab_flow *flow)
 int fuzz_fabric_wire(const void *data, size_t bytes)
 {
 	const unsigned char *at = data;
-	struct hwfab_flow flow = { 0 };
+	struct hwfab_flow flow = {0};
 	struct hwfab_order order;
 	unsigned char again[HWFAB_HEADER_BYTES];
 

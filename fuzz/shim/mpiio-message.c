@@ -33,12 +33,12 @@ static const char *arriving;
 static size_t arriving_bytes;
 static uint32_t reply_kind;
 
-#define EXPECT(condition)                                                                                              \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                \
-			abort();                                                                                       \
-		}                                                                                                      \
+#define EXPECT(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			abort(); \
+		} \
 	} while (0)
 
 double hwio_seconds(void)
@@ -54,12 +54,14 @@ static void read_all(const void *memory, size_t bytes)
 
 static int send_to(const void *buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm)
 {
-	EXPECT(count >= 0 && type == MPI_BYTE && peer >= 0 && peer < RANKS && tag > 0 && tag < 32768 && comm == hwio_control);
+	EXPECT(count >= 0 && type == MPI_BYTE && peer >= 0 && peer < RANKS && tag > 0 && tag < 32768 &&
+		comm == hwio_control);
 	read_all(buffer, (size_t)count);
 	return MPI_SUCCESS;
 }
 
-static int start_send(const void *buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request *request)
+static int start_send(const void *buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+	MPI_Request *request)
 {
 	*request = 1;
 	return send_to(buffer, count, type, peer, tag, comm);
@@ -76,7 +78,8 @@ static int receive(void *buffer, int count, MPI_Datatype type, int peer, int tag
 	return ++received_count > RECEIVED_MAX ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 
-static int start_receive(void *buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Request *request)
+static int start_receive(void *buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+	MPI_Request *request)
 {
 	(void)type;
 	(void)tag;
@@ -162,7 +165,7 @@ static int broadcast(void *buffer, int count, MPI_Datatype type, int root, MPI_C
 }
 
 static int scatter_one(const void *send, int send_count, MPI_Datatype send_type, void *receive_into, int count,
-		       MPI_Datatype type, int root, MPI_Comm comm)
+	MPI_Datatype type, int root, MPI_Comm comm)
 {
 	(void)send;
 	(void)send_count;
@@ -177,7 +180,7 @@ static int scatter_one(const void *send, int send_count, MPI_Datatype send_type,
 }
 
 static int gather_one(const void *send, int count, MPI_Datatype send_type, void *receive_into, int receive_count,
-		      MPI_Datatype type, int root, MPI_Comm comm)
+	MPI_Datatype type, int root, MPI_Comm comm)
 {
 	(void)send_type;
 	(void)receive_into;
@@ -272,13 +275,27 @@ __attribute__((constructor)) static void start(void)
 {
 	struct stat status;
 	hwio_real = (struct hwio_real){
-		.MPI_Send = send_to, .MPI_Isend = start_send, .MPI_Recv = receive, .MPI_Irecv = start_receive,
-		.MPI_Test = test, .MPI_Testall = test_all, .MPI_Get_count = get_count,
-		.MPI_Status_set_elements_x = set_elements, .MPI_Type_get_envelope = get_envelope,
-		.MPI_Type_get_extent = get_extent, .MPI_Type_get_true_extent = get_extent, .MPI_Type_size_x = get_size,
-		.MPI_Bcast = broadcast, .MPI_Scatter = scatter_one, .MPI_Gather = gather_one, .MPI_Reduce = reduce,
-		.MPI_Allreduce = reduce_to_all, .MPI_Ibcast = start_broadcast, .MPI_Ibarrier = start_barrier,
-		.MPI_Comm_call_errhandler = call_handler, .MPI_Comm_get_attr = get_attribute,
+		.MPI_Send = send_to,
+		.MPI_Isend = start_send,
+		.MPI_Recv = receive,
+		.MPI_Irecv = start_receive,
+		.MPI_Test = test,
+		.MPI_Testall = test_all,
+		.MPI_Get_count = get_count,
+		.MPI_Status_set_elements_x = set_elements,
+		.MPI_Type_get_envelope = get_envelope,
+		.MPI_Type_get_extent = get_extent,
+		.MPI_Type_get_true_extent = get_extent,
+		.MPI_Type_size_x = get_size,
+		.MPI_Bcast = broadcast,
+		.MPI_Scatter = scatter_one,
+		.MPI_Gather = gather_one,
+		.MPI_Reduce = reduce,
+		.MPI_Allreduce = reduce_to_all,
+		.MPI_Ibcast = start_broadcast,
+		.MPI_Ibarrier = start_barrier,
+		.MPI_Comm_call_errhandler = call_handler,
+		.MPI_Comm_get_attr = get_attribute,
 		.MPI_Comm_create_keyval = create_key,
 	};
 	known.world_ranks = world_ranks;
@@ -329,21 +346,28 @@ union message {
 /* A message as it is sent. Its length. */
 static size_t compose(union message *message, enum what what)
 {
-	struct hwio_envelope envelope = {.kind = what == HINT ? HWIO_HINT : HWIO_OFFER, .sender = 1, .id = 7, .bytes = DATA_BYTES};
+	struct hwio_envelope envelope = {
+		.kind = what == HINT ? HWIO_HINT : HWIO_OFFER, .sender = 1, .id = 7, .bytes = DATA_BYTES};
 	memcpy(envelope.cookie, hwio_cookie, HWIO_COOKIE_BYTES);
 	switch (what) {
 	case HINT:
-		message->hint = (struct hwio_hint){envelope, .identity = identity, .path_bytes = 3, .runs = true_runs(), .path = "/f"};
+		message->hint = (struct hwio_hint){
+			envelope, .identity = identity, .path_bytes = 3, .runs = true_runs(), .path = "/f"};
 		return hwio_hint_bytes(&message->hint);
 	case OFFER:
 		message->offer = (struct hwio_offer){.envelope = envelope};
 		return sizeof(message->offer);
 	case VERDICT:
-		message->verdict = (struct hwio_verdict){.id = 7, .kind = HWIO_VERDICT_WRITE, .path_bytes = 3, .identity = identity,
-						       .runs = true_runs(), .path = "/f"};
+		message->verdict = (struct hwio_verdict){.id = 7,
+			.kind = HWIO_VERDICT_WRITE,
+			.path_bytes = 3,
+			.identity = identity,
+			.runs = true_runs(),
+			.path = "/f"};
 		return sizeof(message->verdict);
 	default:
-		message->scatter.order = (struct order){.action = BY_FILE, .path_bytes = 3, .identity = identity, .path = "/f"};
+		message->scatter.order = (struct order){
+			.action = BY_FILE, .path_bytes = 3, .identity = identity, .path = "/f"};
 		message->scatter.part = (struct part){DATA_BYTES, true_runs()};
 		return sizeof(message->scatter);
 	}

@@ -24,7 +24,8 @@ int fuzz_mpiio_text(const void *data, size_t bytes, int is_profile)
 		hwio_mounts_parse(file, bytes & 1);
 	fclose(file);
 	for (size_t i = 0; i < profile_count; i++)
-		is_good = is_good && strncmp(profile[i], "off ", 4) == 0 && strlen(profile[i]) < sizeof(contexts->name) + 16;
+		is_good = is_good && strncmp(profile[i], "off ", 4) == 0 &&
+			strlen(profile[i]) < sizeof(contexts->name) + 16;
 	struct hwio_context context = {.kind = HWIO_OP_READ, .name = "program+0x1234"};
 	is_in_profile(&context);
 	struct hwio_identity identity = {.device = makedev(8, 1)};

@@ -62,7 +62,7 @@ static void read_record(const struct hw_record *record, uint64_t state)
 /* Attaches to a table of so many bytes and forgets what was attached before; 1 if it is usable. */
 int fuzz_attach(const void *data, size_t bytes)
 {
-	char *environment[] = { "HEADWATER_TABLE=/table", NULL };
+	char *environment[] = {"HEADWATER_TABLE=/table", NULL};
 
 	memset(&table, 0, sizeof(table));
 	file = data;

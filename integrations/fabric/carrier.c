@@ -40,18 +40,18 @@ struct list {
 
 struct link {
 	bool is_used, is_prepared;
-	bool is_readable, is_writable;  /* the stream, as far as is known */
-	bool is_hung_up;                /* the daemon has closed it */
-	bool is_leaving;                /* the stream is closed here */
+	bool is_readable, is_writable; /* the stream, as far as is known */
+	bool is_hung_up;               /* the daemon has closed it */
+	bool is_leaving;               /* the stream is closed here */
 	int fd;
 	unsigned in_flight;
-	long unsent_since_ms;           /* the first of those that wait */
+	long unsent_since_ms; /* the first of those that wait */
 	uint64_t own, peer;
 	fi_addr_t address;
 	struct hwfab_flow flow;
 	struct list unsent, unused;
 	unsigned unused_count;
-	struct hwfab_slot *arrived[HWFAB_WINDOW_MAX];       /* by place */
+	struct hwfab_slot *arrived[HWFAB_WINDOW_MAX]; /* by place */
 	struct hwfab_slot slots[HWFAB_WINDOW_MAX + SLOTS_SENDING];
 };
 
@@ -155,10 +155,11 @@ static bool submit(struct carrier *carrier, struct link *link)
 }
 
 /* Has a message sent, whose bytes beyond the header are in the slot. */
-static void send_slot(struct carrier *carrier, struct link *link, struct hwfab_slot *slot, enum hwfab_kind kind, size_t bytes)
+static void send_slot(struct carrier *carrier, struct link *link, struct hwfab_slot *slot, enum hwfab_kind kind,
+	size_t bytes)
 {
-	struct hwfab_header header = { .kind = kind, .link = link->peer, .sequence = link->flow.sent + 1,
-		.taken = link->flow.taken };
+	struct hwfab_header header = {
+		.kind = kind, .link = link->peer, .sequence = link->flow.sent + 1, .taken = link->flow.taken};
 
 	hwfab_put_header(slot->bytes, &header);
 	slot->size = HWFAB_HEADER_BYTES + bytes;
@@ -186,7 +187,8 @@ static bool take_from_stream(struct carrier *carrier, struct link *link)
 	while (!link->is_leaving && link->is_readable && hwfab_has_room(&link->flow) && !link->unsent.first &&
 		link->unused_count > SLOTS_RESERVED) {
 		struct hwfab_slot *slot = link->unused.first;
-		ssize_t bytes = recv(link->fd, slot->bytes + HWFAB_HEADER_BYTES, HWFAB_SLOT_BYTES - HWFAB_HEADER_BYTES, MSG_DONTWAIT);
+		ssize_t bytes = recv(link->fd, slot->bytes + HWFAB_HEADER_BYTES, HWFAB_SLOT_BYTES - HWFAB_HEADER_BYTES,
+			MSG_DONTWAIT);
 
 		if (bytes < 0 && errno == EINTR)
 			continue;
@@ -340,7 +342,7 @@ static bool begin(struct carrier *carrier, const struct hwfab_order *order, int 
 		return false;
 	if (!hwfab_find(&carrier->fabric, order->name, order->name_bytes, &address) || !prepare(carrier, link))
 		return false;
-	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
+	struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET};
 
 	event.data.u32 = (uint32_t)(link - carrier->links);
 	if (epoll_ctl(carrier->events, EPOLL_CTL_ADD, fd, &event) != 0)
@@ -351,7 +353,7 @@ static bool begin(struct carrier *carrier, const struct hwfab_order *order, int 
 	link->own = order->own;
 	link->peer = order->peer;
 	link->address = address;
-	link->flow = (struct hwfab_flow){ 0 };
+	link->flow = (struct hwfab_flow){0};
 	return true;
 }
 
@@ -374,9 +376,9 @@ static void take_orders(struct carrier *carrier)
 			struct cmsghdr header;
 			char room[CMSG_SPACE(sizeof(int))];
 		} control;
-		struct iovec into = { bytes, sizeof(bytes) };
-		struct msghdr message = { .msg_iov = &into, .msg_iovlen = 1, .msg_control = &control,
-			.msg_controllen = sizeof(control) };
+		struct iovec into = {bytes, sizeof(bytes)};
+		struct msghdr message = {
+			.msg_iov = &into, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 		struct hwfab_order order;
 		ssize_t size = recvmsg(carrier->control, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
@@ -431,7 +433,7 @@ static void wait_events(struct carrier *carrier, int timeout_ms)
 
 static bool watch(struct carrier *carrier, int fd, uint32_t what)
 {
-	struct epoll_event event = { .events = EPOLLIN };
+	struct epoll_event event = {.events = EPOLLIN};
 
 	event.data.u32 = what;
 	return fd < 0 || epoll_ctl(carrier->events, EPOLL_CTL_ADD, fd, &event) == 0;
@@ -469,7 +471,7 @@ static void say_name(const struct carrier *carrier)
 {
 	const char *provider = carrier->fabric.info->fabric_attr->prov_name;
 	size_t length = strnlen(provider, UINT8_MAX);
-	unsigned char said[2 + UINT8_MAX + HWFAB_NAME_BYTES_MAX] = { 'N', (unsigned char)length };
+	unsigned char said[2 + UINT8_MAX + HWFAB_NAME_BYTES_MAX] = {'N', (unsigned char)length};
 
 	memcpy(said + 2, provider, length);
 	memcpy(said + 2 + length, carrier->fabric.name, carrier->fabric.name_bytes);

@@ -53,7 +53,7 @@ bool hwfab_list(void)
 /* A queue that can be waited for together with sockets, or else one that is looked at. */
 static int open_queue(struct hwfab_fabric *fabric)
 {
-	struct fi_cq_attr attributes = { .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD };
+	struct fi_cq_attr attributes = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
 
 	fabric->wait_fd = -1;
 	if (fi_cq_open(fabric->domain, &attributes, &fabric->queue, NULL) == 0) {
@@ -68,7 +68,7 @@ static int open_queue(struct hwfab_fabric *fabric)
 
 static int learn_name(struct hwfab_fabric *fabric)
 {
-	uint32_t prefix[] = { htole32(fabric->info->ep_attr->protocol), htole32(fabric->info->addr_format) };
+	uint32_t prefix[] = {htole32(fabric->info->ep_attr->protocol), htole32(fabric->info->addr_format)};
 	size_t size = HWFAB_NAME_BYTES_MAX - NAME_PREFIX_BYTES;
 	int error = fi_getname(&fabric->endpoint->fid, fabric->name + NAME_PREFIX_BYTES, &size);
 
@@ -79,9 +79,9 @@ static int learn_name(struct hwfab_fabric *fabric)
 
 static void close_all(struct hwfab_fabric *fabric)
 {
-	struct fid *all[] = { fabric->endpoint ? &fabric->endpoint->fid : NULL,
+	struct fid *all[] = {fabric->endpoint ? &fabric->endpoint->fid : NULL,
 		fabric->queue ? &fabric->queue->fid : NULL, fabric->addresses ? &fabric->addresses->fid : NULL,
-		fabric->domain ? &fabric->domain->fid : NULL, fabric->fabric ? &fabric->fabric->fid : NULL };
+		fabric->domain ? &fabric->domain->fid : NULL, fabric->fabric ? &fabric->fabric->fid : NULL};
 
 	for (size_t number = 0; number < sizeof(all) / sizeof(all[0]); number++)
 		if (all[number])
@@ -92,7 +92,7 @@ static void close_all(struct hwfab_fabric *fabric)
 /* Everything up to an endpoint that is heard. */
 static int open_by(struct hwfab_fabric *fabric, struct fi_info *info)
 {
-	struct fi_av_attr addresses = { .type = info->domain_attr->av_type };
+	struct fi_av_attr addresses = {.type = info->domain_attr->av_type};
 	int error;
 
 	fabric->info = info;
@@ -165,7 +165,7 @@ bool hwfab_prepare(struct hwfab_fabric *fabric, struct hwfab_slot *slots, size_t
 		return false;
 	}
 	for (size_t number = 0; number < count; number++) {
-		slots[number] = (struct hwfab_slot){ .bytes = memory + number * HWFAB_SLOT_BYTES };
+		slots[number] = (struct hwfab_slot){.bytes = memory + number * HWFAB_SLOT_BYTES};
 		slots[number].descriptor = descriptor;
 	}
 	return true;
@@ -196,7 +196,8 @@ bool hwfab_find(struct hwfab_fabric *fabric, const unsigned char *name, size_t n
 
 ssize_t hwfab_receive(struct hwfab_fabric *fabric, struct hwfab_slot *slot)
 {
-	return fi_recv(fabric->endpoint, slot->bytes, HWFAB_SLOT_BYTES, slot->descriptor, FI_ADDR_UNSPEC, &slot->context);
+	return fi_recv(fabric->endpoint, slot->bytes, HWFAB_SLOT_BYTES, slot->descriptor, FI_ADDR_UNSPEC,
+		&slot->context);
 }
 
 ssize_t hwfab_send(struct hwfab_fabric *fabric, struct hwfab_slot *slot, fi_addr_t address)
@@ -210,11 +211,11 @@ int hwfab_poll(struct hwfab_fabric *fabric, struct hwfab_completion *completions
 
 	while (number < count) {
 		struct fi_cq_msg_entry entry;
-		struct fi_cq_err_entry failure = { 0 };
+		struct fi_cq_err_entry failure = {0};
 		ssize_t result = fi_cq_read(fabric->queue, &entry, 1);
 
 		if (result == 1) {
-			completions[number++] = (struct hwfab_completion){ entry.op_context, entry.len, false };
+			completions[number++] = (struct hwfab_completion){entry.op_context, entry.len, false};
 			continue;
 		}
 		if (result == -FI_EAGAIN)
@@ -223,7 +224,7 @@ int hwfab_poll(struct hwfab_fabric *fabric, struct hwfab_completion *completions
 			return -1;
 		/* What was sent to a posted buffer that was too short, for one: no slot of ours, nothing to do. */
 		if (failure.op_context)
-			completions[number++] = (struct hwfab_completion){ failure.op_context, 0, true };
+			completions[number++] = (struct hwfab_completion){failure.op_context, 0, true};
 	}
 	return number;
 }

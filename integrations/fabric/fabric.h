@@ -17,9 +17,9 @@
 /* Room for one message. Its memory is the network's from hwfab_send or hwfab_receive until hwfab_poll gives it
  * back. */
 struct hwfab_slot {
-	struct fi_context2 context;     /* the provider's; first, so that a completion leads to the slot */
-	struct hwfab_slot *next;              /* the user's */
-	void *link;                     /* the user's: whose message is sent; NULL if it is for receiving */
+	struct fi_context2 context; /* the provider's; first, so that a completion leads to the slot */
+	struct hwfab_slot *next;    /* the user's */
+	void *link;                 /* the user's: whose message is sent; NULL if it is for receiving */
 	unsigned char *bytes;
 	void *descriptor;
 	size_t size, offset;
@@ -38,8 +38,8 @@ struct hwfab_fabric {
 	struct fid_av *addresses;
 	struct fid_cq *queue;
 	struct fid_ep *endpoint;
-	int wait_fd;                    /* readable when there is something to poll; -1 where the provider has none */
-	uint64_t keys;                  /* memory regions so far */
+	int wait_fd;   /* readable when there is something to poll; -1 where the provider has none */
+	uint64_t keys; /* memory regions so far */
 	size_t name_bytes;
 	unsigned char name[HWFAB_NAME_BYTES_MAX];
 	size_t peers_count;
@@ -49,7 +49,7 @@ struct hwfab_fabric {
 /* What has become of a slot. */
 struct hwfab_completion {
 	struct hwfab_slot *slot;
-	size_t size;                    /* of what was received */
+	size_t size; /* of what was received */
 	bool is_failed;
 };
 

@@ -5,7 +5,7 @@
 #include <endian.h>
 #include <string.h>
 
-static const unsigned char magic[4] = { 'h', 'w', 'f', '1' };
+static const unsigned char magic[4] = {'h', 'w', 'f', '1'};
 
 static void put64(unsigned char *bytes, uint64_t number)
 {
@@ -89,7 +89,8 @@ bool hwfab_note_header(struct hwfab_flow *flow, const struct hwfab_header *heade
 	if (header->kind == HWFAB_KIND_DATA) {
 		uint32_t bit = 1U << hwfab_flow_place(header->sequence);
 
-		if (ahead >= HWFAB_WINDOW_MAX || (flow->here & bit) || (flow->has_end && flow->end - flow->taken - 1 <= ahead))
+		if (ahead >= HWFAB_WINDOW_MAX || (flow->here & bit) ||
+			(flow->has_end && flow->end - flow->taken - 1 <= ahead))
 			return false;
 		flow->here |= bit;
 	}

@@ -17,33 +17,33 @@
 #define HWFAB_WINDOW_MAX 8
 
 enum hwfab_kind {
-	HWFAB_KIND_DATA = 1,          /* bytes of the link's stream; at least one */
-	HWFAB_KIND_CREDIT,            /* only says what was taken */
-	HWFAB_KIND_END,               /* nothing more will come */
+	HWFAB_KIND_DATA = 1, /* bytes of the link's stream; at least one */
+	HWFAB_KIND_CREDIT,   /* only says what was taken */
+	HWFAB_KIND_END,      /* nothing more will come */
 };
 
 struct hwfab_header {
 	enum hwfab_kind kind;
-	uint64_t link;          /* the receiver's number for the link, which strangers can't guess */
-	uint32_t sequence;      /* of HWFAB_KIND_DATA and HWFAB_KIND_END, counted from one */
-	uint32_t taken;         /* so many messages with data has the sender of this one taken so far */
+	uint64_t link;     /* the receiver's number for the link, which strangers can't guess */
+	uint32_t sequence; /* of HWFAB_KIND_DATA and HWFAB_KIND_END, counted from one */
+	uint32_t taken;    /* so many messages with data has the sender of this one taken so far */
 };
 
 /* Carry a stream: the descriptor that comes with the order is its end here. */
 struct hwfab_order {
-	uint64_t own, peer;     /* the link's numbers here and there */
-	const unsigned char *name;      /* of the peer's endpoint: protocol, format of addresses, address */
+	uint64_t own, peer;        /* the link's numbers here and there */
+	const unsigned char *name; /* of the peer's endpoint: protocol, format of addresses, address */
 	size_t name_bytes;
 };
 
 /* How far a link's two directions have come, in messages; counters wrap. A provider keeps short messages waiting for
  * nothing, so they come before longer ones that were sent earlier. */
 struct hwfab_flow {
-	uint32_t sent, acknowledged;    /* the peer has taken the latter */
-	uint32_t taken, told;           /* the peer knows the latter */
-	uint32_t here;                  /* a bit for each message that has come and is not taken; see hwfab_flow_place */
+	uint32_t sent, acknowledged; /* the peer has taken the latter */
+	uint32_t taken, told;        /* the peer knows the latter */
+	uint32_t here;               /* a bit for each message that has come and is not taken; see hwfab_flow_place */
 	bool has_end;
-	uint32_t end;                   /* the sequence of the peer's HWFAB_KIND_END */
+	uint32_t end; /* the sequence of the peer's HWFAB_KIND_END */
 };
 
 void hwfab_put_header(unsigned char bytes[HWFAB_HEADER_BYTES], const struct hwfab_header *header);

@@ -51,7 +51,7 @@ static struct hwsl_site site;
 /* What the command line says. */
 static char *chosen;
 /* In srun: the front end. */
-static struct hwsl_process front = { .input = -1, .output = -1 };
+static struct hwsl_process front = {.input = -1, .output = -1};
 /* In slurmstepd: the socket of the node's part of the job, or nothing. */
 static char node_socket[PATH_MAX];
 /* The node's part sees by this when slurmstepd is killed. */
@@ -67,12 +67,10 @@ static int choose(int value, const char *argument, int is_remote)
 	return 0;
 }
 
-static struct spank_option option = {
-	"headwater", "[on|off|OPTIONS]",
+static struct spank_option option = {"headwater", "[on|off|OPTIONS]",
 	"have Headwater read the program's files once, and serve them on each node; "
 	"OPTIONS: those of `headwater start`, such as shared=DIR,via=audit",
-	2, 0, choose
-};
+	2, 0, choose};
 
 /* ---- variables ---- */
 
@@ -110,10 +108,10 @@ static uint32_t number_of(spank_t spank, spank_item_t item)
 
 static struct hwsl_user user_of(spank_t spank)
 {
-	struct hwsl_user user = { .uid = geteuid(), .gid = getegid() };
+	struct hwsl_user user = {.uid = geteuid(), .gid = getegid()};
 
-	if (spank_get_item(spank, S_JOB_UID, &user.uid) == ESPANK_SUCCESS
-		&& spank_get_item(spank, S_JOB_GID, &user.gid) != ESPANK_SUCCESS)
+	if (spank_get_item(spank, S_JOB_UID, &user.uid) == ESPANK_SUCCESS &&
+		spank_get_item(spank, S_JOB_GID, &user.gid) != ESPANK_SUCCESS)
 		user.gid = NO_GROUP;
 	/* slurmstepd and srun take the user's groups along with the identity. */
 	user.has_groups = geteuid() == user.uid;
@@ -157,14 +155,14 @@ static bool is_served(const char *program)
 
 static void open_front(spank_t spank, const char *program, const char *options, bool is_wanted)
 {
-	static const char *const loaders[] = { "LD_*", "GLIBC_TUNABLES", NULL };
+	static const char *const loaders[] = {"LD_*", "GLIBC_TUNABLES", NULL};
 	struct hwsl_user user = user_of(spank);
 	char *text, *list = NULL, **variables;
 
 	text = malloc(HWSL_JOB_BYTES_MAX);
 	variables = changed(environ, loaders, NULL, 0);
 	if (text && variables && asprintf(&list, "--options=%s", options) > 0) {
-		const char *words[] = { site.binary, "front", list, "--", program, NULL };
+		const char *words[] = {site.binary, "front", list, "--", program, NULL};
 
 		if (!hwsl_start_process(&front, words, variables, &user, true))
 			slurm_error("headwater: %s can't be started: %m; the job runs without it", site.binary);
@@ -234,19 +232,16 @@ static void complain(spank_t spank, const char *what, const char *why)
 /* The step's variables, without the job and what steers the loader, and with what tells the node's place. */
 static char **place_variables(spank_t spank)
 {
-	static const char *const without[] = {
-		JOB_VARIABLE, "LD_*", "GLIBC_TUNABLES", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_STEP_NUM_NODES",
-		"SLURM_STEP_NUM_TASKS", "SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID", NULL
-	};
+	static const char *const without[] = {JOB_VARIABLE, "LD_*", "GLIBC_TUNABLES", "SLURM_JOB_ID", "SLURM_STEP_ID",
+		"SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS", "SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID", NULL};
 	static char texts[7][48];
 	char *with[7], **variables = NULL;
 	uint32_t first = 0;
 
 	spank_get_item(spank, S_JOB_LOCAL_TO_GLOBAL_ID, (uint32_t)0, &first);
-	const uint32_t numbers[7] = {
-		number_of(spank, S_JOB_ID), number_of(spank, S_JOB_STEPID), number_of(spank, S_JOB_NNODES),
-		number_of(spank, S_JOB_TOTAL_TASK_COUNT), number_of(spank, S_JOB_NODEID), first, 0
-	};
+	const uint32_t numbers[7] = {number_of(spank, S_JOB_ID), number_of(spank, S_JOB_STEPID),
+		number_of(spank, S_JOB_NNODES), number_of(spank, S_JOB_TOTAL_TASK_COUNT),
+		number_of(spank, S_JOB_NODEID), first, 0};
 	for (int n = 0; n < 7; n++) {
 		snprintf(texts[n], sizeof(texts[n]), "%s=%u", without[n + 3], numbers[n]);
 		with[n] = texts[n];
@@ -257,7 +252,7 @@ static char **place_variables(spank_t spank)
 
 static void start_node(spank_t spank, const char *job)
 {
-	const char *words[] = { site.binary, "node", "--has-owner", "-", NULL };
+	const char *words[] = {site.binary, "node", "--has-owner", "-", NULL};
 	char said[PATH_MAX] = "", **variables = place_variables(spank);
 	struct hwsl_user user = user_of(spank);
 	struct hwsl_process node;
@@ -351,7 +346,8 @@ static void attach(spank_t spank, const struct hwsl_answer *answer, bool speaks)
 	set_number(spank, "HEADWATER_RANKS", number_of(spank, S_JOB_TOTAL_TASK_COUNT));
 	if (answer->kind == HWSL_ANSWER_AUDIT)
 		audit(spank, answer);
-	else if (answer->kind == HWSL_ANSWER_ENTER && !hwsl_enter_namespaces(answer->supervisor, ENTER_MS_MAX, &what) && speaks)
+	else if (answer->kind == HWSL_ANSWER_ENTER && !hwsl_enter_namespaces(answer->supervisor, ENTER_MS_MAX, &what) &&
+		speaks)
 		complain(spank, what, strerror(errno));
 }
 
@@ -379,8 +375,8 @@ EXPORT int slurm_spank_task_init(spank_t spank, int count, char *words[])
 static void sweep(spank_t spank, const char *store)
 {
 	static char path[] = "PATH=/usr/bin:/bin";
-	const char *words[] = { site.binary, "sweep", store ? "--store" : NULL, store, NULL };
-	char *variables[] = { path, NULL }, said[16];
+	const char *words[] = {site.binary, "sweep", store ? "--store" : NULL, store, NULL};
+	char *variables[] = {path, NULL}, said[16];
 	struct hwsl_user user = user_of(spank);
 	struct hwsl_process process;
 
@@ -415,8 +411,8 @@ EXPORT int slurm_spank_exit(spank_t spank, int count, char *words[])
 		close(front.output);
 	}
 	/* STORE/headwater-UID/SESSION/join; where the step's processes were killed, nobody else removes it. */
-	if (spank_context() == S_CTX_REMOTE && go_up(node_socket) && access(node_socket, F_OK) == 0
-		&& go_up(node_socket) && go_up(node_socket))
+	if (spank_context() == S_CTX_REMOTE && go_up(node_socket) && access(node_socket, F_OK) == 0 &&
+		go_up(node_socket) && go_up(node_socket))
 		sweep(spank, node_socket);
 	return 0;
 }

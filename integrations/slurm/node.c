@@ -25,8 +25,8 @@
 /* Connects to a socket of this user's or root's; -1 if that can't be done. */
 static int connect_to(const char *path, int timeout_ms)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct timeval patience = { .tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000 };
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct timeval patience = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 	int failure;
@@ -39,10 +39,10 @@ static int connect_to(const char *path, int timeout_ms)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0
-		&& setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0
-		&& connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0
-		&& getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0 &&
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0 &&
+		connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
 		if (peer.uid == geteuid() || peer.uid == 0 || geteuid() == 0)
 			return fd;
 		errno = EACCES;
@@ -111,10 +111,9 @@ static int ask_supervisor(const char *path, int timeout_ms, int descriptors[])
 	errno = ECONNREFUSED;
 	bool is_asked = send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) == sizeof(request) - 1;
 	while (is_asked && used < sizeof(line) && (used == 0 || line[used - 1] != '\n')) {
-		struct iovec space = { .iov_base = line + used, .iov_len = sizeof(line) - used };
+		struct iovec space = {.iov_base = line + used, .iov_len = sizeof(line) - used};
 		struct msghdr message = {
-			.msg_iov = &space, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-		};
+			.msg_iov = &space, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
 		ssize_t bytes = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
 
 		if (bytes < 0 && errno == EINTR)

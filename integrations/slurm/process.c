@@ -61,7 +61,7 @@ static void be_mortal(void)
 
 static void reset_signals(void)
 {
-	struct sigaction usual = { .sa_handler = SIG_DFL };
+	struct sigaction usual = {.sa_handler = SIG_DFL};
 	sigset_t none;
 
 	for (int number = 1; number < NSIG; number++)
@@ -80,8 +80,8 @@ static void become_program(int input, int output, int report, const char *const 
 	/* The three lie above these numbers, so that none is overwritten before it is copied. */
 	if (dup3(report, 3, O_CLOEXEC) == 3)
 		report = 3;
-	if (report == 3 && dup2(input, 0) == 0 && dup2(output, 1) == 1 && become(user)
-		&& (stays_here || chdir("/") == 0)) {
+	if (report == 3 && dup2(input, 0) == 0 && dup2(output, 1) == 1 && become(user) &&
+		(stays_here || chdir("/") == 0)) {
 		close_from(4);
 		execve(words[0], (char *const *)words, variables);
 	}
@@ -121,7 +121,7 @@ static bool make_pipe(int made[2])
 bool hwsl_start_process(struct hwsl_process *process, const char *const *words, char *const *variables,
 	const struct hwsl_user *user, bool stays_here)
 {
-	int input[2] = { -1, -1 }, output[2] = { -1, -1 }, report[2] = { -1, -1 }, failure = 0;
+	int input[2] = {-1, -1}, output[2] = {-1, -1}, report[2] = {-1, -1}, failure = 0;
 	pid_t pid = -1;
 
 	if (make_pipe(input) && make_pipe(output) && make_pipe(report))
@@ -153,15 +153,15 @@ bool hwsl_start_process(struct hwsl_process *process, const char *const *words, 
 	}
 	close(input[0]);
 	close(output[1]);
-	*process = (struct hwsl_process){ .pid = pid, .input = input[1], .output = output[0] };
+	*process = (struct hwsl_process){.pid = pid, .input = input[1], .output = output[0]};
 	return true;
 }
 
 void hwsl_say(int fd, const char *bytes, size_t size)
 {
-	struct pollfd ready = { .fd = fd, .events = POLLOUT };
+	struct pollfd ready = {.fd = fd, .events = POLLOUT};
 	sigset_t broken_pipe, before;
-	struct timespec at_once = { 0 };
+	struct timespec at_once = {0};
 
 	/* Only this thread must not be told that nobody reads. */
 	sigemptyset(&broken_pipe);
@@ -200,7 +200,7 @@ static int left_ms(const struct timespec *start, int timeout_ms)
 
 bool hwsl_hear(int fd, char *text, size_t size, bool is_line, int timeout_ms)
 {
-	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	struct pollfd ready = {.fd = fd, .events = POLLIN};
 	struct timespec start;
 	size_t used = 0;
 

@@ -14,7 +14,7 @@
 struct hwsl_user {
 	uid_t uid;
 	gid_t gid;
-	bool has_groups;                /* this process has the user's further groups */
+	bool has_groups; /* this process has the user's further groups */
 };
 
 /* A process, and pipes to its standard input and from its standard output. */

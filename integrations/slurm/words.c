@@ -26,12 +26,12 @@ static bool is_session(const char *text)
 static bool parse_served(const char *const field[], size_t count, struct hwsl_answer *answer)
 {
 	if (count == 2 && strcmp(field[0], "alone") == 0) {
-		*answer = (struct hwsl_answer){ .kind = HWSL_ANSWER_ALONE, .why = field[1] };
+		*answer = (struct hwsl_answer){.kind = HWSL_ANSWER_ALONE, .why = field[1]};
 		return true;
 	}
 	if (count < 4 || !is_session(field[1]) || !is_number(field[2]) || !is_number(field[3]))
 		return false;
-	*answer = (struct hwsl_answer){ .session = field[1], .node = field[2], .nodes = field[3] };
+	*answer = (struct hwsl_answer){.session = field[1], .node = field[2], .nodes = field[3]};
 	if (count == 6 && strcmp(field[0], "audit") == 0) {
 		answer->kind = HWSL_ANSWER_AUDIT;
 		answer->table = field[4];
@@ -107,7 +107,8 @@ static bool has_file(const char *list, const char *name)
 	for (const char *next = list; *next;) {
 		size_t bytes = strcspn(next, ": "), own = strlen(name);
 
-		if (bytes >= own && memcmp(next + bytes - own, name, own) == 0 && (bytes == own || next[bytes - own - 1] == '/'))
+		if (bytes >= own && memcmp(next + bytes - own, name, own) == 0 &&
+			(bytes == own || next[bytes - own - 1] == '/'))
 			return true;
 		next += bytes + (next[bytes] != '\0');
 	}
@@ -128,7 +129,7 @@ const char *hwsl_parse_site(int count, char *const words[], struct hwsl_site *si
 {
 	const char *unknown = NULL;
 
-	*site = (struct hwsl_site){ .binary = BINARY };
+	*site = (struct hwsl_site){.binary = BINARY};
 	for (int n = 0; n < count; n++) {
 		if (strncmp(words[n], "headwater=", 10) == 0)
 			site->binary = words[n] + 10;

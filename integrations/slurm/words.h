@@ -11,13 +11,13 @@
 /* How a process finds its node's daemon. The texts lie in the answer. */
 struct hwsl_answer {
 	enum { HWSL_ANSWER_ALONE, HWSL_ANSWER_AUDIT, HWSL_ANSWER_ENTER, HWSL_ANSWER_PLAIN } kind;
-	const char *why;                /* alone: why the originals are used */
+	const char *why; /* alone: why the originals are used */
 	const char *session, *node, *nodes;
-	const char *table, *library;    /* audit */
-	const char *supervisor;         /* enter: a socket */
+	const char *table, *library; /* audit */
+	const char *supervisor;      /* enter: a socket */
 	struct {
 		const char *library, *everywhere, *how, *profile, *report;
-	} io;                           /* what becomes of its I/O; the library is NULL if nothing does */
+	} io; /* what becomes of its I/O; the library is NULL if nothing does */
 };
 
 /* Reads an answer: fields that each end in a zero byte (`Answer` in cli/src/job/messages.rs). False if it
@@ -33,8 +33,8 @@ bool hwsl_join_preload(char *out, size_t size, const char *library, const char *
 
 /* What the site says in plugstack.conf. */
 struct hwsl_site {
-	const char *binary;             /* headwater=FILE */
-	const char *setting;            /* default=SETTING */
+	const char *binary;  /* headwater=FILE */
+	const char *setting; /* default=SETTING */
 };
 
 /* Reads the plugin's arguments; the first that isn't known, or NULL. */

@@ -21,8 +21,8 @@
 static struct {
 	struct hwa_object *loader;
 	struct hwa_target target;
-	char answer[2 * HWA_PATH_MAX];   /* what the loader was told to open, "" if nothing new */
-	char display[HWA_PATH_MAX];      /* what it would have called that */
+	char answer[2 * HWA_PATH_MAX]; /* what the loader was told to open, "" if nothing new */
+	char display[HWA_PATH_MAX];    /* what it would have called that */
 } pending;
 
 /* Namespaces: their objects, and whether one was opened since the loader was last at rest. */
@@ -48,7 +48,7 @@ static int slot_of(long lmid)
 	if (unused >= 0) {
 		namespaces[unused].lmid = lmid;
 		namespaces[unused].loading = lmid == LM_ID_BASE;
-		hwa_namespaces[unused] = (struct hwa_namespace){ .lmid = lmid };
+		hwa_namespaces[unused] = (struct hwa_namespace){.lmid = lmid};
 	}
 	return unused;
 }
@@ -308,8 +308,7 @@ static char *objsearch_path(struct hwa_object *loader, const char *name, bool na
 	if (outcome == MISSING && !named)
 		return NOTHING;
 	/* dlerror shows a path in the store as the original's; the errors of a program's start pass by it. */
-	bool in_store = outcome == OPEN_STORE ||
-			(outcome == MISSING && started && path[0] == '/' && path[1] != '/');
+	bool in_store = outcome == OPEN_STORE || (outcome == MISSING && started && path[0] == '/' && path[1] != '/');
 	char *store = in_store ? store_answer(target->path, target->path_bytes, target->replica) : NULL;
 	return store && (outcome != OPEN_STORE || is_reachable(store)) ? store : (char *)path;
 }
@@ -366,8 +365,9 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned int flag
 
 static bool is_libc(const char *soname)
 {
-	return soname && (strcmp(soname, "libc.so.6") == 0 || strcmp(soname, "libpthread.so.0") == 0 ||
-			  strcmp(soname, "libdl.so.2") == 0);
+	return soname &&
+		(strcmp(soname, "libc.so.6") == 0 || strcmp(soname, "libpthread.so.0") == 0 ||
+			strcmp(soname, "libdl.so.2") == 0);
 }
 
 /* Gives an object its original's path and identity. */

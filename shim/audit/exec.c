@@ -47,7 +47,7 @@ static bool may_run(const struct hwa_found *found)
 {
 	uint64_t needed = HW_ATTR | HW_EXECUTABLE | HW_WHOLE;
 	return HW_KIND(found->state) == HW_FILE && (found->state & needed) == needed &&
-	       !(found->record->attr.mode & 06000) && is_allowed(&found->record->attr);
+		!(found->record->attr.mode & 06000) && is_allowed(&found->record->attr);
 }
 
 /* Opens the store's copy, that of this memory domain if it has one, and says where that is. */
@@ -96,7 +96,7 @@ static enum hwa_answer choose(int dirfd, const char *path, char *const argv[], s
 	case HWA_IS_SCRIPT:
 		/* Its interpreter is given its path, which counts from the working directory there. */
 		if (!argv || !argv[0] || (dirfd != AT_FDCWD && *path != '/') ||
-		    !hwa_parse_line(exec->line, &exec->interpreter, &exec->argument))
+			!hwa_parse_line(exec->line, &exec->interpreter, &exec->argument))
 			return HWA_ORIGINAL;
 		return find_interpreter(exec) ? HWA_KNOWN : HWA_ORIGINAL;
 	case HWA_IS_PROGRAM:
@@ -128,8 +128,8 @@ void hwa_exec_arguments(const struct hwa_exec *exec, const char *path, char *con
 		;
 }
 
-enum hwa_answer hwa_exec_copy(const char *path, char *const argv[], char file[2 * HWA_PATH_MAX], char line[HWA_LINE_BYTES],
-	char **interpreter, char **argument, int *error)
+enum hwa_answer hwa_exec_copy(const char *path, char *const argv[], char file[2 * HWA_PATH_MAX],
+	char line[HWA_LINE_BYTES], char **interpreter, char **argument, int *error)
 {
 	HWA_EXEC(exec);
 	enum hwa_answer answer = hwa_exec_resolve(AT_FDCWD, path, argv, &exec);

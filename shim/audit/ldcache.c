@@ -44,8 +44,8 @@ static bool open_cache(void)
 	if (!file)
 		return false;
 	if (memcmp(file->magic, MAGIC, sizeof(file->magic)) == 0 &&
-	    (file->endian == 0 || file->endian == ENDIAN_LITTLE) &&
-	    file->count <= (cache_bytes - sizeof(*file)) / sizeof(struct entry)) {
+		(file->endian == 0 || file->endian == ENDIAN_LITTLE) &&
+		file->count <= (cache_bytes - sizeof(*file)) / sizeof(struct entry)) {
 		cache = file;
 		return true;
 	}

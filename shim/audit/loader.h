@@ -13,29 +13,29 @@
 
 /* What the kernel told the process at its start. */
 struct hwa_start {
-	const char *library_path;       /* LD_LIBRARY_PATH, "" if unset */
-	const char *executable;         /* the original's path if the store's copy was executed, else "" */
-	const char *platform;           /* AT_PLATFORM, NULL if there is none */
+	const char *library_path; /* LD_LIBRARY_PATH, "" if unset */
+	const char *executable;   /* the original's path if the store's copy was executed, else "" */
+	const char *platform;     /* AT_PLATFORM, NULL if there is none */
 	size_t page_bytes;
-	const Elf64_Phdr *segments;     /* of the executable */
+	const Elf64_Phdr *segments; /* of the executable */
 	size_t segment_count;
-	uintptr_t loader_base;          /* AT_BASE; 0 if run as `ld.so PROGRAM`, whose options change the search */
+	uintptr_t loader_base; /* AT_BASE; 0 if run as `ld.so PROGRAM`, whose options change the search */
 };
 extern struct hwa_start hwa_start;
 
 /* ---- objects.c ---- */
 
 struct hwa_object {
-	struct hwa_object *next;         /* of all records, used or not */
-	struct link_map *map;           /* NULL if the record is not in use */
-	struct hwa_object *loader;       /* as glibc's l_loader: whose RPATH counts too; NULL for dlopen's own */
-	int slot;                       /* the namespace's, -1 if it has none */
+	struct hwa_object *next;   /* of all records, used or not */
+	struct link_map *map;      /* NULL if the record is not in use */
+	struct hwa_object *loader; /* as glibc's l_loader: whose RPATH counts too; NULL for dlopen's own */
+	int slot;                  /* the namespace's, -1 if it has none */
 	bool from_store;
-	bool replica;                   /* from the store's mirror for a memory domain */
-	uint64_t dev, ino;              /* the original's; zero if it is not in the scope */
-	const char *path;               /* the original's absolute path, "" if it has none */
-	const char *rpath, *runpath, *soname;   /* NULL if absent; no rpath where there is a runpath */
-	const char *strings;            /* DT_STRTAB */
+	bool replica;                         /* from the store's mirror for a memory domain */
+	uint64_t dev, ino;                    /* the original's; zero if it is not in the scope */
+	const char *path;                     /* the original's absolute path, "" if it has none */
+	const char *rpath, *runpath, *soname; /* NULL if absent; no rpath where there is a runpath */
+	const char *strings;                  /* DT_STRTAB */
 	uint64_t flags_1;
 };
 
@@ -75,10 +75,10 @@ bool hwa_readable(uintptr_t address);
 /* What a name leads to. */
 struct hwa_target {
 	bool in_store;
-	bool replica;                   /* in the mirror of the process's memory domain */
-	uint64_t dev, ino;              /* the original's, zero if not known */
+	bool replica;      /* in the mirror of the process's memory domain */
+	uint64_t dev, ino; /* the original's, zero if not known */
 	size_t path_bytes;
-	char path[HWA_PATH_MAX];         /* absolute, spelled as the loader would */
+	char path[HWA_PATH_MAX]; /* absolute, spelled as the loader would */
 };
 
 struct stat;
@@ -88,9 +88,9 @@ void hwa_identify_record(const struct hw_record *record, struct hwa_target *targ
 /* ---- search.c ---- */
 
 enum hwa_search {
-	HWA_UNSURE,                      /* glibc must search */
-	HWA_FOUND,                       /* the target */
-	HWA_NOWHERE,                     /* glibc would find nothing */
+	HWA_UNSURE,  /* glibc must search */
+	HWA_FOUND,   /* the target */
+	HWA_NOWHERE, /* glibc would find nothing */
 };
 
 /* Finds a name without a slash as glibc would for a dependency or dlopen of `loader`. */

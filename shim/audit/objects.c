@@ -25,18 +25,18 @@
 /* Two strings that malloc returned one after the other are hardly further apart. */
 #define NEAR_BYTES ((uintptr_t)1 << 20)
 
-struct hwa_start hwa_start = { .library_path = "", .executable = "" };
+struct hwa_start hwa_start = {.library_path = "", .executable = ""};
 
 static _Alignas(16) char first_chunk[ARENA_BYTES];
 static struct {
 	char *at;
 	size_t left;
-} arena = { first_chunk, ARENA_BYTES };
+} arena = {first_chunk, ARENA_BYTES};
 static struct hwa_kept *kept[KEPT_BUCKETS];
 static struct hwa_object *objects;
 static struct hwa_object *program, *ld_so;
 
-static size_t origin_at;        /* offset of the origin in a link map; 0: not found */
+static size_t origin_at; /* offset of the origin in a link map; 0: not found */
 static unsigned origin_tries;
 
 void *hwa_arena(size_t bytes)
@@ -68,7 +68,7 @@ struct hwa_kept *hwa_keep(const char *text, size_t bytes)
 			return entry;
 	entry = hwa_arena(sizeof(*entry) + bytes + 1);
 	if (entry) {
-		*entry = (struct hwa_kept){ .next = *bucket, .hash = hash, .bytes = bytes };
+		*entry = (struct hwa_kept){.next = *bucket, .hash = hash, .bytes = bytes};
 		memcpy(entry->text, text, bytes);
 		entry->text[bytes] = '\0';
 		*bucket = entry;
@@ -111,10 +111,10 @@ struct hwa_object *hwa_object_new(struct link_map *map, int slot)
 		object = hwa_arena(sizeof(*object));
 		if (!object)
 			return NULL;
-		*object = (struct hwa_object){ .next = objects };
+		*object = (struct hwa_object){.next = objects};
 		__atomic_store_n(&objects, object, __ATOMIC_RELEASE);
 	}
-	*object = (struct hwa_object){ .next = object->next, .map = map, .slot = slot, .path = "" };
+	*object = (struct hwa_object){.next = object->next, .map = map, .slot = slot, .path = ""};
 	read_dynamic(object);
 	if (!program)
 		program = object;
@@ -243,7 +243,7 @@ static void find_origin(const struct link_map *map, const char *name, const void
 		uintptr_t distance = value > (uintptr_t)name ? value - (uintptr_t)name : (uintptr_t)name - value;
 
 		if (distance == 0 || distance > NEAR_BYTES || (value >= (uintptr_t)map && value < (uintptr_t)limit) ||
-		    (value >= map->l_addr && value < (uintptr_t)map->l_ld + hwa_start.page_bytes))
+			(value >= map->l_addr && value < (uintptr_t)map->l_ld + hwa_start.page_bytes))
 			continue;
 		if (value / hwa_start.page_bytes != (uintptr_t)name / hwa_start.page_bytes && !hwa_readable(value))
 			continue;

@@ -119,7 +119,7 @@ size_t hwa_dotdot(const char *path, size_t bytes)
 {
 	for (size_t at = 0; at + 2 < bytes; at++)
 		if (path[at + 1] == '.' && path[at] == '/' && path[at + 2] == '.' &&
-		    (at + 3 == bytes || path[at + 3] == '/'))
+			(at + 3 == bytes || path[at + 3] == '/'))
 			return at;
 	return bytes;
 }

@@ -29,7 +29,7 @@
 /* What is looked at stands in memory of its own: the stack may be small. */
 struct program {
 	long fd;
-	size_t bytes;           /* of `first` */
+	size_t bytes; /* of `first` */
 	char first[FIRST_BYTES];
 	char loader[256];
 	char notes[NOTES_BYTES];
@@ -77,8 +77,8 @@ static bool asks_for_glibc(struct program *program)
 {
 	size_t bytes = program->segment.p_filesz;
 	return bytes > 0 && bytes <= sizeof program->loader &&
-	       part(program, program->segment.p_offset, program->loader, bytes) && program->loader[bytes - 1] == 0 &&
-	       is_glibc_loader(program->loader);
+		part(program, program->segment.p_offset, program->loader, bytes) && program->loader[bytes - 1] == 0 &&
+		is_glibc_loader(program->loader);
 }
 
 /* True if one of the notes is the Go linker's. */
@@ -94,7 +94,8 @@ static bool is_go(struct program *program)
 		at += sizeof note;
 		if (note.n_namesz == 4 && memcmp(notes + at, "Go", 3) == 0)
 			return true;
-		uint64_t rest = (((uint64_t)note.n_namesz + 3) & ~UINT64_C(3)) + (((uint64_t)note.n_descsz + 3) & ~UINT64_C(3));
+		uint64_t rest = (((uint64_t)note.n_namesz + 3) & ~UINT64_C(3)) +
+			(((uint64_t)note.n_descsz + 3) & ~UINT64_C(3));
 		if (rest > bytes - at)
 			break;
 		at += rest;
@@ -107,7 +108,7 @@ static bool is_own(struct program *program)
 {
 	const Elf64_Ehdr *header = &program->header;
 	return part(program, 0, &program->header, sizeof *header) && header->e_ident[EI_CLASS] == ELFCLASS64 &&
-	       header->e_machine == MACHINE;
+		header->e_machine == MACHINE;
 }
 
 /* True if such a file asks for glibc's loader and calls its library. */
@@ -120,7 +121,7 @@ static bool runs_audited(struct program *program)
 		return false;
 	for (unsigned i = 0; i < header->e_phnum; i++) {
 		if (!part(program, header->e_phoff + i * sizeof *segment, &program->segment, sizeof *segment) ||
-		    (segment->p_type == PT_NOTE && is_go(program)))
+			(segment->p_type == PT_NOTE && is_go(program)))
 			return false;
 		if (segment->p_type == PT_INTERP)
 			glibc = asks_for_glibc(program);
@@ -169,7 +170,8 @@ static enum hwa_format format_of(struct program *program, long fd)
 	program->fd = fd;
 	program->bytes = (size_t)bytes;
 	if (bytes > 2 && program->first[0] == '#' && program->first[1] == '!') {
-		memcpy(program->line, program->first, program->bytes < HWA_LINE_BYTES - 1 ? program->bytes : HWA_LINE_BYTES - 1);
+		memcpy(program->line, program->first,
+			program->bytes < HWA_LINE_BYTES - 1 ? program->bytes : HWA_LINE_BYTES - 1);
 		return HWA_IS_SCRIPT;
 	}
 	if (bytes < SELFMAG || memcmp(program->first, ELFMAG, SELFMAG) != 0)
@@ -227,7 +229,7 @@ bool hwa_is_named(const char *path, const char *const *names)
 
 bool hwa_reads_programs(const char *path)
 {
-	static const char *const names[] = { "valgrind", "valgrind.bin", NULL };
+	static const char *const names[] = {"valgrind", "valgrind.bin", NULL};
 	return hwa_is_named(path, names);
 }
 
@@ -238,7 +240,8 @@ static enum hwa_manner manner_of(struct program *program, int dirfd, const char 
 	for (int depth = 0; depth <= SCRIPTS_MAX; depth++) {
 		/* A descriptor by itself may not be open for reading. */
 		bool itself = !*path;
-		long fd = itself ? dirfd : hwa_sys(__NR_openat, dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		long fd = itself ? dirfd
+				 : hwa_sys(__NR_openat, dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		if (fd < 0)
 			return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? HWA_IS_NONE : HWA_SILENT;
 		enum hwa_format format = judge(program, fd);
@@ -247,7 +250,9 @@ static enum hwa_manner manner_of(struct program *program, int dirfd, const char 
 		if (reads && format != HWA_IS_TEXT)
 			return HWA_COMPLAINS;
 		if (format != HWA_IS_SCRIPT)
-			return format == HWA_IS_OTHERS ? HWA_COMPLAINS : format == HWA_IS_FOREIGN ? HWA_SILENT : HWA_SAYS;
+			return format == HWA_IS_OTHERS     ? HWA_COMPLAINS
+				: format == HWA_IS_FOREIGN ? HWA_SILENT
+							   : HWA_SAYS;
 		/* A relative interpreter counts from where the process stands. */
 		hwa_parse_line(program->line, &interpreter, &argument);
 		if (!interpreter || !*interpreter)

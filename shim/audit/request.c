@@ -24,7 +24,7 @@ static uint64_t quiet_until;
 
 static uint64_t now_s(void)
 {
-	struct timespec now = { 0 };
+	struct timespec now = {0};
 
 	hwa_sys(__NR_clock_gettime, CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec;
@@ -55,11 +55,11 @@ static bool send_all(long fd, const char *data, size_t bytes)
 /* Waits for one reply. False if the daemon was silent, went away, or talks otherwise. */
 static bool receive(long fd, struct hw_reply *reply)
 {
-	struct timespec left = { .tv_sec = HW_SILENCE_MS_MAX / 1000, .tv_nsec = HW_SILENCE_MS_MAX % 1000 * 1000000L };
+	struct timespec left = {.tv_sec = HW_SILENCE_MS_MAX / 1000, .tv_nsec = HW_SILENCE_MS_MAX % 1000 * 1000000L};
 	size_t have = 0;
 
 	while (have < sizeof(*reply)) {
-		struct pollfd ready = { .fd = (int)fd, .events = POLLIN };
+		struct pollfd ready = {.fd = (int)fd, .events = POLLIN};
 		/* The kernel leaves the remaining time in `left`, so signals don't prolong the wait. */
 		long count = hwa_sys(__NR_ppoll, &ready, 1, &left, NULL, 0);
 
@@ -82,8 +82,8 @@ static bool receive(long fd, struct hw_reply *reply)
 
 static bool connect_to(long fd, const char *path, size_t bytes)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	struct timeval limit = { .tv_sec = HW_SILENCE_MS_MAX / 1000 };
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct timeval limit = {.tv_sec = HW_SILENCE_MS_MAX / 1000};
 	long result;
 
 	if (bytes >= sizeof(address.sun_path))
@@ -106,7 +106,7 @@ static enum hw_status ask(long fd, const char *path, size_t bytes, unsigned want
 		.generation = hwa_generation(),
 		.path_bytes = (uint32_t)bytes,
 	};
-	struct hw_reply reply = { .status = HW_FALLBACK };
+	struct hw_reply reply = {.status = HW_FALLBACK};
 
 	if (!send_all(fd, (const char *)&request, sizeof(request)) || !send_all(fd, path, bytes))
 		return HW_FALLBACK;

@@ -18,9 +18,9 @@
 #define NAME_BYTES_MAX 255
 
 enum step {
-	STEP_KNOWN,     /* the prefix has a record */
-	STEP_AGAIN,     /* the path was rewritten */
-	STEP_FAILS,     /* found->error */
+	STEP_KNOWN, /* the prefix has a record */
+	STEP_AGAIN, /* the path was rewritten */
+	STEP_FAILS, /* found->error */
 	STEP_ASK,
 	STEP_ORIGINAL,
 };
@@ -28,7 +28,7 @@ enum step {
 struct walk {
 	struct hwa_found *found;
 	unsigned links;
-	bool plain;             /* the path is in the scope and holds no ".." */
+	bool plain; /* the path is in the scope and holds no ".." */
 	bool must_be_dir;
 	bool asked;
 };
@@ -248,8 +248,8 @@ static __attribute__((noinline)) enum sameness compare(int dirfd, const char *pa
 		return UNSEEN;
 	/* Not its device, which may have another number on the reader's node. */
 	bool same = st.st_ino == attr->ino && st.st_mode == attr->mode && (uint64_t)st.st_size == attr->size &&
-		    st.st_mtim.tv_sec == attr->mtime_s && (uint64_t)st.st_mtim.tv_nsec == attr->mtime_ns &&
-		    st.st_ctim.tv_sec == attr->ctime_s && (uint64_t)st.st_ctim.tv_nsec == attr->ctime_ns;
+		st.st_mtim.tv_sec == attr->mtime_s && (uint64_t)st.st_mtim.tv_nsec == attr->mtime_ns &&
+		st.st_ctim.tv_sec == attr->ctime_s && (uint64_t)st.st_ctim.tv_nsec == attr->ctime_ns;
 	return same ? SAME : OTHER;
 }
 
@@ -268,7 +268,7 @@ static enum step verified(int dirfd, const char *path, unsigned want, const stru
 
 enum hwa_answer hwa_resolve(int dirfd, const char *path, unsigned want, struct hwa_found *found)
 {
-	struct walk walk = { .found = found };
+	struct walk walk = {.found = found};
 	enum step step;
 
 	if (hwa_absolute_plain(dirfd, path, &found->path, &walk.plain) < 0)
@@ -284,8 +284,8 @@ enum hwa_answer hwa_resolve(int dirfd, const char *path, unsigned want, struct h
 		if (step != STEP_ORIGINAL)
 			hwa_count(HWA_COUNT_ANSWERED);
 	} else if (hwa_absolute(dirfd, path, &found->path) == 0 &&
-		   hwa_request(found->path.at, found->path.bytes, want) == HW_DONE) {
-		walk = (struct walk){ .found = found, .must_be_dir = demands_directory(path), .asked = true };
+		hwa_request(found->path.at, found->path.bytes, want) == HW_DONE) {
+		walk = (struct walk){.found = found, .must_be_dir = demands_directory(path), .asked = true};
 		step = verified(dirfd, path, want, found, resolve(&walk, want));
 	}
 	switch (step) {
@@ -313,7 +313,7 @@ static __attribute__((noinline)) bool has_names(int dirfd, const char *path, uns
 /* Tells the daemon of the path as it is written. True if what it leads to is known, so that the daemon knows, too. */
 static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, unsigned how, struct hwa_found *found)
 {
-	struct walk walk = { .found = found };
+	struct walk walk = {.found = found};
 	unsigned want = HW_WANT_LIVE | (how & HWA_CHANGES_TREE ? HW_WANT_TREE : 0);
 
 	if (hwa_absolute(dirfd, path, &found->path) < 0)
@@ -363,7 +363,8 @@ static long enter(long from, struct hwa_path *path, const char **name)
 }
 
 /* What the kernel calls what is about to be changed, without links; false if it can't be changed. */
-static __attribute__((noinline)) bool real_name(int dirfd, const char *path, unsigned how, struct hwa_path *name, struct hwa_path *out)
+static __attribute__((noinline)) bool real_name(int dirfd, const char *path, unsigned how, struct hwa_path *name,
+	struct hwa_path *out)
 {
 	long from = dirfd, place, length;
 	const char *last;
@@ -379,7 +380,8 @@ static __attribute__((noinline)) bool real_name(int dirfd, const char *path, uns
 			hwa_sys(__NR_close, from);
 		if (place < 0 && place != AT_FDCWD)
 			return false;
-		length = how & HWA_CHANGES_TARGET && *last && links < LINKS_MAX ? hwa_read_link((int)place, last, out) : 0;
+		length = how & HWA_CHANGES_TARGET && *last && links < LINKS_MAX ? hwa_read_link((int)place, last, out)
+										: 0;
 		if (length <= 0 || !hwa_copy(name, out->at, out->bytes))
 			break;
 	}

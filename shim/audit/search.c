@@ -14,14 +14,12 @@
 #if defined(__x86_64__)
 #define MACHINE EM_X86_64
 static const char *const capabilities[] = {
-	"glibc-hwcaps", "tls", "x86_64", "haswell", "xeon_phi", "avx512_1", "sse2", NULL
-};
+	"glibc-hwcaps", "tls", "x86_64", "haswell", "xeon_phi", "avx512_1", "sse2", NULL};
 #define USUAL_LD_SO "/lib64/ld-linux-x86-64.so.2"
-#define DEFAULT_DIRECTORIES \
-	"/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib"
+#define DEFAULT_DIRECTORIES "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib"
 #elif defined(__aarch64__)
 #define MACHINE EM_AARCH64
-static const char *const capabilities[] = { "glibc-hwcaps", "tls", "aarch64", "atomics", NULL };
+static const char *const capabilities[] = {"glibc-hwcaps", "tls", "aarch64", "atomics", NULL};
 #endif
 
 /* The longest search path that is kept, with its origin. */
@@ -31,24 +29,24 @@ enum verdict { NEXT, HIT, UNSURE };
 
 struct directory {
 	enum {
-		IN_TABLE,       /* listed: what it lacks is absent */
-		ON_DISK,        /* outside the scope, or the daemon does not answer */
+		IN_TABLE, /* listed: what it lacks is absent */
+		ON_DISK,  /* outside the scope, or the daemon does not answer */
 		ABSENT,
-		ODD,            /* glibc must search it */
+		ODD, /* glibc must search it */
 	} kind;
 	const struct hw_record *record;
 };
 
 struct list {
 	size_t count;
-	const struct hwa_kept *directories[];    /* NULL: an element that is left to glibc */
+	const struct hwa_kept *directories[]; /* NULL: an element that is left to glibc */
 };
 
 struct search {
 	const char *name;
 	size_t name_bytes;
 	struct hwa_target *target;
-	bool any;               /* a directory was searched */
+	bool any; /* a directory was searched */
 	struct hwa_found found;
 };
 
@@ -81,11 +79,11 @@ static bool has_capabilities(const struct directory *directory, const char *path
 	bool has = false, damaged = false;
 
 	for (unsigned i = 0; !has && capabilities[i]; i++)
-		has = directory->kind == IN_TABLE ? listed(directory, state, capabilities[i], &damaged) :
-						    exists(path, bytes, capabilities[i]);
+		has = directory->kind == IN_TABLE ? listed(directory, state, capabilities[i], &damaged)
+						  : exists(path, bytes, capabilities[i]);
 	if (!has && hwa_start.platform)
-		has = directory->kind == IN_TABLE ? listed(directory, state, hwa_start.platform, &damaged) :
-						    exists(path, bytes, hwa_start.platform);
+		has = directory->kind == IN_TABLE ? listed(directory, state, hwa_start.platform, &damaged)
+						  : exists(path, bytes, hwa_start.platform);
 	return has || damaged;
 }
 
@@ -129,13 +127,13 @@ static const struct directory *directory_of(struct hwa_kept *path, struct hwa_fo
 
 static bool is_native_object(long fd)
 {
-	static const unsigned char ident[] = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT };
+	static const unsigned char ident[] = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT};
 	Elf64_Ehdr header;
 
 	return hwa_sys(__NR_pread64, fd, &header, sizeof(header), 0) == sizeof(header) &&
-	       memcmp(header.e_ident, ident, sizeof(ident)) == 0 &&
-	       (header.e_ident[EI_OSABI] == ELFOSABI_SYSV || header.e_ident[EI_OSABI] == ELFOSABI_GNU) &&
-	       header.e_machine == MACHINE && header.e_type == ET_DYN;
+		memcmp(header.e_ident, ident, sizeof(ident)) == 0 &&
+		(header.e_ident[EI_OSABI] == ELFOSABI_SYSV || header.e_ident[EI_OSABI] == ELFOSABI_GNU) &&
+		header.e_machine == MACHINE && header.e_type == ET_DYN;
 }
 
 /* A candidate on disk: outside the scope, or with nobody to ask. */
@@ -225,7 +223,7 @@ static size_t origin_token(const char *text)
 		return (size_t)(rest - text);
 	rest = hwa_after(text, "$ORIGIN");
 	if (!rest || (*rest >= 'A' && *rest <= 'Z') || (*rest >= 'a' && *rest <= 'z') ||
-	    (*rest >= '0' && *rest <= '9') || *rest == '_')
+		(*rest >= '0' && *rest <= '9') || *rest == '_')
 		return 0;
 	return (size_t)(rest - text);
 }
@@ -285,8 +283,7 @@ static const struct list *list_of(const char *text, const char *separators, cons
 	return list;
 }
 
-static enum verdict try_list(struct search *search, const char *text, const char *separators,
-	struct hwa_object *owner)
+static enum verdict try_list(struct search *search, const char *text, const char *separators, struct hwa_object *owner)
 {
 	const char *origin = owner && strchr(text, '$') ? hwa_object_origin(owner) : NULL;
 	const struct list *list = list_of(text, separators, origin ? origin : "");
@@ -298,7 +295,8 @@ static enum verdict try_list(struct search *search, const char *text, const char
 
 		if (!directory)
 			return UNSURE;
-		verdict = directory->text[0] == '/' ? try_directory(search, directory) : try_relative(search, directory);
+		verdict = directory->text[0] == '/' ? try_directory(search, directory)
+						    : try_relative(search, directory);
 	}
 	return verdict;
 }
@@ -391,7 +389,7 @@ enum hwa_search hwa_search(struct hwa_object *loader, const char *name, struct h
 	target->dev = target->ino = 0;
 	hwa_path_begin(&search.found.path, near, sizeof near);
 	enum verdict verdict = hwa_start.loader_base && search.name_bytes && !hwa_unaudited() ? try_all(&search, loader)
-											    : UNSURE;
+											      : UNSURE;
 	hwa_found_end(&search.found);
 	switch (verdict) {
 	case HIT:

@@ -27,10 +27,10 @@
 struct hwa_path {
 	char *at;
 	size_t bytes;
-	size_t room;            /* of the text and its NUL */
-	char *memory;           /* where all of it begins */
+	size_t room;  /* of the text and its NUL */
+	char *memory; /* where all of it begins */
 	size_t memory_bytes;
-	bool apart;             /* the memory is its own */
+	bool apart; /* the memory is its own */
 	char none[1];
 };
 /* Declares a path, whose pages are given back at the block's end. */
@@ -85,11 +85,11 @@ const char *hwa_link_target(const struct hw_record *record, size_t *bytes);
 /* A checked listing; NULL if damaged. Its names are checked by hwa_listing_name. */
 const struct hw_listing *hwa_listing_of(const struct hw_record *record, uint64_t state);
 /* The number-th entry of a listing, or NULL; *name is NUL-terminated. */
-const struct hw_listing_entry *hwa_listing_name(const struct hw_record *record,
-	const struct hw_listing *listing, uint32_t number, const char **name);
+const struct hw_listing_entry *hwa_listing_name(const struct hw_record *record, const struct hw_listing *listing,
+	uint32_t number, const char **name);
 /* 1 if the listing has this name, 0 if not, -1 if damaged; d_type if type is not NULL. */
-int hwa_listing_has(const struct hw_record *record, const struct hw_listing *listing,
-	const char *name, size_t bytes, uint8_t *type);
+int hwa_listing_has(const struct hw_record *record, const struct hw_listing *listing, const char *name, size_t bytes,
+	uint8_t *type);
 
 /* The header's strings, NUL-terminated. */
 const char *hwa_store_prefix(size_t *bytes);
@@ -108,7 +108,13 @@ bool hwa_in_scope(const char *path, size_t bytes);
  * there are no more. */
 const char *hwa_scope_below(const char *path, size_t bytes, size_t *number);
 
-enum hwa_counter { HWA_COUNT_LOOKUPS, HWA_COUNT_ANSWERED, HWA_COUNT_REQUESTS, HWA_COUNT_FALLBACKS, HWA_COUNT_PROCESSES };
+enum hwa_counter {
+	HWA_COUNT_LOOKUPS,
+	HWA_COUNT_ANSWERED,
+	HWA_COUNT_REQUESTS,
+	HWA_COUNT_FALLBACKS,
+	HWA_COUNT_PROCESSES
+};
 void hwa_count(enum hwa_counter which);
 
 /* ---- view.c: what this process sees ---- */
@@ -125,16 +131,16 @@ enum hw_status hwa_request(const char *path, size_t bytes, unsigned want);
 /* ---- resolve.c: from a program's path to an answer ---- */
 
 enum hwa_answer {
-	HWA_ORIGINAL,                /* call the original with the program's own arguments */
-	HWA_FAILS,                   /* found->error is the error number to give (ENOENT, EACCES, …) */
-	HWA_KNOWN,                   /* found->record, ->state, ->path */
+	HWA_ORIGINAL, /* call the original with the program's own arguments */
+	HWA_FAILS,    /* found->error is the error number to give (ENOENT, EACCES, …) */
+	HWA_KNOWN,    /* found->record, ->state, ->path */
 };
 
 struct hwa_found {
 	const struct hw_record *record;
 	uint64_t state;
 	int error;
-	struct hwa_path path;        /* the original's canonical path: no links, no ".." */
+	struct hwa_path path; /* the original's canonical path: no links, no ".." */
 };
 #define HWA_FOUND(name) \
 	char name##_near[HWA_NEAR_BYTES]; \
@@ -159,8 +165,8 @@ enum hwa_answer hwa_resolve(int dirfd, const char *path, unsigned want, struct h
  * store both give the original's path. */
 int hwa_absolute(int dirfd, const char *path, struct hwa_path *out);
 
-#define HWA_CHANGES_TREE 1u      /* and everything below: a directory is renamed or removed */
-#define HWA_CHANGES_TARGET 2u    /* if it is a link, what that leads to */
+#define HWA_CHANGES_TREE 1u   /* and everything below: a directory is renamed or removed */
+#define HWA_CHANGES_TARGET 2u /* if it is a link, what that leads to */
 
 /* Tells the daemon that the program is about to change (dirfd, path), if that lies in the scope or links lead
  * there. If the daemon can't be told, this process gives the table up, for it would hide the program's own
@@ -193,7 +199,7 @@ const char *hwa_after_way(const char *path);
 
 /* ---- audit.c: namespaces and objects ---- */
 
-#define HWA_NAMESPACES 4         /* objects of further namespaces are left alone */
+#define HWA_NAMESPACES 4 /* objects of further namespaces are left alone */
 
 /* Every function that a wrapper stands for, as FUNCTION(name): functions.def. */
 enum hwa_function {
@@ -207,8 +213,8 @@ enum hwa_function {
 struct hwa_namespace {
 	long lmid;
 	int *(*errno_location)(void);
-	char ***environment;        /* libc's own */
-	void *real[HWA_FUNCTIONS];   /* the addresses of this libc's own functions; NULL if it has none */
+	char ***environment;       /* libc's own */
+	void *real[HWA_FUNCTIONS]; /* the addresses of this libc's own functions; NULL if it has none */
 };
 extern struct hwa_namespace hwa_namespaces[HWA_NAMESPACES];
 /* The namespace's own environment; NULL if it can't be found. */
@@ -234,10 +240,10 @@ const char *hwa_executable(void);
 /* What execve(path, argv, …) would run, redirected. */
 struct hwa_exec {
 	struct hwa_found found;
-	const char *file;           /* on HWA_KNOWN, what to execute: the store's copy, or an interpreter */
-	char *interpreter;          /* as a script names it, in `line`; NULL if it is none */
-	char *argument;             /* of the script's line, before its own name; NULL if there is none */
-	char *line;                 /* HWA_LINE_BYTES where the pages begin that the path has then */
+	const char *file;  /* on HWA_KNOWN, what to execute: the store's copy, or an interpreter */
+	char *interpreter; /* as a script names it, in `line`; NULL if it is none */
+	char *argument;    /* of the script's line, before its own name; NULL if there is none */
+	char *line;        /* HWA_LINE_BYTES where the pages begin that the path has then */
 };
 #define HWA_EXEC(name) \
 	char name##_near[HWA_NEAR_BYTES - 64]; \
@@ -251,17 +257,17 @@ enum hwa_answer hwa_exec_resolve(int dirfd, const char *path, char *const argv[]
 /* What a script's interpreter is given. Slots of `out`: the length of argv + 3. */
 void hwa_exec_arguments(const struct hwa_exec *exec, const char *path, char *const argv[], char **out);
 /* hwa_exec_resolve for who has no cleanup: the file and a script's line are copied. */
-enum hwa_answer hwa_exec_copy(const char *path, char *const argv[], char file[2 * HWA_PATH_MAX], char line[HWA_LINE_BYTES],
-	char **interpreter, char **argument, int *error);
+enum hwa_answer hwa_exec_copy(const char *path, char *const argv[], char file[2 * HWA_PATH_MAX],
+	char line[HWA_LINE_BYTES], char **interpreter, char **argument, int *error);
 
 /* ---- program.c, likewise ---- */
 
 enum hwa_format {
-	HWA_IS_FOREIGN,                     /* a program that does not run audited */
-	HWA_IS_OTHERS,                      /* nor could, being one of another processor or mode of it */
-	HWA_IS_PROGRAM,                     /* one that does */
+	HWA_IS_FOREIGN, /* a program that does not run audited */
+	HWA_IS_OTHERS,  /* nor could, being one of another processor or mode of it */
+	HWA_IS_PROGRAM, /* one that does */
 	HWA_IS_SCRIPT,
-	HWA_IS_TEXT,                        /* nothing that the kernel knows by itself */
+	HWA_IS_TEXT, /* nothing that the kernel knows by itself */
 };
 
 /* What the open file is; a script's first line, and a NUL, into the HWA_LINE_BYTES at `line`, unless that is NULL. */
@@ -276,10 +282,10 @@ bool hwa_is_named(const char *path, const char *const *names);
 bool hwa_reads_programs(const char *path);
 
 enum hwa_manner {
-	HWA_IS_NONE,                        /* there is no such program */
-	HWA_SAYS,                           /* tells the daemon before it changes something */
+	HWA_IS_NONE, /* there is no such program */
+	HWA_SAYS,    /* tells the daemon before it changes something */
 	HWA_SILENT,
-	HWA_COMPLAINS,                      /* silent, and complains of the audit library */
+	HWA_COMPLAINS, /* silent, and complains of the audit library */
 };
 /* Of what execve(path) would run, with the audit library in its environment. An empty path is the descriptor itself. */
 enum hwa_manner hwa_manner_of(int dirfd, const char *path);

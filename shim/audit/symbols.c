@@ -27,8 +27,8 @@ struct symbols {
 	Elf64_Addr base;
 	Elf64_Sym *table;
 	const char *strings;
-	const uint16_t *versions;       /* NULL if there are none */
-	const uint32_t *hash;           /* DT_GNU_HASH */
+	const uint16_t *versions; /* NULL if there are none */
+	const uint32_t *hash;     /* DT_GNU_HASH */
 };
 
 const void *hwa_dynamic_address(const struct link_map *map, uint64_t value)
@@ -38,7 +38,7 @@ const void *hwa_dynamic_address(const struct link_map *map, uint64_t value)
 
 static bool read_symbols(const struct link_map *map, struct symbols *symbols)
 {
-	*symbols = (struct symbols){ .base = map->l_addr };
+	*symbols = (struct symbols){.base = map->l_addr};
 	for (const Elf64_Dyn *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
 		const void *at = hwa_dynamic_address(map, entry->d_un.d_ptr);
 
@@ -79,7 +79,7 @@ static void each_version(const struct symbols *symbols, unsigned type, const cha
 
 		value = buckets[bucket_count + index - first];
 		if ((value ^ hash) >> 1 == 0 && symbol->st_shndx != SHN_UNDEF &&
-		    ELF64_ST_TYPE(symbol->st_info) == type && strcmp(symbols->strings + symbol->st_name, name) == 0)
+			ELF64_ST_TYPE(symbol->st_info) == type && strcmp(symbols->strings + symbol->st_name, name) == 0)
 			visit(symbol, symbols->versions && symbols->versions[index] & VERSION_HIDDEN, context);
 		index++;
 	} while (!(value & 1));
@@ -96,7 +96,7 @@ static void choose(Elf64_Sym *symbol, bool hidden, void *context)
 	struct choice *choice = context;
 
 	if (!choice->found || (choice->hidden && !hidden))
-		*choice = (struct choice){ symbol->st_value, true, hidden };
+		*choice = (struct choice){symbol->st_value, true, hidden};
 }
 
 struct replacement {
@@ -122,7 +122,7 @@ static int protection_of(const struct link_map *map, const void *address)
 	for (unsigned i = 0; i < header->e_phnum; i++, segment++)
 		if (segment->p_type == PT_LOAD && (uint64_t)address - map->l_addr - segment->p_vaddr < segment->p_memsz)
 			return (segment->p_flags & PF_R ? PROT_READ : 0) | (segment->p_flags & PF_W ? PROT_WRITE : 0) |
-			       (segment->p_flags & PF_X ? PROT_EXEC : 0);
+				(segment->p_flags & PF_X ? PROT_EXEC : 0);
 	return PROT_READ;
 }
 
@@ -132,16 +132,15 @@ static void replace_all(const struct symbols *symbols, int slot)
 	const char *name = names;
 
 	for (int function = 0; function < HWA_FUNCTIONS; function++, name += strlen(name) + 1) {
-		struct choice choice = { 0 };
+		struct choice choice = {0};
 
 		each_version(symbols, STT_FUNC, name, choose, &choice);
 		if (!choice.found)
 			continue;
 		if (!namespace->real[function])
-			namespace->real[function] = (void *)(symbols->base + choice.value);
+		namespace->real[function] = (void *)(symbols->base + choice.value);
 		struct replacement replacement = {
-			choice.value, (Elf64_Addr)hwa_wrappers[slot][function] - symbols->base
-		};
+			choice.value, (Elf64_Addr)hwa_wrappers[slot][function] - symbols->base};
 		if (hwa_wrappers[slot][function])
 			each_version(symbols, STT_FUNC, name, replace, &replacement);
 	}
@@ -149,7 +148,7 @@ static void replace_all(const struct symbols *symbols, int slot)
 
 static char ***environment_in(const struct symbols *symbols)
 {
-	struct choice place = { 0 };
+	struct choice place = {0};
 
 	each_version(symbols, STT_OBJECT, "__environ", choose, &place);
 	return place.found ? (char ***)(symbols->base + place.value) : NULL;
@@ -172,7 +171,7 @@ char **hwa_environment(const struct hwa_namespace *ns)
 void hwa_redirect(const struct link_map *map, int slot)
 {
 	struct symbols symbols;
-	struct choice location = { 0 };
+	struct choice location = {0};
 
 	if (!read_symbols(map, &symbols))
 		return;

@@ -20,9 +20,9 @@ static inline long hwa_syscall6(long number, long a, long b, long c, long d, lon
 	long result;
 
 	__asm__ volatile("syscall"
-		: "=a"(result)
-		: "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-		: "rcx", "r11", "memory");
+			 : "=a"(result)
+			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
 	return result;
 }
 
@@ -38,10 +38,7 @@ static inline long hwa_syscall6(long number, long a, long b, long c, long d, lon
 	register long x4 __asm__("x4") = e;
 	register long x5 __asm__("x5") = f;
 
-	__asm__ volatile("svc #0"
-		: "+r"(x0)
-		: "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-		: "memory");
+	__asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
 	return x0;
 }
 
@@ -58,10 +55,8 @@ static inline long hwa_syscall6(long number, long a, long b, long c, long d, lon
 #define HWA_SYS_2(n, a, b) hwa_syscall6(n, (long)(a), (long)(b), 0, 0, 0, 0)
 #define HWA_SYS_3(n, a, b, c) hwa_syscall6(n, (long)(a), (long)(b), (long)(c), 0, 0, 0)
 #define HWA_SYS_4(n, a, b, c, d) hwa_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
-#define HWA_SYS_5(n, a, b, c, d, e) \
-	hwa_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
-#define HWA_SYS_6(n, a, b, c, d, e, f) \
-	hwa_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
+#define HWA_SYS_5(n, a, b, c, d, e) hwa_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
+#define HWA_SYS_6(n, a, b, c, d, e, f) hwa_syscall6(n, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 /* The compiler calls the first four itself, also in freestanding code; they are sys.c's, except in
  * the tests, which are linked with a C library. */

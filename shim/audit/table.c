@@ -26,19 +26,19 @@ struct scope_entry {
 };
 
 static struct {
-	const char *base;               /* NULL until attached, then constant */
+	const char *base; /* NULL until attached, then constant */
 	size_t bytes;
 	uint64_t slots_at, slot_mask, ino_slots_at, ino_slot_mask;
 	bool given_up;
 	bool left;
-	bool away;                      /* for as long as it makes a child that sees other files */
+	bool away; /* for as long as it makes a child that sees other files */
 	struct text store, socket;
-	size_t node_bytes;              /* of the store's path: without the generation */
-	size_t way_bytes;               /* of the store's path: the way to a disk that is mounted nowhere */
+	size_t node_bytes; /* of the store's path: without the generation */
+	size_t way_bytes;  /* of the store's path: the way to a disk that is mounted nowhere */
 	struct scope_entry scope[SCOPE_MAX];
 	size_t scope_count;
-	int domain;                     /* -1: no mirror of its own */
-	struct hw_counters *counters;   /* this process's slot, NULL without a counters file */
+	int domain;                   /* -1: no mirror of its own */
+	struct hw_counters *counters; /* this process's slot, NULL without a counters file */
 } table;
 
 /* The header's strings are copied when they have been checked: whatever happens to the table, paths
@@ -110,7 +110,7 @@ static bool copy_path(const char *base, size_t limit, uint64_t at, uint64_t byte
 
 	if (!path || path[0] != '/' || bytes >= HWA_PATH_MAX || strlen(path) != bytes)
 		return false;
-	*text = (struct text){ path, bytes };
+	*text = (struct text){path, bytes};
 	return true;
 }
 
@@ -129,7 +129,7 @@ static bool read_scope(const char *base, size_t limit, const struct hw_header *h
 		size_t bytes = strlen(entry);
 
 		if (bytes >= left || bytes < 2 || entry[1] != '/' || (entry[0] != '+' && entry[0] != '-') ||
-		    table.scope_count == SCOPE_MAX)
+			table.scope_count == SCOPE_MAX)
 			return false;
 		table.scope[table.scope_count++] = (struct scope_entry){
 			.directory = entry + 1,
@@ -205,7 +205,7 @@ static void detach(void)
  * the mapped part is not known. */
 static size_t mapped_bytes_max(void)
 {
-	struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
 
 	if (hwa_sys(__NR_prlimit64, 0, RLIMIT_AS, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return SIZE_MAX;
@@ -229,10 +229,10 @@ void hwa_attach(char *const envp[])
 		return;
 	const struct hw_header *h = (const struct hw_header *)base;
 	if (__atomic_load_n(&h->magic, __ATOMIC_ACQUIRE) == HW_TABLE_MAGIC && h->version == HW_TABLE_VERSION &&
-	    (h->total_bytes <= bytes || bytes == bytes_max) && slots_fit(h->slots_at, h->slot_count, bytes) &&
-	    slots_fit(h->ino_slots_at, h->ino_slot_count, bytes) && read_scope(base, bytes, h) &&
-	    copy_path(base, bytes, h->socket_at, h->socket_bytes, &table.socket) &&
-	    copy_path(base, bytes, h->store_at, h->store_bytes, &table.store)) {
+		(h->total_bytes <= bytes || bytes == bytes_max) && slots_fit(h->slots_at, h->slot_count, bytes) &&
+		slots_fit(h->ino_slots_at, h->ino_slot_count, bytes) && read_scope(base, bytes, h) &&
+		copy_path(base, bytes, h->socket_at, h->socket_bytes, &table.socket) &&
+		copy_path(base, bytes, h->store_at, h->store_bytes, &table.store)) {
 		table.bytes = bytes;
 		table.slots_at = h->slots_at;
 		table.slot_mask = h->slot_count - 1;
@@ -264,8 +264,8 @@ bool hwa_attached(void)
 bool hwa_in_use(void)
 {
 	return table.base && !__atomic_load_n(&table.given_up, __ATOMIC_RELAXED) &&
-	       !__atomic_load_n(&table.away, __ATOMIC_RELAXED) &&
-	       __atomic_load_n(&header()->serving, __ATOMIC_ACQUIRE) == 1;
+		!__atomic_load_n(&table.away, __ATOMIC_RELAXED) &&
+		__atomic_load_n(&header()->serving, __ATOMIC_ACQUIRE) == 1;
 }
 
 bool hwa_has_ended(void)
@@ -327,8 +327,8 @@ bool hwa_in_scope(const char *path, size_t bytes)
 		const struct scope_entry *entry = &table.scope[i];
 
 		if (entry->bytes >= longest && entry->bytes <= bytes &&
-		    (entry->bytes == bytes || path[entry->bytes] == '/') &&
-		    memcmp(entry->directory, path, entry->bytes) == 0) {
+			(entry->bytes == bytes || path[entry->bytes] == '/') &&
+			memcmp(entry->directory, path, entry->bytes) == 0) {
 			longest = entry->bytes;
 			included = entry->included;
 		}
@@ -341,8 +341,10 @@ const char *hwa_scope_below(const char *path, size_t bytes, size_t *number)
 	while (*number < table.scope_count) {
 		const struct scope_entry *entry = &table.scope[(*number)++];
 
-		if (entry->included && (bytes == 1 || (entry->bytes >= bytes && entry->directory[bytes] == '/' &&
-						       memcmp(entry->directory, path, bytes) == 0)))
+		if (entry->included &&
+			(bytes == 1 ||
+				(entry->bytes >= bytes && entry->directory[bytes] == '/' &&
+					memcmp(entry->directory, path, bytes) == 0)))
 			return entry->directory;
 	}
 	return NULL;
@@ -434,7 +436,7 @@ static const struct hw_record *record_at(uint32_t eighth)
 	const struct hw_record *record = (const struct hw_record *)(table.base + at);
 
 	if (!within(at, sizeof(*record), table.bytes) ||
-	    !within(at + sizeof(*record), (uint64_t)record->path_bytes + 1, table.bytes))
+		!within(at + sizeof(*record), (uint64_t)record->path_bytes + 1, table.bytes))
 		return NULL;
 	return record;
 }
@@ -461,7 +463,7 @@ const struct hw_record *hwa_find(const char *path, size_t bytes, uint64_t *state
 	if (!table.base)
 		return NULL;
 	for (unsigned probe = 0; probe < HW_PROBES_MAX && (word = slot(table.slots_at, table.slot_mask, hash, probe));
-	     probe++) {
+		probe++) {
 		if ((uint32_t)(word >> 32) != tag_of(hash))
 			continue;
 		const struct hw_record *record = record_at((uint32_t)word);
@@ -480,7 +482,7 @@ const struct hw_record *hwa_find_inode(uint64_t ino, uint64_t *state)
 	if (!table.base)
 		return NULL;
 	for (unsigned probe = 0;
-	     probe < HW_PROBES_MAX && (word = slot(table.ino_slots_at, table.ino_slot_mask, hash, probe)); probe++) {
+		probe < HW_PROBES_MAX && (word = slot(table.ino_slots_at, table.ino_slot_mask, hash, probe)); probe++) {
 		if ((uint32_t)(word >> 32) != tag_of(hash))
 			continue;
 		const struct hw_record *record = record_at((uint32_t)word);
@@ -495,7 +497,7 @@ const struct hw_record *hwa_find_inode(uint64_t ino, uint64_t *state)
 const char *hwa_link_target(const struct hw_record *record, size_t *bytes)
 {
 	if (record->aux_bytes == 0 || record->aux_bytes > HW_PATH_BYTES_MAX ||
-	    !within(record->aux_at, record->aux_bytes, table.bytes))
+		!within(record->aux_at, record->aux_bytes, table.bytes))
 		return NULL;
 	*bytes = (size_t)record->aux_bytes;
 	return table.base + record->aux_at;
@@ -513,12 +515,12 @@ const struct hw_listing *hwa_listing_of(const struct hw_record *record, uint64_t
 	uint64_t at = record->aux_at, bytes = record->aux_bytes;
 
 	if (!(state & HW_LISTED) || HW_KIND(state) != HW_DIR || at % 8 || bytes < sizeof(struct hw_listing) ||
-	    !within(at, bytes, table.bytes))
+		!within(at, bytes, table.bytes))
 		return NULL;
 	const struct hw_listing *listing = (const struct hw_listing *)(table.base + at);
 	/* From two slots on, the entries' place is a multiple of eight. */
 	if (listing->index_slots < 2 || (listing->index_slots & (listing->index_slots - 1)) ||
-	    !within(entries_at(listing), (uint64_t)listing->count * sizeof(struct hw_listing_entry), bytes))
+		!within(entries_at(listing), (uint64_t)listing->count * sizeof(struct hw_listing_entry), bytes))
 		return NULL;
 	return listing;
 }
@@ -530,10 +532,9 @@ const struct hw_listing_entry *hwa_listing_name(const struct hw_record *record, 
 
 	if (number >= listing->count)
 		return NULL;
-	const struct hw_listing_entry *entry =
-		(const struct hw_listing_entry *)(base + entries_at(listing)) + number;
+	const struct hw_listing_entry *entry = (const struct hw_listing_entry *)(base + entries_at(listing)) + number;
 	if (!within(entry->name_at, (uint64_t)entry->name_bytes + 1, record->aux_bytes) ||
-	    base[entry->name_at + entry->name_bytes])
+		base[entry->name_at + entry->name_bytes])
 		return NULL;
 	*name = base + entry->name_at;
 	return entry;

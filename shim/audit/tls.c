@@ -46,13 +46,13 @@
 static struct {
 	char **argv, **envp;
 	const char *execfn;
-	size_t optional;                /* the tunable that a plain process would have */
-	size_t given;                   /* the one that this process has */
-	size_t bytes;                   /* what the libraries take, of those that have been opened */
-	size_t align;                   /* of static storage */
-	unsigned awaited;               /* names that are needed and that the loader has not come to */
+	size_t optional;  /* the tunable that a plain process would have */
+	size_t given;     /* the one that this process has */
+	size_t bytes;     /* what the libraries take, of those that have been opened */
+	size_t align;     /* of static storage */
+	unsigned awaited; /* names that are needed and that the loader has not come to */
 	bool over;
-} tls = { .align = STATIC_ALIGN, .over = true };
+} tls = {.align = STATIC_ALIGN, .over = true};
 
 /* What is `known` of a library's name. */
 static char awaited, met;
@@ -74,9 +74,9 @@ static size_t number(const char *text)
 		text += hexadecimal ? 2 : 1;
 	}
 	for (;; text++) {
-		size_t digit = *text >= '0' && *text <= '9' ? (size_t)(*text - '0') :
-			       (*text | 0x20) >= 'a' && (*text | 0x20) <= 'f' ? (size_t)((*text | 0x20) - 'a' + 10) :
-										 base;
+		size_t digit = *text >= '0' && *text <= '9'              ? (size_t)(*text - '0')
+			: (*text | 0x20) >= 'a' && (*text | 0x20) <= 'f' ? (size_t)((*text | 0x20) - 'a' + 10)
+									 : base;
 
 		if (digit >= base)
 			return value;
@@ -175,7 +175,7 @@ static void execute(void)
 	char **argv = tls.argv;
 
 	if (hwa_sys(__NR_newfstatat, AT_FDCWD, tls.execfn, &named, 0) == 0 &&
-	    hwa_sys(__NR_newfstatat, AT_FDCWD, "/proc/self/exe", &running, 0) == 0) {
+		hwa_sys(__NR_newfstatat, AT_FDCWD, "/proc/self/exe", &running, 0) == 0) {
 		/* What names another file is a script, and an argument of the interpreter: then it is the
 		 * script that is executed, of whose arguments the kernel replaces the first. */
 		if (named.st_dev != running.st_dev || named.st_ino != running.st_ino)
@@ -202,7 +202,7 @@ static char *without_library(const char *value)
 		while (value[bytes] && value[bytes] != ':')
 			bytes++;
 		if (bytes < sizeof(LIBRARY) - 1 ||
-		    memcmp(value + bytes - (sizeof(LIBRARY) - 1), LIBRARY, sizeof(LIBRARY) - 1) != 0) {
+			memcmp(value + bytes - (sizeof(LIBRARY) - 1), LIBRARY, sizeof(LIBRARY) - 1) != 0) {
 			if (at[-1] != '=')
 				*at++ = ':';
 			memcpy(at, value, bytes);
@@ -239,7 +239,8 @@ static void start_again(size_t optional)
 
 	/* The last of all tunables, for it is the last that counts. */
 	for (char **entry = tls.envp; *entry; entry++)
-		if (hwa_after(*entry, TUNABLES) || (hwa_after(*entry, TABLE) && !(place && hwa_after(*place, TUNABLES))))
+		if (hwa_after(*entry, TUNABLES) ||
+			(hwa_after(*entry, TABLE) && !(place && hwa_after(*place, TUNABLES))))
 			place = entry;
 	text = place ? with_tunable(*place, optional) : NULL;
 	if (!text)
@@ -256,8 +257,8 @@ void hwa_tls_settle(void)
 {
 	size_t optional = tls.optional + tls.bytes - AUDIT_BYTES;
 
-	if (tls.over || tls.awaited || tls.bytes <= AUDIT_BYTES || tls.bytes > BYTES_MAX ||
-	    tls.optional > BYTES_MAX || optional <= tls.given)
+	if (tls.over || tls.awaited || tls.bytes <= AUDIT_BYTES || tls.bytes > BYTES_MAX || tls.optional > BYTES_MAX ||
+		optional <= tls.given)
 		return;
 	tls.given = optional;
 	start_again(optional);
@@ -296,7 +297,7 @@ static bool has_first_page(const struct link_map *map)
 {
 	for (const Elf64_Dyn *entry = map->l_ld; entry && entry->d_tag != DT_NULL; entry++)
 		if ((entry->d_tag == DT_GNU_HASH || entry->d_tag == DT_HASH || entry->d_tag == DT_SYMTAB) &&
-		    (uintptr_t)hwa_dynamic_address(map, entry->d_un.d_ptr) - map->l_addr < hwa_start.page_bytes)
+			(uintptr_t)hwa_dynamic_address(map, entry->d_un.d_ptr) - map->l_addr < hwa_start.page_bytes)
 			return true;
 	return hwa_readable(map->l_addr);
 }
@@ -340,7 +341,7 @@ static const Elf64_Phdr *tls_segment(const struct hwa_object *object)
 		segment = hwa_start.segments;
 		count = hwa_start.segment_count;
 	} else if (has_first_page(map) && is_header(header) && header->e_phoff < hwa_start.page_bytes &&
-	    header->e_phnum <= (hwa_start.page_bytes - header->e_phoff) / sizeof(*segment)) {
+		header->e_phnum <= (hwa_start.page_bytes - header->e_phoff) / sizeof(*segment)) {
 		segment = (const Elf64_Phdr *)(map->l_addr + header->e_phoff);
 		count = header->e_phnum;
 	} else {
@@ -348,7 +349,7 @@ static const Elf64_Phdr *tls_segment(const struct hwa_object *object)
 	}
 	for (size_t i = 0; i < count; i++, segment++)
 		if (segment->p_type == PT_TLS && segment->p_memsz && segment->p_memsz <= BYTES_MAX &&
-		    segment->p_align <= BYTES_MAX)
+			segment->p_align <= BYTES_MAX)
 			return segment;
 	return NULL;
 }

@@ -27,10 +27,10 @@ bool hwa_sees_as(const struct hw_header *header)
 	struct statx root;
 
 	if (!header->mnt_ns || namespace("/proc/self/ns/mnt") != header->mnt_ns || !header->user_ns ||
-	    namespace("/proc/self/ns/user") != header->user_ns ||
-	    hwa_sys(__NR_statx, AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &root) < 0)
+		namespace("/proc/self/ns/user") != header->user_ns ||
+		hwa_sys(__NR_statx, AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &root) < 0)
 		return false;
 	uint64_t mount = root.stx_mask & STATX_MNT_ID ? root.stx_mnt_id : 0;
 	return root.stx_ino == header->root_ino && mount == header->root_mnt_id &&
-	       header->root_dev == ((uint64_t)root.stx_dev_major | (uint64_t)root.stx_dev_minor << 32);
+		header->root_dev == ((uint64_t)root.stx_dev_major | (uint64_t)root.stx_dev_minor << 32);
 }

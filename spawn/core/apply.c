@@ -44,7 +44,8 @@ void hwsp_default_handlers(void)
 	struct sigaction action, plain = {.sa_handler = SIG_DFL};
 
 	for (int number = 1; number <= HWSP_SIGNALS; number++)
-		if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
+		if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_DFL &&
+			action.sa_handler != SIG_IGN)
 			sigaction(number, &plain, NULL);
 }
 
@@ -71,7 +72,8 @@ static int groups(const struct pspawn_options *options)
 	return 0;
 }
 
-int hwsp_apply(const struct pspawn_process *process, const struct pspawn_options *options, const struct hwsp_place *where)
+int hwsp_apply(const struct pspawn_process *process, const struct pspawn_options *options,
+	const struct hwsp_place *where)
 {
 	struct sigaction plain = {.sa_handler = SIG_DFL};
 	int error = place(where);

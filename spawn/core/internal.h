@@ -49,7 +49,7 @@ enum hwsp_refusal {
 	HWSP_STOPPED,    /* none */
 	HWSP_UNFAITHFUL, /* `reason` says why its processes could not be faithful; it has ended */
 	HWSP_DOUBTFUL,   /* the same, but it goes on: it is only asked what there is against it */
-	HWSP_LEAVES_OUT  /* it can be one if it does not import a module: `reason` is "?NAME\nWHY" for one that isn't there,
+	HWSP_LEAVES_OUT /* it can be one if it does not import a module: `reason` is "?NAME\nWHY" for one that isn't there,
 	                  or "-NAME\nWHY" */
 };
 
@@ -128,8 +128,8 @@ struct hwsp_bytes {
 	size_t length, capacity;
 	bool failed;
 };
-void hwsp_encode(struct hwsp_bytes *bytes, const struct hwsp_inherited *inherited, const struct pspawn_process *processes,
-               uint32_t count, const struct pspawn_options *options);
+void hwsp_encode(struct hwsp_bytes *bytes, const struct hwsp_inherited *inherited,
+	const struct pspawn_process *processes, uint32_t count, const struct pspawn_options *options);
 /* 0, EINVAL for bytes that are no request, or ENOMEM. The bytes must outlive the request. */
 int hwsp_decode(const char *data, size_t length, uint32_t count, struct hwsp_request *request);
 void hwsp_request_free(struct hwsp_request *request);
@@ -148,7 +148,8 @@ struct hwsp_place {
 	cpu_set_t mask;
 	int domain; /* of memory, -1: as the caller */
 };
-int hwsp_apply(const struct pspawn_process *process, const struct pspawn_options *options, const struct hwsp_place *place);
+int hwsp_apply(const struct pspawn_process *process, const struct pspawn_options *options,
+	const struct hwsp_place *place);
 /* Signals that have handlers get their default action, as exec does. */
 void hwsp_default_handlers(void);
 
@@ -157,13 +158,13 @@ void hwsp_default_handlers(void);
 /* Where the process with this number runs: by its own mask, or else by the options. 0, or EINVAL for a mask without
  * a processor that is there. */
 int hwsp_place(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
-             struct hwsp_place *place);
+	struct hwsp_place *place);
 
 /* direct.c: processes made by exec. */
 
 /* Spawns them in order. Gives how many were tried; `*error` is why no more were. */
 uint32_t hwsp_direct(enum pspawn_mechanism mechanism, const char *path, const struct pspawn_process *processes,
-                   uint32_t count, const struct pspawn_options *options, struct hwsp_result *results, int *error);
+	uint32_t count, const struct pspawn_options *options, struct hwsp_result *results, int *error);
 
 /* Takes the status of a process that nobody else knows of. */
 void hwsp_reap(pid_t pid);
@@ -178,7 +179,7 @@ void hwsp_kill_child(pid_t pid);
 int hwsp_inherit(struct hwsp_inherited *inherited, int boundary);
 /* Adds the descriptors that exec closes and that file actions name. 0, or ENOTSUP if there is no room. */
 int hwsp_inherit_named(struct hwsp_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
-                     int boundary);
+	int boundary);
 /* A digest of what a zygote can't be given later: credentials, session, namespaces, control group. */
 uint64_t hwsp_key_place(const struct hwsp_inherited *inherited);
 /* The same but for session and control group, to be compared with another process's: of what the caller would be after
@@ -204,11 +205,11 @@ bool hwsp_is_same(const struct hwsp_identity *a, const struct hwsp_identity *b);
 
 /* What a path is, to somebody who would run it. */
 struct hwsp_program {
-	char *path;        /* of the file that is run: a script's interpreter; to free() */
-	char *script;      /* or NULL; to free() */
-	char *argument;    /* that the script gives its interpreter, or NULL; to free() */
+	char *path;                      /* of the file that is run: a script's interpreter; to free() */
+	char *script;                    /* or NULL; to free() */
+	char *argument;                  /* that the script gives its interpreter, or NULL; to free() */
 	char refusal[HWSP_REASON_BYTES]; /* why no zygote can be made of it: all reasons, or none */
-	struct hwsp_identity file; /* which was examined: the script's, if it is one */
+	struct hwsp_identity file;       /* which was examined: the script's, if it is one */
 };
 /* 0, or what execve() would say. `name` is looked for in PATH if it has no slash. */
 int hwsp_program(const char *name, struct hwsp_program *program);
@@ -258,7 +259,7 @@ struct hwsp_watch {
 struct hwsp_start;
 /* Looks at a zygote that has stopped. False with the reasons added if its processes could not be faithful. */
 bool hwsp_watch_begin(struct hwsp_watch *watch, pid_t pid, const struct hwsp_start *start, int boundary,
-                    char reason[HWSP_REASON_BYTES]);
+	char reason[HWSP_REASON_BYTES]);
 /* False once one of the files is another. */
 bool hwsp_watch_unchanged(struct hwsp_watch *watch);
 void hwsp_watch_end(struct hwsp_watch *watch);
@@ -266,11 +267,11 @@ void hwsp_watch_end(struct hwsp_watch *watch);
 /* asking.c: a zygote as its owner sees it. */
 
 struct hwsp_zygote {
-	pid_t pid;        /* 0: none */
+	pid_t pid; /* 0: none */
 	int socket;
-	ino_t identity;   /* of the socket, since a program may close what it doesn't know and use the number again */
-	pid_t owner;      /* a fork of the owner has no zygote */
-	uint64_t began;   /* when it was started: another process of its number began later */
+	ino_t identity; /* of the socket, since a program may close what it doesn't know and use the number again */
+	pid_t owner;    /* a fork of the owner has no zygote */
+	uint64_t began; /* when it was started: another process of its number began later */
 	unsigned stopped_ms_max, answer_ms_max; /* see hwsp_asked */
 	int boundary;
 	uint64_t key;
@@ -302,7 +303,7 @@ struct hwsp_asked {
 	uint64_t began;
 	unsigned stopped_ms_max; /* how long the zygote may be stopped; 0: the default */
 	unsigned answer_ms_max;  /* how long it may take; 0: as long as it isn't stopped */
-	int socket; /* of the answer; the zygote's own, or one to close */
+	int socket;              /* of the answer; the zygote's own, or one to close */
 	ino_t identity;
 	bool own;
 	uint32_t count;
@@ -318,8 +319,8 @@ struct hwsp_origin {
 };
 /* Sends it. With `apart` the answer comes on a socket of its own; `origin` may be NULL. 0 or an errno value. */
 int hwsp_zygote_ask(struct hwsp_zygote *zygote, const struct hwsp_inherited *inherited,
-                  const struct hwsp_origin *origin, const struct pspawn_process *processes, uint32_t count,
-                  const struct pspawn_options *options, bool apart, struct hwsp_asked *asked);
+	const struct hwsp_origin *origin, const struct pspawn_process *processes, uint32_t count,
+	const struct pspawn_options *options, bool apart, struct hwsp_asked *asked);
 /* Waits for the answer. Gives how many results are valid; `*error` is why there are no more. */
 uint32_t hwsp_zygote_answer(struct hwsp_asked *asked, int *error);
 void hwsp_asked_free(struct hwsp_asked *asked);
@@ -357,10 +358,10 @@ void hwsp_children_show(pid_t pid);
 
 /* message.c: packets with descriptors. Both give 0 or an errno value. */
 int hwsp_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-            uint32_t fd_count);
+	uint32_t fd_count);
 /* The same without waiting: EAGAIN if there is no room. */
 int hwsp_send_now(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-                uint32_t fd_count);
+	uint32_t fd_count);
 /* `*received` are bytes, 0 at the end; at most `*fd_count` descriptors, and how many came. */
 int hwsp_receive(int socket, void *data, size_t bytes, size_t *received, int *fds, uint32_t *fd_count);
 

@@ -11,7 +11,7 @@ union hwsp_control {
 };
 
 static int send_with(int flags, int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes,
-                     const int *fds, uint32_t fd_count)
+	const int *fds, uint32_t fd_count)
 {
 	union hwsp_control control;
 	struct iovec parts[2] = {{(void *)head, head_bytes}, {(void *)body, body_bytes}};
@@ -39,13 +39,13 @@ static int send_with(int flags, int socket, const void *head, size_t head_bytes,
 }
 
 int hwsp_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-            uint32_t fd_count)
+	uint32_t fd_count)
 {
 	return send_with(0, socket, head, head_bytes, body, body_bytes, fds, fd_count);
 }
 
 int hwsp_send_now(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
-                uint32_t fd_count)
+	uint32_t fd_count)
 {
 	return send_with(MSG_DONTWAIT, socket, head, head_bytes, body, body_bytes, fds, fd_count);
 }
@@ -54,8 +54,10 @@ int hwsp_receive(int socket, void *data, size_t bytes, size_t *received, int *fd
 {
 	union hwsp_control control;
 	struct iovec part = {data, bytes};
-	struct msghdr message = {
-		.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+	struct msghdr message = {.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof control.bytes};
 	uint32_t most = fd_count ? *fd_count : 0, came = 0;
 	ssize_t got;
 

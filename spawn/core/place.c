@@ -133,7 +133,7 @@ static void spread(const cpu_set_t *allowed, unsigned number, bool whole, struct
 }
 
 int hwsp_place(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
-             struct hwsp_place *place)
+	struct hwsp_place *place)
 {
 	cpu_set_t allowed;
 

@@ -10,9 +10,8 @@
 /* Options without a value that change nothing before the program but the interpreter's settings. */
 #define PLAIN "bBEIOPqRsStu"
 /* Of -X, those that are the same for a process whether it has read them itself or not. */
-static const char *const settings[] = {"dev",          "utf8",         "faulthandler",      "frozen_modules",
-                                       "pycache_prefix", "no_debug_ranges", "int_max_str_digits", "warn_default_encoding",
-                                       "cpu_count",    "gil"};
+static const char *const settings[] = {"dev", "utf8", "faulthandler", "frozen_modules", "pycache_prefix",
+	"no_debug_ranges", "int_max_str_digits", "warn_default_encoding", "cpu_count", "gil"};
 
 static bool is_setting(const char *value)
 {

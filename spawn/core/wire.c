@@ -57,7 +57,7 @@ static void put_list(struct hwsp_bytes *bytes, char *const *list, bool same)
 }
 
 static void put_process(struct hwsp_bytes *bytes, const struct pspawn_process *process,
-                        const struct pspawn_process *before)
+	const struct pspawn_process *before)
 {
 	put_list(bytes, process->argv, before && before->argv == process->argv);
 	put_list(bytes, process->envp, before && before->envp == process->envp);
@@ -74,8 +74,8 @@ static void put_process(struct hwsp_bytes *bytes, const struct pspawn_process *p
 	}
 }
 
-void hwsp_encode(struct hwsp_bytes *bytes, const struct hwsp_inherited *inherited, const struct pspawn_process *processes,
-               uint32_t count, const struct pspawn_options *options)
+void hwsp_encode(struct hwsp_bytes *bytes, const struct hwsp_inherited *inherited,
+	const struct pspawn_process *processes, uint32_t count, const struct pspawn_options *options)
 {
 	struct pspawn_options plain = *options;
 	plain.limits = NULL;
@@ -197,7 +197,8 @@ static void take_process(struct reader *reader, struct pspawn_process *process, 
 	process->mask_size = take_u32(reader);
 	const char *mask = process->mask_size ? take(reader, process->mask_size) : NULL;
 	if (mask) {
-		cpu_set_t *aligned = keep(reader, 1, process->mask_size < sizeof *aligned ? sizeof *aligned : process->mask_size);
+		cpu_set_t *aligned = keep(reader, 1,
+			process->mask_size < sizeof *aligned ? sizeof *aligned : process->mask_size);
 		if (aligned)
 			memcpy(aligned, mask, process->mask_size);
 		process->mask = aligned;

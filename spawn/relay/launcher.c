@@ -92,15 +92,16 @@ static bool prepare(void)
 	if (is_noting_first() || getrandom(&random, sizeof random, 0) != sizeof random)
 		return false;
 	snprintf(hwsp_relay.address, sizeof hwsp_relay.address, "headwater-relay-%d-%016llx", getpid(),
-	         (unsigned long long)random);
+		(unsigned long long)random);
 	strcpy(address.sun_path + 1, hwsp_relay.address);
 	hwsp_relay.listener = hwsp_move_high(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	hwsp_relay.shared = mmap(NULL, sizeof *hwsp_relay.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	hwsp_relay.shared = mmap(NULL, sizeof *hwsp_relay.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		-1, 0);
 	if (hwsp_relay.listener < 0 || hwsp_relay.shared == MAP_FAILED)
 		return false;
 	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(hwsp_relay.address));
 	hwsp_relay.ready = bind(hwsp_relay.listener, (struct sockaddr *)&address, length) == 0 &&
-	                 listen(hwsp_relay.listener, SITES_MAX) == 0;
+		listen(hwsp_relay.listener, SITES_MAX) == 0;
 	return hwsp_relay.ready;
 }
 
@@ -172,7 +173,8 @@ static int await_question(pid_t child, int alive)
 {
 	long end = now_ms() + EXEC_MS_MAX;
 	for (;;) {
-		struct pollfd ready[2] = {{.fd = hwsp_relay.listener, .events = POLLIN}, {.fd = alive, .events = POLLIN}};
+		struct pollfd ready[2] = {
+			{.fd = hwsp_relay.listener, .events = POLLIN}, {.fd = alive, .events = POLLIN}};
 		long left = end - now_ms();
 		if (left <= 0 || (poll(ready, 2, (int)left) < 0 && errno != EINTR))
 			return -1;
@@ -203,7 +205,8 @@ static pid_t answer(int connection)
 	size_t received;
 
 	if (await(connection, EXEC_MS_MAX) &&
-	    hwsp_receive(connection, &question, sizeof question, &received, NULL, NULL) == 0 && received == sizeof question) {
+		hwsp_receive(connection, &question, sizeof question, &received, NULL, NULL) == 0 &&
+		received == sizeof question) {
 		question.path[RELAY_PATH_BYTES - 1] = 0;
 		program = find(question.path);
 	}
@@ -216,7 +219,7 @@ static pid_t answer(int connection)
 		return 0;
 	}
 	if (!await(connection, GO_MS_MAX) ||
-	    hwsp_receive(connection, &outcome, sizeof outcome, &received, NULL, NULL) || received != sizeof outcome)
+		hwsp_receive(connection, &outcome, sizeof outcome, &received, NULL, NULL) || received != sizeof outcome)
 		return 0;
 	return outcome.pid;
 }

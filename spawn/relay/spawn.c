@@ -54,8 +54,8 @@ static void note(const posix_spawn_file_actions_t *list, const struct pspawn_fil
 {
 	pthread_mutex_lock(&guard);
 	struct noted *noted = find(list);
-	struct pspawn_file_action *grown =
-		noted && action ? realloc(noted->actions, (noted->count + 1) * sizeof *grown) : NULL;
+	struct pspawn_file_action *grown = noted && action ? realloc(noted->actions, (noted->count + 1) * sizeof *grown)
+							   : NULL;
 	if (grown) {
 		noted->actions = grown;
 		grown[noted->count] = *action;
@@ -90,11 +90,13 @@ EXPORT int posix_spawn_file_actions_destroy(posix_spawn_file_actions_t *list)
 }
 
 EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *list, int fd, const char *path, int flags,
-                                            mode_t mode)
+	mode_t mode)
 {
 	int error = ORIGINAL(posix_spawn_file_actions_addopen)(list, fd, path, flags, mode);
 	if (!error)
-		note(list, &(struct pspawn_file_action){.kind = PSPAWN_OPEN, .fd = fd, .path = path, .flags = flags, .mode = mode});
+		note(list,
+			&(struct pspawn_file_action){
+				.kind = PSPAWN_OPEN, .fd = fd, .path = path, .flags = flags, .mode = mode});
 	return error;
 }
 
@@ -141,8 +143,8 @@ EXPORT int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *
 /* The attributes as options; false if they ask for more. */
 static bool translate(const posix_spawnattr_t *attributes, struct pspawn_options *options)
 {
-	const short known = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID |
-	                    POSIX_SPAWN_USEVFORK | POSIX_SPAWN_RESETIDS;
+	const short known = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+		POSIX_SPAWN_SETSID | POSIX_SPAWN_USEVFORK | POSIX_SPAWN_RESETIDS;
 	short flags = 0;
 
 	if (!attributes)
@@ -152,17 +154,17 @@ static bool translate(const posix_spawnattr_t *attributes, struct pspawn_options
 	if (flags & POSIX_SPAWN_RESETIDS && (getuid() != geteuid() || getgid() != getegid()))
 		return false;
 	options->flags = (flags & POSIX_SPAWN_SETPGROUP ? PSPAWN_SETPGROUP : 0) |
-	                 (flags & POSIX_SPAWN_SETSIGMASK ? PSPAWN_SETSIGMASK : 0) |
-	                 (flags & POSIX_SPAWN_SETSIGDEF ? PSPAWN_SETSIGDEF : 0) |
-	                 (flags & POSIX_SPAWN_SETSID ? PSPAWN_SETSID : 0);
+		(flags & POSIX_SPAWN_SETSIGMASK ? PSPAWN_SETSIGMASK : 0) |
+		(flags & POSIX_SPAWN_SETSIGDEF ? PSPAWN_SETSIGDEF : 0) |
+		(flags & POSIX_SPAWN_SETSID ? PSPAWN_SETSID : 0);
 	return posix_spawnattr_getpgroup(attributes, &options->pgroup) == 0 &&
-	       posix_spawnattr_getsigmask(attributes, &options->signal_mask) == 0 &&
-	       posix_spawnattr_getsigdefault(attributes, &options->signal_default) == 0;
+		posix_spawnattr_getsigmask(attributes, &options->signal_mask) == 0 &&
+		posix_spawnattr_getsigdefault(attributes, &options->signal_default) == 0;
 }
 
 /* Has a zygote make the process. False if nothing has happened. */
 static bool by_zygote(pid_t *pid, const char *path, const posix_spawn_file_actions_t *list,
-                      const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
 	struct pspawn_options options = {.size = sizeof options};
 	struct pspawn_process process = {.argv = argv, .envp = envp};
@@ -185,7 +187,7 @@ static bool by_zygote(pid_t *pid, const char *path, const posix_spawn_file_actio
 }
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *list,
-                       const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
 	int error = errno;
 	bool made = by_zygote(pid, path, list, attributes, argv, envp);
@@ -194,7 +196,7 @@ EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
 }
 
 EXPORT int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file_actions_t *list,
-                        const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
 	struct hwsp_program program;
 	int error = errno;

@@ -66,8 +66,8 @@ static pid_t make(struct hwsp_zygote *zygote, char *const argv[], char *const en
 	int error;
 
 	if (hwsp_inherit(&inherited, zygote->boundary) || !adopt_groups(&inherited, &options) ||
-	    hwsp_key(envp, NULL, &inherited) != zygote->key ||
-	    (zygote->cores && (unsigned)CPU_COUNT(&inherited.affinity) != zygote->cores))
+		hwsp_key(envp, NULL, &inherited) != zygote->key ||
+		(zygote->cores && (unsigned)CPU_COUNT(&inherited.affinity) != zygote->cores))
 		return 0;
 	zygote->answer_ms_max = ANSWER_S_MAX * 1000;
 	if (hwsp_zygote_ask(zygote, &inherited, NULL, &process, 1, &options, false, &asked))
@@ -97,7 +97,8 @@ void hwsp_relay_exec(const char *path, char *const argv[], char *const envp[])
 	size_t received;
 
 	/* Once: a program that could not be begun may be followed by another. */
-	if (!hwsp_relay.child || !argv || !argv[0] || atomic_load(&hwsp_relay.shared->generation) != hwsp_relay.generation)
+	if (!hwsp_relay.child || !argv || !argv[0] ||
+		atomic_load(&hwsp_relay.shared->generation) != hwsp_relay.generation)
 		return;
 	hwsp_relay.child = false;
 	if (access(path, X_OK) || !absolute(path, question.path)) {
@@ -108,8 +109,8 @@ void hwsp_relay_exec(const char *path, char *const argv[], char *const envp[])
 	if (connection < 0)
 		return;
 	if (hwsp_send(connection, &question, sizeof question, NULL, 0, NULL, 0) == 0 &&
-	    hwsp_receive(connection, &reply, sizeof reply, &received, &zygote_socket, &fds) == 0 &&
-	    received == sizeof reply && reply.go && fds == 1) {
+		hwsp_receive(connection, &reply, sizeof reply, &received, &zygote_socket, &fds) == 0 &&
+		received == sizeof reply && reply.go && fds == 1) {
 		reply.zygote.socket = zygote_socket;
 		outcome.pid = make(&reply.zygote, argv, envp ? envp : environ);
 		close(zygote_socket);

@@ -52,7 +52,7 @@ static bool find_library(const char *given, char path[PATH_MAX])
 	const char *folders[] = {"", "/../lib"};
 	for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
 		if (snprintf(path, PATH_MAX, "%.*s%s/%s", directory, self.dli_fname, folders[i], LIBRARY) < PATH_MAX &&
-		    access(path, R_OK) == 0)
+			access(path, R_OK) == 0)
 			return true;
 	return false;
 }
@@ -98,11 +98,12 @@ static int make_environment(struct environment *made, const struct hwsp_start *s
 		else
 			made->list[kept++] = start->envp[i];
 	}
-	int length = snprintf(made->preload, sizeof made->preload, "LD_PRELOAD=%s%s%s", library, *before ? ":" : "", before);
+	int length = snprintf(made->preload, sizeof made->preload, "LD_PRELOAD=%s%s%s", library, *before ? ":" : "",
+		before);
 	if (length < 0 || (size_t)length >= sizeof made->preload || strpbrk(library, ": "))
 		return ENAMETOOLONG;
 	snprintf(made->socket, sizeof made->socket, HWSP_ZYGOTE_VARIABLE "=%d %d %.15s", socket, start->options->stop,
-	         known_as(start));
+		known_as(start));
 	made->list[kept++] = made->preload;
 	made->list[kept++] = made->socket;
 	if (start->options->imports) {
@@ -160,14 +161,14 @@ static int greet(struct hwsp_zygote *zygote, const struct hwsp_start *start, cha
 	} while (polled < 0 && errno == EINTR);
 	if (polled <= 0) {
 		snprintf(reason, HWSP_REASON_BYTES, "%s within %u ms",
-		         start->options->stop == PSPAWN_STOP_LOAD ? "it was not loaded" : "its constructors did not end",
-		         ms_max ? ms_max : START_MS_MAX);
+			start->options->stop == PSPAWN_STOP_LOAD ? "it was not loaded" : "its constructors did not end",
+			ms_max ? ms_max : START_MS_MAX);
 		return ETIMEDOUT;
 	}
 	error = hwsp_receive(zygote->socket, &hello, sizeof hello, &received, NULL, NULL);
 	if (error || received != sizeof hello || hello.version != HWSP_SPAWN_VERSION) {
-		snprintf(reason, HWSP_REASON_BYTES, "%s", received ? "the zygote's library is of another version"
-		                                                  : ended_early(start));
+		snprintf(reason, HWSP_REASON_BYTES, "%s",
+			received ? "the zygote's library is of another version" : ended_early(start));
 		return ECHILD;
 	}
 	hello.reason[HWSP_REASON_BYTES - 1] = hello.early[HWSP_REASON_BYTES - 1] = 0;
@@ -193,7 +194,8 @@ static int shared_memory(size_t bytes, void **memory)
 	int fd = memfd_create("headwater-spawn", MFD_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	*memory = ftruncate(fd, (off_t)bytes) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	*memory = ftruncate(fd, (off_t)bytes) ? MAP_FAILED
+					      : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (*memory == MAP_FAILED) {
 		close(fd);
 		return -1;
@@ -262,7 +264,7 @@ int hwsp_zygote_start(struct hwsp_zygote *zygote, const struct hwsp_start *start
 	close(ends[1]);
 	if (error) {
 		snprintf(reason, HWSP_REASON_BYTES, error == ELIBACC ? "%s is not there" : "%s",
-		         error == ELIBACC ? LIBRARY : strerror(error));
+			error == ELIBACC ? LIBRARY : strerror(error));
 	} else {
 		bool is_hidden = hwsp_children_hide(zygote->pid);
 		zygote->began = hwsp_began(zygote->pid);
@@ -274,7 +276,8 @@ int hwsp_zygote_start(struct hwsp_zygote *zygote, const struct hwsp_start *start
 		if (error == EPIPE)
 			snprintf(reason, HWSP_REASON_BYTES, "%s", ended_early(start));
 		error = error ? error : greet(zygote, start, reason);
-		if (!error && (!hwsp_watch_begin(&zygote->watch, zygote->pid, start, zygote->boundary, reason) || *reason))
+		if (!error &&
+			(!hwsp_watch_begin(&zygote->watch, zygote->pid, start, zygote->boundary, reason) || *reason))
 			error = ENOTSUP;
 		error = error ? error : hwsp_send(zygote->socket, "", 1, NULL, 0, NULL, 0);
 	}
@@ -317,8 +320,8 @@ struct luggage {
 };
 
 static int pack(struct luggage *luggage, struct hwsp_head *head, struct hwsp_bytes *body,
-                const struct hwsp_inherited *inherited, const struct hwsp_origin *origin,
-                const struct pspawn_options *options, struct hwsp_asked *asked)
+	const struct hwsp_inherited *inherited, const struct hwsp_origin *origin, const struct pspawn_options *options,
+	struct hwsp_asked *asked)
 {
 	int ends[2];
 	void *memory;
@@ -364,7 +367,7 @@ static int pack(struct luggage *luggage, struct hwsp_head *head, struct hwsp_byt
 
 /* Sends what was packed. A zygote that others have asked before may take it late. */
 static int deliver(const struct hwsp_zygote *zygote, const struct hwsp_asked *asked, const struct hwsp_head *head,
-                   const struct hwsp_bytes *body, const struct luggage *luggage)
+	const struct hwsp_bytes *body, const struct luggage *luggage)
 {
 	struct hwsp_asked socket = *asked;
 	size_t inside = head->flags & HWSP_IN_FILE ? 0 : body->length;
@@ -372,29 +375,34 @@ static int deliver(const struct hwsp_zygote *zygote, const struct hwsp_asked *as
 
 	socket.socket = zygote->socket;
 	while ((error = hwsp_send_now(zygote->socket, head, sizeof *head, body->data, inside, luggage->fds,
-	                            luggage->count)) == EAGAIN)
+			luggage->count)) == EAGAIN)
 		if (!hwsp_zygote_await(&socket, POLLOUT))
 			return EPIPE;
 	return error;
 }
 
 int hwsp_zygote_ask(struct hwsp_zygote *zygote, const struct hwsp_inherited *inherited,
-                  const struct hwsp_origin *origin, const struct pspawn_process *processes, uint32_t count,
-                  const struct pspawn_options *options, bool apart, struct hwsp_asked *asked)
+	const struct hwsp_origin *origin, const struct pspawn_process *processes, uint32_t count,
+	const struct pspawn_options *options, bool apart, struct hwsp_asked *asked)
 {
 	struct hwsp_bytes body = {0};
 	struct hwsp_head head = {.version = HWSP_SPAWN_VERSION, .count = count, .fds = inherited->fd_count};
 	struct luggage luggage;
 	int error;
 
-	*asked = (struct hwsp_asked){
-		.zygote = zygote->pid, .began = zygote->began, .stopped_ms_max = zygote->stopped_ms_max,
-		.answer_ms_max = zygote->answer_ms_max, .socket = zygote->socket, .identity = zygote->identity, .count = count,
+	*asked = (struct hwsp_asked){.zygote = zygote->pid,
+		.began = zygote->began,
+		.stopped_ms_max = zygote->stopped_ms_max,
+		.answer_ms_max = zygote->answer_ms_max,
+		.socket = zygote->socket,
+		.identity = zygote->identity,
+		.count = count,
 		.results = zygote->results};
 	hwsp_encode(&body, inherited, processes, count, options);
 	head.bytes = body.length;
-	head.flags = (apart || count > HWSP_RESULTS ? HWSP_OWN_RESULTS : 0) | (body.length > HWSP_INLINE_MAX ? HWSP_IN_FILE : 0) |
-	             (options->flags & PSPAWN_SETCGROUP ? HWSP_WITH_CGROUP : 0);
+	head.flags = (apart || count > HWSP_RESULTS ? HWSP_OWN_RESULTS : 0) |
+		(body.length > HWSP_INLINE_MAX ? HWSP_IN_FILE : 0) |
+		(options->flags & PSPAWN_SETCGROUP ? HWSP_WITH_CGROUP : 0);
 	if (body.failed) {
 		free(body.data);
 		return ENOMEM;
@@ -418,9 +426,9 @@ uint32_t hwsp_zygote_answer(struct hwsp_asked *asked, int *error)
 	size_t received = 0;
 	/* Between the call that began and the one that ends the program may have closed what it doesn't know. */
 	int failed = identity_of(asked->socket) != asked->identity ? EBADF
-	             : !hwsp_zygote_await(asked, POLLIN)
-	                 ? EPIPE
-	                 : hwsp_receive(asked->socket, &answer, sizeof answer, &received, NULL, NULL);
+		: !hwsp_zygote_await(asked, POLLIN)
+		? EPIPE
+		: hwsp_receive(asked->socket, &answer, sizeof answer, &received, NULL, NULL);
 
 	if (!failed && received == sizeof answer && answer.tried <= asked->count) {
 		*error = (int)answer.error;

@@ -16,14 +16,14 @@ struct pspawn_batch {
 	bool by_exec;
 	struct hwsp_asked asked;
 	struct hwsp_result *results; /* of what was spawned by exec */
-	char *path;                /* of the program, for what the zygote leaves undone; to free() */
-	int ready;                 /* a descriptor: that of `asked`, or its own if there was nothing to ask */
-	pspawn_context_t context;  /* that ends with the batch, or none */
+	char *path;                  /* of the program, for what the zygote leaves undone; to free() */
+	int ready;                   /* a descriptor: that of `asked`, or its own if there was nothing to ask */
+	pspawn_context_t context;    /* that ends with the batch, or none */
 };
 
 /* The environment and the processors that are meant. Gives a list to free(). */
 static struct pspawn_process *complete(const struct pspawn_state *state, const struct pspawn_process *processes,
-                                       uint32_t count, cpu_set_t *core)
+	uint32_t count, cpu_set_t *core)
 {
 	struct pspawn_process *whole = calloc(count, sizeof *whole);
 	if (!whole)
@@ -44,7 +44,7 @@ static struct pspawn_process *complete(const struct pspawn_state *state, const s
 }
 
 int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
-                        char ***words)
+	char ***words)
 {
 	const struct hwsp_program *program = &state->program;
 	size_t total = 0, kept = 0;
@@ -80,7 +80,7 @@ static enum pspawn_mechanism by_exec(const struct pspawn_options *options)
 
 /* Spawns by exec what no zygote makes. */
 static int spawn_directly(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
-                          const struct pspawn_options *options, struct pspawn_batch *batch)
+	const struct pspawn_options *options, struct pspawn_batch *batch)
 {
 	enum pspawn_mechanism mechanism = hwsp_wants_zygote(state) ? by_exec(options) : state->options.mechanism;
 
@@ -88,8 +88,8 @@ static int spawn_directly(struct pspawn_state *state, const struct pspawn_proces
 	batch->results = calloc(count, sizeof *batch->results);
 	if (!batch->results)
 		return ENOMEM;
-	batch->tried = hwsp_direct(mechanism, hwsp_program_name(&state->program), processes, count, options, batch->results,
-	                         &batch->error);
+	batch->tried = hwsp_direct(mechanism, hwsp_program_name(&state->program), processes, count, options,
+		batch->results, &batch->error);
 	return 0;
 }
 
@@ -106,7 +106,7 @@ bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspaw
 
 /* Asks the zygote. 0, or why it can't be asked. */
 static int ask(struct pspawn_state *state, struct pspawn_process *whole, uint32_t count,
-               const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
+	const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
 {
 	struct hwsp_inherited inherited;
 	char **words = NULL;
@@ -129,7 +129,7 @@ static int ask(struct pspawn_state *state, struct pspawn_process *whole, uint32_
 
 /* Begins a batch; with `apart` a zygote's answer is not waited for. */
 static int begin(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
-                 const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
+	const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
 {
 	cpu_set_t core;
 	struct pspawn_process *whole = complete(state, processes, count, &core);
@@ -160,8 +160,8 @@ static void make_up(struct pspawn_batch *batch)
 		if (asked->results[i].pid > 0 && !asked->results[i].error)
 			request.options.pgroup = asked->results[i].pid;
 	request.options.first += first;
-	batch->tried += hwsp_direct(by_exec(&request.options), batch->path, request.processes + first, batch->count - first,
-	                          &request.options, asked->results + first, &batch->error);
+	batch->tried += hwsp_direct(by_exec(&request.options), batch->path, request.processes + first,
+		batch->count - first, &request.options, asked->results + first, &batch->error);
 	hwsp_request_free(&request);
 }
 
@@ -221,7 +221,7 @@ static void end_batch(struct pspawn_batch *batch)
 }
 
 EXPORT int pspawn_many(pspawn_context_t *ctx, const struct pspawn_process *processes, unsigned count,
-                       const struct pspawn_options *options, pid_t *pids, int *errors)
+	const struct pspawn_options *options, pid_t *pids, int *errors)
 {
 	struct pspawn_batch batch = {.ready = -1};
 	struct pspawn_options own;
@@ -248,7 +248,7 @@ EXPORT int pspawn_many(pspawn_context_t *ctx, const struct pspawn_process *proce
 }
 
 EXPORT int pspawn_many_begin(pspawn_context_t *ctx, const struct pspawn_process *processes, unsigned count,
-                             const struct pspawn_options *options, pspawn_batch_t **batch)
+	const struct pspawn_options *options, pspawn_batch_t **batch)
 {
 	struct pspawn_batch *made = calloc(1, sizeof *made);
 	/* What was done by exec is done. Before anything is made, which would be lost without it. */

@@ -55,7 +55,7 @@ static int read_request(const struct hwsp_arrived *arrived, struct hwsp_request 
 	const struct hwsp_inherited *inherited = &request->inherited;
 	const struct pspawn_process *process = request->processes;
 	bool good = inherited->fd_count == arrived->fd_count && process->argv && process->argv[0] && process->envp &&
-	            !process->mask && !process->cwd && !process->file_action_count && !request->options.limit_count;
+		!process->mask && !process->cwd && !process->file_action_count && !request->options.limit_count;
 	for (uint32_t i = 0; good && i < inherited->fd_count; i++)
 		good = inherited->fds[i] >= (i ? inherited->fds[i - 1] + 1 : 0) && !inherited->fd_ends[i];
 	if (good)
@@ -66,7 +66,7 @@ static int read_request(const struct hwsp_arrived *arrived, struct hwsp_request 
 
 /* Where a zygote stops to begin as the process would. */
 static int start_in(struct pspawn_state *state, const struct hwsp_arrived *arrived, const struct hwsp_request *request,
-                    const struct hwsp_inherited *own)
+	const struct hwsp_inherited *own)
 {
 	const struct hwsp_wanted wanted = {request->processes, 1, &request->options, &request->inherited};
 	uint64_t key = hwsp_zygote_key(state, request->processes, arrived->place);
@@ -80,14 +80,16 @@ static int start_in(struct pspawn_state *state, const struct hwsp_arrived *arriv
 }
 
 /* Sees to the zygote, and gives what it is to be asked. */
-static int ready(struct pspawn_state *state, const struct hwsp_arrived *arrived, struct hwsp_request *request, char *why)
+static int ready(struct pspawn_state *state, const struct hwsp_arrived *arrived, struct hwsp_request *request,
+	char *why)
 {
 	struct hwsp_inherited own;
 	int error = hwsp_inherit(&own, NO_BOUNDARY);
 
 	if (!error && hwsp_key_elsewhere(&own) != arrived->place)
-		return refuse(why, ENOTSUP, "it has other credentials, namespaces, scheduling or limits of its stack than the "
-		                            "process for which the zygote was started");
+		return refuse(why, ENOTSUP,
+			"it has other credentials, namespaces, scheduling or limits of its stack than the "
+			"process for which the zygote was started");
 	if (!error)
 		error = start_in(state, arrived, request, &own);
 	if (error == ENOTSUP && !state->reason[0])
@@ -95,7 +97,8 @@ static int ready(struct pspawn_state *state, const struct hwsp_arrived *arrived,
 	if (error)
 		return refuse(why, error, state->reason[0] ? state->reason : strerror(error));
 	if (state->zygote.boundary > hwsp_boundary(&request->inherited))
-		return refuse(why, ENOTSUP, "fewer files may be open in it than in the process for which the zygote was started");
+		return refuse(why, ENOTSUP,
+			"fewer files may be open in it than in the process for which the zygote was started");
 	/* The zygote joins the group for a moment, and can join those of its session alone. */
 	request->inherited.group = getpgrp();
 	return 0;
@@ -133,18 +136,17 @@ static const char *reason_of(int error)
 
 /* Asks the zygote for the process. */
 static int ask(struct pspawn_state *state, const struct hwsp_arrived *arrived, const struct hwsp_request *request,
-               pid_t *pid)
+	pid_t *pid)
 {
-	struct pspawn_options options = {.size = sizeof options,
-	                                 .flags = PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER,
-	                                 .cgroup = arrived->cgroup};
+	struct pspawn_options options = {
+		.size = sizeof options, .flags = PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER, .cgroup = arrived->cgroup};
 	const struct hwsp_origin origin = {arrived->fds, arrived->cwd};
 	struct hwsp_asked asked;
 
 	if (arrived->cgroup >= 0)
 		options.flags |= PSPAWN_SETCGROUP;
-	int error = hwsp_zygote_ask(&state->zygote, &request->inherited, &origin, request->processes, 1, &options, false,
-	                          &asked);
+	int error = hwsp_zygote_ask(&state->zygote, &request->inherited, &origin, request->processes, 1, &options,
+		false, &asked);
 	if (error)
 		return error;
 	uint32_t tried = hwsp_zygote_answer(&asked, &error);
@@ -171,7 +173,8 @@ int hwsp_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arrived,
 	if (!error && hwsp_script_arguments(state, request.processes, 1, &words))
 		error = refuse(why, ENOMEM, strerror(ENOMEM));
 	if (!error && !hwsp_has_their_options(state, request.processes, 1))
-		error = refuse(why, ENOTSUP, "its options are not the zygote's, or only the interpreter itself can read them");
+		error = refuse(why, ENOTSUP,
+			"its options are not the zygote's, or only the interpreter itself can read them");
 	if (!error) {
 		error = ask(state, arrived, &request, pid);
 		if (error)

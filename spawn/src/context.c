@@ -76,7 +76,8 @@ static int keep_options(struct pspawn_context_options *kept, const struct pspawn
 	kept->imports = kept->key_variables = kept->zygote_library = NULL;
 	if (kept->mechanism > PSPAWN_PFORK || kept->stop > PSPAWN_STOP_PYTHON)
 		return EINVAL;
-	kept->argv = given->argv && size >= offsetof(struct pspawn_context_options, envp) ? copy_list(given->argv) : NULL;
+	kept->argv = given->argv && size >= offsetof(struct pspawn_context_options, envp) ? copy_list(given->argv)
+											  : NULL;
 	if (!kept->argv && given->argv)
 		return ENOMEM;
 	const char **strings[] = {&kept->imports, &kept->key_variables, &kept->zygote_library};
@@ -104,7 +105,7 @@ bool hwsp_wants_zygote(const struct pspawn_state *state)
 
 /* Starts a zygote, or says why there is none. */
 static int start(struct pspawn_state *state, const struct hwsp_inherited *inherited, uint64_t key, char *const *envp,
-                 const cpu_set_t *cores)
+	const cpu_set_t *cores)
 {
 	const struct hwsp_start how = {&state->program, &state->options, envp, inherited, key, cores};
 	int error;
@@ -116,7 +117,8 @@ static int start(struct pspawn_state *state, const struct hwsp_inherited *inheri
 	while (error == ENOPKG && (error = hwsp_leave_out(state)) == 0);
 	/* For want of room it may be otherwise later. */
 	if (error)
-		state->starts = error == EAGAIN || error == ENOMEM || error == EMFILE ? state->starts + 1 : HWSP_STARTS_MAX;
+		state->starts = error == EAGAIN || error == ENOMEM || error == EMFILE ? state->starts + 1
+										      : HWSP_STARTS_MAX;
 	else
 		state->reason[0] = 0;
 	return error;
@@ -141,15 +143,15 @@ static bool first_cores(const struct pspawn_state *state, cpu_set_t *cores)
 }
 
 static int open_context(struct pspawn_state *state, const char *path, const struct pspawn_context_options *options,
-                        bool idle)
+	bool idle)
 {
 	struct hwsp_inherited inherited;
 	cpu_set_t allowed, cores;
 	int error = keep_options(&state->options, options);
 
 	if (!error && state->options.on_core &&
-	    (sched_getaffinity(0, sizeof allowed, &allowed) || state->options.core < 0 ||
-	     state->options.core >= CPU_SETSIZE || !CPU_ISSET(state->options.core, &allowed)))
+		(sched_getaffinity(0, sizeof allowed, &allowed) || state->options.core < 0 ||
+			state->options.core >= CPU_SETSIZE || !CPU_ISSET(state->options.core, &allowed)))
 		error = EINVAL;
 	if (!error)
 		error = hwsp_program(path, &state->program);
@@ -195,7 +197,7 @@ static int create(pspawn_context_t *ctx, const char *path, const struct pspawn_c
 }
 
 EXPORT int pspawn_context_create_with(pspawn_context_t *ctx, const char *path,
-                                      const struct pspawn_context_options *options)
+	const struct pspawn_context_options *options)
 {
 	return create(ctx, path, options, false);
 }
@@ -287,8 +289,10 @@ static int check_lists(const struct pspawn_process *processes, uint32_t count, c
 	for (uint32_t i = 0; i < count; i++) {
 		if (!processes[i].argv || !processes[i].argv[0])
 			return ENOTSUP;
-		bool again = i && processes[i].argv == processes[i - 1].argv && processes[i].envp == processes[i - 1].envp;
-		if (!again && !fits_exec(processes[i].argv, processes[i].envp, inherited->limits[RLIMIT_STACK].rlim_cur))
+		bool again = i && processes[i].argv == processes[i - 1].argv &&
+			processes[i].envp == processes[i - 1].envp;
+		if (!again &&
+			!fits_exec(processes[i].argv, processes[i].envp, inherited->limits[RLIMIT_STACK].rlim_cur))
 			return ENOTSUP;
 	}
 	return 0;
@@ -313,7 +317,7 @@ static bool is_unchanged(struct pspawn_state *state)
 {
 	struct hwsp_identity now;
 	return hwsp_identify(hwsp_program_name(&state->program), &now) && hwsp_is_same(&now, &state->program.file) &&
-	       hwsp_watch_unchanged(&state->zygote.watch);
+		hwsp_watch_unchanged(&state->zygote.watch);
 }
 
 /* On how many processors a process with this number may run, and on which. */
@@ -334,7 +338,7 @@ static bool have_cores(unsigned cores, const struct hwsp_wanted *wanted)
 	for (uint32_t i = 0; cores && i < wanted->count; i++) {
 		const struct pspawn_process *process = &wanted->processes[i];
 		bool again = i && !wanted->options->numa && process->mask == process[-1].mask &&
-		             process->mask_size == process[-1].mask_size;
+			process->mask_size == process[-1].mask_size;
 		if (!again && cores_of(wanted, i, &set) != cores)
 			return false;
 	}
@@ -359,7 +363,7 @@ static int check_cores(struct pspawn_state *state, const struct hwsp_wanted *wan
 }
 
 int hwsp_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
-                  const struct pspawn_options *options, struct hwsp_inherited *inherited)
+	const struct pspawn_options *options, struct hwsp_inherited *inherited)
 {
 	const struct hwsp_zygote *zygote = &state->zygote;
 	const struct hwsp_wanted wanted = {processes, count, options, inherited};
@@ -379,7 +383,7 @@ uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_p
 }
 
 int hwsp_zygote_see_to(struct pspawn_state *state, uint64_t key, const struct hwsp_wanted *wanted,
-                     const struct hwsp_inherited *starter)
+	const struct hwsp_inherited *starter)
 {
 	struct hwsp_zygote *zygote = &state->zygote;
 	int error = check_lists(wanted->processes, wanted->count, starter);

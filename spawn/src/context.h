@@ -16,7 +16,7 @@ struct pspawn_state {
 	struct hwsp_program program;
 	struct pspawn_context_options options;
 	struct hwsp_zygote zygote;
-	unsigned starts; /* that failed, or whose zygote died */
+	unsigned starts;       /* that failed, or whose zygote died */
 	unsigned cores_missed; /* on so many the processes of the last call may run for which there was no zygote */
 	char reason[HWSP_REASON_BYTES];
 	char *left_out; /* lines "?NAME: WHY" or "-NAME: WHY", as enum hwsp_refusal tells; NULL: none */
@@ -26,7 +26,7 @@ struct pspawn_state {
 bool hwsp_wants_zygote(const struct pspawn_state *state);
 /* Sees to a zygote that can make these processes, and to what they inherit. 0, or why there is none. */
 int hwsp_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
-                  const struct pspawn_options *options, struct hwsp_inherited *inherited);
+	const struct pspawn_options *options, struct hwsp_inherited *inherited);
 /* pspawn_context_create_with(), but no zygote is started before it is needed, and options have no environment. */
 int hwsp_context_create_idle(pspawn_context_t *ctx, const char *path, const struct pspawn_context_options *options);
 /* The key of a zygote for this process, in the place with this digest. */
@@ -41,7 +41,7 @@ struct hwsp_wanted {
 /* Sees to a zygote with this key for them, which the caller, who is like `starter`, starts if there is none. 0, or why
  * there is none. */
 int hwsp_zygote_see_to(struct pspawn_state *state, uint64_t key, const struct hwsp_wanted *wanted,
-                     const struct hwsp_inherited *starter);
+	const struct hwsp_inherited *starter);
 
 /* imports.c: takes out of the imports what the reason names. 0, or an errno value. */
 int hwsp_leave_out(struct pspawn_state *state);
@@ -50,7 +50,7 @@ int hwsp_leave_out(struct pspawn_state *state);
 
 /* Gives processes the arguments of a script's interpreter, if it is one. `*words` is to be freed after them. */
 int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
-                        char ***words);
+	char ***words);
 /* True if the zygote is an interpreter with the options of all these processes, or no interpreter. */
 bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count);
 

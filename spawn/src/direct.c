@@ -29,9 +29,9 @@ static inline __attribute__((always_inline)) long clone_inline(struct clone_args
 	long result;
 #if defined(__x86_64__)
 	__asm__ volatile("syscall"
-	                 : "=a"(result)
-	                 : "a"((long)SYS_clone3), "D"(arguments), "S"(sizeof *arguments)
-	                 : "rcx", "r11", "memory");
+			 : "=a"(result)
+			 : "a"((long)SYS_clone3), "D"(arguments), "S"(sizeof *arguments)
+			 : "rcx", "r11", "memory");
 #elif defined(__aarch64__)
 	register long x8 __asm__("x8") = SYS_clone3;
 	register long x0 __asm__("x0") = (long)arguments;
@@ -167,7 +167,8 @@ static int spawn_actions(const struct plan *plan, posix_spawn_file_actions_t *ac
 			error = posix_spawn_file_actions_adddup2(actions, action->from, action->fd);
 			break;
 		case PSPAWN_OPEN:
-			error = posix_spawn_file_actions_addopen(actions, action->fd, action->path, action->flags, action->mode);
+			error = posix_spawn_file_actions_addopen(actions, action->fd, action->path, action->flags,
+				action->mode);
 			break;
 		}
 	}
@@ -251,12 +252,12 @@ static void unblock(const sigset_t *before)
 static void lead(struct pspawn_options *options, struct hwsp_result result)
 {
 	if (options->flags & PSPAWN_ONE_GROUP && options->flags & PSPAWN_SETPGROUP && !options->pgroup &&
-	    result.pid > 0 && !result.error)
+		result.pid > 0 && !result.error)
 		options->pgroup = result.pid;
 }
 
 static uint32_t in_turn(enum pspawn_mechanism mechanism, struct plan plan, uint32_t first, uint32_t count,
-                        struct hwsp_result *results, uint64_t more_flags, int *error)
+	struct hwsp_result *results, uint64_t more_flags, int *error)
 {
 	const struct pspawn_process *processes = plan.process;
 	struct pspawn_options options = *plan.options;
@@ -304,7 +305,8 @@ static uint32_t by_first_child(struct plan *plan, uint32_t count, struct hwsp_re
 		int failed = 0;
 		shared[0] = (struct hwsp_result){getpid(), 0};
 		/* The others join its group, which must be there before them. */
-		if (options.flags & PSPAWN_ONE_GROUP && options.flags & PSPAWN_SETPGROUP && setpgid(0, options.pgroup) == 0)
+		if (options.flags & PSPAWN_ONE_GROUP && options.flags & PSPAWN_SETPGROUP &&
+			setpgid(0, options.pgroup) == 0)
 			lead(&options, shared[0]);
 		others.options = &options;
 		in_turn(PSPAWN_VFORK, others, 1, count, shared, CLONE_PARENT, &failed);
@@ -343,7 +345,7 @@ void hwsp_reap(pid_t pid)
 }
 
 uint32_t hwsp_direct(enum pspawn_mechanism mechanism, const char *path, const struct pspawn_process *processes,
-                   uint32_t count, const struct pspawn_options *options, struct hwsp_result *results, int *error)
+	uint32_t count, const struct pspawn_options *options, struct hwsp_result *results, int *error)
 {
 	struct plan plan = {.path = path, .process = processes, .options = options};
 	uint32_t tried;

@@ -44,7 +44,7 @@ static bool read_address(const struct image *image, uint64_t address, void *to, 
 		const Elf64_Phdr *segment = &image->segments[i];
 		uint64_t inside = address - segment->p_vaddr;
 		if (segment->p_type == PT_LOAD && address >= segment->p_vaddr && inside < segment->p_filesz &&
-		    bytes <= segment->p_filesz - inside && segment->p_offset <= UINT64_MAX - inside)
+			bytes <= segment->p_filesz - inside && segment->p_offset <= UINT64_MAX - inside)
 			return read_at(image, segment->p_offset + inside, to, bytes);
 	}
 	return false;
@@ -67,8 +67,9 @@ static bool names_libc(const struct image *image, const Elf64_Dyn *entries, size
 		if (entries[i].d_tag == DT_STRTAB)
 			strings = entries[i].d_un.d_ptr;
 	for (size_t i = 0; i < count && entries[i].d_tag != DT_NULL; i++)
-		if (entries[i].d_tag == DT_NEEDED && read_address(image, strings + entries[i].d_un.d_val, name, sizeof name) &&
-		    !memcmp(name, LIBC, sizeof name))
+		if (entries[i].d_tag == DT_NEEDED &&
+			read_address(image, strings + entries[i].d_un.d_val, name, sizeof name) &&
+			!memcmp(name, LIBC, sizeof name))
 			return true;
 	return false;
 }
@@ -80,7 +81,7 @@ static bool needs_libc(const struct image *image)
 	size_t bytes = dynamic && dynamic->p_filesz <= DYNAMIC_BYTES_MAX ? dynamic->p_filesz : 0;
 	Elf64_Dyn *entries = bytes ? malloc(bytes) : NULL;
 	bool found = entries && read_at(image, dynamic->p_offset, entries, bytes) &&
-	             names_libc(image, entries, bytes / sizeof *entries);
+		names_libc(image, entries, bytes / sizeof *entries);
 	free(entries);
 	return found;
 }
@@ -129,12 +130,13 @@ int hwsp_elf(int fd, char reasons[HWSP_REASON_BYTES])
 	}
 	size_t bytes = image.header.e_phnum * sizeof *image.segments;
 	if ((image.header.e_type != ET_EXEC && image.header.e_type != ET_DYN) || !bytes || bytes > SEGMENTS_BYTES_MAX ||
-	    image.header.e_phentsize != sizeof *image.segments)
+		image.header.e_phentsize != sizeof *image.segments)
 		return ENOEXEC;
 	image.segments = malloc(bytes);
 	if (!image.segments)
 		return ENOMEM;
-	int error = read_at(&image, image.header.e_phoff, image.segments, bytes) ? find_loader(&image, loader) : ENOEXEC;
+	int error = read_at(&image, image.header.e_phoff, image.segments, bytes) ? find_loader(&image, loader)
+										 : ENOEXEC;
 	if (!error)
 		judge(&image, loader, reasons);
 	free(image.segments);

@@ -36,7 +36,8 @@ int hwsp_leave_out(struct pspawn_state *state)
 		return ENOTSUP;
 	/* An error's text may have several lines. */
 	int length = (int)strcspn(why + 1, "\n");
-	if (asprintf(&left_out, "%s%.*s: %.*s\n", before, (int)(why - state->reason), state->reason, length, why + 1) < 0)
+	if (asprintf(&left_out, "%s%.*s: %.*s\n", before, (int)(why - state->reason), state->reason, length, why + 1) <
+		0)
 		return ENOMEM;
 	free(state->left_out);
 	state->left_out = left_out;

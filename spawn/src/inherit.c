@@ -84,7 +84,7 @@ static int add_ending(struct hwsp_inherited *inherited, int fd, int boundary)
 }
 
 int hwsp_inherit_named(struct hwsp_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
-                     int boundary)
+	int boundary)
 {
 	int error = 0;
 	for (uint32_t i = 0; !error && i < count; i++)
@@ -127,8 +127,8 @@ static uint64_t mix(uint64_t digest, const void *data, size_t bytes)
 static uint64_t credentials(const char *status, bool after_exec)
 {
 	bool loses = after_exec && getuid() && geteuid();
-	static const char *const names[] = {"\nUid:", "\nGid:", "\nGroups:", "\nCap", "\nNoNewPrivs:", "\nSeccomp",
-	                                  "\nTHP_enabled:", "\nSpeculat"};
+	static const char *const names[] = {
+		"\nUid:", "\nGid:", "\nGroups:", "\nCap", "\nNoNewPrivs:", "\nSeccomp", "\nTHP_enabled:", "\nSpeculat"};
 	uint64_t digest = DIGEST_OF_NOTHING;
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -160,7 +160,8 @@ int hwsp_inherit(struct hwsp_inherited *inherited, int boundary)
 		if (getrlimit((__rlimit_resource_t)resource, &inherited->limits[resource]))
 			return errno;
 	/* ENOSYS where the kernel knows one domain alone. */
-	if (syscall(SYS_get_mempolicy, &inherited->policy, inherited->policy_domains, HWSP_DOMAINS_WORDS * 64ul, NULL, 0ul))
+	if (syscall(SYS_get_mempolicy, &inherited->policy, inherited->policy_domains, HWSP_DOMAINS_WORDS * 64ul, NULL,
+		    0ul))
 		inherited->policy = 0;
 	return find_descriptors(inherited, boundary);
 }
@@ -172,7 +173,7 @@ static bool is_in(const char *variable, const char *list)
 		size_t length = strcspn(list, ",");
 		bool prefix = length && list[length - 1] == '*';
 		if (prefix ? name >= length - 1 && !memcmp(variable, list, length - 1)
-		           : name == length && !memcmp(variable, list, length))
+			   : name == length && !memcmp(variable, list, length))
 			return true;
 		list += length;
 		list += *list == ',';
@@ -210,11 +211,10 @@ static uint64_t key_here(const struct hwsp_inherited *inherited, uint64_t who)
 	struct stat root = {0};
 
 	sched_getparam(0, &priority);
-	long numbers[] = {(long)(inherited->ignored & INTERRUPT), sched_getscheduler(0),
-	                  priority.sched_priority, syscall(SYS_personality, 0xffffffffu),
-	                  syscall(SYS_ioprio_get, 1, 0), prctl(PR_GET_TIMERSLACK),
-	                  /* The size of threads' stacks, and the room for the first one. */
-	                  (long)inherited->limits[RLIMIT_STACK].rlim_cur};
+	long numbers[] = {(long)(inherited->ignored & INTERRUPT), sched_getscheduler(0), priority.sched_priority,
+		syscall(SYS_personality, 0xffffffffu), syscall(SYS_ioprio_get, 1, 0), prctl(PR_GET_TIMERSLACK),
+		/* The size of threads' stacks, and the room for the first one. */
+		(long)inherited->limits[RLIMIT_STACK].rlim_cur};
 	uint64_t digest = mix(who, numbers, sizeof numbers);
 	if (stat("/", &root) == 0) {
 		digest = mix(digest, &root.st_dev, sizeof root.st_dev);
@@ -225,7 +225,8 @@ static uint64_t key_here(const struct hwsp_inherited *inherited, uint64_t who)
 
 uint64_t hwsp_key_place(const struct hwsp_inherited *inherited)
 {
-	uint64_t digest = mix(key_here(inherited, inherited->credentials), &inherited->session, sizeof inherited->session);
+	uint64_t digest = mix(key_here(inherited, inherited->credentials), &inherited->session,
+		sizeof inherited->session);
 	/* Who isn't privileged gets other namespaces with other capabilities only. */
 	return mix_text(inherited->may_move ? mix_spaces(digest) : digest, "/proc/self/cgroup");
 }

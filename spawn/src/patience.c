@@ -40,8 +40,9 @@ static uint64_t look(pid_t pid, char *state)
 	text[got] = 0;
 	/* The name before it may hold anything. Of 22 fields the second is the name, and the last is when it began. */
 	const char *at = strrchr(text, ')');
-	if (!at || sscanf(at + 1, " %c%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", state,
-	                  &began) != 2)
+	if (!at ||
+		sscanf(at + 1, " %c%*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu", state,
+			&began) != 2)
 		return 0;
 	return began;
 }

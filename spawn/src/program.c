@@ -150,8 +150,8 @@ bool hwsp_identify(const char *path, struct hwsp_identity *identity)
 bool hwsp_is_same(const struct hwsp_identity *a, const struct hwsp_identity *b)
 {
 	return a->device == b->device && a->number == b->number && a->bytes == b->bytes &&
-	       a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec &&
-	       a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+		a->modified.tv_sec == b->modified.tv_sec && a->modified.tv_nsec == b->modified.tv_nsec &&
+		a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
 char *hwsp_program_name(const struct hwsp_program *program)

@@ -62,7 +62,8 @@ static bool check_given(const char *process, const struct hwsp_inherited *inheri
 }
 
 /* One thread; descriptors that it was given, and no others. */
-static bool check_process(pid_t pid, const struct hwsp_inherited *inherited, int boundary, char reason[HWSP_REASON_BYTES])
+static bool check_process(pid_t pid, const struct hwsp_inherited *inherited, int boundary,
+	char reason[HWSP_REASON_BYTES])
 {
 	char path[PATH_BYTES], target[PATH_MAX], number[16];
 	struct dirent *entry;
@@ -199,10 +200,11 @@ static bool is_open(const struct hwsp_watch *watch)
 }
 
 bool hwsp_watch_begin(struct hwsp_watch *watch, pid_t pid, const struct hwsp_start *start, int boundary,
-                    char reason[HWSP_REASON_BYTES])
+	char reason[HWSP_REASON_BYTES])
 {
-	*watch = (struct hwsp_watch){
-		.inotify = hwsp_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)), .looked_ms = now_ms(), .told = true};
+	*watch = (struct hwsp_watch){.inotify = hwsp_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
+		.looked_ms = now_ms(),
+		.told = true};
 	if (watch->inotify >= 0)
 		fcntl(watch->inotify, F_SETSIG, MARK);
 	char found[HWSP_REASON_BYTES] = "";

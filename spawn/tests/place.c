@@ -63,9 +63,10 @@ static void expect(enum pspawn_numa numa, unsigned number, unsigned core, int co
 {
 	struct hwsp_place place = place_of(numa, number);
 	CHECK(place.bound && CPU_COUNT(&place.mask) == count && place.domain == domain, "%d: %d, %d of domain %d", numa,
-	      (int)number, CPU_COUNT(&place.mask), place.domain);
+		(int)number, CPU_COUNT(&place.mask), place.domain);
 	for (int i = 0; i < count; i++)
-		CHECK(CPU_ISSET(core + (unsigned)i, &place.mask), "process %u has not core %u", number, core + (unsigned)i);
+		CHECK(CPU_ISSET(core + (unsigned)i, &place.mask), "process %u has not core %u", number,
+			core + (unsigned)i);
 }
 
 static void two_domains(void)
@@ -128,7 +129,8 @@ static void very_many(void)
 /* Lists that the kernel would not write: more processors than a set has, backwards, cut off, too long, no list. */
 static void strange_lists(void)
 {
-	const char *const strange[] = {"5-3\n", "x\n", "-4\n", "2-\n", "1000-99999999999999999999\n", "4096,1,\n", "0--9\n"};
+	const char *const strange[] = {
+		"5-3\n", "x\n", "-4\n", "2-\n", "1000-99999999999999999999\n", "4096,1,\n", "0--9\n"};
 	for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++)
 		strcpy(lists[10 + i], strange[i]);
 	memset(lists[30], '7', LIST_BYTES - 1);
@@ -147,8 +149,8 @@ static void random_machine(void)
 		size_t at = 0;
 		for (uint64_t parts = random_word() % 4; parts && random_word() % 2; parts--)
 			at += (size_t)snprintf(lists[i] + at, 64, "%u%c%u%c", (unsigned)(random_word() % 1100),
-			                       random_word() % 2 ? '-' : ',', (unsigned)(random_word() % 1100),
-			                       random_word() % 4 ? ',' : '\n');
+				random_word() % 2 ? '-' : ',', (unsigned)(random_word() % 1100),
+				random_word() % 4 ? ',' : '\n');
 	}
 	allow(0, 0);
 	for (int i = 0; i < 40; i++)
@@ -158,8 +160,10 @@ static void random_machine(void)
 			struct hwsp_place place = place_of(numa, i);
 			cpu_set_t both;
 			CPU_AND(&both, &allowed, &place.mask);
-			CHECK(!place.bound || (CPU_COUNT(&place.mask) && CPU_EQUAL(&both, &place.mask)), "%u leaves its cores", i);
-			CHECK(!place.bound || numa == PSPAWN_NUMA_DOMAIN || CPU_COUNT(&both) == 1, "%u has several cores", i);
+			CHECK(!place.bound || (CPU_COUNT(&place.mask) && CPU_EQUAL(&both, &place.mask)),
+				"%u leaves its cores", i);
+			CHECK(!place.bound || numa == PSPAWN_NUMA_DOMAIN || CPU_COUNT(&both) == 1,
+				"%u has several cores", i);
 			CHECK(place.domain >= -1 && place.domain < DOMAINS, "%d", place.domain);
 		}
 }
@@ -177,7 +181,9 @@ static void masks(void)
 		if (bytes && bytes <= sizeof(cpu_set_t)) {
 			mask[bytes - 1] = 0x81;
 			CHECK(hwsp_place(&process, &options, 0, &place) == 0 && place.bound, "%zu", bytes);
-			CHECK(CPU_COUNT(&place.mask) == 2 && CPU_ISSET(8 * bytes - 1, &place.mask) && place.domain == -1, "%zu", bytes);
+			CHECK(CPU_COUNT(&place.mask) == 2 && CPU_ISSET(8 * bytes - 1, &place.mask) &&
+					place.domain == -1,
+				"%zu", bytes);
 		}
 		free(mask);
 	}

@@ -34,7 +34,7 @@ static bool is_libc(const char *path)
 }
 
 /* What the dynamic section says of a loaded object; the loader has made addresses of it, but not in all objects. */
-static uintptr_t entry_of(const ElfW(Dyn) *dynamic, ElfW(Sxword) tag, uintptr_t base)
+static uintptr_t entry_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag, uintptr_t base)
 {
 	for (; dynamic->d_tag != DT_NULL; dynamic++)
 		if (dynamic->d_tag == tag)
@@ -42,7 +42,7 @@ static uintptr_t entry_of(const ElfW(Dyn) *dynamic, ElfW(Sxword) tag, uintptr_t 
 	return 0;
 }
 
-static size_t size_of(const ElfW(Dyn) *dynamic, ElfW(Sxword) tag)
+static size_t size_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
 {
 	for (; dynamic->d_tag != DT_NULL; dynamic++)
 		if (dynamic->d_tag == tag)
@@ -54,9 +54,9 @@ static size_t size_of(const ElfW(Dyn) *dynamic, ElfW(Sxword) tag)
 struct names {
 	uintptr_t base;
 	const uint32_t *hash; /* DT_GNU_HASH */
-	const ElfW(Sym) *symbols;
+	const ElfW(Sym) * symbols;
 	const char *strings;
-	const ElfW(Half) *versions;
+	const ElfW(Half) * versions;
 };
 
 static bool find_libc(struct names *libc)
@@ -93,8 +93,8 @@ static uintptr_t look_up(const struct names *libc, const char *name)
 		unsigned type = ELF64_ST_TYPE(symbol->st_info);
 		/* Of several versions the one that is not hidden. */
 		if ((chain[number - first] | 1) == (hash | 1) && symbol->st_shndx != SHN_UNDEF &&
-		    (type == STT_FUNC || type == STT_GNU_IFUNC) && !(libc->versions[number] & 0x8000) &&
-		    same(libc->strings + symbol->st_name, name)) {
+			(type == STT_FUNC || type == STT_GNU_IFUNC) && !(libc->versions[number] & 0x8000) &&
+			same(libc->strings + symbol->st_name, name)) {
 			uintptr_t address = libc->base + symbol->st_value;
 			return type == STT_GNU_IFUNC ? ((uintptr_t(*)(void))address)() : address;
 		}
@@ -113,7 +113,7 @@ static bool is_memory(const char *name)
 	return false;
 }
 
-static void bind_all(const struct names *libc, const ElfW(Rela) *relocation, size_t bytes)
+static void bind_all(const struct names *libc, const ElfW(Rela) * relocation, size_t bytes)
 {
 	const uintptr_t base = (uintptr_t)__ehdr_start;
 	const ElfW(Sym) *symbols = (const ElfW(Sym) *)entry_of(_DYNAMIC, DT_SYMTAB, base);

@@ -220,9 +220,9 @@ static long enter_kernel(long number, const long words[6])
 	long answer;
 
 	__asm__ volatile("syscall"
-	                 : "=a"(answer)
-	                 : "a"(number), "D"(words[0]), "S"(words[1]), "d"(words[2]), "r"(r10), "r"(r8), "r"(r9)
-	                 : "rcx", "r11", "memory");
+			 : "=a"(answer)
+			 : "a"(number), "D"(words[0]), "S"(words[1]), "d"(words[2]), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
 	return answer;
 #elif defined __aarch64__
 	register long x8 __asm__("x8") = number;
@@ -260,21 +260,21 @@ EXPORT long syscall(long number, ...)
 }
 
 /* X(name, parameters, arguments): of the C library, seeding a generator of its own. */
-#define SEEDS(X)                                                                                                       \
-	X(void, srand, (unsigned seed), (seed))                                                                            \
-	X(void, srandom, (unsigned seed), (seed))                                                                          \
-	X(void, srand48, (long seed), (seed))                                                                              \
-	X(void, lcong48, (unsigned short seed[7]), (seed))                                                                 \
-	X(unsigned short *, seed48, (unsigned short seed[3]), (seed))                                                      \
+#define SEEDS(X) \
+	X(void, srand, (unsigned seed), (seed)) \
+	X(void, srandom, (unsigned seed), (seed)) \
+	X(void, srand48, (long seed), (seed)) \
+	X(void, lcong48, (unsigned short seed[7]), (seed)) \
+	X(unsigned short *, seed48, (unsigned short seed[3]), (seed)) \
 	X(char *, initstate, (unsigned seed, char *state, size_t bytes), (seed, state, bytes))
 
-#define DEFINE(result, name, parameters, arguments)                                                                    \
-	EXPORT result name parameters                                                                                      \
-	{                                                                                                                  \
-		static _Atomic(void *) known;                                                                                  \
-		result(*original) parameters = find(&known, #name);                                                            \
-		note(#name);                                                                                                   \
-		return original arguments;                                                                                     \
+#define DEFINE(result, name, parameters, arguments) \
+	EXPORT result name parameters \
+	{ \
+		static _Atomic(void *) known; \
+		result(*original) parameters = find(&known, #name); \
+		note(#name); \
+		return original arguments; \
 	}
 SEEDS(DEFINE)
 
@@ -290,56 +290,56 @@ static mode_t mode_of(int flags, va_list list)
 	return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(list, mode_t) : 0;
 }
 
-#define OPENS(name)                                                                                                    \
-	EXPORT int name(const char *path, int flags, ...)                                                                  \
-	{                                                                                                                  \
-		static _Atomic(void *) known;                                                                                  \
-		int (*original)(const char *, int, ...) = find(&known, #name);                                                 \
-		va_list list;                                                                                                  \
-		va_start(list, flags);                                                                                         \
-		mode_t mode = mode_of(flags, list);                                                                            \
-		va_end(list);                                                                                                  \
-		note_file(path);                                                                                               \
-		return original(path, flags, mode);                                                                            \
+#define OPENS(name) \
+	EXPORT int name(const char *path, int flags, ...) \
+	{ \
+		static _Atomic(void *) known; \
+		int (*original)(const char *, int, ...) = find(&known, #name); \
+		va_list list; \
+		va_start(list, flags); \
+		mode_t mode = mode_of(flags, list); \
+		va_end(list); \
+		note_file(path); \
+		return original(path, flags, mode); \
 	}
 OPENS(open)
 OPENS(open64)
 
-#define OPENS_AT(name)                                                                                                 \
-	EXPORT int name(int directory, const char *path, int flags, ...)                                                   \
-	{                                                                                                                  \
-		static _Atomic(void *) known;                                                                                  \
-		int (*original)(int, const char *, int, ...) = find(&known, #name);                                            \
-		va_list list;                                                                                                  \
-		va_start(list, flags);                                                                                         \
-		mode_t mode = mode_of(flags, list);                                                                            \
-		va_end(list);                                                                                                  \
-		note_file(path);                                                                                               \
-		return original(directory, path, flags, mode);                                                                 \
+#define OPENS_AT(name) \
+	EXPORT int name(int directory, const char *path, int flags, ...) \
+	{ \
+		static _Atomic(void *) known; \
+		int (*original)(int, const char *, int, ...) = find(&known, #name); \
+		va_list list; \
+		va_start(list, flags); \
+		mode_t mode = mode_of(flags, list); \
+		va_end(list); \
+		note_file(path); \
+		return original(directory, path, flags, mode); \
 	}
 OPENS_AT(openat)
 OPENS_AT(openat64)
 
 /* What programs call that were compiled with checks. */
-#define OPENS_2(name)                                                                                                  \
-	EXPORT int name(const char *path, int flags);                                                                      \
-	EXPORT int name(const char *path, int flags)                                                                       \
-	{                                                                                                                  \
-		static _Atomic(void *) known;                                                                                  \
-		int (*original)(const char *, int) = find(&known, #name);                                                      \
-		note_file(path);                                                                                               \
-		return original(path, flags);                                                                                  \
+#define OPENS_2(name) \
+	EXPORT int name(const char *path, int flags); \
+	EXPORT int name(const char *path, int flags) \
+	{ \
+		static _Atomic(void *) known; \
+		int (*original)(const char *, int) = find(&known, #name); \
+		note_file(path); \
+		return original(path, flags); \
 	}
 OPENS_2(__open_2)
 OPENS_2(__open64_2)
 
-#define OPENS_STREAM(name)                                                                                             \
-	EXPORT FILE *name(const char *path, const char *mode)                                                              \
-	{                                                                                                                  \
-		static _Atomic(void *) known;                                                                                  \
-		FILE *(*original)(const char *, const char *) = find(&known, #name);                                           \
-		note_file(path);                                                                                               \
-		return original(path, mode);                                                                                   \
+#define OPENS_STREAM(name) \
+	EXPORT FILE *name(const char *path, const char *mode) \
+	{ \
+		static _Atomic(void *) known; \
+		FILE *(*original)(const char *, const char *) = find(&known, #name); \
+		note_file(path); \
+		return original(path, mode); \
 	}
 OPENS_STREAM(fopen)
 OPENS_STREAM(fopen64)

@@ -10,7 +10,7 @@
 
 #define CHOOSES_MAX 6
 
-static const ElfW(Dyn) *entry_of(const struct link_map *map, ElfW(Sxword) tag)
+static const ElfW(Dyn) * entry_of(const struct link_map *map, ElfW(Sxword) tag)
 {
 	for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
 		if (entry->d_tag == tag)
@@ -36,7 +36,7 @@ static bool chooses(const struct link_map *map, ElfW(Sxword) table, ElfW(Sxword)
 	for (size_t i = 0; i < count; i++) {
 		const ElfW(Sym) *symbol = &symbols[ELF64_R_SYM(relocation[i].r_info)];
 		if (ELF64_R_TYPE(relocation[i].r_info) == R_X86_64_IRELATIVE ||
-		    (symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC))
+			(symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC))
 			return true;
 	}
 	return false;
@@ -59,7 +59,7 @@ void hwsp_early(char notes[HWSP_REASON_BYTES])
 		const char *slash = strrchr(map->l_name, '/');
 		const char *name = slash ? slash + 1 : *map->l_name ? map->l_name : "the program";
 		bool does = map->l_ld && !is_librarys_own(name) &&
-		            (chooses(map, DT_RELA, DT_RELASZ) || chooses(map, DT_JMPREL, DT_PLTRELSZ));
+			(chooses(map, DT_RELA, DT_RELASZ) || chooses(map, DT_JMPREL, DT_PLTRELSZ));
 		if (does && ++count <= CHOOSES_MAX)
 			hwsp_add_reason(notes, "%.64s chooses functions (IFUNC)", name);
 	}

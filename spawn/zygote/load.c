@@ -23,11 +23,11 @@
 #define CHUNK_BYTES (1u << 20)
 
 static struct {
-	uintptr_t top;   /* where the zygote's own image begins, with the number of its arguments */
-	char **argv;     /* of the zygote, which the loader knows */
-	void *image;     /* what a process's program begins with */
-	void *enter;     /* in the loader */
-	char *stack;     /* on which requests are served */
+	uintptr_t top; /* where the zygote's own image begins, with the number of its arguments */
+	char **argv;   /* of the zygote, which the loader knows */
+	void *image;   /* what a process's program begins with */
+	void *enter;   /* in the loader */
+	char *stack;   /* on which requests are served */
 } load;
 
 void hwsp_load_renew_random(void)
@@ -41,7 +41,8 @@ void hwsp_load_renew_random(void)
 		/* Early after the machine's start: different at least, as far as what was there is random. */
 		struct timespec now = {0};
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		uint64_t own[] = {(uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u, (uint64_t)getpid() * 0xbf58476d1ce4e5b9u};
+		uint64_t own[] = {
+			(uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u, (uint64_t)getpid() * 0xbf58476d1ce4e5b9u};
 		memcpy(bytes, shown, sizeof bytes);
 		for (size_t i = 0; i < sizeof bytes; i++)
 			bytes[i] ^= ((unsigned char *)own)[i];
@@ -73,7 +74,8 @@ static void *take(size_t bytes)
 	bytes = (bytes + 15) & ~(size_t)15;
 	if (!chunks || bytes > chunks->bytes - chunks->used) {
 		size_t whole = sizeof *chunks + 16 + bytes > CHUNK_BYTES ? sizeof *chunks + 16 + bytes : CHUNK_BYTES;
-		struct chunk *chunk = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		struct chunk *chunk = mmap(NULL, whole, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (chunk == MAP_FAILED)
 			return NULL;
 		*chunk = (struct chunk){chunks, whole, (sizeof *chunk + 15) & ~(size_t)15};
@@ -131,7 +133,7 @@ static bool is_loaders_code(const unsigned char *at)
 	for (unsigned i = 0; i < loader->e_phnum; i++) {
 		const unsigned char *begin = (const unsigned char *)loader + segments[i].p_vaddr;
 		if (segments[i].p_type == PT_LOAD && segments[i].p_flags & PF_X && at >= begin &&
-		    at + CODE_BYTES <= begin + segments[i].p_memsz)
+			at + CODE_BYTES <= begin + segments[i].p_memsz)
 			return true;
 	}
 	return false;
@@ -165,7 +167,8 @@ static bool is_audited_by_others(char *const *envp)
 		envp++;
 	for (const char *list = *envp ? *envp + sizeof variable - 1 : ""; *list;) {
 		size_t length = strcspn(list, ":");
-		if (length && (length < sizeof own - 1 || memcmp(list + length - (sizeof own - 1), own, sizeof own - 1)))
+		if (length &&
+			(length < sizeof own - 1 || memcmp(list + length - (sizeof own - 1), own, sizeof own - 1)))
 			return true;
 		list += length + (list[length] == ':');
 	}
@@ -204,17 +207,17 @@ __attribute__((noreturn)) static void enter(void)
 	register void *loader __asm__("r14") = load.enter;
 
 	__asm__ volatile("mov %[stack_guard], %%fs:0x28\n\t"
-	                 "mov %[pointer_guard], %%fs:0x30\n\t"
-	                 "mov %[image], %%rsp\n\t"
-	                 "syscall\n\t"
-	                 "mov (%%rsp), %%rdx\n\t"
-	                 "mov %%rdx, %%rsi\n\t"
-	                 "jmp *%[loader]"
-	                 :
-	                 : [stack_guard] "r"(stack_guard), [pointer_guard] "r"(pointer_guard), [image] "r"(image),
-	                   [loader] "r"(loader), "r"(program), "a"((long)SYS_munmap), "D"(load.stack),
-	                   "S"((size_t)STACK_BYTES)
-	                 : "rcx", "r11", "rdx", "memory");
+			 "mov %[pointer_guard], %%fs:0x30\n\t"
+			 "mov %[image], %%rsp\n\t"
+			 "syscall\n\t"
+			 "mov (%%rsp), %%rdx\n\t"
+			 "mov %%rdx, %%rsi\n\t"
+			 "jmp *%[loader]"
+			 :
+			 : [stack_guard] "r"(stack_guard), [pointer_guard] "r"(pointer_guard), [image] "r"(image),
+			 [loader] "r"(loader), "r"(program), "a"((long)SYS_munmap), "D"(load.stack),
+			 "S"((size_t)STACK_BYTES)
+			 : "rcx", "r11", "rdx", "memory");
 	__builtin_unreachable();
 }
 
@@ -249,11 +252,11 @@ void hwsp_load_stop(int argc, char **argv, char *const *envp)
 	hwsp_memory = (struct hwsp_memory){take, give_back};
 	stand_last();
 	__asm__ volatile("mov %[top], %%rsp\n\t"
-	                 "xor %%ebp, %%ebp\n\t"
-	                 "call *%[serve]"
-	                 :
-	                 : [top] "r"(load.stack + STACK_BYTES), [serve] "r"(serve)
-	                 : "memory");
+			 "xor %%ebp, %%ebp\n\t"
+			 "call *%[serve]"
+			 :
+			 : [top] "r"(load.stack + STACK_BYTES), [serve] "r"(serve)
+			 : "memory");
 	__builtin_unreachable();
 }
 

@@ -73,9 +73,9 @@ static int unpack(struct visit *visit, int *fds, uint32_t count)
 {
 	uint32_t next = visit->head.fds;
 	int *places[] = {&visit->cwd, visit->head.flags & HWSP_OWN_RESULTS ? &visit->results_file : NULL,
-	                 visit->head.flags & HWSP_OWN_RESULTS ? &visit->answer : NULL,
-	                 visit->head.flags & HWSP_IN_FILE ? &visit->body : NULL,
-	                 visit->head.flags & HWSP_WITH_CGROUP ? &visit->cgroup : NULL};
+		visit->head.flags & HWSP_OWN_RESULTS ? &visit->answer : NULL,
+		visit->head.flags & HWSP_IN_FILE ? &visit->body : NULL,
+		visit->head.flags & HWSP_WITH_CGROUP ? &visit->cgroup : NULL};
 	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
 		if (!places[i])
 			continue;
@@ -109,13 +109,13 @@ static int adopt(const struct visit *visit)
 	if ((!known || before.nice != now->nice) && setpriority(PRIO_PROCESS, 0, now->nice))
 		return ENOTSUP;
 	if ((!known || memcmp(&before.affinity, &now->affinity, sizeof now->affinity)) &&
-	    sched_setaffinity(0, sizeof now->affinity, &now->affinity))
+		sched_setaffinity(0, sizeof now->affinity, &now->affinity))
 		return ENOTSUP;
 	if (!known || before.policy != now->policy ||
-	    memcmp(before.policy_domains, now->policy_domains, sizeof now->policy_domains))
+		memcmp(before.policy_domains, now->policy_domains, sizeof now->policy_domains))
 		if (syscall(SYS_set_mempolicy, now->policy, now->policy ? now->policy_domains : NULL,
-		            now->policy ? HWSP_DOMAINS_WORDS * 64ul : 0) &&
-		    (now->policy || errno != ENOSYS))
+			    now->policy ? HWSP_DOMAINS_WORDS * 64ul : 0) &&
+			(now->policy || errno != ENOSYS))
 			return ENOTSUP;
 	before = *now;
 	any_before = true;
@@ -126,7 +126,7 @@ static int adopt(const struct visit *visit)
 static bool may_fail(const struct pspawn_process *process, const struct pspawn_options *options)
 {
 	return process->file_action_count || process->cwd || process->mask || options->numa || options->limit_count ||
-	       options->flags & (PSPAWN_SETSID | PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER);
+		options->flags & (PSPAWN_SETSID | PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER);
 }
 
 static void tell(outcome *told, int error)
@@ -233,7 +233,7 @@ static int prepare_outcomes(struct visit *visit)
 	if (!any)
 		return 0;
 	void *memory = mmap(NULL, visit->head.count * sizeof *visit->outcomes, PROT_READ | PROT_WRITE,
-	                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	visit->outcomes = memory == MAP_FAILED ? NULL : memory;
 	return visit->outcomes ? 0 : ENOMEM;
 }
@@ -302,8 +302,8 @@ static int open_visit(struct visit *visit, size_t body_bytes, int *fds, uint32_t
 
 	visit->results = standing_results;
 	if (!error && visit->head.flags & HWSP_OWN_RESULTS) {
-		visit->results = mmap(NULL, visit->head.count * sizeof *visit->results, PROT_READ | PROT_WRITE, MAP_SHARED,
-		                      visit->results_file, 0);
+		visit->results = mmap(NULL, visit->head.count * sizeof *visit->results, PROT_READ | PROT_WRITE,
+			MAP_SHARED, visit->results_file, 0);
 		if (visit->results == MAP_FAILED)
 			return ENOMEM;
 		madvise(visit->results, visit->head.count * sizeof *visit->results, MADV_DONTFORK);
@@ -408,7 +408,7 @@ static int take_results(void)
 }
 
 __attribute__((noreturn, format(printf, 2, 0))) static void refuse(enum hwsp_refusal refused, const char *format,
-                                                                   va_list values)
+	va_list values)
 {
 	struct hwsp_hello hello = {.version = HWSP_SPAWN_VERSION, .refused = refused};
 
@@ -454,8 +454,9 @@ static void greet(const char changed[HWSP_REASON_BYTES])
 	madvise(standing_results, bytes, MADV_DONTFORK);
 	memcpy(hello.reason, changed, sizeof hello.reason);
 	if (!hwsp_present_prepare() || !hwsp_thread_number())
-		hwsp_add_reason(hello.reason, "the kernel, or a filter of system calls (seccomp), does not let a process change what "
-		                            "/proc shows of it");
+		hwsp_add_reason(hello.reason,
+			"the kernel, or a filter of system calls (seccomp), does not let a process change what "
+			"/proc shows of it");
 	if (hwsp_zygote.stop == PSPAWN_STOP_LOAD)
 		hwsp_early(hello.early);
 	hello.refused = *hello.reason ? HWSP_DOUBTFUL : HWSP_STOPPED;
@@ -490,7 +491,7 @@ void hwsp_zygote_serve(void)
 		uint32_t fd_count = HWSP_FDS_MAX + 8;
 		size_t received;
 		if (hwsp_receive(hwsp_zygote.socket, buffer, BUFFER_BYTES, &received, fds, &fd_count) ||
-		    received < sizeof visit.head)
+			received < sizeof visit.head)
 			_exit(0);
 		memcpy(&visit.head, buffer, sizeof visit.head);
 		if (visit.head.version != HWSP_SPAWN_VERSION)

@@ -29,8 +29,19 @@ static unsigned long program_break(void)
 bool hwsp_present_prepare(void)
 {
 	/* Fields of /proc/self/stat, counted from 1 as in proc(5). */
-	enum { START_CODE = 26, END_CODE = 27, START_STACK = 28, START_DATA = 45, END_DATA, START_BRK, ARG_START, ARG_END,
-	       ENV_START, ENV_END, FIELDS = ENV_END + 2 };
+	enum {
+		START_CODE = 26,
+		END_CODE = 27,
+		START_STACK = 28,
+		START_DATA = 45,
+		END_DATA,
+		START_BRK,
+		ARG_START,
+		ARG_END,
+		ENV_START,
+		ENV_END,
+		FIELDS = ENV_END + 2
+	};
 	unsigned long field[FIELDS] = {0};
 	char text[2048];
 	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -46,12 +57,18 @@ bool hwsp_present_prepare(void)
 	at = at ? strchr(at + 2, ' ') : NULL;
 	for (int number = 4; at && number < FIELDS; number++)
 		field[number] = strtoul(at, &at, 10);
-	parts = (struct prctl_mm_map){
-		.start_code = field[START_CODE],   .end_code = field[END_CODE],  .start_data = field[START_DATA],
-		.end_data = field[END_DATA],       .start_brk = field[START_BRK], .brk = program_break(),
-		.start_stack = field[START_STACK], .arg_start = field[ARG_START], .arg_end = field[ARG_END],
-		.env_start = field[ENV_START],     .env_end = field[ENV_END],     .exe_fd = (unsigned)-1,
-	};
+	parts = (struct prctl_mm_map){.start_code = field[START_CODE],
+		.end_code = field[END_CODE],
+		.start_data = field[START_DATA],
+		.end_data = field[END_DATA],
+		.start_brk = field[START_BRK],
+		.brk = program_break(),
+		.start_stack = field[START_STACK],
+		.arg_start = field[ARG_START],
+		.arg_end = field[ARG_END],
+		.env_start = field[ENV_START],
+		.env_end = field[ENV_END],
+		.exe_fd = (unsigned)-1};
 	return set_parts();
 }
 
@@ -87,7 +104,7 @@ static char **make_image(const struct pspawn_process *process, size_t *arguments
 
 	bytes += lists + hwsp_zygote.vector_bytes;
 	char **image = at_load ? hwsp_load_room(bytes)
-	                       : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			       : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (image == MAP_FAILED)
 		return NULL;
 	char **list = image + 1, *vector = (char *)image + lists, *strings = vector + hwsp_zygote.vector_bytes;

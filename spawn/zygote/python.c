@@ -25,9 +25,8 @@
 struct python hwsp_py;
 
 /* Variables that make an interpreter tell of its start, or do something at its end. */
-static const char *const refused_variables[] = {"PYTHONINSPECT",     "PYTHONVERBOSE",     "PYTHONPROFILEIMPORTTIME",
-                                                "PYTHONTRACEMALLOC", "PYTHONPERFSUPPORT", "PYTHONDUMPREFS",
-                                                "PYTHONDEBUG",       "PYTHONMALLOCSTATS"};
+static const char *const refused_variables[] = {"PYTHONINSPECT", "PYTHONVERBOSE", "PYTHONPROFILEIMPORTTIME",
+	"PYTHONTRACEMALLOC", "PYTHONPERFSUPPORT", "PYTHONDUMPREFS", "PYTHONDEBUG", "PYTHONMALLOCSTATS"};
 
 /* The interpreter as it stands in the zygote. */
 static struct {
@@ -39,9 +38,9 @@ static struct {
 
 static bool find_functions(void)
 {
-#define FIND(result, name, arguments)                                                                                  \
-	*(void **)&hwsp_py.name = dlsym(RTLD_DEFAULT, #name);                                                                \
-	if (!hwsp_py.name)                                                                                                   \
+#define FIND(result, name, arguments) \
+	*(void **)&hwsp_py.name = dlsym(RTLD_DEFAULT, #name); \
+	if (!hwsp_py.name) \
 		return false;
 	PYTHON_FUNCTIONS(FIND)
 #undef FIND
@@ -69,7 +68,7 @@ static bool start(int argc, char **argv)
 	memset(config, 0, sizeof config);
 	hwsp_py.PyConfig_InitPythonConfig(config);
 	bool started = !hwsp_py.PyStatus_Exception(hwsp_py.PyConfig_SetBytesArgv(config, argc, argv)) &&
-	               !hwsp_py.PyStatus_Exception(hwsp_py.Py_InitializeFromConfig(config));
+		!hwsp_py.PyStatus_Exception(hwsp_py.Py_InitializeFromConfig(config));
 	hwsp_py.PyConfig_Clear(config);
 	return started;
 }
@@ -81,7 +80,7 @@ static const char *import(const char *names)
 	object *space = hwsp_py.PyDict_New(), *draws = hwsp_python_draws();
 	object *prepare = NULL, *done = NULL;
 	bool good = space && draws && !hwsp_py.PyDict_SetItemString(space, "draws", draws) &&
-	            !hwsp_py.PyDict_SetItemString(space, "__builtins__", hwsp_py.PyEval_GetBuiltins());
+		!hwsp_py.PyDict_SetItemString(space, "__builtins__", hwsp_py.PyEval_GetBuiltins());
 
 	for (size_t i = 0; good && i < sizeof texts / sizeof texts[0]; i++) {
 		object *code = hwsp_py.Py_CompileString(texts[i], "<headwater>", FILE_INPUT);
@@ -127,7 +126,7 @@ static void exec_interpreter(void)
 	for (int number = 1; number <= HWSP_SIGNALS; number++) {
 		struct sigaction now, plain = {.sa_handler = SIG_DFL};
 		if (zygote.inherited[number].sa_handler == SIG_DFL && sigaction(number, NULL, &now) == 0 &&
-		    now.sa_handler == SIG_IGN)
+			now.sa_handler == SIG_IGN)
 			sigaction(number, &plain, NULL);
 	}
 	if (!path || path[0] != '/') {
@@ -238,8 +237,8 @@ static bool become(const struct hwsp_python *read)
 	object *signals = changed_signals(), *done = NULL;
 
 	if (words && arguments && variables && name && entry && signals)
-		done = hwsp_py.PyObject_CallFunction(zygote.become, "sOOOOOO", kinds[read->kind], name, words, arguments, variables,
-		                                   entry, signals);
+		done = hwsp_py.PyObject_CallFunction(zygote.become, "sOOOOOO", kinds[read->kind], name, words,
+			arguments, variables, entry, signals);
 	if (!done)
 		hwsp_py.PyErr_Clear();
 	return done == hwsp_py.none;
@@ -250,8 +249,8 @@ static bool is_as_at_start(void)
 {
 	struct stat directory;
 	return !is_relative(getenv("PYTHONPATH")) ||
-	       (stat(".", &directory) == 0 && directory.st_dev == zygote.directory.st_dev &&
-	        directory.st_ino == zygote.directory.st_ino);
+		(stat(".", &directory) == 0 && directory.st_dev == zygote.directory.st_dev &&
+			directory.st_ino == zygote.directory.st_ino);
 }
 
 /* What is called python3 may be a script that starts one, as version managers have it. */

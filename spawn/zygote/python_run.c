@@ -81,7 +81,8 @@ static int run_file(const char *given)
 	FILE *file = fopen(name, "rbe");
 	if (!file) {
 		/* It was there a moment ago. */
-		fprintf(stderr, "%s: can't open file '%s': [Errno %d] %s\n", hwsp_zygote.argv[0], name, errno, strerror(errno));
+		fprintf(stderr, "%s: can't open file '%s': [Errno %d] %s\n", hwsp_zygote.argv[0], name, errno,
+			strerror(errno));
 		return 2;
 	}
 	if (hwsp_py.Py_MakePendingCalls() == -1) {

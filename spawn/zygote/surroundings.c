@@ -66,7 +66,8 @@ void hwsp_surroundings_changed(char reasons[HWSP_REASON_BYTES])
 
 	look(&now, environ);
 	for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++)
-		ticks |= getitimer((__itimer_which_t)which, &timer) == 0 && (timer.it_value.tv_sec || timer.it_value.tv_usec);
+		ticks |= getitimer((__itimer_which_t)which, &timer) == 0 &&
+			(timer.it_value.tv_sec || timer.it_value.tv_usec);
 	const struct {
 		bool is;
 		const char *what;
@@ -75,7 +76,8 @@ void hwsp_surroundings_changed(char reasons[HWSP_REASON_BYTES])
 		{now.umask != before.umask, "its umask"},
 		{now.device != before.device || now.directory != before.directory, "its working directory"},
 		{now.group != before.group || now.session != before.session, "its process group or session"},
-		{now.nice != before.nice || memcmp(&now.affinity, &before.affinity, sizeof now.affinity), "how it is scheduled"},
+		{now.nice != before.nice || memcmp(&now.affinity, &before.affinity, sizeof now.affinity),
+			"how it is scheduled"},
 		{memcmp(now.limits, before.limits, sizeof now.limits), "its limits"},
 		{now.variables != before.variables, "its environment"},
 		{ticks, "its timers"},

@@ -80,11 +80,11 @@ static int stopped_main(int argc, char **argv, char **envp)
 }
 
 /* The C library's, which calls all constructors and then main(). */
-typedef int start_function(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void),
-                           void (*)(void), void *);
+typedef int start_function(int (*)(int, char **, char **), int, char **, void (*)(void), void (*)(void), void (*)(void),
+	void *);
 
 EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
-                             void (*fini)(void), void (*loader_fini)(void), void *stack_end)
+	void (*fini)(void), void (*loader_fini)(void), void *stack_end)
 {
 	start_function *original = (start_function *)dlsym(RTLD_NEXT, "__libc_start_main");
 	if (!original)

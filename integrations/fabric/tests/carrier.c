@@ -27,7 +27,7 @@ struct end {
 
 static ssize_t hear(int fd, void *bytes, size_t size)
 {
-	struct pollfd ready = { fd, POLLIN, 0 };
+	struct pollfd ready = {fd, POLLIN, 0};
 
 	CHECK(poll(&ready, 1, WAIT_MS_MAX) == 1, "nothing comes");
 	return recv(fd, bytes, size, MSG_DONTWAIT);
@@ -35,7 +35,7 @@ static ssize_t hear(int fd, void *bytes, size_t size)
 
 static struct end start(const char *provider)
 {
-	struct end end = { 0 };
+	struct end end = {0};
 	int pair[2];
 	unsigned char said[2 + 255 + HWFAB_NAME_BYTES_MAX];
 
@@ -74,10 +74,10 @@ static void order_fd(const struct end *end, const void *bytes, size_t size, int 
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .header = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
-	struct iovec from = { (void *)bytes, size };
-	struct msghdr message = { .msg_iov = &from, .msg_iovlen = 1, .msg_control = &control,
-		.msg_controllen = sizeof(control) };
+	} control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+	struct iovec from = {(void *)bytes, size};
+	struct msghdr message = {
+		.msg_iov = &from, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
 
 	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
 	CHECK(sendmsg(end->control, &message, 0) == (ssize_t)size, "%m");
@@ -86,7 +86,7 @@ static void order_fd(const struct end *end, const void *bytes, size_t size, int 
 /* A stream to the other carrier, of which this process has one end. */
 static int carry_stream(const struct end *end, const struct end *other, uint64_t own, uint64_t peer)
 {
-	unsigned char order[HWFAB_ORDER_BYTES_MAX] = { 'L' };
+	unsigned char order[HWFAB_ORDER_BYTES_MAX] = {'L'};
 	int pair[2];
 
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0, "%m");
@@ -153,11 +153,12 @@ static void streams_are_whole(const struct end *one, const struct end *other)
 	bool is_done = false;
 
 	for (uint64_t number = 0; number < STREAMS; number++) {
-		int there = carry_stream(other, one, 100 + number, number), here = carry_stream(one, other, number, 100 + number);
+		int there = carry_stream(other, one, 100 + number, number),
+		    here = carry_stream(one, other, number, 100 + number);
 
 		greet(here, there);
-		ways[2 * number] = (struct way){ .from = here, .to = there, .total = 3000000 };
-		ways[2 * number + 1] = (struct way){ .from = there, .to = here, .total = 1000 + number * 700000 };
+		ways[2 * number] = (struct way){.from = here, .to = there, .total = 3000000};
+		ways[2 * number + 1] = (struct way){.from = there, .to = here, .total = 1000 + number * 700000};
 	}
 	for (long turn = 0; !is_done; turn++) {
 		is_done = true;
@@ -179,7 +180,7 @@ static void a_slow_reader_costs_little(const struct end *one, const struct end *
 	int there = carry_stream(other, one, 11, 10), here = carry_stream(one, other, 10, 11);
 	static unsigned char bytes[65536];
 	size_t sent = 0, received = 0, bound = (2 * HWFAB_WINDOW_MAX + 2) * sizeof(bytes) + 4 * 425984;
-	struct pollfd room = { here, POLLOUT, 0 };
+	struct pollfd room = {here, POLLOUT, 0};
 
 	while (poll(&room, 1, 300) == 1) {
 		ssize_t done = send(here, bytes, sizeof(bytes), MSG_NOSIGNAL);
@@ -210,7 +211,7 @@ static void wrong_orders_end_their_streams(const struct end *one, const struct e
 	wrong.name[0] ^= 1;
 	CHECK(ends(carry_stream(one, &wrong, 1, 2)), "another protocol");
 	for (size_t size = 0; size < 40; size++) {
-		unsigned char bytes[64] = { size % 2 ? 'L' : 'x' };
+		unsigned char bytes[64] = {size % 2 ? 'L' : 'x'};
 
 		CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "%m");
 		order_fd(one, bytes, size + 1, pair[1]);
@@ -246,8 +247,8 @@ static void strangers_do_no_harm(const struct end *one, const struct end *other)
 	post_all(&fabric, slots + 1, 3);
 	CHECK(hwfab_find(&fabric, one->name, one->name_bytes, &address), "the carrier's address");
 	for (int turn = 0; turn < 3000; turn++) {
-		struct hwfab_completion completion = { 0 };
-		struct hwfab_header header = { HWFAB_KIND_DATA, (uint64_t)random(), 1, 0 };
+		struct hwfab_completion completion = {0};
+		struct hwfab_header header = {HWFAB_KIND_DATA, (uint64_t)random(), 1, 0};
 		ssize_t result;
 		int count = 0;
 
@@ -263,12 +264,12 @@ static void strangers_do_no_harm(const struct end *one, const struct end *other)
 			count = hwfab_poll(&fabric, &completion, 1);
 		CHECK(count == 1, "%d", count);
 	}
-	struct way way = { .from = here, .to = there, .total = 1000000 };
+	struct way way = {.from = here, .to = there, .total = 1000000};
 
 	while (way.received < way.total)
 		move_some(&way, 9, true);
 	/* Nothing that was not sent can be taken: the link ends, at both ends. */
-	hwfab_put_header(slots[0].bytes, &(struct hwfab_header){ HWFAB_KIND_CREDIT, 0x7700000000000020, 0, 12345 });
+	hwfab_put_header(slots[0].bytes, &(struct hwfab_header){HWFAB_KIND_CREDIT, 0x7700000000000020, 0, 12345});
 	slots[0].size = HWFAB_HEADER_BYTES;
 	while (hwfab_send(&fabric, &slots[0], address) == -FI_EAGAIN)
 		;
@@ -280,8 +281,8 @@ static void strangers_do_no_harm(const struct end *one, const struct end *other)
 static void a_dead_peer_ends_streams(struct end *one, struct end *other)
 {
 	int there = carry_stream(other, one, 31, 30), here = carry_stream(one, other, 30, 31);
-	struct way way = { .from = here, .to = there, .total = 100000 };
-	struct timespec pause = { 0, 1000000 };
+	struct way way = {.from = here, .to = there, .total = 100000};
+	struct timespec pause = {0, 1000000};
 	int turns = 0;
 
 	while (way.received < way.total)

@@ -30,9 +30,9 @@ static struct {
 
 static void send_piece(int fd, const char *bytes, size_t size, int count)
 {
-	char control[CMSG_SPACE(16 * sizeof(int))] = { 0 };
-	struct iovec data = { .iov_base = (void *)bytes, .iov_len = size };
-	struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1 };
+	char control[CMSG_SPACE(16 * sizeof(int))] = {0};
+	struct iovec data = {.iov_base = (void *)bytes, .iov_len = size};
+	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
 	int sent[16];
 
 	if (count > 0) {
@@ -62,7 +62,8 @@ static void *serve_once(void *unused)
 	for (size_t at = 0; at < script.size; at += script.piece) {
 		size_t left = script.size - at;
 
-		send_piece(fd, script.bytes + at, left < script.piece ? left : script.piece, at == 0 ? script.count : 0);
+		send_piece(fd, script.bytes + at, left < script.piece ? left : script.piece,
+			at == 0 ? script.count : 0);
 	}
 	if (!script.hangs)
 		shutdown(fd, SHUT_WR);
@@ -148,7 +149,7 @@ static void check_inside(void)
 int main(void)
 {
 	static const char answer[] = "alone\0why";
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char far[200];
 	const char *what;
 

@@ -10,12 +10,12 @@
 #include "process.h"
 
 static char variable[] = "WORD=as it is";
-static char *variables[] = { variable, NULL };
+static char *variables[] = {variable, NULL};
 
 static struct hwsl_process shell(const char *script)
 {
-	const char *words[] = { "/bin/sh", "-c", script, NULL };
-	struct hwsl_user user = { .uid = geteuid(), .gid = getegid(), .has_groups = true };
+	const char *words[] = {"/bin/sh", "-c", script, NULL};
+	struct hwsl_user user = {.uid = geteuid(), .gid = getegid(), .has_groups = true};
 	struct hwsl_process process;
 
 	CHECK(hwsl_start_process(&process, words, variables, &user, false), "%m");
@@ -48,13 +48,15 @@ static void silence(void)
 	struct hwsl_process process = shell("echo first; echo second; exec sleep 1000");
 	double start = seconds();
 
-	CHECK(hwsl_hear(process.output, text, sizeof(text), true, 10000) && strncmp(text, "first\n", 6) == 0, "%s", text);
+	CHECK(hwsl_hear(process.output, text, sizeof(text), true, 10000) && strncmp(text, "first\n", 6) == 0, "%s",
+		text);
 	CHECK(!hwsl_hear(process.output, text, sizeof(text), false, 100), "it does not end");
 	CHECK(seconds() - start < 10, "%f s", seconds() - start);
 	close(process.input);
 	hwsl_end_process(&process, true);
 	process = shell("exec echo 0123456789abcdef0123456789abcdef");
-	CHECK(!hwsl_hear(process.output, text, sizeof(text), false, 10000) && strlen(text) == sizeof(text) - 1, "%s", text);
+	CHECK(!hwsl_hear(process.output, text, sizeof(text), false, 10000) && strlen(text) == sizeof(text) - 1, "%s",
+		text);
 	close(process.input);
 	hwsl_end_process(&process, false);
 }
@@ -81,8 +83,8 @@ static void much(void)
 
 int main(void)
 {
-	const char *missing[] = { "/nonexistent", NULL };
-	struct hwsl_user user = { .uid = geteuid(), .gid = getegid(), .has_groups = true };
+	const char *missing[] = {"/nonexistent", NULL};
+	struct hwsl_user user = {.uid = geteuid(), .gid = getegid(), .has_groups = true};
 	struct hwsl_process process;
 	sigset_t blocked;
 	int leaked = fcntl(open("/dev/null", O_RDONLY), F_DUPFD, 50);
@@ -99,8 +101,8 @@ int main(void)
 	errno = 0;
 	CHECK(!hwsl_start_process(&process, missing, variables, &user, false) && errno == ENOENT, "%m");
 	if (geteuid() == 0) {
-		user = (struct hwsl_user){ .uid = 65534, .gid = 65534 };
-		const char *words[] = { "/bin/sh", "-c", "id -u; id -g; id -G", NULL };
+		user = (struct hwsl_user){.uid = 65534, .gid = 65534};
+		const char *words[] = {"/bin/sh", "-c", "id -u; id -g; id -G", NULL};
 		char text[64];
 
 		CHECK(hwsl_start_process(&process, words, variables, &user, false), "%m");

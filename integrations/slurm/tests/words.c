@@ -44,7 +44,8 @@ static void io_answers(void)
 	struct hwsl_answer answer;
 
 	CHECK(hwsl_parse_answer(ANSWER(io), &answer) && answer.kind == HWSL_ANSWER_PLAIN, "plain");
-	CHECK(strcmp(answer.io.library, "/n/libio.so") == 0 && strcmp(answer.nodes, "17") == 0, "%s", answer.io.library);
+	CHECK(strcmp(answer.io.library, "/n/libio.so") == 0 && strcmp(answer.nodes, "17") == 0, "%s",
+		answer.io.library);
 	CHECK(strcmp(answer.io.everywhere, "yes") == 0 && strcmp(answer.io.how, "auto") == 0, "%s", answer.io.how);
 	CHECK(!answer.io.profile[0] && strcmp(answer.io.report, "/r") == 0, "%s", answer.io.report);
 	for (size_t cut = 0; cut < sizeof(io); cut++)
@@ -60,12 +61,12 @@ static void preloads(void)
 	static const struct {
 		const char *users, *expected;
 	} cases[] = {
-		{ NULL, "/n/io.so" },
-		{ "", "/n/io.so" },
-		{ "/a.so b.so", "/a.so b.so:/n/io.so" },
-		{ "/x/io.so", "/x/io.so" },
-		{ "/a:io.so:/b", "/a:io.so:/b" },
-		{ "/x/audio.so", "/x/audio.so:/n/io.so" },
+		{NULL, "/n/io.so"},
+		{"", "/n/io.so"},
+		{"/a.so b.so", "/a.so b.so:/n/io.so"},
+		{"/x/io.so", "/x/io.so"},
+		{"/a:io.so:/b", "/a:io.so:/b"},
+		{"/x/audio.so", "/x/audio.so:/n/io.so"},
 	};
 
 	for (size_t n = 0; n < sizeof(cases) / sizeof(*cases); n++) {
@@ -103,13 +104,13 @@ static void audits(void)
 	static const struct {
 		const char *users, *expected;
 	} cases[] = {
-		{ NULL, "/n/a.so" },
-		{ "", "/n/a.so" },
-		{ "/tool.so", "/n/a.so:/tool.so" },
-		{ "/a:/b", "/n/a.so:/a:/b" },
-		{ "/x/libheadwater-audit.so:/tool.so", "/n/a.so:/tool.so" },
-		{ "/tool.so:/x/libheadwater-audit.so", "/n/a.so:/tool.so" },
-		{ ":::/tool.so::", "/n/a.so:/tool.so" },
+		{NULL, "/n/a.so"},
+		{"", "/n/a.so"},
+		{"/tool.so", "/n/a.so:/tool.so"},
+		{"/a:/b", "/n/a.so:/a:/b"},
+		{"/x/libheadwater-audit.so:/tool.so", "/n/a.so:/tool.so"},
+		{"/tool.so:/x/libheadwater-audit.so", "/n/a.so:/tool.so"},
+		{":::/tool.so::", "/n/a.so:/tool.so"},
 	};
 
 	for (size_t n = 0; n < sizeof(cases) / sizeof(*cases); n++) {
@@ -129,7 +130,7 @@ static void audits(void)
 static void settings(void)
 {
 	char binary[] = "headwater=/opt/hw/bin/headwater", setting[] = "default=shared=/sw", other[] = "defalt=on";
-	char *words[] = { binary, other, setting };
+	char *words[] = {binary, other, setting};
 	struct hwsl_site site;
 
 	CHECK(!hwsl_parse_site(0, NULL, &site) && strcmp(site.binary, "/usr/bin/headwater") == 0, "%s", site.binary);
@@ -139,7 +140,8 @@ static void settings(void)
 	CHECK(strcmp(hwsl_options_of(site.setting), "shared=/sw") == 0, "%s", site.setting);
 	CHECK(!hwsl_options_of("off") && strcmp(hwsl_options_of("on"), "") == 0, "off and on");
 	CHECK(hwsl_has_name("LD_AUDIT=x", "LD_*") && hwsl_has_name("LD_AUDIT=x", "LD_AUDIT"), "LD_AUDIT");
-	CHECK(!hwsl_has_name("LD_AUDIT=x", "LD_AUD") && !hwsl_has_name("LD=x", "LD_*") && !hwsl_has_name("", "LD_*"), "others");
+	CHECK(!hwsl_has_name("LD_AUDIT=x", "LD_AUD") && !hwsl_has_name("LD=x", "LD_*") && !hwsl_has_name("", "LD_*"),
+		"others");
 }
 
 static void welcomes(void)
@@ -148,13 +150,13 @@ static void welcomes(void)
 		const char *line;
 		bool expected;
 	} cases[] = {
-		{ "{}\n", true },
-		{ "{\"status\":null}\n", true },
-		{ "{}", false },
-		{ "", false },
-		{ "\n", false },
-		{ "{\"refused\":\"nonamespace\"}\n", false },
-		{ "[]\n", false },
+		{"{}\n", true},
+		{"{\"status\":null}\n", true},
+		{"{}", false},
+		{"", false},
+		{"\n", false},
+		{"{\"refused\":\"nonamespace\"}\n", false},
+		{"[]\n", false},
 	};
 
 	for (size_t n = 0; n < sizeof(cases) / sizeof(*cases); n++) {

@@ -24,7 +24,7 @@ static char seen_path[HWA_PATH_MAX];
 
 static void reply(int fd, uint32_t magic, uint32_t status, size_t from, size_t to)
 {
-	struct hw_reply message = { .magic = magic, .status = status };
+	struct hw_reply message = {.magic = magic, .status = status};
 
 	CHECK(send(fd, (char *)&message + from, to - from, MSG_NOSIGNAL) >= 0 || *script == '.', "%m");
 }
@@ -44,16 +44,36 @@ static void *daemon_once(void *unused)
 
 	for (const char *action = script; *action; action++) {
 		switch (*action) {
-		case 'r': receive_request(fd); break;
-		case 'p': reply(fd, HW_REPLY_MAGIC, HW_PENDING, 0, 12); break;
-		case 'd': reply(fd, HW_REPLY_MAGIC, HW_DONE, 0, 12); break;
-		case 'f': reply(fd, HW_REPLY_MAGIC, HW_FALLBACK, 0, 12); break;
-		case 's': reply(fd, HW_REPLY_MAGIC, 7, 0, 12); break;
-		case 'm': reply(fd, HW_REQUEST_MAGIC, HW_DONE, 0, 12); break;
-		case '1': reply(fd, HW_REPLY_MAGIC, HW_DONE, 0, 5); break;
-		case '2': reply(fd, HW_REPLY_MAGIC, HW_DONE, 5, 12); break;
-		case 'w': usleep(100000); break;
-		case '.': CHECK(recv(fd, &byte, 1, 0) == 0, "the client goes"); break;
+		case 'r':
+			receive_request(fd);
+			break;
+		case 'p':
+			reply(fd, HW_REPLY_MAGIC, HW_PENDING, 0, 12);
+			break;
+		case 'd':
+			reply(fd, HW_REPLY_MAGIC, HW_DONE, 0, 12);
+			break;
+		case 'f':
+			reply(fd, HW_REPLY_MAGIC, HW_FALLBACK, 0, 12);
+			break;
+		case 's':
+			reply(fd, HW_REPLY_MAGIC, 7, 0, 12);
+			break;
+		case 'm':
+			reply(fd, HW_REQUEST_MAGIC, HW_DONE, 0, 12);
+			break;
+		case '1':
+			reply(fd, HW_REPLY_MAGIC, HW_DONE, 0, 5);
+			break;
+		case '2':
+			reply(fd, HW_REPLY_MAGIC, HW_DONE, 5, 12);
+			break;
+		case 'w':
+			usleep(100000);
+			break;
+		case '.':
+			CHECK(recv(fd, &byte, 1, 0) == 0, "the client goes");
+			break;
 		}
 	}
 	close(fd);
@@ -96,7 +116,7 @@ static void on_alarm(int signal)
 
 static void start_listener(const char *socket_path)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 	strcpy(address.sun_path, socket_path);
 	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -106,14 +126,15 @@ static void start_listener(const char *socket_path)
 int main(void)
 {
 	char table[128], variable[160], socket_path[128], description[512];
-	char *environment[] = { variable, NULL };
-	struct itimerval often = { { 0, 3000 }, { 0, 3000 } }, never = { 0 };
+	char *environment[] = {variable, NULL};
+	struct itimerval often = {{0, 3000}, {0, 3000}}, never = {0};
 
 	make_work_directory();
 	snprintf(table, sizeof(table), "%s/table", work_directory);
 	snprintf(socket_path, sizeof(socket_path), "%s/sock", work_directory);
 	snprintf(variable, sizeof(variable), "HEADWATER_TABLE=%s", table);
-	snprintf(description, sizeof(description), "store /store\nsocket %s\ngeneration 77\nscope + /sw\n", socket_path);
+	snprintf(description, sizeof(description), "store /store\nsocket %s\ngeneration 77\nscope + /sw\n",
+		socket_path);
 	make_table(table, description);
 	hwa_attach(environment);
 	CHECK(hwa_attached(), "%s", table);

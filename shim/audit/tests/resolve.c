@@ -170,7 +170,7 @@ static void relative(void)
 	snprintf(table, sizeof(table), "%s/x/../here", work_directory);
 
 	CHECK(hwa_absolute(AT_FDCWD, "./a//b/", &path) == -EXDEV && strncmp(path.at, below, strlen(below)) == 0 &&
-		      strcmp(path.at + strlen(below), "/a/b") == 0,
+			strcmp(path.at + strlen(below), "/a/b") == 0,
 		"%s", path.at);
 	CHECK(hwa_absolute(directory, "x/../here", &path) == -EXDEV && strcmp(path.at, table) == 0, "%s", path.at);
 	CHECK(hwa_absolute(999, "x", &path) < 0, "a closed descriptor");
@@ -219,7 +219,7 @@ static void domains(void)
 int main(void)
 {
 	char table[128], variable[160];
-	char *environment[] = { "OTHER=1", variable, NULL };
+	char *environment[] = {"OTHER=1", variable, NULL};
 	char store[2 * HWA_PATH_MAX];
 
 	check(AT_FDCWD, "/sw/lib", HW_WANT_ATTR, ORIGINAL, NULL);
@@ -237,11 +237,11 @@ int main(void)
 	CHECK(hwa_store_path("/a", 2, false, store) == 13 && strcmp(store, "/store/root/a") == 0, "%s", store);
 	CHECK(strcmp(hwa_strip_store("/store/root/a"), "/a") == 0, "stripped");
 	CHECK(strcmp(hwa_after_mirror("/12/root/a"), "/a") == 0 && !hwa_after_mirror("/root/a") &&
-		      !hwa_after_mirror("/1/roo") && !hwa_after_mirror("1/root"),
-	      "a generation's mirror");
+			!hwa_after_mirror("/1/roo") && !hwa_after_mirror("1/root"),
+		"a generation's mirror");
 	CHECK(strcmp(hwa_strip_store("/store/root12/a"), "/a") == 0 && !hwa_strip_store("/store/root12") &&
-		      !hwa_strip_store("/store/root1a/b") && strcmp(hwa_after_mirror("/12/root7/a"), "/a") == 0,
-	      "a domain's mirror");
+			!hwa_strip_store("/store/root1a/b") && strcmp(hwa_after_mirror("/12/root7/a"), "/a") == 0,
+		"a domain's mirror");
 	domains();
 	CHECK(!hwa_strip_store("/store/root") && !hwa_strip_store("/store/roo"), "not below the store");
 	return 0;

@@ -22,7 +22,7 @@ static void attach(const char *more)
 		more);
 	make_table(table, description);
 	snprintf(variable, sizeof variable, "HEADWATER_TABLE=%s", table);
-	hwa_attach((char *[]){ variable, NULL });
+	hwa_attach((char *[]){variable, NULL});
 }
 
 static void run(const char *command)
@@ -93,7 +93,7 @@ static void compared(void)
 /* A program of this machine that asks for an interpreter, with a note of this name, not all of it in one place. */
 static void make_program(const char *name, const char *interpreter, const char *note, uint64_t note_at)
 {
-	char path[256], bytes[8192] = { 0 };
+	char path[256], bytes[8192] = {0};
 	Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
 	Elf64_Phdr *segments = (Elf64_Phdr *)(bytes + sizeof *header);
 	int self = open("/proc/self/exe", O_RDONLY);
@@ -101,10 +101,10 @@ static void make_program(const char *name, const char *interpreter, const char *
 	close(self);
 	header->e_phoff = sizeof *header;
 	header->e_phnum = 2;
-	segments[0] = (Elf64_Phdr){ .p_type = PT_NOTE, .p_offset = note_at, .p_filesz = 3 * sizeof(Elf64_Nhdr) };
-	segments[1] = (Elf64_Phdr){ .p_type = PT_INTERP, .p_offset = 512, .p_filesz = strlen(interpreter) + 1 };
+	segments[0] = (Elf64_Phdr){.p_type = PT_NOTE, .p_offset = note_at, .p_filesz = 3 * sizeof(Elf64_Nhdr)};
+	segments[1] = (Elf64_Phdr){.p_type = PT_INTERP, .p_offset = 512, .p_filesz = strlen(interpreter) + 1};
 	memcpy(bytes + 512, interpreter, strlen(interpreter));
-	*(Elf64_Nhdr *)(bytes + note_at) = (Elf64_Nhdr){ .n_namesz = 4, .n_descsz = 4 };
+	*(Elf64_Nhdr *)(bytes + note_at) = (Elf64_Nhdr){.n_namesz = 4, .n_descsz = 4};
 	memcpy(bytes + note_at + sizeof(Elf64_Nhdr), note, 3);
 	snprintf(path, sizeof path, "%s/%s", tree, name);
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0755);
@@ -159,7 +159,8 @@ static void programs(void)
 	says("by-go", false);
 	says("by-by-plain", true);
 	says("by-by-go", false);
-	for (const char *const *name = (const char *const[]){ "absent", "dangling", "fifo", ".", "plain/x", NULL }; *name; name++)
+	for (const char *const *name = (const char *const[]){"absent", "dangling", "fifo", ".", "plain/x", NULL}; *name;
+		name++)
 		says(*name, true);
 	if (geteuid() != 0)
 		return;

@@ -47,13 +47,14 @@ static void prepare(void)
 	snprintf(store, sizeof store, "%s/store", work_directory);
 	snprintf(table, sizeof table, "%s/table", work_directory);
 	const char *slash = strrchr(__FILE__, '/');
-	snprintf(command, sizeof command, "PROGRAM=/proc/self/exe sh '%.*s/wrap/fixture.sh' %s && mkdir -p %s%s && rmdir %s%s",
+	snprintf(command, sizeof command,
+		"PROGRAM=/proc/self/exe sh '%.*s/wrap/fixture.sh' %s && mkdir -p %s%s && rmdir %s%s",
 		(int)(slash - __FILE__), __FILE__, tree, store, tree, store, tree);
 	CHECK(system(command) == 0, "%s", command);
 	snprintf(command, sizeof command, "store %s\nscope + %s\ntree %s\n", store, tree, tree);
 	make_table(table, command);
 	snprintf(variable, sizeof variable, "HEADWATER_TABLE=%s", table);
-	hwa_attach((char *[]){ variable, NULL });
+	hwa_attach((char *[]){variable, NULL});
 	CHECK(hwa_attached(), "%s", table);
 }
 
@@ -78,7 +79,7 @@ static bool same_error(const char *call, const char *path, bool failed, int erro
 
 static void stats(const char *path)
 {
-	struct stat wrapped_st = { 0 }, plain_st = { 0 };
+	struct stat wrapped_st = {0}, plain_st = {0};
 	BOTH("stat", path, int, WRAPPED(stat)(path, &wrapped_st), stat(path, &plain_st), < 0);
 	plain_st.st_atim = wrapped_st.st_atim;
 	CHECK(!good || memcmp(&wrapped_st, &plain_st, sizeof plain_st) == 0, "%s", path);
@@ -111,7 +112,8 @@ static void links(const char *path)
 		char *wrapped_target = malloc(room), *plain_target = malloc(room);
 		BOTH("readlink", path, ssize_t, WRAPPED(readlink)(path, wrapped_target, room),
 			readlink(path, plain_target, room), < 0);
-		CHECK(!good || (result == plain && memcmp(wrapped_target, plain_target, (size_t)plain) == 0), "%s", path);
+		CHECK(!good || (result == plain && memcmp(wrapped_target, plain_target, (size_t)plain) == 0), "%s",
+			path);
 		free(wrapped_target);
 		free(plain_target);
 	}
@@ -151,7 +153,7 @@ static void directories(const char *path)
  * alone. */
 static void execs(const char *name, const char *file, const char *arguments)
 {
-	char joined[1024] = "", expected[1024], *argv[] = { "zero", "one", NULL };
+	char joined[1024] = "", expected[1024], *argv[] = {"zero", "one", NULL};
 	char **given = malloc(5 * sizeof *given);
 	HWA_EXEC(exec);
 	const char *path = join(tree, name);

@@ -37,7 +37,7 @@ bool hwa_is_audited_by(const char *libraries)
 /* True if this process could open the file by capabilities that it does not pass on: those of one that is not root. */
 static __attribute__((noinline)) bool only_by_capability(long fd)
 {
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
 	struct stat st;
 	long user = hwa_sys(__NR_geteuid);

@@ -19,8 +19,8 @@ _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one layout ser
 
 struct stream {
 	_Atomic(bool) taken;
-	_Atomic(int) fd;                /* the original directory, once the program asked for it; -1 */
-	_Atomic(uint32_t) position;     /* entries given */
+	_Atomic(int) fd;            /* the original directory, once the program asked for it; -1 */
+	_Atomic(uint32_t) position; /* entries given */
 	_Atomic(DIR *) successor;
 	const struct hw_record *record;
 	const struct hw_listing *listing;
@@ -43,7 +43,7 @@ static struct stream *take(const struct hw_record *record, const struct hw_listi
 		uint32_t number = (first + i) % STREAMS_MAX;
 		struct stream *stream = &streams[number];
 		if (atomic_load_explicit(&stream->taken, memory_order_relaxed) ||
-		    atomic_exchange_explicit(&stream->taken, true, memory_order_acquire))
+			atomic_exchange_explicit(&stream->taken, true, memory_order_acquire))
 			continue;
 		atomic_store_explicit(&next_stream, number + 1, memory_order_relaxed);
 		stream->record = record;
@@ -112,7 +112,7 @@ static int release(struct stream *stream)
 	return fd < 0 ? 0 : (int)hwa_sys(__NR_close, fd);
 }
 
-WRAP(int, closedir, (DIR *dir), (dir))
+WRAP(int, closedir, (DIR * dir), (dir))
 {
 	struct stream *stream = dir ? ours(dir) : NULL;
 	if (!stream)
@@ -131,8 +131,8 @@ static int serve_dirfd(struct hwa_namespace *ns, struct stream *stream)
 	int fd = atomic_load(&stream->fd);
 	if (fd >= 0)
 		return fd;
-	fd = (int)hwa_sys(__NR_openat, AT_FDCWD, stream->record->path,
-		O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK, 0);
+	fd = (int)hwa_sys(__NR_openat, AT_FDCWD, stream->record->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK,
+		0);
 	if (fd < 0)
 		return fail(ns, -fd);
 	if (atomic_compare_exchange_strong(&stream->fd, &none, fd))
@@ -141,7 +141,7 @@ static int serve_dirfd(struct hwa_namespace *ns, struct stream *stream)
 	return none;
 }
 
-WRAP(int, dirfd, (DIR *dir), (dir))
+WRAP(int, dirfd, (DIR * dir), (dir))
 {
 	struct stream *stream = ours(dir);
 	if (!stream)
@@ -195,7 +195,7 @@ static struct dirent64 *serve_readdir(struct hwa_namespace *ns, struct stream *s
 
 #define WRAP_READDIR(type, name) \
 	static type *name##_ours(struct hwa_namespace *ns, struct stream *stream); \
-	WRAP(type *, name, (DIR *dir), (dir)) \
+	WRAP(type *, name, (DIR * dir), (dir)) \
 	{ \
 		struct stream *stream = ours(dir); \
 		return stream ? name##_ours(ns, stream) : REAL(name)(dir); \
@@ -228,7 +228,7 @@ static DIR *hand_over(struct hwa_namespace *ns, struct stream *stream, uint32_t 
 }
 
 #define WRAP_READDIR_R(type, name) \
-	WRAP(int, name, (DIR *dir, type *entry, type **result), (dir, entry, result)) \
+	WRAP(int, name, (DIR * dir, type * entry, type * *result), (dir, entry, result)) \
 	{ \
 		struct stream *stream = ours(dir); \
 		if (!stream) \
@@ -247,7 +247,7 @@ WRAP_READDIR_R(struct dirent, readdir_r)
 WRAP_READDIR_R(struct dirent64, readdir64_r)
 
 /* A rewound stream must show the directory as it is now. */
-WRAP(void, rewinddir, (DIR *dir), (dir))
+WRAP(void, rewinddir, (DIR * dir), (dir))
 {
 	struct stream *stream = ours(dir);
 	DIR *successor = stream ? atomic_load(&stream->successor) : dir;
@@ -261,14 +261,14 @@ WRAP(void, rewinddir, (DIR *dir), (dir))
 	REAL(rewinddir)(successor);
 }
 
-WRAP(long, telldir, (DIR *dir), (dir))
+WRAP(long, telldir, (DIR * dir), (dir))
 {
 	struct stream *stream = ours(dir);
 	DIR *successor = stream ? atomic_load(&stream->successor) : dir;
 	return successor ? REAL(telldir)(successor) : (long)atomic_load(&stream->position);
 }
 
-WRAP(void, seekdir, (DIR *dir, long position), (dir, position))
+WRAP(void, seekdir, (DIR * dir, long position), (dir, position))
 {
 	struct stream *stream = ours(dir);
 	DIR *successor = stream ? atomic_load(&stream->successor) : dir;

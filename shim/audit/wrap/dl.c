@@ -69,6 +69,7 @@ static char *impl_dlerror(struct hwa_namespace *ns)
 WRAP(unsigned long, getauxval, (unsigned long type), (type))
 {
 	unsigned long value = REAL(getauxval)(type);
-	const char *original = type == AT_EXECFN && value && hwa_attached() ? hwa_strip_store((const char *)value) : NULL;
+	const char *original = type == AT_EXECFN && value && hwa_attached() ? hwa_strip_store((const char *)value)
+									    : NULL;
 	return original ? (unsigned long)original : value;
 }

@@ -59,14 +59,15 @@ static const char *variable(struct hwa_namespace *ns, char *const envp[], const 
  * store: otherwise it would see the store's paths. */
 static bool audited(struct hwa_namespace *ns, char *const envp[])
 {
-	const char *libraries = hwa_attached() && variable(ns, envp, "HEADWATER_TABLE") ? variable(ns, envp, "LD_AUDIT") : NULL;
+	const char *libraries = hwa_attached() && variable(ns, envp, "HEADWATER_TABLE") ? variable(ns, envp, "LD_AUDIT")
+											: NULL;
 	return libraries && hwa_is_audited_by(libraries);
 }
 
 /* Programs that are not audited and change nothing that a job uses. */
 static bool is_harmless(const char *file)
 {
-	static const char *const names[] = { "headwater", "ldconfig", "ldconfig.real", NULL };
+	static const char *const names[] = {"headwater", "ldconfig", "ldconfig.real", NULL};
 	return hwa_is_named(file, names);
 }
 
@@ -107,7 +108,7 @@ static void note_environment(struct hwa_namespace *ns, char *const envp[], const
 	const char *libraries = variable(ns, envp, "LD_AUDIT"); \
 	char *const *whole = envp == own_environment ? hwa_environment(ns) : envp; \
 	if (!libraries || !whole || count(whole) > VARIABLES_MAX) \
-		return function(SPLICE before, (char *const *)(whole ? whole : envp) SPLICE after); \
+		return function(SPLICE before, (char *const *)(whole ? whole : envp)SPLICE after); \
 	char *slots[hwa_bare_slots(whole, libraries)]; \
 	return function(SPLICE before, hwa_bare(whole, libraries, slots) SPLICE after)
 
@@ -133,8 +134,8 @@ static bool is_ready(const struct hwa_exec *exec, char *const argv[])
 }
 
 /* Executes what runs a script. */
-static __attribute__((noinline)) int execute_script(struct hwa_namespace *ns, const struct hwa_exec *exec, const char *path,
-	char *const argv[], char *const envp[], bool bare)
+static __attribute__((noinline)) int execute_script(struct hwa_namespace *ns, const struct hwa_exec *exec,
+	const char *path, char *const argv[], char *const envp[], bool bare)
 {
 	char *arguments[count(argv) + 3];
 	hwa_exec_arguments(exec, path, argv, arguments);
@@ -155,7 +156,8 @@ static __attribute__((noinline)) int execute_copy(struct hwa_namespace *ns, stru
 		exec->argument = exec->argument ? line + (exec->argument - exec->line) : NULL;
 	}
 	hwa_path_end(&exec->found.path);
-	return exec->interpreter ? execute_script(ns, exec, path, argv, envp, bare) : execute(ns, copy, argv, envp, bare);
+	return exec->interpreter ? execute_script(ns, exec, path, argv, envp, bare)
+				 : execute(ns, copy, argv, envp, bare);
 }
 
 /* Executes the store's copy. Comes back with UNSERVED if the original must be tried. */
@@ -194,7 +196,8 @@ static int exec_path(struct hwa_namespace *ns, const char *path, char *const arg
 }
 
 /* As execvp does with what the kernel does not recognise. */
-static __attribute__((noinline)) int exec_shell(struct hwa_namespace *ns, const char *path, char *const argv[], char *const envp[])
+static __attribute__((noinline)) int exec_shell(struct hwa_namespace *ns, const char *path, char *const argv[],
+	char *const envp[])
 {
 	size_t arguments = count(argv);
 	char *shell_argv[arguments + 3];
@@ -264,14 +267,14 @@ static bool search_next(struct search *search)
 static bool is_passed_over(int error)
 {
 	return error == EACCES || error == ENOENT || error == ESTALE || error == ENOTDIR || error == ENODEV ||
-	       error == ETIMEDOUT;
+		error == ETIMEDOUT;
 }
 
 static __attribute__((noinline)) int serve_search(struct hwa_namespace *ns, const char *file, const char *path,
 	char *const argv[], char *const envp[])
 {
 	char candidate[candidate_bytes(path, file)];
-	struct search search = { .candidate = candidate };
+	struct search search = {.candidate = candidate};
 	bool denied = false;
 	int error = search_begin(&search, file, path);
 	if (error < 0)
@@ -328,12 +331,13 @@ static int serve_fexecve(struct hwa_namespace *ns, int fd, char *const argv[], c
 	char start[2];
 	const struct hw_record *record = hwa_store_descriptor(fd);
 	if (!record || hwa_sys(__NR_pread64, fd, start, sizeof start, 0) != sizeof start ||
-	    (start[0] == '#' && start[1] == '!'))
+		(start[0] == '#' && start[1] == '!'))
 		return UNSERVED;
 	return exec_path(ns, record->path, argv, envp);
 }
 
-static __attribute__((noinline)) int fexecve_bare(struct hwa_namespace *ns, int fd, char *const argv[], char *const envp[])
+static __attribute__((noinline)) int fexecve_bare(struct hwa_namespace *ns, int fd, char *const argv[],
+	char *const envp[])
 {
 	typedef int runs(int fd, char *const argv[], char *const envp[]);
 	BARE(REAL_AS(runs *, fexecve), (fd, argv), ());
@@ -415,8 +419,8 @@ WRAP_LIST(execle, ENVIRONMENT_LIST)
 typedef int spawns(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
 	const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]);
 
-static __attribute__((noinline)) int spawn_script(spawns *spawn, const struct hwa_exec *exec, const char *path, pid_t *pid,
-	const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
+static __attribute__((noinline)) int spawn_script(spawns *spawn, const struct hwa_exec *exec, const char *path,
+	pid_t *pid, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes, char *const argv[],
 	char *const envp[])
 {
 	char *arguments[count(argv) + 3];
@@ -477,7 +481,7 @@ static __attribute__((noinline)) int spawn_bare(struct hwa_namespace *ns, spawns
 }
 
 WRAP(int, posix_spawn,
-	(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+	(pid_t * pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
 		char *const argv[], char *const envp[]),
 	(pid, path, actions, attributes, argv, envp))
 {
@@ -496,7 +500,7 @@ static __attribute__((noinline)) int serve_spawn_search(struct hwa_namespace *ns
 	char *const argv[], char *const envp[], bool *bare)
 {
 	char candidate[candidate_bytes(path, file)];
-	struct search search = { .candidate = candidate };
+	struct search search = {.candidate = candidate};
 	enum hwa_answer answer;
 	if (search_begin(&search, file, path) < 0)
 		return UNSERVED;
@@ -533,7 +537,7 @@ static int spawn_search(struct hwa_namespace *ns, pid_t *pid, const char *file,
 }
 
 WRAP(int, posix_spawnp,
-	(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+	(pid_t * pid, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
 		char *const argv[], char *const envp[]),
 	(pid, file, actions, attributes, argv, envp))
 {

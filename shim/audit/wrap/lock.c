@@ -12,7 +12,7 @@
 /* True if nobody holds a lock on the file. */
 static __attribute__((noinline)) bool is_unlocked(long fd)
 {
-	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	return hwa_sys(__NR_fcntl, fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 

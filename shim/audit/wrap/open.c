@@ -62,7 +62,8 @@ static __attribute__((noinline)) int serve_read(struct hwa_namespace *ns, int di
 
 /* A descriptor's link names the store's copy, which nobody may write: the original is opened, if it is the
  * file that the copy is of. */
-static __attribute__((noinline)) int serve_reopen(struct hwa_namespace *ns, int dirfd, const char *path, int flags, mode_t mode)
+static __attribute__((noinline)) int serve_reopen(struct hwa_namespace *ns, int dirfd, const char *path, int flags,
+	mode_t mode)
 {
 	if (!hwa_is_proc(path))
 		return UNSERVED;
@@ -111,7 +112,7 @@ WRAP_OPENAT(openat)
 WRAP_OPENAT(openat64)
 
 /* The fortified forms abort if the flags ask for a mode. */
-#define NEEDS_MODE(flags) ((flags) & O_CREAT || ((flags) & O_TMPFILE) == O_TMPFILE)
+#define NEEDS_MODE(flags) ((flags)&O_CREAT || ((flags)&O_TMPFILE) == O_TMPFILE)
 
 #define WRAP_OPEN_2(name) \
 	WRAP(int, name, (const char *path, int flags), (path, flags)) \
@@ -154,7 +155,8 @@ static bool mode_writes(const char *mode)
 	return false;
 }
 
-static __attribute__((noinline)) FILE *serve_fopen_read(struct hwa_namespace *ns, opens_file *real, const char *path, const char *mode)
+static __attribute__((noinline)) FILE *serve_fopen_read(struct hwa_namespace *ns, opens_file *real, const char *path,
+	const char *mode)
 {
 	HWA_FOUND(found);
 	for (int attempt = 0; attempt < 2; attempt++) {

@@ -70,9 +70,10 @@ static int scan(struct hwa_namespace *ns, const struct hw_record *record, const 
 			return fail(ns, ENOMEM);
 		found[count++] = copy;
 	}
-	if (count > 0 && compare)
-		REAL_AS(sorts *, qsort)(found, (size_t)count, sizeof *found,
-			(int (*)(const void *, const void *))(void (*)(void))compare);
+	if (count > 0 && compare) {
+		sorts *sort = REAL_AS(sorts *, qsort);
+		sort(found, (size_t)count, sizeof *found, (int (*)(const void *, const void *))(void (*)(void))compare);
+	}
 	*list = found;
 	return count;
 }

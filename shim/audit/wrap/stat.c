@@ -27,7 +27,7 @@ _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout serves 
 static dev_t device(uint32_t major, uint32_t minor)
 {
 	return (dev_t)(major & 0xfffu) << 8 | (dev_t)(major & ~0xfffu) << 32 | (minor & 0xffu) |
-	       (dev_t)(minor & ~0xffu) << 12;
+		(dev_t)(minor & ~0xffu) << 12;
 }
 
 static uint32_t device_major(dev_t dev)
@@ -53,9 +53,9 @@ static void give_stat(const struct hw_attr *attr, struct stat *out)
 		.st_size = (off_t)attr->size,
 		.st_blksize = attr->blksize,
 		.st_blocks = (blkcnt_t)attr->blocks,
-		.st_atim = { attr->atime_s, attr->atime_ns },
-		.st_mtim = { attr->mtime_s, attr->mtime_ns },
-		.st_ctim = { attr->ctime_s, attr->ctime_ns },
+		.st_atim = {attr->atime_s, attr->atime_ns},
+		.st_mtim = {attr->mtime_s, attr->mtime_ns},
+		.st_ctim = {attr->ctime_s, attr->ctime_ns},
 	};
 }
 
@@ -76,9 +76,9 @@ static void give_statx(const struct hw_attr *attr, unsigned mask, struct statx *
 		.stx_size = attr->size,
 		.stx_blocks = attr->blocks,
 		.stx_attributes_mask = attr->attributes_mask,
-		.stx_atime = { .tv_sec = attr->atime_s, .tv_nsec = attr->atime_ns },
-		.stx_ctime = { .tv_sec = attr->ctime_s, .tv_nsec = attr->ctime_ns },
-		.stx_mtime = { .tv_sec = attr->mtime_s, .tv_nsec = attr->mtime_ns },
+		.stx_atime = {.tv_sec = attr->atime_s, .tv_nsec = attr->atime_ns},
+		.stx_ctime = {.tv_sec = attr->ctime_s, .tv_nsec = attr->ctime_ns},
+		.stx_mtime = {.tv_sec = attr->mtime_s, .tv_nsec = attr->mtime_ns},
 		.stx_rdev_major = attr->rdev_major,
 		.stx_rdev_minor = attr->rdev_minor,
 		.stx_dev_major = attr->dev_major,
@@ -97,8 +97,8 @@ struct place {
 	int fd;
 	const char *path;
 };
-#define OF_DESCRIPTOR(fd) ((struct place){ (fd), NULL })
-#define OF_PATH(dirfd, path) ((struct place){ (dirfd), (path) })
+#define OF_DESCRIPTOR(fd) ((struct place){(fd), NULL})
+#define OF_PATH(dirfd, path) ((struct place){(dirfd), (path)})
 
 void hwa_descriptor_link(int fd, char out[HWA_LINK_BYTES])
 {
@@ -126,13 +126,14 @@ static __attribute__((noinline)) const struct hw_record *replica(struct place pl
 		hwa_descriptor_link(place.fd, link);
 		place = OF_PATH(AT_FDCWD, link);
 	}
-	return hwa_link_into_store(place.fd, place.path, &original) ? hwa_find(original.at, original.bytes, state) : NULL;
+	return hwa_link_into_store(place.fd, place.path, &original) ? hwa_find(original.at, original.bytes, state)
+								    : NULL;
 }
 
 /* An evicted copy's inode number may have been given to another file since; but then that file has
  * a name, while the evicted one, open somewhere still, has none. */
-static const struct hw_record *store_file(uint32_t major, uint32_t minor, uint64_t ino, uint32_t mode,
-	uint64_t links, uint64_t size, struct place place, bool *follows)
+static const struct hw_record *store_file(uint32_t major, uint32_t minor, uint64_t ino, uint32_t mode, uint64_t links,
+	uint64_t size, struct place place, bool *follows)
 {
 	uint64_t state;
 	if (!hwa_attached() || !hwa_is_store_dev(major, minor) || !S_ISREG(mode))
@@ -173,10 +174,10 @@ static bool is_original(const struct hw_record *record, int dirfd, const char *p
 {
 	int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
 	if (hwa_sys(__NR_statx, dirfd, path, flags, STATX_BASIC_STATS | STATX_BTIME, now) < 0 ||
-	    now->stx_ino != record->attr.ino || !S_ISREG(now->stx_mode))
+		now->stx_ino != record->attr.ino || !S_ISREG(now->stx_mode))
 		return false;
 	return !(record->attr.mask & now->stx_mask & STATX_BTIME) ||
-	       (now->stx_btime.tv_sec == record->attr.btime_s && now->stx_btime.tv_nsec == record->attr.btime_ns);
+		(now->stx_btime.tv_sec == record->attr.btime_s && now->stx_btime.tv_nsec == record->attr.btime_ns);
 }
 
 int hwa_open_original(const struct hw_record *record, int flags)
@@ -225,7 +226,7 @@ static __attribute__((noinline)) void complete(const struct hw_record *record, u
 	attr->uid = now.stx_uid;
 	attr->gid = now.stx_gid;
 	if (attr->size == now.stx_size && attr->mtime_s == now.stx_mtime.tv_sec &&
-	    attr->mtime_ns == now.stx_mtime.tv_nsec) {
+		attr->mtime_ns == now.stx_mtime.tv_nsec) {
 		attr->blocks = now.stx_blocks;
 		attr->ctime_s = now.stx_ctime.tv_sec;
 		attr->ctime_ns = now.stx_ctime.tv_nsec;
@@ -256,8 +257,9 @@ static int mapped(int result, struct stat *st, struct place place)
 static int mapped_statx(int result, unsigned mask, struct statx *st, struct place place)
 {
 	bool follows;
-	const struct hw_record *record = result ? NULL : store_file(st->stx_dev_major, st->stx_dev_minor, st->stx_ino,
-		st->stx_mode, st->stx_nlink, st->stx_size, place, &follows);
+	const struct hw_record *record = result ? NULL
+						: store_file(st->stx_dev_major, st->stx_dev_minor, st->stx_ino,
+							  st->stx_mode, st->stx_nlink, st->stx_size, place, &follows);
 	if (!record)
 		return result;
 	struct hw_attr attr = record->attr;
@@ -288,8 +290,8 @@ static int serve(struct hwa_namespace *ns, int dirfd, const char *path, int flag
 	}
 }
 
-static __attribute__((noinline)) int serve_stat(struct hwa_namespace *ns, int dirfd, const char *path,
-	struct stat *out, int flags)
+static __attribute__((noinline)) int serve_stat(struct hwa_namespace *ns, int dirfd, const char *path, struct stat *out,
+	int flags)
 {
 	HWA_FOUND(found);
 	if (!is_address(out) || flags & ~STAT_FLAGS)
@@ -384,8 +386,7 @@ WRAP(int, statx, (int dirfd, const char *path, int flags, unsigned mask, struct 
 {
 	int result = serve_statx(ns, dirfd, path, flags, mask, out);
 	struct place place = OF_PATH(dirfd, path);
-	return result != UNSERVED ? result
-				  : mapped_statx(REAL(statx)(dirfd, path, flags, mask, out), mask, out, place);
+	return result != UNSERVED ? result : mapped_statx(REAL(statx)(dirfd, path, flags, mask, out), mask, out, place);
 }
 
 long hwa_mapped_by_number(long number, long result, long a, long b, long c, long d, long e)

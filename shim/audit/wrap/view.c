@@ -164,7 +164,8 @@ WRAP(int, setresuid, (uid_t real, uid_t user, uid_t saved), (real, user, saved))
 
 /* The child's memory is a copy that says so already, while the parent goes on as it was; if they share their memory
  * both do without. A parent's thread that looks meanwhile is sent to the originals. */
-typedef int clones(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls, void *child_id);
+typedef int clones(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls,
+	void *child_id);
 
 static int clone_elsewhere(clones *real, int (*run)(void *), void *stack, int flags, void *argument, void *parent_id,
 	void *tls, void *child_id)
@@ -178,13 +179,14 @@ static int clone_elsewhere(clones *real, int (*run)(void *), void *stack, int fl
 
 #define WRAP_CLONE(name) \
 	WRAP(int, name, \
-		(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls, void *child_id), \
+		(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls, \
+			void *child_id), \
 		(run, stack, flags, argument, parent_id, tls, child_id)) \
 	{ \
 		if ((uint64_t)(unsigned)flags & VIEW_FLAGS) { \
 			if (!(flags & CLONE_VM)) \
-				return clone_elsewhere((clones *)ns->real[HWA_FN_##name], run, stack, flags, argument, parent_id, tls, \
-					child_id); \
+				return clone_elsewhere((clones *)ns->real[HWA_FN_##name], run, stack, flags, argument, \
+					parent_id, tls, child_id); \
 			leave(); \
 		} \
 		return ((clones *)ns->real[HWA_FN_##name])(run, stack, flags, argument, parent_id, tls, child_id); \
@@ -345,8 +347,8 @@ static bool is_looked_at(long number)
 	long hwa_entry##slot##_syscall(long number, long a, long b, long c, long d, long e LAST_PARAMETER) \
 	{ \
 		long result = is_looked_at(number) \
-				      ? call_by_number(&hwa_namespaces[slot], number, a, b, c, d, e LAST_ARGUMENT) \
-				      : UNCALLED; \
+			? call_by_number(&hwa_namespaces[slot], number, a, b, c, d, e LAST_ARGUMENT) \
+			: UNCALLED; \
 		if (result != UNCALLED) \
 			return result; \
 		return ((calls *)hwa_namespaces[slot].real[HWA_FN_syscall])(number, a, b, c, d, e LAST_ARGUMENT); \

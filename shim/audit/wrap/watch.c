@@ -22,15 +22,16 @@ static __attribute__((noinline)) int held(const char *path)
 		const struct hw_record *record = hwa_store_descriptor(fd);
 		/* The record's device is the reader's node's, which may have another number for it. */
 		if (record && record->attr.ino == watched.st_ino &&
-		    hwa_sys(__NR_newfstatat, AT_FDCWD, record->path, &original, 0) == 0 &&
-		    original.st_ino == watched.st_ino && original.st_dev == watched.st_dev)
+			hwa_sys(__NR_newfstatat, AT_FDCWD, record->path, &original, 0) == 0 &&
+			original.st_ino == watched.st_ino && original.st_dev == watched.st_dev)
 			return fd;
 	}
 	return -1;
 }
 
 /* Only what tells of content: all else happens to the original alone. */
-static __attribute__((noinline)) int serve_watch(struct hwa_namespace *ns, int instance, const char *path, uint32_t mask)
+static __attribute__((noinline)) int serve_watch(struct hwa_namespace *ns, int instance, const char *path,
+	uint32_t mask)
 {
 	char link[HWA_LINK_BYTES];
 	if (!hwa_attached() || !is_address(path) || (mask & IN_ALL_EVENTS) != IN_MODIFY)

@@ -29,8 +29,7 @@
 #define AT(dirfd, path) hwa_goes_live(dirfd, path, 0)
 /* What the path leads to; with these flags of a call itself. */
 #define FILE_HERE(path) hwa_goes_live(AT_FDCWD, path, HWA_CHANGES_TARGET)
-#define FILE_AT(dirfd, path, flags) \
-	hwa_goes_live(dirfd, path, (flags) & AT_SYMLINK_NOFOLLOW ? 0 : HWA_CHANGES_TARGET)
+#define FILE_AT(dirfd, path, flags) hwa_goes_live(dirfd, path, (flags)&AT_SYMLINK_NOFOLLOW ? 0 : HWA_CHANGES_TARGET)
 /* The path may be a directory's. */
 #define TREE(dirfd, path) hwa_goes_live(dirfd, path, HWA_CHANGES_TREE)
 
@@ -48,13 +47,12 @@ WRITER(int, symlinkat, (const char *target, int fd, const char *path), (target, 
 
 /* The file's link count changes with its names. */
 WRITER(int, link, (const char *old, const char *path), (old, path), (HERE(old), HERE(path)))
-WRITER(int, linkat, (int old_fd, const char *old, int fd, const char *path, int flags),
-	(old_fd, old, fd, path, flags),
-	(FILE_AT(old_fd, old, flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW), AT(fd, path)))
+WRITER(int, linkat, (int old_fd, const char *old, int fd, const char *path, int flags), (old_fd, old, fd, path, flags),
+	(FILE_AT(old_fd, old, flags &AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW), AT(fd, path)))
 
 WRITER(int, unlink, (const char *path), (path), HERE(path))
 WRITER(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags),
-	hwa_goes_live(fd, path, flags & AT_REMOVEDIR ? HWA_CHANGES_TREE : 0))
+	hwa_goes_live(fd, path, flags &AT_REMOVEDIR ? HWA_CHANGES_TREE : 0))
 WRITER(int, rmdir, (const char *path), (path), TREE(AT_FDCWD, path))
 WRITER(int, remove, (const char *path), (path), TREE(AT_FDCWD, path))
 WRITER(int, rename, (const char *old, const char *path), (old, path), (TREE(AT_FDCWD, old), TREE(AT_FDCWD, path)))
@@ -145,12 +143,14 @@ static __attribute__((noinline)) int change_owner(struct hwa_namespace *ns, int 
 	BY_ORIGINAL(original, settled(ns, hwa_sys(__NR_fchownat, AT_FDCWD, link, owner, group, 0)));
 }
 
-static __attribute__((noinline)) int change_times(struct hwa_namespace *ns, int original, const struct timespec times[2])
+static __attribute__((noinline)) int change_times(struct hwa_namespace *ns, int original,
+	const struct timespec times[2])
 {
 	BY_ORIGINAL(original, settled(ns, hwa_sys(__NR_utimensat, AT_FDCWD, link, times, 0)));
 }
 
-static __attribute__((noinline)) int change_times_us(struct hwa_namespace *ns, int original, const struct timeval times[2])
+static __attribute__((noinline)) int change_times_us(struct hwa_namespace *ns, int original,
+	const struct timeval times[2])
 {
 	BY_ORIGINAL(original, REAL(utimes)(link, times));
 }
@@ -226,7 +226,7 @@ WRAP(int, fsetxattr, (int fd, const char *name, const void *value, size_t bytes,
 {
 	int original = announced(fd);
 	return original != OWN ? set_attribute(ns, original, name, value, bytes, flags)
-			     : REAL(fsetxattr)(fd, name, value, bytes, flags);
+			       : REAL(fsetxattr)(fd, name, value, bytes, flags);
 }
 
 WRAP(int, fremovexattr, (int fd, const char *name), (fd, name))
@@ -277,7 +277,8 @@ static __attribute__((noinline)) ssize_t get_attribute(struct hwa_namespace *ns,
 	BY_ORIGINAL(original, (int)REAL_AS(gets_attribute *, getxattr)(link, name, value, bytes));
 }
 
-static __attribute__((noinline)) ssize_t list_attributes(struct hwa_namespace *ns, int original, char *list, size_t bytes)
+static __attribute__((noinline)) ssize_t list_attributes(struct hwa_namespace *ns, int original, char *list,
+	size_t bytes)
 {
 	BY_ORIGINAL(original, (int)REAL_AS(lists_attributes *, listxattr)(link, list, bytes));
 }
@@ -285,7 +286,8 @@ static __attribute__((noinline)) ssize_t list_attributes(struct hwa_namespace *n
 WRAP(ssize_t, fgetxattr, (int fd, const char *name, void *value, size_t bytes), (fd, name, value, bytes))
 {
 	int original = original_of(fd);
-	return original != OWN ? get_attribute(ns, original, name, value, bytes) : REAL(fgetxattr)(fd, name, value, bytes);
+	return original != OWN ? get_attribute(ns, original, name, value, bytes)
+			       : REAL(fgetxattr)(fd, name, value, bytes);
 }
 
 WRAP(ssize_t, flistxattr, (int fd, char *list, size_t bytes), (fd, list, bytes))

@@ -89,37 +89,40 @@ void hwio_in_v(const void *buffer, const int counts[], const int displacements[]
 void hwio_out_v(void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm);
 void hwio_inout_v(void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm);
 void hwio_in_v_c(const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-	       MPI_Comm comm);
-void hwio_out_v_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type, MPI_Comm comm);
+	MPI_Comm comm);
+void hwio_out_v_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
+	MPI_Comm comm);
 void hwio_inout_v_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-		  MPI_Comm comm);
+	MPI_Comm comm);
 
 /* The same with a type for each, and displacements in bytes. */
 void hwio_in_w(const void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
-	     MPI_Comm comm);
+	MPI_Comm comm);
 void hwio_out_w(void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[], MPI_Comm comm);
-void hwio_inout_w(void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[], MPI_Comm comm);
-void hwio_in_w_c(const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-	       MPI_Comm comm);
+void hwio_inout_w(void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
+	MPI_Comm comm);
+void hwio_in_w_c(const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
+	const MPI_Datatype types[], MPI_Comm comm);
 void hwio_out_w_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-		MPI_Comm comm);
+	MPI_Comm comm);
 void hwio_inout_w_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-		  MPI_Comm comm);
+	MPI_Comm comm);
 
 /* Both for each neighbour. */
-void hwio_in_near_v(const void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm);
+void hwio_in_near_v(const void *buffer, const int counts[], const int displacements[], MPI_Datatype type,
+	MPI_Comm comm);
 void hwio_inout_near_v(void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm);
 void hwio_in_near_v_c(const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-		    MPI_Comm comm);
+	MPI_Comm comm);
 void hwio_inout_near_v_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-		       MPI_Comm comm);
+	MPI_Comm comm);
 void hwio_in_near_w(const void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-		  MPI_Comm comm);
+	MPI_Comm comm);
 void hwio_inout_near_w(void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-		     MPI_Comm comm);
+	MPI_Comm comm);
 void hwio_in_near_w_c(const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-		    const MPI_Datatype types[], MPI_Comm comm);
+	const MPI_Datatype types[], MPI_Comm comm);
 void hwio_inout_near_w_c(void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-		       const MPI_Datatype types[], MPI_Comm comm);
+	const MPI_Datatype types[], MPI_Comm comm);
 
 #endif

@@ -105,7 +105,7 @@ static void describe(struct hwio_context *context)
 		if (i > 0 && strncmp(module, "libc.so", 7) == 0)
 			break;
 		int more = snprintf(context->name + length, sizeof(context->name) - length, "%s%.40s+0x%" PRIxPTR,
-				    i ? " < " : "", module, offset);
+			i ? " < " : "", module, offset);
 		if (more < 0 || length + (size_t)more >= sizeof(context->name))
 			break;
 		length += (size_t)more;
@@ -222,7 +222,8 @@ void hwio_context_used(struct hwio_context *context)
 	context->charged = context->operations;
 }
 
-void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, double seconds_saved)
+void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes,
+	double seconds_saved)
 {
 	if (!context)
 		return;
@@ -266,8 +267,7 @@ struct hwio_context *hwio_context_at(size_t index)
 
 const char *hwio_pattern_name(enum hwio_pattern pattern)
 {
-	static const char *const names[] = {"read+scatter", "read+send", "gather+write", "receive+write",
-					    "collective"};
+	static const char *const names[] = {"read+scatter", "read+send", "gather+write", "receive+write", "collective"};
 	return names[pattern];
 }
 

@@ -23,7 +23,14 @@ enum hwio_operation_kind {
 	HWIO_OP_READ_ALL,
 	HWIO_OP_WRITE_ALL
 };
-enum hwio_pattern { HWIO_READ_SCATTER, HWIO_READ_SEND, HWIO_GATHER_WRITE, HWIO_RECEIVE_WRITE, HWIO_COLLECTIVE, HWIO_PATTERNS };
+enum hwio_pattern {
+	HWIO_READ_SCATTER,
+	HWIO_READ_SEND,
+	HWIO_GATHER_WRITE,
+	HWIO_RECEIVE_WRITE,
+	HWIO_COLLECTIVE,
+	HWIO_PATTERNS
+};
 
 /*
  * How far a place has come in finding out which way is quicker: by all ranks, or by one. Numbers of one kind alone, so
@@ -79,7 +86,8 @@ void hwio_context_touched(struct hwio_context *context, uint32_t operation);
 /* The operation became part of a transformed one. */
 void hwio_context_used(struct hwio_context *context);
 /* One transformed operation, for the report. */
-void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, double seconds_saved);
+void hwio_context_transformed(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes,
+	double seconds_saved);
 /* A pattern that was seen and left as it is. */
 void hwio_context_seen(struct hwio_context *context, enum hwio_pattern pattern, uint64_t bytes, const char *why);
 void hwio_context_switch_off(struct hwio_context *context, const char *why);

@@ -76,8 +76,8 @@ void hwio_count_busy(void)
 {
 	/* What another thread begins just now isn't lost. */
 	hwio_enter();
-	hwio_is_busy = hwio_record_count() > 0 || hwio_incoming_any() || hwio_incoming_is_writing() || hwio_outstanding_any() ||
-		     hwio_offer_any() || hwio_match_any();
+	hwio_is_busy = hwio_record_count() > 0 || hwio_incoming_any() || hwio_incoming_is_writing() ||
+		hwio_outstanding_any() || hwio_offer_any() || hwio_match_any();
 	hwio_quick.is_watchful = hwio_is_busy || hwio_private_is_threaded();
 	hwio_kernel_watch(hwio_is_busy);
 	hwio_leave();

@@ -43,12 +43,12 @@ _Static_assert(sizeof(struct hwio_quick) == 64, "it is one line");
 extern struct hwio_quick hwio_quick;
 
 /* What a call of MPI's own function gives, which sees none of what it calls. */
-#define HWIO_INSIDE(call)                                                                                                \
-	({                                                                                                             \
-		hwio_step_in();                                                                                          \
-		__typeof__(call) inside_result = (call);                                                               \
-		hwio_step_out();                                                                                         \
-		inside_result;                                                                                         \
+#define HWIO_INSIDE(call) \
+	({ \
+		hwio_step_in(); \
+		__typeof__(call) inside_result = (call); \
+		hwio_step_out(); \
+		inside_result; \
 	})
 
 static inline bool hwio_looks_at(size_t bytes)

@@ -28,14 +28,14 @@ static void run(handler *function, void *handle, int *error, void *more, void *m
 	hwio_depth = depth;
 }
 
-#define STAND_IN(number)                                                                                               \
-	static void stand_in_##number(void *handle, int *error, ...)                                                   \
-	{                                                                                                              \
-		va_list rest;                                                                                          \
-		va_start(rest, error);                                                                                 \
-		void *more = va_arg(rest, void *), *most = va_arg(rest, void *);                                       \
-		va_end(rest);                                                                                          \
-		run(given[number], handle, error, more, most);                                                         \
+#define STAND_IN(number) \
+	static void stand_in_##number(void *handle, int *error, ...) \
+	{ \
+		va_list rest; \
+		va_start(rest, error); \
+		void *more = va_arg(rest, void *), *most = va_arg(rest, void *); \
+		va_end(rest); \
+		run(given[number], handle, error, more, most); \
 	}
 /* Numbers in base eight. */
 #define EIGHT(X, tens) X(tens##0) X(tens##1) X(tens##2) X(tens##3) X(tens##4) X(tens##5) X(tens##6) X(tens##7)
@@ -56,11 +56,13 @@ static handler *standing_in(handler *function)
 	return stand_ins[at];
 }
 
-#define CREATES(kind)                                                                                                  \
-	int hwio_MPI_##kind##_create_errhandler(MPI_##kind##_errhandler_function *function, MPI_Errhandler *made)        \
-	{                                                                                                              \
-		return HWIO_INSIDE(hwio_real.MPI_##kind##_create_errhandler(                                               \
-			(MPI_##kind##_errhandler_function *)(void *)standing_in((handler *)(void *)function), made));  \
+#define CREATES(kind) \
+	int hwio_MPI_##kind##_create_errhandler(MPI_##kind##_errhandler_function *function, MPI_Errhandler *made) \
+	{ \
+		return HWIO_INSIDE(hwio_real.MPI_##kind##_create_errhandler((MPI_##kind##_errhandler_function *)(void \
+											    *)standing_in((handler \
+											    *)(void *)function), \
+			made)); \
 	}
 
 CREATES(Comm)

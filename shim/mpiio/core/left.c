@@ -25,7 +25,8 @@ static struct {
 
 struct hwio_left_bounds hwio_left_reads = {.low = UINTPTR_MAX}, hwio_left_gathers = {.low = UINTPTR_MAX};
 
-static void remember(struct ring *ring, struct hwio_left_bounds *bounds, uintptr_t low, size_t bytes, enum hwio_left why)
+static void remember(struct ring *ring, struct hwio_left_bounds *bounds, uintptr_t low, size_t bytes,
+	enum hwio_left why)
 {
 	unsigned int at = __atomic_fetch_add(&ring->next, 1, __ATOMIC_RELAXED) % REMEMBERED;
 	ring->ranges[at].low = low;
@@ -56,7 +57,7 @@ void hwio_left_read(int descriptor, const void *memory, ssize_t bytes, enum hwio
 	struct stat status;
 	int saved = errno;
 	if (why != HWIO_NOT_LEFT && bytes >= (ssize_t)BYTES_MIN && hwio_mode != HWIO_OFF && hwio_depth == 0 &&
-	    fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
+		fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode))
 		remember(&reads, &hwio_left_reads, (uintptr_t)memory, (size_t)bytes, why);
 	errno = saved;
 }
@@ -83,7 +84,8 @@ void hwio_left_gathered(const void *memory, size_t bytes, enum hwio_left why)
 
 void hwio_left_written(const void *memory, size_t bytes)
 {
-	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && bytes >= BYTES_MIN && hwio_left_is_near(&hwio_left_gathers, memory))
+	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && bytes >= BYTES_MIN &&
+		hwio_left_is_near(&hwio_left_gathers, memory))
 		hwio_left_count(HWIO_GATHER_WRITE, bytes, find(&gathers, (uintptr_t)memory, true));
 }
 

@@ -40,9 +40,9 @@ static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
 static uint64_t job_of(void)
 {
 	/* Jobs in containers may have one name; the address of its server a job has alone. */
-	static const char *const names[] = {"PMIX_NAMESPACE",	"PMIX_SERVER_URI2", "PMIX_SERVER_URI3", "PMIX_SERVER_URI4",
-					    "PMIX_SERVER_URI41", "PMI_JOBID",	    "SLURM_JOB_ID",	"SLURM_STEP_ID",
-					    "PALS_APID",	"PMI_PORT"};
+	static const char *const names[] = {"PMIX_NAMESPACE", "PMIX_SERVER_URI2", "PMIX_SERVER_URI3",
+		"PMIX_SERVER_URI4", "PMIX_SERVER_URI41", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PALS_APID",
+		"PMI_PORT"};
 	uint64_t hash = 0xcbf29ce484222325;
 	bool is_any = false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -81,7 +81,7 @@ void hwio_muster_begin(void)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	uint64_t job = job_of();
 	int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "headwater-io-1/%u/%016llx",
-			      (unsigned int)geteuid(), (unsigned long long)job);
+		(unsigned int)geteuid(), (unsigned long long)job);
 	socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 	const struct sockaddr *name = (const struct sockaddr *)&address;
 
@@ -145,7 +145,8 @@ static bool answer(int ranks)
 	}
 	free(others);
 	if (!is_all && ranks > 1)
-		hwio_report_reason("%s: the job's I/O is left as it is", "some ranks don't have this library, or don't want it");
+		hwio_report_reason("%s: the job's I/O is left as it is",
+			"some ranks don't have this library, or don't want it");
 	return is_all;
 }
 
@@ -153,7 +154,8 @@ static bool ask(void)
 {
 	unsigned char is_all = 0;
 	/* The first hears and answers in its MPI_Init; if it dies, this ends. */
-	return is_of_same_user(to_first) && is_ready(to_first, -1) && hwio_libc.recv(to_first, &is_all, 1, 0) == 1 && is_all;
+	return is_of_same_user(to_first) && is_ready(to_first, -1) && hwio_libc.recv(to_first, &is_all, 1, 0) == 1 &&
+		is_all;
 }
 
 bool hwio_muster_end(int ranks)

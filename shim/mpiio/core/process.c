@@ -59,14 +59,14 @@ FILE *hwio_popen(const char *command, const char *mode)
 }
 
 int hwio_posix_spawn(pid_t *process, const char *path, const posix_spawn_file_actions_t *actions,
-		   const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
+	const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
 	hwio_settle_everything();
 	return hwio_libc.posix_spawn(process, path, actions, attributes, arguments, environment);
 }
 
 int hwio_posix_spawnp(pid_t *process, const char *file, const posix_spawn_file_actions_t *actions,
-		    const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
+	const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
 	hwio_settle_everything();
 	return hwio_libc.posix_spawnp(process, file, actions, attributes, arguments, environment);

@@ -46,11 +46,11 @@ static size_t write_line(const struct hwio_context *context, char *line)
 	/* Of writes only those are counted that became something else. */
 	uint32_t operations = context->operations > context->transformed ? context->operations : context->transformed;
 	int written = snprintf(line, LINE_BYTES_MAX,
-			       "{\"context\": \"%s\", \"pattern\": \"%s\", \"operations\": %u, \"transformed\": %u, "
-			       "\"bytes\": %llu, \"decision\": \"%s\", \"why\": \"%s\", \"seconds_saved\": %.6f}\n",
-			       name, context->has_pattern ? hwio_pattern_name(context->pattern) : "none", operations,
-			       context->transformed, (unsigned long long)context->bytes, decision_of(context),
-			       why_of(context), context->seconds_saved);
+		"{\"context\": \"%s\", \"pattern\": \"%s\", \"operations\": %u, \"transformed\": %u, "
+		"\"bytes\": %llu, \"decision\": \"%s\", \"why\": \"%s\", \"seconds_saved\": %.6f}\n",
+		name, context->has_pattern ? hwio_pattern_name(context->pattern) : "none", operations,
+		context->transformed, (unsigned long long)context->bytes, decision_of(context), why_of(context),
+		context->seconds_saved);
 	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;
 }
 
@@ -61,11 +61,11 @@ static size_t write_left(enum hwio_pattern pattern, enum hwio_left why, char *li
 	if (!hwio_left_sum(pattern, why, &operations, &bytes))
 		return 0;
 	int written = snprintf(line, LINE_BYTES_MAX,
-			       "{\"context\": \"several places\", \"pattern\": \"%s\", \"operations\": %llu, "
-			       "\"transformed\": 0, \"bytes\": %llu, \"decision\": \"leave\", \"why\": \"%s\", "
-			       "\"seconds_saved\": 0}\n",
-			       hwio_pattern_name(pattern), (unsigned long long)operations, (unsigned long long)bytes,
-			       hwio_left_why(why));
+		"{\"context\": \"several places\", \"pattern\": \"%s\", \"operations\": %llu, "
+		"\"transformed\": 0, \"bytes\": %llu, \"decision\": \"leave\", \"why\": \"%s\", "
+		"\"seconds_saved\": 0}\n",
+		hwio_pattern_name(pattern), (unsigned long long)operations, (unsigned long long)bytes,
+		hwio_left_why(why));
 	return written < 0 || written >= LINE_BYTES_MAX ? 0 : (size_t)written;
 }
 
@@ -113,10 +113,10 @@ static void tell_transformed(const struct hwio_context *context)
 	/* It is by the model, which a busy machine makes pessimistic. */
 	if (context->seconds_saved >= 0.001)
 		snprintf(saved, sizeof(saved), ", about %.3f s saved", context->seconds_saved);
-	hwio_say("%s at %s: %.1f MB of %u operation%s went %s%s%s%s", hwio_pattern_name(context->pattern), context->name,
-	       (double)context->bytes / 1e6, context->transformed, context->transformed == 1 ? "" : "s",
-	       context->pattern == HWIO_COLLECTIVE ? "through one rank" : "past the messages", saved,
-	       context->is_off ? "; then " : "", context->is_off ? why_of(context) : "");
+	hwio_say("%s at %s: %.1f MB of %u operation%s went %s%s%s%s", hwio_pattern_name(context->pattern),
+		context->name, (double)context->bytes / 1e6, context->transformed, context->transformed == 1 ? "" : "s",
+		context->pattern == HWIO_COLLECTIVE ? "through one rank" : "past the messages", saved,
+		context->is_off ? "; then " : "", context->is_off ? why_of(context) : "");
 }
 
 /* For people: what was done, in a few lines. */
@@ -128,15 +128,15 @@ static void tell(void)
 			tell_transformed(context);
 		else if (context->has_pattern)
 			hwio_say("%s at %s: %.1f MB, %s", hwio_pattern_name(context->pattern), context->name,
-			       (double)context->bytes / 1e6, why_of(context));
+				(double)context->bytes / 1e6, why_of(context));
 	}
 	for (int pattern = 0; pattern < HWIO_PATTERNS; pattern++)
 		for (int why = HWIO_NOT_LEFT + 1; why < HWIO_LEFTS; why++) {
 			uint64_t operations, bytes;
 			if (hwio_left_sum(pattern, why, &operations, &bytes))
-				hwio_say("%s: %.3f MB of %llu operation%s left as messages: %s", hwio_pattern_name(pattern),
-				       (double)bytes / 1e6, (unsigned long long)operations, operations == 1 ? "" : "s",
-				       hwio_left_why(why));
+				hwio_say("%s: %.3f MB of %llu operation%s left as messages: %s",
+					hwio_pattern_name(pattern), (double)bytes / 1e6, (unsigned long long)operations,
+					operations == 1 ? "" : "s", hwio_left_why(why));
 		}
 }
 
@@ -177,8 +177,10 @@ static void observe(const void *buffer, MPI_Count count, MPI_Datatype type, enum
 	hwio_enter();
 	if (hwio_layout_make(&layout, buffer, count, type)) {
 		if (hwio_runs_of(&layout, &runs, &file, &context, true) && context) {
-			double gain = pattern == HWIO_READ_SEND ? hwio_model_send_gain(bytes, hwio_runs_pieces(&runs)) : hwio_model_scatter_gain(bytes, ranks);
-			hwio_context_seen(context, pattern, bytes, gain > 0 ? "would be faster by file" : "messages are not slower");
+			double gain = pattern == HWIO_READ_SEND ? hwio_model_send_gain(bytes, hwio_runs_pieces(&runs))
+								: hwio_model_scatter_gain(bytes, ranks);
+			hwio_context_seen(context, pattern, bytes,
+				gain > 0 ? "would be faster by file" : "messages are not slower");
 			context->seconds_saved += gain > 0 ? gain : 0;
 		}
 		hwio_layout_free(&layout);
@@ -228,9 +230,10 @@ void hwio_observe_write(const void *memory, size_t bytes)
 			continue;
 		struct hwio_context *context = hwio_context_here(HWIO_OP_WRITE);
 		bool is_gather = received[i].ranks > 1;
-		double gain = is_gather ? hwio_model_gather_gain(bytes, received[i].ranks) : hwio_model_receive_gain(bytes);
+		double gain = is_gather ? hwio_model_gather_gain(bytes, received[i].ranks)
+					: hwio_model_receive_gain(bytes);
 		hwio_context_seen(context, is_gather ? HWIO_GATHER_WRITE : HWIO_RECEIVE_WRITE, bytes,
-				gain > 0 ? "would be faster by file" : "messages are not slower");
+			gain > 0 ? "would be faster by file" : "messages are not slower");
 		if (context) {
 			hwio_context_begins(context);
 			context->seconds_saved += gain > 0 ? gain : 0;

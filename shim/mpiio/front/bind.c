@@ -75,7 +75,8 @@ void *hwio_bind(unsigned int slot)
 		return without(slot);
 	/* A variant may have taken the slot meanwhile. */
 	if (is_final &&
-	    !__atomic_compare_exchange_n(&hwio_slots[slot], &expected, function, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		!__atomic_compare_exchange_n(&hwio_slots[slot], &expected, function, false, __ATOMIC_ACQ_REL,
+			__ATOMIC_ACQUIRE))
 		return expected;
 	return function;
 }

@@ -21,16 +21,16 @@ static size_t count(va_list list)
 }
 
 /* Not as large as a stack: the kernel would refuse more arguments. */
-#define VECTOR(vector, first)                                                                                          \
-	va_list list;                                                                                                  \
-	va_start(list, first);                                                                                         \
-	size_t arguments = first == NULL ? 1 : count(list);                                                            \
-	va_end(list);                                                                                                  \
-	char *vector[arguments];                                                                                       \
-	va_start(list, first);                                                                                         \
-	vector[0] = (char *)first;                                                                                     \
-	for (size_t at = 1; at < arguments; at++)                                                                      \
-		vector[at] = va_arg(list, char *)
+#define VECTOR(vector, first) \
+	va_list list; \
+	va_start(list, first); \
+	size_t arguments = first == NULL ? 1 : count(list); \
+	va_end(list); \
+	char *vector[arguments]; \
+	va_start(list, first); \
+	vector[0] = (char *)first; \
+	for (size_t at = 1; at < arguments; at++) \
+	vector[at] = va_arg(list, char *)
 
 HWIO_EXPORT int hwio_front_execl(const char *path, const char *first, ...) __asm__("execl");
 int hwio_front_execl(const char *path, const char *first, ...)

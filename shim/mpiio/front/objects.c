@@ -25,7 +25,7 @@ bool hwio_symbols_of(const struct dl_phdr_info *info, struct hwio_symbols *symbo
 {
 	const ElfW(Dyn) *dynamic = NULL;
 
-	*symbols = (struct hwio_symbols){ 0 };
+	*symbols = (struct hwio_symbols){0};
 	for (unsigned int at = 0; at < info->dlpi_phnum; at++)
 		if (info->dlpi_phdr[at].p_type == PT_DYNAMIC)
 			dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[at].p_vaddr);
@@ -56,10 +56,10 @@ static bool is_function(const struct hwio_symbols *symbols, uint32_t index, cons
 	const ElfW(Sym) *symbol = &symbols->all[index];
 	unsigned int type = ELF64_ST_TYPE(symbol->st_info);
 	return symbol->st_shndx != SHN_UNDEF && (type == STT_FUNC || type == STT_NOTYPE) &&
-	       strcmp(symbols->strings + symbol->st_name, name) == 0;
+		strcmp(symbols->strings + symbol->st_name, name) == 0;
 }
 
-static const ElfW(Sym) *by_gnu_hash(const struct hwio_symbols *symbols, const char *name)
+static const ElfW(Sym) * by_gnu_hash(const struct hwio_symbols *symbols, const char *name)
 {
 	const uint32_t *table = symbols->gnu_hash;
 	uint32_t buckets = table[0], first = table[1], words = table[2];
@@ -80,7 +80,7 @@ static const ElfW(Sym) *by_gnu_hash(const struct hwio_symbols *symbols, const ch
 	return NULL;
 }
 
-static const ElfW(Sym) *by_hash(const struct hwio_symbols *symbols, const char *name)
+static const ElfW(Sym) * by_hash(const struct hwio_symbols *symbols, const char *name)
 {
 	uint32_t count = symbols->hash[1];
 
@@ -90,7 +90,7 @@ static const ElfW(Sym) *by_hash(const struct hwio_symbols *symbols, const char *
 	return NULL;
 }
 
-const ElfW(Sym) *hwio_symbol(const struct hwio_symbols *symbols, const char *name)
+const ElfW(Sym) * hwio_symbol(const struct hwio_symbols *symbols, const char *name)
 {
 	return symbols->gnu_hash != NULL ? by_gnu_hash(symbols, name) : by_hash(symbols, name);
 }
@@ -98,7 +98,7 @@ const ElfW(Sym) *hwio_symbol(const struct hwio_symbols *symbols, const char *nam
 static void *function_of(const struct dl_phdr_info *info, const char *name)
 {
 	struct hwio_symbols symbols;
-	const ElfW(Sym) *symbol;
+	const ElfW(Sym) * symbol;
 
 	if (info->dlpi_addr == hwio_front_base() || !hwio_symbols_of(info, &symbols))
 		return NULL;
@@ -122,13 +122,13 @@ static int defines_all(struct dl_phdr_info *info, size_t size, void *of)
 		if (function_of(info, search->names[at]) == NULL)
 			return 0;
 	if (search->objects++ == 0)
-		*search->found = (struct hwio_object){ info->dlpi_name, info->dlpi_addr };
+		*search->found = (struct hwio_object){info->dlpi_name, info->dlpi_addr};
 	return 0;
 }
 
 unsigned int hwio_objects_with(const char *const names[], unsigned int count, struct hwio_object *found)
 {
-	struct search search = { names, count, 0, found };
+	struct search search = {names, count, 0, found};
 
 	dl_iterate_phdr(defines_all, &search);
 	return search.objects;
@@ -152,7 +152,7 @@ static int is_wanted(struct dl_phdr_info *info, size_t size, void *of)
 
 void *hwio_object_function(uintptr_t base, const char *name)
 {
-	struct request request = { base, name, NULL };
+	struct request request = {base, name, NULL};
 
 	dl_iterate_phdr(is_wanted, &request);
 	return request.function;
@@ -166,7 +166,7 @@ static int is_wanted_library(struct dl_phdr_info *info, size_t size, void *of)
 
 void *hwio_library_function(const char *name)
 {
-	struct request request = { 0, name, NULL };
+	struct request request = {0, name, NULL};
 
 	dl_iterate_phdr(is_wanted_library, &request);
 	return request.function;

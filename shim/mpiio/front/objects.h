@@ -8,17 +8,17 @@
 #include "front.h"
 
 struct hwio_symbols {
-	const ElfW(Sym) *all;
+	const ElfW(Sym) * all;
 	const char *strings;
 	const uint32_t *gnu_hash;
 	const uint32_t *hash;
-	const ElfW(Rela) *relocations, *jumps;
+	const ElfW(Rela) * relocations, *jumps;
 	size_t relocation_bytes, jump_bytes;
 };
 
 /* False: the object has no symbols that could be looked for. */
 bool hwio_symbols_of(const struct dl_phdr_info *info, struct hwio_symbols *symbols);
 /* The symbol of a function that the object defines, or NULL. */
-const ElfW(Sym) *hwio_symbol(const struct hwio_symbols *symbols, const char *name);
+const ElfW(Sym) * hwio_symbol(const struct hwio_symbols *symbols, const char *name);
 
 #endif

@@ -38,12 +38,12 @@ static uintptr_t variant_base;
 static const struct family {
 	const char *says, *name;
 } families[] = {
-	{ "Open MPI v", "openmpi" },
-	{ "MPICH Version:", "mpich" },
+	{"Open MPI v", "openmpi"},
+	{"MPICH Version:", "mpich"},
 };
 
-static const char *const ranks[] = { "OMPI_COMM_WORLD_RANK", "PMIX_RANK",       "PMI_RANK",           "SLURM_PROCID",
-				     "PALS_RANKID",          "FLUX_TASK_RANK", "JSM_NAMESPACE_RANK" };
+static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "PALS_RANKID",
+	"FLUX_TASK_RANK", "JSM_NAMESPACE_RANK"};
 
 /* Whether this process speaks for the job. */
 static bool is_first(void)
@@ -61,7 +61,7 @@ static void say(const char *what, const char *of)
 {
 	char line[PATH_BYTES_MAX + 256];
 	size_t length = 0;
-	const char *const parts[] = { "headwater: this program's I/O is left as it is: ", what, of, "\n" };
+	const char *const parts[] = {"headwater: this program's I/O is left as it is: ", what, of, "\n"};
 
 	if (getenv("HEADWATER_IO") == NULL || !is_first())
 		return;
@@ -89,9 +89,9 @@ static bool variant_path(const char *version, char path[PATH_BYTES_MAX], unsigne
 		digits += strspn(digits, " \t");
 		size_t count = strspn(digits, "0123456789");
 		if (count == 0 || count > 2 || digits[count] != '.' || dladdr(&families, &own) == 0 ||
-		    (slash = strrchr(own.dli_fname, '/')) == NULL)
+			(slash = strrchr(own.dli_fname, '/')) == NULL)
 			return false;
-		const char *const parts[] = { "/headwater/mpiio-", family->name, digits, ".so" };
+		const char *const parts[] = {"/headwater/mpiio-", family->name, digits, ".so"};
 		size_t length = (size_t)(slash - own.dli_fname);
 		if (length > PATH_BYTES_MAX - 64)
 			return false;
@@ -169,7 +169,7 @@ static void take_mpi(void)
 	for (unsigned int slot = 0; slot < hwio_slots_of_mpi && count < OLD_MAX; slot++) {
 		void *call = entry_for(hwio_names[slot], original(hwio_names[slot]));
 		if (call != NULL)
-			all[count++] = (struct hwio_replacement){ hwio_names[slot], call, NULL };
+			all[count++] = (struct hwio_replacement){hwio_names[slot], call, NULL};
 	}
 	hwio_replace(hwio_front_base(), variant_base, all, count);
 }
@@ -184,8 +184,8 @@ static void take_new(void)
 		void *call = entry_of(hwio_new_names[at] + 1);
 		if (call == NULL)
 			continue;
-		all[count++] = (struct hwio_replacement){ hwio_new_names[at], call, NULL };
-		all[count++] = (struct hwio_replacement){ hwio_new_names[at] + 1, call, NULL };
+		all[count++] = (struct hwio_replacement){hwio_new_names[at], call, NULL};
+		all[count++] = (struct hwio_replacement){hwio_new_names[at] + 1, call, NULL};
 	}
 	hwio_replace(mpi.base, variant_base, all, count);
 }
@@ -199,7 +199,7 @@ static void take_runtime(void)
 	unsigned int count = 0;
 
 	for (const struct hwio_runtime_entry *one = variant->runtime; one->name != NULL && count < RUNTIME_MAX; one++) {
-		all[count] = (struct hwio_replacement){ one->name, one->call, NULL };
+		all[count] = (struct hwio_replacement){one->name, one->call, NULL};
 		names[count++] = one->name;
 	}
 	/* Where several objects have them, all are left alone. */
@@ -228,7 +228,7 @@ static const struct hwio_variant *load(const char *path, unsigned int major, con
 	*reason = "the build for this MPI does not fit: ";
 	found = dlsym(handle, "headwater_mpiio_variant");
 	if (found == NULL || found->version != HWIO_VARIANT_VERSION || found->major != major || found->start == NULL ||
-	    strncmp(version, found->family, strlen(found->family)) != 0 || dladdr(found, &where) == 0)
+		strncmp(version, found->family, strlen(found->family)) != 0 || dladdr(found, &where) == 0)
 		return NULL;
 	variant_base = (uintptr_t)where.dli_fbase;
 	libmpi = dlopen(mpi.path, RTLD_NOLOAD | RTLD_LAZY);
@@ -254,7 +254,7 @@ static bool is_other_interface(void)
 
 static enum state pick(void)
 {
-	static const char *const names[] = { "MPI_Get_library_version", "PMPI_Init" };
+	static const char *const names[] = {"MPI_Get_library_version", "PMPI_Init"};
 	static char version[VERSION_BYTES_MAX], path[PATH_BYTES_MAX];
 	int (*get_version)(char *, int *);
 	unsigned int count, major;

@@ -37,19 +37,18 @@ static bool protect(const struct pages *pages, int protection)
 static struct pages pages_at(const struct dl_phdr_info *info, uintptr_t address)
 {
 	uintptr_t within = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
-	struct pages found = { 0 };
+	struct pages found = {0};
 
 	for (unsigned int at = 0; at < info->dlpi_phnum; at++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[at];
 		uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
 		/* The loader leaves a page alone of which only a part is to be read-only. */
 		if (segment->p_type == PT_GNU_RELRO && address >= start && address < (end & ~within))
-			return (struct pages){ start & ~within, end & ~within, PROT_READ };
+			return (struct pages){start & ~within, end & ~within, PROT_READ};
 		if (segment->p_type == PT_LOAD && address >= start && address < end)
-			found = (struct pages){ start & ~within, (end + within) & ~within,
-						(segment->p_flags & PF_R ? PROT_READ : 0) |
-							(segment->p_flags & PF_W ? PROT_WRITE : 0) |
-							(segment->p_flags & PF_X ? PROT_EXEC : 0) };
+			found = (struct pages){start & ~within, (end + within) & ~within,
+				(segment->p_flags & PF_R ? PROT_READ : 0) | (segment->p_flags & PF_W ? PROT_WRITE : 0) |
+					(segment->p_flags & PF_X ? PROT_EXEC : 0)};
 	}
 	return found;
 }
@@ -58,7 +57,7 @@ static void close_pages(struct pages *open)
 {
 	if (open->end != 0)
 		protect(open, open->protection);
-	*open = (struct pages){ 0 };
+	*open = (struct pages){0};
 }
 
 /*
@@ -88,7 +87,7 @@ static void set_word(const struct dl_phdr_info *info, struct pages *open, uintpt
 static int replace_symbols(struct dl_phdr_info *info, size_t size, void *of)
 {
 	struct work *work = of;
-	struct pages open = { 0 };
+	struct pages open = {0};
 	struct hwio_symbols symbols;
 
 	(void)size;
@@ -114,9 +113,9 @@ static bool may_be_one(const char *name)
 }
 
 static void replace_in(const struct dl_phdr_info *info, const struct work *work, const struct hwio_symbols *symbols,
-		       const ElfW(Rela) *entries, size_t bytes)
+	const ElfW(Rela) * entries, size_t bytes)
 {
-	struct pages open = { 0 };
+	struct pages open = {0};
 
 	for (size_t at = 0; entries != NULL && at < bytes / sizeof(*entries); at++) {
 		const char *name = symbols->strings + symbols->all[ELF64_R_SYM(entries[at].r_info)].st_name;
@@ -141,7 +140,7 @@ static int replace_bound(struct dl_phdr_info *info, size_t size, void *of)
 
 	(void)size;
 	if (info->dlpi_addr == work->base || info->dlpi_addr == work->except || info->dlpi_addr == hwio_front_base() ||
-	    !hwio_symbols_of(info, &symbols))
+		!hwio_symbols_of(info, &symbols))
 		return 0;
 	replace_in(info, work, &symbols, symbols.relocations, symbols.relocation_bytes);
 	replace_in(info, work, &symbols, symbols.jumps, symbols.jump_bytes);
@@ -151,7 +150,7 @@ static int replace_bound(struct dl_phdr_info *info, size_t size, void *of)
 
 void hwio_replace(uintptr_t base, uintptr_t except, struct hwio_replacement *all, size_t count)
 {
-	struct work work = { base, except, all, count };
+	struct work work = {base, except, all, count};
 
 	/* In this order: what is bound meanwhile is bound to the new ones. */
 	dl_iterate_phdr(replace_symbols, &work);

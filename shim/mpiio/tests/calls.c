@@ -98,7 +98,8 @@ static void later_functions(void)
 	void *libmpi = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
 	CHECK(libmpi != NULL);
 	*(void **)&found = dlsym(libmpi, "MPI_Bcast_c");
-	CHECK((found != NULL) == HAS_LARGE && (MPI_Bcast_c != NULL) == HAS_LARGE && (PMPI_Bcast_c != NULL) == HAS_LARGE);
+	CHECK((found != NULL) == HAS_LARGE && (MPI_Bcast_c != NULL) == HAS_LARGE &&
+		(PMPI_Bcast_c != NULL) == HAS_LARGE);
 	CHECK((dlsym(RTLD_DEFAULT, "PMPI_Bcast_c") != NULL) == HAS_LARGE);
 	if (HAS_LARGE) {
 		CHECK(MPI_Bcast_c(&value, 1, MPI_INT, 0, MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Bcast_c") == 1);
@@ -115,7 +116,8 @@ static void lookups(void)
 	Dl_info where;
 
 	CHECK(dladdr(dlsym(RTLD_DEFAULT, "MPI_Get_library_version"), &where) != 0);
-	void *libmpi = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD), *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+	void *libmpi = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD),
+	     *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
 	CHECK(libmpi != NULL && libc != NULL);
 	*(void **)&barrier = dlsym(libmpi, "MPI_Barrier");
 	CHECK(barrier(MPI_COMM_SELF) == MPI_SUCCESS && traced("MPI_Barrier") == before + 1);
@@ -132,7 +134,7 @@ static bool is_of_variant(void *function)
 }
 
 /* As plug-ins keep them: addresses in memory that the program may write, among others in memory that it may not. */
-static void *volatile kept[] = { (void *)MPI_Send, (void *)MPI_Ssend, (void *)MPI_Wait, (void *)PMPI_Wait };
+static void *volatile kept[] = {(void *)MPI_Send, (void *)MPI_Ssend, (void *)MPI_Wait, (void *)PMPI_Wait};
 
 /* Calls by a symbol go to the variant without the front, whether they are bound before MPI_Init or after it. */
 static void bindings(void)
@@ -151,7 +153,7 @@ static void processes(void)
 	CHECK(descriptor >= 0 && traced("open") > 0 && fcntl(descriptor, F_GETFD) == FD_CLOEXEC && traced("fcntl") > 0);
 	pid_t child = vfork();
 	if (child == 0) {
-		execle("/bin/sh", "sh", "-c", "exit $X", (char *)NULL, (char *[]){ "X=23", NULL });
+		execle("/bin/sh", "sh", "-c", "exit $X", (char *)NULL, (char *[]){"X=23", NULL});
 		_exit(1);
 	}
 	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 23);

@@ -39,8 +39,8 @@ bool hwio_runs_are_ascending(const struct hwio_runs *runs)
 		const struct hwio_run *run = &runs->run[i];
 		uint64_t span;
 		if (run->count == 0 || run->bytes == 0 || run->stride < run->bytes || run->offset < end ||
-		    __builtin_mul_overflow(run->count, run->stride, &span) ||
-		    __builtin_add_overflow(run->offset, span, &end))
+			__builtin_mul_overflow(run->count, run->stride, &span) ||
+			__builtin_add_overflow(run->offset, span, &end))
 			return false;
 		end -= run->stride - run->bytes;
 	}
@@ -55,8 +55,8 @@ bool hwio_plan_is_good(const struct hwio_plan *plan, uint64_t bytes, uint32_t *o
 	for (uint32_t i = 0; i < plan->count; i++) {
 		const struct hwio_share *share = &plan->shares[i];
 		if (share->world_rank < 0 || share->world_rank >= hwio_ranks || share->runs.count > HWIO_RUNS_MAX ||
-		    !hwio_runs_are_ascending(&share->runs) || hwio_runs_below(&share->runs, plan->low) != 0 ||
-		    hwio_runs_below(&share->runs, plan->high) != hwio_runs_bytes(&share->runs))
+			!hwio_runs_are_ascending(&share->runs) || hwio_runs_below(&share->runs, plan->low) != 0 ||
+			hwio_runs_below(&share->runs, plan->high) != hwio_runs_bytes(&share->runs))
 			return false;
 		if (share->world_rank == hwio_rank) {
 			is_there = hwio_runs_bytes(&share->runs) == bytes;
@@ -68,7 +68,8 @@ bool hwio_plan_is_good(const struct hwio_plan *plan, uint64_t bytes, uint32_t *o
 
 static int by_offset(const void *a, const void *b)
 {
-	const struct hwio_runs *left = &((const struct hwio_share *)a)->runs, *right = &((const struct hwio_share *)b)->runs;
+	const struct hwio_runs *left = &((const struct hwio_share *)a)->runs,
+			       *right = &((const struct hwio_share *)b)->runs;
 	uint64_t left_offset = left->count > 0 ? left->run[0].offset : UINT64_MAX;
 	uint64_t right_offset = right->count > 0 ? right->run[0].offset : UINT64_MAX;
 	return (left_offset > right_offset) - (left_offset < right_offset);
@@ -85,8 +86,8 @@ uint32_t hwio_plan_sort(struct hwio_plan *plan)
 
 char *hwio_exchange_space(void)
 {
-	char *space = hwio_libc.mmap(NULL, SPACE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-				   -1, 0);
+	char *space = hwio_libc.mmap(NULL, SPACE_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	return space == MAP_FAILED ? NULL : space;
 }
 
@@ -160,7 +161,8 @@ static bool next_piece(struct walk *walk, struct stripe *piece)
 			uint64_t from = run->offset + walk->piece++ * run->stride, to = from + run->bytes;
 			if (from >= walk->stripe.high)
 				return false;
-			*piece = (struct stripe){from > low ? from : low, to < walk->stripe.high ? to : walk->stripe.high};
+			*piece = (struct stripe){
+				from > low ? from : low, to < walk->stripe.high ? to : walk->stripe.high};
 			if (piece->low < piece->high)
 				return true;
 		}
@@ -208,7 +210,8 @@ static int write_stripe(const struct hwio_plan *plan, struct stripe stripe, int 
 }
 
 /* One message to, and one from, every other rank that has something. */
-static void swap(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, uint64_t round, char *space)
+static void swap(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, uint64_t round,
+	char *space)
 {
 	const struct hwio_share *mine = &plan->shares[own];
 	struct stripe stripe = stripe_of(plan, round, own);
@@ -221,8 +224,8 @@ static void swap(const struct hwio_plan *plan, uint32_t own, const struct hwio_l
 		parts[i] = inbox;
 		inbox += bytes;
 		if (i != own && bytes > 0)
-			hwio_real.MPI_Irecv(parts[i], (int)bytes, MPI_BYTE, plan->shares[i].world_rank, HWIO_TAG_EXCHANGE,
-					  hwio_control, &requests[pending++]);
+			hwio_real.MPI_Irecv(parts[i], (int)bytes, MPI_BYTE, plan->shares[i].world_rank,
+				HWIO_TAG_EXCHANGE, hwio_control, &requests[pending++]);
 	}
 	for (uint32_t i = 0; i < plan->count; i++) {
 		struct stripe other = stripe_of(plan, round, i);
@@ -231,8 +234,8 @@ static void swap(const struct hwio_plan *plan, uint32_t own, const struct hwio_l
 		hwio_layout_copy(layout, (size_t)hwio_runs_below(&mine->runs, other.low), to, bytes, false);
 		if (i == own || bytes == 0)
 			continue;
-		hwio_real.MPI_Isend(outbox, (int)bytes, MPI_BYTE, plan->shares[i].world_rank, HWIO_TAG_EXCHANGE, hwio_control,
-				  &requests[pending++]);
+		hwio_real.MPI_Isend(outbox, (int)bytes, MPI_BYTE, plan->shares[i].world_rank, HWIO_TAG_EXCHANGE,
+			hwio_control, &requests[pending++]);
 		outbox += bytes;
 	}
 	for (int is_done = pending == 0; !is_done;) {
@@ -244,7 +247,8 @@ static void swap(const struct hwio_plan *plan, uint32_t own, const struct hwio_l
 		place(&plan->shares[i].runs, stripe, parts[i], memory);
 }
 
-int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, int descriptor, char *space)
+int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, int descriptor,
+	char *space)
 {
 	int error = 0;
 	uint64_t rounds = divide(plan).rounds;

@@ -48,7 +48,8 @@ uint32_t hwio_plan_sort(struct hwio_plan *plan);
 char *hwio_exchange_space(void);
 void hwio_exchange_free(char *space);
 /* By all ranks of the plan. 0, or what a write has failed with. */
-int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, int descriptor, char *space);
+int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_layout *layout, int descriptor,
+	char *space);
 /* The side of a sender, after it was asked. True: the data is in the file. */
 bool hwio_exchange_join(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int root);
 

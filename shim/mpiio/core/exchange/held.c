@@ -45,26 +45,27 @@ bool hwio_held_any(void)
 
 bool hwio_held_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
 {
-	return hwio_held_any() && held.identity.device == device && held.identity.inode == inode && held.plan.low < high &&
-	       held.plan.high > low;
+	return hwio_held_any() && held.identity.device == device && held.identity.inode == inode &&
+		held.plan.low < high && held.plan.high > low;
 }
 
 static bool append(struct hwio_runs *to, const struct hwio_runs *runs)
 {
 	for (uint32_t i = 0; i < runs->count; i++)
 		for (uint64_t piece = 0; piece < runs->run[i].count; piece++)
-			if (!hwio_runs_append(to, runs->run[i].offset + piece * runs->run[i].stride, runs->run[i].bytes))
+			if (!hwio_runs_append(to, runs->run[i].offset + piece * runs->run[i].stride,
+				    runs->run[i].bytes))
 				return false;
 	return true;
 }
 
 /* Whether the write goes on where the held ones end, with other senders, soon enough. */
 static bool does_follow(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes,
-			struct hwio_runs *own)
+	struct hwio_runs *own)
 {
 	if (!hwio_identity_agrees(&held.identity, target->identity, true) || plan->low != held.plan.high ||
-	    held.plan.count + plan->count - 1 > HWIO_SHARES_MAX || held.own_bytes + own_bytes > held.own_bytes_max ||
-	    hwio_seconds() > held.end)
+		held.plan.count + plan->count - 1 > HWIO_SHARES_MAX ||
+		held.own_bytes + own_bytes > held.own_bytes_max || hwio_seconds() > held.end)
 		return false;
 	for (uint32_t i = 1; i < held.plan.count; i++)
 		for (uint32_t k = 1; k < plan->count; k++)
@@ -79,9 +80,10 @@ static bool begin(const struct hwio_target *target, const struct hwio_plan *plan
 {
 	hwio_step_in();
 	uint64_t room = hwio_room_bytes() / ROOM_PART;
-	held.own = hwio_libc.mmap(NULL, OWN_BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-				0);
-	held.descriptor = held.own == MAP_FAILED || own_bytes > room ? -1 : fcntl(target->descriptor, F_DUPFD_CLOEXEC, 512);
+	held.own = hwio_libc.mmap(NULL, OWN_BYTES_MAX, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	held.descriptor = held.own == MAP_FAILED || own_bytes > room ? -1
+								     : fcntl(target->descriptor, F_DUPFD_CLOEXEC, 512);
 	if (held.own != MAP_FAILED && held.descriptor < 0)
 		hwio_libc.munmap(held.own, OWN_BYTES_MAX);
 	hwio_step_out();
@@ -145,7 +147,8 @@ static char *receive(const struct held *from, uint32_t share)
 	struct hwio_layout data = layout_of(malloc(bytes), bytes, &block);
 	if (!data.buffer)
 		abort();
-	hwio_stream_receive(&data, bytes, from->plan.shares[share].world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, from->ids[share]));
+	hwio_stream_receive(&data, bytes, from->plan.shares[share].world_rank,
+		HWIO_TAG_OF(HWIO_TAG_DATA, from->ids[share]));
 	return data.buffer;
 }
 
@@ -158,7 +161,7 @@ static struct hwio_reply reply_of(const struct held *from, uint32_t share)
 static void tell(const struct held *from, uint32_t share, const void *message, size_t bytes)
 {
 	hwio_real.MPI_Send(message, (int)bytes, MPI_BYTE, from->plan.shares[share].world_rank,
-			 HWIO_TAG_OF(HWIO_TAG_VERDICT, from->ids[share]), hwio_control);
+		HWIO_TAG_OF(HWIO_TAG_VERDICT, from->ids[share]), hwio_control);
 }
 
 /* Asks all; whoever isn't ready has sent its data. The plan of those who are. */
@@ -209,7 +212,8 @@ static void end(struct held *from, bool is_done)
 	for (uint32_t i = 1; i < from->plan.count; i++) {
 		if (from->late[i])
 			continue;
-		struct hwio_verdict verdict = {.id = from->ids[i], .kind = is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND};
+		struct hwio_verdict verdict = {
+			.id = from->ids[i], .kind = is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND};
 		tell(from, i, &verdict, offsetof(struct hwio_verdict, path));
 		if (!is_done)
 			from->late[i] = receive(from, i);
@@ -273,7 +277,7 @@ static bool is_idle(double now)
 {
 	double part = IDLE_PART * hwio_model_patience_s(held.plan.high - held.plan.low);
 	return now > held.touched + (part > IDLE_SECONDS_MIN ? part : IDLE_SECONDS_MIN) && !hwio_incoming_any() &&
-	       !hwio_requests_any_arrived();
+		!hwio_requests_any_arrived();
 }
 
 void hwio_held_poll(void)

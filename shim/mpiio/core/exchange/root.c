@@ -66,8 +66,8 @@ static void ask(struct hwio_pending *one, const struct hwio_target *target)
 	struct hwio_verdict verdict = {.id = one->id, .kind = HWIO_VERDICT_EXCHANGE, .identity = *target->identity};
 	verdict.path_bytes = (uint32_t)strlen(target->path) + 1;
 	memcpy(verdict.path, target->path, verdict.path_bytes);
-	hwio_real.MPI_Send(&verdict, (int)(offsetof(struct hwio_verdict, path) + verdict.path_bytes), MPI_BYTE, one->world_rank,
-			 HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
+	hwio_real.MPI_Send(&verdict, (int)(offsetof(struct hwio_verdict, path) + verdict.path_bytes), MPI_BYTE,
+		one->world_rank, HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
 /* Everybody's answer. Whoever isn't ready has sent the data instead. */
@@ -89,7 +89,7 @@ static void tell_plan(const struct hwio_target *target, const struct hwio_plan *
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
 		if (lies_in(one, target))
 			hwio_real.MPI_Send(plan, sizeof(*plan), MPI_BYTE, one->world_rank,
-					 HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
+				HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
 /* Everybody has written, or everybody's data comes here. */
@@ -134,7 +134,7 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 				is_done &= hwio_pending_reply(one).kind == HWIO_REPLY_DONE;
 		end(target, is_done);
 		if (!is_done && (off_t)plan.high > target->bytes_before &&
-		    hwio_libc.ftruncate(target->descriptor, target->bytes_before) != 0)
+			hwio_libc.ftruncate(target->descriptor, target->bytes_before) != 0)
 			hwio_say("%s can't be cut to its former size: %m", target->path);
 	}
 	if (is_done)

@@ -45,8 +45,8 @@ void hwio_before_change(int descriptor, off_t low, off_t high)
 	int saved = errno;
 	/* Whoever reads this may rely on what was written before it. */
 	if (hwio_incoming_is_writing() &&
-	    (hwio_delegated_elsewhere(status.st_dev, status.st_ino) ||
-	     hwio_delegated_overlaps(status.st_dev, status.st_ino, (uint64_t)low, (uint64_t)high)))
+		(hwio_delegated_elsewhere(status.st_dev, status.st_ino) ||
+			hwio_delegated_overlaps(status.st_dev, status.st_ino, (uint64_t)low, (uint64_t)high)))
 		hwio_incoming_wait();
 	hwio_before_access(&status, low, high);
 	if (S_ISREG(status.st_mode))
@@ -111,14 +111,14 @@ void hwio_settle_everything(void)
 	errno = saved;
 }
 
-#define OPENS(name, parameters, arguments, directory)                                                                  \
-	int hwio_##name parameters                                                                                       \
-	{                                                                                                              \
-		if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))                                              \
-			hwio_before_change_of(path, directory);                                                          \
-		else                                                                                                   \
-			hwio_before_reading(path);                                                                           \
-		return hwio_libc.name arguments;                                                                         \
+#define OPENS(name, parameters, arguments, directory) \
+	int hwio_##name parameters \
+	{ \
+		if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC)) \
+			hwio_before_change_of(path, directory); \
+		else \
+			hwio_before_reading(path); \
+		return hwio_libc.name arguments; \
 	}
 
 OPENS(open, (const char *path, int flags, mode_t mode), (path, flags, mode), AT_FDCWD)
@@ -131,11 +131,11 @@ OPENS(__openat_2, (int at, const char *path, int flags), (at, path, flags), at)
 OPENS(__openat64_2, (int at, const char *path, int flags), (at, path, flags), at)
 
 /* Calls on a path, or on two, that change what it names. */
-#define CHANGES(result, name, parameters, arguments, path, directory)                                                  \
-	result hwio_##name parameters                                                                                    \
-	{                                                                                                              \
-		hwio_before_change_of(path, directory);                                                                  \
-		return hwio_libc.name arguments;                                                                         \
+#define CHANGES(result, name, parameters, arguments, path, directory) \
+	result hwio_##name parameters \
+	{ \
+		hwio_before_change_of(path, directory); \
+		return hwio_libc.name arguments; \
 	}
 
 CHANGES(int, creat, (const char *path, mode_t mode), (path, mode), path, AT_FDCWD)
@@ -165,12 +165,12 @@ static void before_removal(const char *path, int directory)
 	errno = saved;
 }
 
-#define REMOVES(name, parameters, arguments, first, first_at, second, second_at)                                       \
-	int hwio_##name parameters                                                                                       \
-	{                                                                                                              \
-		before_removal(first, first_at);                                                                       \
-		before_removal(second, second_at);                                                                     \
-		return hwio_libc.name arguments;                                                                         \
+#define REMOVES(name, parameters, arguments, first, first_at, second, second_at) \
+	int hwio_##name parameters \
+	{ \
+		before_removal(first, first_at); \
+		before_removal(second, second_at); \
+		return hwio_libc.name arguments; \
 	}
 
 REMOVES(rename, (const char *from, const char *to), (from, to), from, AT_FDCWD, to, AT_FDCWD)
@@ -181,19 +181,20 @@ REMOVES(unlink, (const char *path), (path), path, AT_FDCWD, NULL, 0)
 REMOVES(unlinkat, (int at, const char *path, int flags), (at, path, flags), path, at, NULL, 0)
 
 /* Calls on a descriptor that change its file from somewhere on. */
-#define RESIZES(name, offset)                                                                                          \
-	int hwio_##name(int descriptor, offset bytes)                                                                    \
-	{                                                                                                              \
-		hwio_before_change(descriptor, bytes, INT64_MAX);                                                        \
-		int result = hwio_libc.name(descriptor, bytes);                                                          \
-		hwio_after_change(descriptor);                                                                           \
-		return result;                                                                                         \
+#define RESIZES(name, offset) \
+	int hwio_##name(int descriptor, offset bytes) \
+	{ \
+		hwio_before_change(descriptor, bytes, INT64_MAX); \
+		int result = hwio_libc.name(descriptor, bytes); \
+		hwio_after_change(descriptor); \
+		return result; \
 	}
 
 RESIZES(ftruncate, off_t)
 RESIZES(ftruncate64, off64_t)
 
-ssize_t hwio_copy_file_range(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t bytes, unsigned int flags)
+ssize_t hwio_copy_file_range(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t bytes,
+	unsigned int flags)
 {
 	hwio_before_change(to, 0, INT64_MAX);
 	ssize_t result = hwio_libc.copy_file_range(from, from_offset, to, to_offset, bytes, flags);
@@ -225,13 +226,13 @@ ssize_t hwio_splice(int from, off64_t *from_offset, int to, off64_t *to_offset, 
 	return result;
 }
 
-#define ALLOCATES(name, parameters, arguments)                                                                         \
-	int hwio_##name parameters                                                                                       \
-	{                                                                                                              \
-		hwio_before_change(descriptor, 0, INT64_MAX);                                                            \
-		int result = hwio_libc.name arguments;                                                                   \
-		hwio_after_change(descriptor);                                                                           \
-		return result;                                                                                         \
+#define ALLOCATES(name, parameters, arguments) \
+	int hwio_##name parameters \
+	{ \
+		hwio_before_change(descriptor, 0, INT64_MAX); \
+		int result = hwio_libc.name arguments; \
+		hwio_after_change(descriptor); \
+		return result; \
 	}
 
 ALLOCATES(fallocate, (int descriptor, int mode, off_t offset, off_t bytes), (descriptor, mode, offset, bytes))

@@ -14,7 +14,7 @@
 
 /* Files whose content other nodes see too, by the magic number of statfs(2). */
 static const uint32_t shared_file_systems[] = {
-	0x6969,	    /* NFS */
+	0x6969,     /* NFS */
 	0x65735546, /* FUSE: GlusterFS, BeeGFS and others */
 	0x0bd00bd0, /* Lustre */
 	0x47504653, /* GPFS */
@@ -109,7 +109,8 @@ bool hwio_identity_agrees(const struct hwio_identity *a, const struct hwio_ident
 	bool is_here = a->boot != 0 && a->boot == b->boot && a->device == b->device;
 	if (a->inode != b->inode || (!is_here && (a->file_system != b->file_system || !is_shared(a->file_system))))
 		return false;
-	return is_written || (a->bytes == b->bytes && a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns);
+	return is_written ||
+		(a->bytes == b->bytes && a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns);
 }
 
 static struct hwio_file *take(const struct hwio_identity *identity)
@@ -197,7 +198,7 @@ struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_
 		high = descriptor;
 	struct hwio_file *file = NULL;
 	if (fstat(high, &status) == 0 && S_ISREG(status.st_mode) && hwio_identity_of(high, &status, &identity) &&
-	    hwio_identity_agrees(&identity, wanted, is_written))
+		hwio_identity_agrees(&identity, wanted, is_written))
 		file = take(&identity);
 	if (!file) {
 		hwio_libc.close(high);

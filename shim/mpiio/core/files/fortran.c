@@ -32,9 +32,9 @@
 #define HAS_NAMELIST (1 << 15)
 #define HAS_ID (1 << 16)
 #define IS_ASYNCHRONOUS (1 << 18)
-#define IS_OTHER                                                                                                       \
-	(HAS_ENDED | LIST_FORMAT | NAMELIST_READ | HAS_SIZE | HAS_LENGTH | HAS_FORMAT | IS_INTERNAL | HAS_NAMELIST |   \
-	 HAS_ID | IS_ASYNCHRONOUS)
+#define IS_OTHER \
+	(HAS_ENDED | LIST_FORMAT | NAMELIST_READ | HAS_SIZE | HAS_LENGTH | HAS_FORMAT | IS_INTERNAL | HAS_NAMELIST | \
+		HAS_ID | IS_ASYNCHRONOUS)
 
 /* Types of elements. Others are no plain bytes. */
 #define TYPE_INTEGER 1
@@ -89,21 +89,22 @@ static ptrdiff_t elements_of(const struct array *array, int kind, size_t charact
 	ptrdiff_t elements = 1;
 	size_t bytes;
 	if (!array->data || array->version != 0 || array->rank < 1 || array->rank > DIMENSIONS_MAX ||
-	    (!is_text && !is_number))
+		(!is_text && !is_number))
 		return 0;
 	for (int i = 0; i < array->rank; i++) {
 		const struct dimension *dimension = &array->dimensions[i];
 		ptrdiff_t extent;
 		if (__builtin_sub_overflow(dimension->upper, dimension->lower, &extent) || extent < 0 ||
-		    extent == PTRDIFF_MAX || dimension->stride != elements ||
-		    __builtin_mul_overflow(elements, extent + 1, &elements))
+			extent == PTRDIFF_MAX || dimension->stride != elements ||
+			__builtin_mul_overflow(elements, extent + 1, &elements))
 			return 0;
 	}
-	return __builtin_mul_overflow((size_t)elements, array->element_bytes, &bytes) || bytes > PTRDIFF_MAX ? 0 : elements;
+	return __builtin_mul_overflow((size_t)elements, array->element_bytes, &bytes) || bytes > PTRDIFF_MAX ? 0
+													     : elements;
 }
 
 static void transfer(transfer_call *call, bool is_write, struct statement *statement, struct array *array, int kind,
-		     size_t characters)
+	size_t characters)
 {
 	struct array flat;
 	/* libgfortran's writing may come back here for its reading's function. */
@@ -158,9 +159,10 @@ void hwio_fortran_got(int descriptor, const void *memory, size_t bytes, off_t of
 	array->known = to + bytes;
 	size_t before = to > from ? (size_t)(to - from) : 0;
 	if (before > 0 && before <= BUFFER_BYTES_MAX && (off_t)before <= offset &&
-	    is_from(descriptor, from, before, offset - (off_t)before)) {
+		is_from(descriptor, from, before, offset - (off_t)before)) {
 		if (hwio_mode == HWIO_OBSERVE)
-			hwio_read_observed(descriptor, (char *)(uintptr_t)from, (ssize_t)before, offset - (off_t)before);
+			hwio_read_observed(descriptor, (char *)(uintptr_t)from, (ssize_t)before,
+				offset - (off_t)before);
 		else
 			hwio_read_noted(descriptor, (char *)(uintptr_t)from, before, offset - (off_t)before);
 	}

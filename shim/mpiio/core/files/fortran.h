@@ -25,7 +25,7 @@ static inline bool hwio_fortran_is_buffer(const void *memory, size_t bytes)
 {
 	const struct hwio_fortran_array *array = &hwio_fortran_array;
 	return array->is_at_work &&
-	       ((const char *)memory < array->low || (const char *)memory + bytes > array->high || !array->low);
+		((const char *)memory < array->low || (const char *)memory + bytes > array->high || !array->low);
 }
 
 /* The same by the context, where no array is transferred. */

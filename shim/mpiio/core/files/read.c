@@ -29,8 +29,8 @@
 static size_t would_get(int descriptor, size_t bytes, off_t *offset, const struct stat *status)
 {
 	int flags = fcntl(descriptor, F_GETFL);
-	if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || (flags & (O_DIRECT | O_PATH)) || !S_ISREG(status->st_mode) ||
-	    hwio_file_is_banned(status))
+	if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY || (flags & (O_DIRECT | O_PATH)) ||
+		!S_ISREG(status->st_mode) || hwio_file_is_banned(status))
 		return 0;
 	if (*offset == HWIO_OWN_POSITION)
 		*offset = lseek(descriptor, 0, SEEK_CUR);
@@ -56,7 +56,7 @@ static enum hwio_left why_not(const struct hwio_file *file, const void *memory, 
 }
 
 static bool put_off(int descriptor, void *memory, size_t bytes, off_t offset, const struct stat *status,
-		    struct hwio_context *context)
+	struct hwio_context *context)
 {
 	if (hwio_incoming_is_writing() && hwio_delegated_overlaps(status->st_dev, status->st_ino, 0, UINT64_MAX))
 		hwio_incoming_wait();
@@ -84,10 +84,11 @@ static bool is_worth_it(int descriptor, struct stat *status)
 		unsigned int changes, passed;
 	} left_alone = {.descriptor = -1};
 	unsigned int changes = __atomic_load_n(&hwio_descriptor_changes, __ATOMIC_RELAXED);
-	if (left_alone.descriptor == descriptor && left_alone.changes == changes && ++left_alone.passed % LOOK_EVERY != 0)
+	if (left_alone.descriptor == descriptor && left_alone.changes == changes &&
+		++left_alone.passed % LOOK_EVERY != 0)
 		return false;
 	bool is_worth = fstat(descriptor, status) == 0 && S_ISREG(status->st_mode) &&
-			hwio_model_scatter_gain((size_t)status->st_size, hwio_ranks) > 0;
+		hwio_model_scatter_gain((size_t)status->st_size, hwio_ranks) > 0;
 	if (is_worth) {
 		left_alone.descriptor = -1;
 	} else if (left_alone.descriptor != descriptor || left_alone.changes != changes) {
@@ -143,8 +144,11 @@ void hwio_read_noted(int descriptor, void *memory, size_t bytes, off_t offset)
 		return;
 	hwio_enter();
 	struct hwio_file *file = hwio_file_of(descriptor, &status);
-	struct hwio_record record = {.low = (uintptr_t)memory, .high = (uintptr_t)memory + bytes, .state = HWIO_PEEKED,
-				   .file = file, .offset = offset};
+	struct hwio_record record = {.low = (uintptr_t)memory,
+		.high = (uintptr_t)memory + bytes,
+		.state = HWIO_PEEKED,
+		.file = file,
+		.offset = offset};
 	if (file) {
 		hwio_record_cut(record.low, record.high);
 		hwio_record_add(&record);
@@ -158,7 +162,7 @@ void hwio_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offse
 {
 	struct stat status;
 	if (hwio_mode != HWIO_OBSERVE || bytes <= 0 || !hwio_looks_at((size_t)bytes) ||
-	    hwio_fortran_is_buffer(memory, (size_t)bytes))
+		hwio_fortran_is_buffer(memory, (size_t)bytes))
 		return;
 	int saved = errno;
 	struct hwio_context *context = hwio_context_here(HWIO_OP_READ);
@@ -175,8 +179,12 @@ void hwio_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offse
 		hwio_enter();
 		hwio_record_cut((uintptr_t)memory, (uintptr_t)memory + (size_t)bytes);
 		struct hwio_file *file = hwio_file_of(descriptor, &status);
-		struct hwio_record record = {.low = (uintptr_t)memory, .high = (uintptr_t)memory + (size_t)bytes,
-					   .state = HWIO_OBSERVED, .file = file, .offset = offset, .context = context};
+		struct hwio_record record = {.low = (uintptr_t)memory,
+			.high = (uintptr_t)memory + (size_t)bytes,
+			.state = HWIO_OBSERVED,
+			.file = file,
+			.offset = offset,
+			.context = context};
 		if (file) {
 			hwio_record_add(&record);
 			hwio_file_release(file);
@@ -260,7 +268,8 @@ ssize_t hwio_pread64(int descriptor, void *memory, size_t bytes, off64_t offset)
 /* With less room than bytes the original ends the process. */
 ssize_t hwio___read_chk(int descriptor, void *memory, size_t bytes, size_t room)
 {
-	return bytes > room ? hwio_libc.__read_chk(descriptor, memory, bytes, room) : hwio_read(descriptor, memory, bytes);
+	return bytes > room ? hwio_libc.__read_chk(descriptor, memory, bytes, room)
+			    : hwio_read(descriptor, memory, bytes);
 }
 
 ssize_t hwio___pread_chk(int descriptor, void *memory, size_t bytes, off_t offset, size_t room)
@@ -328,7 +337,7 @@ ssize_t hwio_readv(int descriptor, const struct iovec *pieces, int count)
 {
 	ssize_t result;
 	if (count > 0 && hwio_looks_at(total(pieces, count)) && is_regular(descriptor) &&
-	    vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
+		vector_instead(descriptor, pieces, count, HWIO_OWN_POSITION, &result))
 		return result;
 	before_vector(pieces, count);
 	return hwio_libc.readv(descriptor, pieces, count);
@@ -338,7 +347,7 @@ ssize_t hwio_preadv(int descriptor, const struct iovec *pieces, int count, off_t
 {
 	ssize_t result;
 	if (offset >= 0 && count > 0 && hwio_looks_at(total(pieces, count)) && is_regular(descriptor) &&
-	    vector_instead(descriptor, pieces, count, offset, &result))
+		vector_instead(descriptor, pieces, count, offset, &result))
 		return result;
 	before_vector(pieces, count);
 	return hwio_libc.preadv(descriptor, pieces, count, offset);
@@ -352,7 +361,8 @@ ssize_t hwio_preadv64(int descriptor, const struct iovec *pieces, int count, off
 ssize_t hwio_preadv2(int descriptor, const struct iovec *pieces, int count, off_t offset, int flags)
 {
 	if (flags == 0)
-		return offset == -1 ? hwio_readv(descriptor, pieces, count) : hwio_preadv(descriptor, pieces, count, offset);
+		return offset == -1 ? hwio_readv(descriptor, pieces, count)
+				    : hwio_preadv(descriptor, pieces, count, offset);
 	before_vector(pieces, count);
 	return hwio_libc.preadv2(descriptor, pieces, count, offset, flags);
 }

@@ -51,7 +51,7 @@ ssize_t hwio_send(int descriptor, const void *memory, size_t bytes, int flags)
 }
 
 ssize_t hwio_sendto(int descriptor, const void *memory, size_t bytes, int flags, const struct sockaddr *address,
-		  socklen_t address_bytes)
+	socklen_t address_bytes)
 {
 	outgoing(memory, bytes);
 	return hwio_libc.sendto(descriptor, memory, bytes, flags, address, address_bytes);
@@ -78,7 +78,7 @@ ssize_t hwio_recv(int descriptor, void *memory, size_t bytes, int flags)
 }
 
 ssize_t hwio_recvfrom(int descriptor, void *memory, size_t bytes, int flags, struct sockaddr *address,
-		    socklen_t *address_bytes)
+	socklen_t *address_bytes)
 {
 	coming(memory, bytes);
 	return hwio_libc.recvfrom(descriptor, memory, bytes, flags, address, address_bytes);
@@ -104,15 +104,15 @@ ssize_t hwio___recv_chk(int descriptor, void *memory, size_t bytes, size_t room,
 	return hwio_libc.__recv_chk(descriptor, memory, bytes, room, flags);
 }
 
-ssize_t hwio___recvfrom_chk(int descriptor, void *memory, size_t bytes, size_t room, int flags, struct sockaddr *address,
-			  socklen_t *address_bytes)
+ssize_t hwio___recvfrom_chk(int descriptor, void *memory, size_t bytes, size_t room, int flags,
+	struct sockaddr *address, socklen_t *address_bytes)
 {
 	coming(memory, bytes);
 	return hwio_libc.__recvfrom_chk(descriptor, memory, bytes, room, flags, address, address_bytes);
 }
 
 ssize_t hwio_process_vm_readv(pid_t process, const struct iovec *local, unsigned long local_count,
-			    const struct iovec *remote, unsigned long remote_count, unsigned long flags)
+	const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
 	pieces_in(local, local_count);
 	pieces_out(remote, remote_count);
@@ -120,7 +120,7 @@ ssize_t hwio_process_vm_readv(pid_t process, const struct iovec *local, unsigned
 }
 
 ssize_t hwio_process_vm_writev(pid_t process, const struct iovec *local, unsigned long local_count,
-			     const struct iovec *remote, unsigned long remote_count, unsigned long flags)
+	const struct iovec *remote, unsigned long remote_count, unsigned long flags)
 {
 	pieces_out(local, local_count);
 	pieces_in(remote, remote_count);

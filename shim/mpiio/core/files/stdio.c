@@ -26,7 +26,7 @@
 static bool is_plain(FILE *stream)
 {
 	return !(stream->_flags & (IN_BACKUP | AT_END | HAS_FAILED)) && stream->_IO_save_base == NULL &&
-	       stream->_mode <= 0 && fileno(stream) >= 0;
+		stream->_mode <= 0 && fileno(stream) >= 0;
 }
 
 /* How many bytes were read past the buffer, with the stream's position behind them. */
@@ -55,7 +55,8 @@ static size_t read_past(char *memory, size_t bytes, FILE *stream)
 static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
 {
 	size_t bytes;
-	if (__builtin_mul_overflow(size, count, &bytes) || size == 0 || !hwio_looks_at(bytes) || hwio_mode == HWIO_OBSERVE) {
+	if (__builtin_mul_overflow(size, count, &bytes) || size == 0 || !hwio_looks_at(bytes) ||
+		hwio_mode == HWIO_OBSERVE) {
 		if (hwio_is_busy && hwio_depth == 0)
 			hwio_use_in(memory, bytes);
 		size_t items = hwio_libc.fread(memory, size, count, stream);
@@ -63,7 +64,7 @@ static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
 			hwio_left_read(fileno(stream), memory, (ssize_t)(items * size), HWIO_LEFT_SMALL);
 		if (hwio_mode == HWIO_OBSERVE && size > 0 && hwio_looks_at(items * size))
 			hwio_read_observed(fileno(stream), memory, (ssize_t)(items * size),
-					 ftello(stream) - (off_t)(items * size));
+				ftello(stream) - (off_t)(items * size));
 		return items;
 	}
 	flockfile(stream);

@@ -100,7 +100,7 @@ static bool vector_instead(int descriptor, const struct iovec *pieces, int count
 	bool is_own = offset == HWIO_OWN_POSITION;
 	int flags = fcntl(descriptor, F_GETFL);
 	if (!hwio_incoming_any() || count < 1 || count > IOV_MAX || flags < 0 || (flags & O_APPEND) ||
-	    fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+		fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
 		return false;
 	*result = 0;
 	for (int i = 0; i < count; i++) {
@@ -152,7 +152,8 @@ ssize_t hwio_pwritev(int descriptor, const struct iovec *pieces, int count, off_
 {
 	ssize_t result;
 	observe_vector(pieces, count);
-	if (hwio_is_busy && hwio_depth == 0 && offset >= 0 && vector_instead(descriptor, pieces, count, offset, &result))
+	if (hwio_is_busy && hwio_depth == 0 && offset >= 0 &&
+		vector_instead(descriptor, pieces, count, offset, &result))
 		return result;
 	before_vector(descriptor, pieces, count, offset);
 	result = hwio_libc.pwritev(descriptor, pieces, count, offset);

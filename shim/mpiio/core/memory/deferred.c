@@ -37,8 +37,8 @@ static bool find_owed(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 	const struct hwio_record *record;
 	for (size_t index = hwio_record_find(low); (record = hwio_record_at(index)) && record->low < high; index++)
 		if (record->state == HWIO_DEFERRED) {
-			*owed = (struct hwio_range){most(hwio_page_down(record->low), low),
-						  least(hwio_page_up(record->high), high)};
+			*owed = (struct hwio_range){
+				most(hwio_page_down(record->low), low), least(hwio_page_up(record->high), high)};
 			return true;
 		}
 	return false;
@@ -62,7 +62,8 @@ void hwio_deferred_stand(const struct hwio_record *record)
 bool hwio_read_whole(int descriptor, void *memory, size_t bytes, off_t offset)
 {
 	while (bytes > 0) {
-		ssize_t got = hwio_libc.pread(descriptor, memory, bytes < HWIO_CALL_BYTES_MAX ? bytes : HWIO_CALL_BYTES_MAX, offset);
+		ssize_t got = hwio_libc.pread(descriptor, memory,
+			bytes < HWIO_CALL_BYTES_MAX ? bytes : HWIO_CALL_BYTES_MAX, offset);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
@@ -75,10 +76,15 @@ bool hwio_read_whole(int descriptor, void *memory, size_t bytes, off_t offset)
 }
 
 static bool add(uintptr_t low, uintptr_t high, enum hwio_state state, struct hwio_file *file, off_t offset,
-		struct hwio_context *context)
+	struct hwio_context *context)
 {
-	struct hwio_record record = {.low = low, .high = high, .state = state, .file = file, .offset = offset,
-				   .context = context, .operation = hwio_context_operation(context)};
+	struct hwio_record record = {.low = low,
+		.high = high,
+		.state = state,
+		.file = file,
+		.offset = offset,
+		.context = context,
+		.operation = hwio_context_operation(context)};
 	return low == high || hwio_record_add(&record);
 }
 
@@ -91,13 +97,13 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 	if (low >= high) {
 		/* No page is its own: it is read, and known to be a copy. */
 		bool is_read = hwio_read_whole(file->descriptor, memory, bytes, offset) &&
-			       add(start, end, HWIO_PEEKED, file, offset, context);
+			add(start, end, HWIO_PEEKED, file, offset, context);
 		hwio_count_busy();
 		return is_read;
 	}
 	/* Pages that are not filled by this read alone are never protected: MPI may be receiving beside it. */
 	if (!hwio_read_whole(file->descriptor, memory, low - start, offset) ||
-	    !hwio_read_whole(file->descriptor, (void *)high, end - high, offset + (off_t)(high - start)))
+		!hwio_read_whole(file->descriptor, (void *)high, end - high, offset + (off_t)(high - start)))
 		return false;
 	if (!hwio_file_lease(file))
 		return false;
@@ -116,7 +122,7 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 static void fail(const struct hwio_file *file)
 {
 	hwio_say("%s can't be read any more (%s): a read of it had been put off; --io off avoids that",
-	       file->path[0] ? file->path : "a file without a name", strerror(errno));
+		file->path[0] ? file->path : "a file without a name", strerror(errno));
 	raise(SIGBUS);
 }
 
@@ -127,7 +133,7 @@ static void warn_if_changed(const struct hwio_file *file)
 		return;
 	has_warned = true;
 	hwio_say("%s was changed while a read of it was put off; the program sees its present content",
-	       file->path[0] ? file->path : "a file without a name");
+		file->path[0] ? file->path : "a file without a name");
 }
 
 /* Other threads must not see a page before all of it is there. */
@@ -139,9 +145,8 @@ static bool is_apart(void)
 static void read_part(const struct hwio_record *part)
 {
 	size_t bytes = part->high - part->low;
-	bool is_good = is_apart()
-			       ? hwio_private_fill(part->low, part->high, part->file->descriptor, part->offset)
-			       : hwio_read_whole(part->file->descriptor, (void *)part->low, bytes, part->offset);
+	bool is_good = is_apart() ? hwio_private_fill(part->low, part->high, part->file->descriptor, part->offset)
+				  : hwio_read_whole(part->file->descriptor, (void *)part->low, bytes, part->offset);
 	if (!is_good)
 		fail(part->file);
 }
@@ -151,7 +156,8 @@ static void fill_pages(uintptr_t low, uintptr_t high)
 {
 	if (!is_apart())
 		hwio_pages_open(low, high);
-	for (size_t index = hwio_record_find(low); hwio_record_at(index) && hwio_record_at(index)->low < high; index++) {
+	for (size_t index = hwio_record_find(low); hwio_record_at(index) && hwio_record_at(index)->low < high;
+		index++) {
 		struct hwio_record part = *hwio_record_at(index);
 		if (part.state != HWIO_DEFERRED)
 			continue;
@@ -176,7 +182,8 @@ static void fill_pages(uintptr_t low, uintptr_t high)
 /* The pages of the range in which anything is deferred are filled; a hole in a full table would be lost. */
 static void fill_within(uintptr_t low, uintptr_t high)
 {
-	for (size_t index = hwio_record_find(low); hwio_record_at(index) && hwio_record_at(index)->low < high; index++) {
+	for (size_t index = hwio_record_find(low); hwio_record_at(index) && hwio_record_at(index)->low < high;
+		index++) {
 		struct hwio_record *record = hwio_record_at(index);
 		if (record->state != HWIO_DEFERRED)
 			continue;
@@ -301,7 +308,8 @@ bool hwio_deferred_touch(uintptr_t address)
 	uintptr_t page = hwio_page_down(address);
 	size_t index = hwio_record_find(page);
 	struct hwio_record *record;
-	while ((record = hwio_record_at(index)) && record->state != HWIO_DEFERRED && record->low < page + HWIO_PAGE_BYTES)
+	while ((record = hwio_record_at(index)) && record->state != HWIO_DEFERRED &&
+		record->low < page + HWIO_PAGE_BYTES)
 		index++;
 	if (!record || record->low >= page + HWIO_PAGE_BYTES)
 		return false;
@@ -323,7 +331,7 @@ static bool is_of(const struct hwio_record *record, const struct hwio_file *file
 {
 	off_t end = record->offset + (off_t)(record->high - record->low);
 	return record->file->identity.device == file->identity.device &&
-	       record->file->identity.inode == file->identity.inode && record->offset < high && end > low;
+		record->file->identity.inode == file->identity.inode && record->offset < high && end > low;
 }
 
 static bool is_any_deferred_of(const struct hwio_file *file, off_t low, off_t high)

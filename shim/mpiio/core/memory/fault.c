@@ -91,7 +91,8 @@ static bool give_stack(void)
 	if (sigaltstack(NULL, &stack) != 0 || (!(stack.ss_flags & SS_DISABLE) && stack.ss_size >= bytes))
 		return true;
 	stack = (stack_t){.ss_size = bytes};
-	stack.ss_sp = hwio_libc.mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+	stack.ss_sp = hwio_libc.mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1,
+		0);
 	return stack.ss_sp != MAP_FAILED && sigaltstack(&stack, NULL) == 0;
 }
 

@@ -16,7 +16,7 @@
 static bool may_concern(const void *memory)
 {
 	return hwio_is_busy && hwio_depth == 0 && memory &&
-	       ((uintptr_t)memory < hwio_records_high || hwio_incoming_any());
+		((uintptr_t)memory < hwio_records_high || hwio_incoming_any());
 }
 
 void hwio_free(void *memory)
@@ -65,7 +65,7 @@ void hwio_before_mapping(void *address, size_t bytes, int protection, int flags,
 		hwio_use_gone(address, bytes);
 	/* What is stored there changes the file without a call. */
 	if ((flags & MAP_TYPE) != MAP_PRIVATE && (protection & PROT_WRITE) && descriptor >= 0 &&
-	    fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
+		fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) {
 		hwio_file_ban(&status);
 		hwio_before_change(descriptor, 0, INT64_MAX);
 	}

@@ -30,14 +30,42 @@
 static bool is_far_reaching(long number)
 {
 	static const long such[] = {
-		SYS_write,	SYS_pwrite64,	 SYS_writev,	    SYS_pwritev, SYS_pwritev2, SYS_ftruncate, SYS_truncate,
-		SYS_fallocate,	SYS_openat,	 SYS_openat2,	    SYS_sendfile, SYS_splice,  SYS_clone,     SYS_clone3,
-		SYS_execve,	SYS_execveat,	 SYS_exit_group,    SYS_readv,	 SYS_preadv,   SYS_preadv2,   SYS_vmsplice,
-		SYS_sendmsg,	SYS_sendmmsg,	 SYS_recvmsg,	    SYS_recvmmsg, SYS_io_submit, SYS_io_uring_enter,
+		SYS_write,
+		SYS_pwrite64,
+		SYS_writev,
+		SYS_pwritev,
+		SYS_pwritev2,
+		SYS_ftruncate,
+		SYS_truncate,
+		SYS_fallocate,
+		SYS_openat,
+		SYS_openat2,
+		SYS_sendfile,
+		SYS_splice,
+		SYS_clone,
+		SYS_clone3,
+		SYS_execve,
+		SYS_execveat,
+		SYS_exit_group,
+		SYS_readv,
+		SYS_preadv,
+		SYS_preadv2,
+		SYS_vmsplice,
+		SYS_sendmsg,
+		SYS_sendmmsg,
+		SYS_recvmsg,
+		SYS_recvmmsg,
+		SYS_io_submit,
+		SYS_io_uring_enter,
 		SYS_io_uring_register,
-		SYS_copy_file_range, SYS_process_vm_readv, SYS_process_vm_writev,
+		SYS_copy_file_range,
+		SYS_process_vm_readv,
+		SYS_process_vm_writev,
 #ifdef SYS_open
-		SYS_open,	SYS_creat,	 SYS_fork,	    SYS_vfork,
+		SYS_open,
+		SYS_creat,
+		SYS_fork,
+		SYS_vfork,
 #endif
 	};
 	for (size_t i = 0; i < sizeof(such) / sizeof(*such); i++)
@@ -69,8 +97,8 @@ static bool takes_put_off(long number, const long arguments[])
 		return is_put_off(low, low + bytes);
 	case SYS_mremap:
 		return is_put_off(low, low + bytes) ||
-		       (arguments[3] & MREMAP_FIXED &&
-			is_put_off((uintptr_t)arguments[4], (uintptr_t)arguments[4] + (uintptr_t)arguments[2]));
+			(arguments[3] & MREMAP_FIXED &&
+				is_put_off((uintptr_t)arguments[4], (uintptr_t)arguments[4] + (uintptr_t)arguments[2]));
 	case SYS_mmap:
 		return !(arguments[3] & MAP_ANONYMOUS) || (arguments[3] & MAP_FIXED && is_put_off(low, low + bytes));
 	default:
@@ -81,7 +109,7 @@ static bool takes_put_off(long number, const long arguments[])
 static bool is_of_memory(long number)
 {
 	return number == SYS_brk || number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||
-	       number == SYS_madvise || number == SYS_mprotect;
+		number == SYS_madvise || number == SYS_mprotect;
 }
 
 /*
@@ -159,10 +187,11 @@ long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 #define REGISTERS(context) ((context)->uc_mcontext.gregs)
 #define PLACE(context) REGISTERS(context)[REG_RIP]
 #define RESULT(context) REGISTERS(context)[REG_RAX]
-#define ARGUMENTS(context)                                                                                             \
-	{                                                                                                              \
-		REGISTERS(context)[REG_RDI], REGISTERS(context)[REG_RSI], REGISTERS(context)[REG_RDX],                 \
-			REGISTERS(context)[REG_R10], REGISTERS(context)[REG_R8], REGISTERS(context)[REG_R9],           \
+#define ARGUMENTS(context) \
+	{ \
+		(long)REGISTERS(context)[REG_RDI], (long)REGISTERS(context)[REG_RSI], \
+			(long)REGISTERS(context)[REG_RDX], (long)REGISTERS(context)[REG_R10], \
+			(long)REGISTERS(context)[REG_R8], (long)REGISTERS(context)[REG_R9], \
 	}
 #elif defined(__aarch64__)
 #define MACHINE AUDIT_ARCH_AARCH64
@@ -170,10 +199,10 @@ long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 #define REGISTERS(context) ((context)->uc_mcontext.regs)
 #define PLACE(context) ((context)->uc_mcontext.pc)
 #define RESULT(context) REGISTERS(context)[0]
-#define ARGUMENTS(context)                                                                                             \
-	{                                                                                                              \
-		(long)REGISTERS(context)[0], (long)REGISTERS(context)[1], (long)REGISTERS(context)[2],                 \
-			(long)REGISTERS(context)[3], (long)REGISTERS(context)[4], (long)REGISTERS(context)[5],         \
+#define ARGUMENTS(context) \
+	{ \
+		(long)REGISTERS(context)[0], (long)REGISTERS(context)[1], (long)REGISTERS(context)[2], \
+			(long)REGISTERS(context)[3], (long)REGISTERS(context)[4], (long)REGISTERS(context)[5], \
 	}
 #endif
 
@@ -221,7 +250,8 @@ static bool needs_its_place(long number)
 static void answer(struct hwio_aside *of)
 {
 	const long *a = of->arguments;
-	long (*call)(long, ...) = hwio_is_inside() ? (long (*)(long, ...))hwio_libc.syscall : (long (*)(long, ...))hwio_syscall;
+	long (*call)(long, ...) = hwio_is_inside() ? (long (*)(long, ...))hwio_libc.syscall
+						   : (long (*)(long, ...))hwio_syscall;
 	is_answering = true;
 	long result = call(of->number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	of->result = result == -1 ? -errno : result;
@@ -253,8 +283,8 @@ static void on_call(int signal, siginfo_t *info, void *of)
 		if (!may_settle || !hwio_aside(context, &aside))
 			settle(&aside);
 	} else {
-		struct hwio_aside aside = {.work = answer, .is_call = true, .number = info->si_syscall,
-					 .arguments = ARGUMENTS(context)};
+		struct hwio_aside aside = {
+			.work = answer, .is_call = true, .number = info->si_syscall, .arguments = ARGUMENTS(context)};
 		if (!may_settle || !hwio_aside(context, &aside)) {
 			answer(&aside);
 			RESULT(context) = aside.result;
@@ -290,7 +320,8 @@ static bool is_in_one_piece(void)
 
 void hwio_kernel_start(void)
 {
-	struct sigaction action = {.sa_sigaction = on_call, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART};
+	struct sigaction action = {
+		.sa_sigaction = on_call, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART};
 
 	if (!is_in_one_piece() || prctl(SET_DISPATCH, DISPATCH_OFF, 0, 0, 0) != 0)
 		return;

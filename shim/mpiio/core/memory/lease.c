@@ -84,7 +84,7 @@ static bool start(void)
 		return true;
 	/* Memory is filled while others look at it. */
 	if (!hwio_private_can_fill_apart() || (!is_prepared && sem_init(&has_begun, 0, 0) != 0) ||
-	    pthread_attr_init(&attributes) != 0)
+		pthread_attr_init(&attributes) != 0)
 		return false;
 	is_prepared = true;
 	sigset_t all, before;
@@ -108,7 +108,7 @@ bool hwio_lease_take(int descriptor)
 	}
 	struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = server};
 	return fcntl(descriptor, F_SETSIG, TOLD_BY) == 0 && fcntl(descriptor, F_SETOWN_EX, &owner) == 0 &&
-	       fcntl(descriptor, F_SETLEASE, F_RDLCK) == 0;
+		fcntl(descriptor, F_SETLEASE, F_RDLCK) == 0;
 }
 
 void hwio_lease_give_up(int descriptor)

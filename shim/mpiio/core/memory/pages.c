@@ -102,7 +102,7 @@ static bool reserve(void)
 {
 	if (!closed) {
 		void *memory = hwio_libc.mmap(NULL, TABLE_MAX * sizeof(*closed), PROT_READ | PROT_WRITE,
-					    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		closed = memory == MAP_FAILED ? NULL : memory;
 	}
 	return closed != NULL;

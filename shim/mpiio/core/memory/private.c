@@ -111,7 +111,7 @@ static bool parse(const char *line, struct mapping *mapping)
 		return false;
 	bool is_private = strncmp(line, " rw-p ", 6) == 0 || strncmp(line, " ---p ", 6) == 0;
 	bool is_strange = strstr(line, "[stack") || strstr(line, "/dev/") || strstr(line, "anon_hugepage") ||
-			  strstr(line, "[v");
+		strstr(line, "[v");
 	mapping->is_fit = is_private && !is_strange;
 	return true;
 }
@@ -126,7 +126,8 @@ static bool look_up(uintptr_t address, struct range *found)
 	if (descriptor < 0)
 		return false;
 	bool is_past = false;
-	for (ssize_t got; !is_past && (got = hwio_libc.read(descriptor, buffer + filled, sizeof(buffer) - 1 - filled)) > 0;) {
+	for (ssize_t got;
+		!is_past && (got = hwio_libc.read(descriptor, buffer + filled, sizeof(buffer) - 1 - filled)) > 0;) {
 		filled += (size_t)got;
 		buffer[filled] = 0;
 		char *line = buffer;
@@ -174,7 +175,7 @@ static bool is_memory(void)
 {
 	struct stat now;
 	return memory_descriptor >= 0 && fstat(memory_descriptor, &now) == 0 && now.st_dev == memory_file.st_dev &&
-	       now.st_ino == memory_file.st_ino;
+		now.st_ino == memory_file.st_ino;
 }
 
 static bool open_memory(void)

@@ -16,7 +16,7 @@ static bool reserve(void)
 	if (table)
 		return true;
 	void *memory = mmap(NULL, HWIO_RECORDS_MAX * sizeof(*table), PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)
 		return false;
 	table = memory;
@@ -83,7 +83,8 @@ static bool insert_at(size_t index, const struct hwio_record *record)
 static bool goes_on(const struct hwio_record *first, const struct hwio_record *second)
 {
 	return first->high == second->low && first->state == second->state && first->file == second->file &&
-	       first->context == second->context && first->offset + (off_t)(first->high - first->low) == second->offset;
+		first->context == second->context &&
+		first->offset + (off_t)(first->high - first->low) == second->offset;
 }
 
 bool hwio_record_add(const struct hwio_record *record)

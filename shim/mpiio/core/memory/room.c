@@ -22,11 +22,8 @@ struct version {
 
 static const struct version versions[] = {
 	{"\n0::/", "/sys/fs/cgroup", "memory.max", "memory.current", {"\ninactive_file ", "\nactive_file "}},
-	{":memory:/",
-	 "/sys/fs/cgroup/memory",
-	 "memory.limit_in_bytes",
-	 "memory.usage_in_bytes",
-	 {"\ntotal_inactive_file ", "\ntotal_active_file "}},
+	{":memory:/", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+		{"\ntotal_inactive_file ", "\ntotal_active_file "}},
 };
 
 /* The beginning of a file, after a line's end. */
@@ -58,8 +55,9 @@ static uint64_t left_in(const struct version *version, const char *group)
 	snprintf(path, sizeof(path), "%s%s/%s", version->mounted, group, version->used);
 	uint64_t used = read_text(path, text) ? strtoull(text + 1, NULL, 10) : limit;
 	snprintf(path, sizeof(path), "%s%s/memory.stat", version->mounted, group);
-	uint64_t files = read_text(path, text) ? number_after(text, version->files[0]) + number_after(text, version->files[1])
-					       : 0;
+	uint64_t files = read_text(path, text)
+		? number_after(text, version->files[0]) + number_after(text, version->files[1])
+		: 0;
 	used -= files < used ? files : used;
 	return used < limit ? limit - used : 0;
 }

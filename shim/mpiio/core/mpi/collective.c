@@ -152,7 +152,7 @@ struct hwio_collective *hwio_collective_open(MPI_Comm comm, const struct hwio_op
 	const int strange = MPI_MODE_APPEND | MPI_MODE_DELETE_ON_CLOSE | MPI_MODE_SEQUENTIAL;
 	int64_t mine[1 + DIRECTIONS * COURSE_NUMBERS], all[1 + DIRECTIONS * COURSE_NUMBERS];
 	bool can = opened && known->size <= RANKS_MAX && hwio_mode != HWIO_VERIFY && !(opened->mode & strange) &&
-		   !has_threads() && is_coherent(opened);
+		!has_threads() && is_coherent(opened);
 	struct hwio_collective *c = can ? make(known) : NULL;
 	for (size_t i = 0; i < sizeof(mine) / sizeof(*mine); i++)
 		mine[i] = INT64_MAX;
@@ -160,7 +160,8 @@ struct hwio_collective *hwio_collective_open(MPI_Comm comm, const struct hwio_op
 	/* What rank 0 knows of the place counts; others may never have been there. */
 	for (int way = 0; c && c->rank == 0 && way < DIRECTIONS; way++) {
 		bool is_possible = !(opened->mode & (way == READ ? MPI_MODE_WRONLY : MPI_MODE_RDONLY));
-		c->contexts[way] = is_possible ? hwio_context_here(way == READ ? HWIO_OP_READ_ALL : HWIO_OP_WRITE_ALL) : NULL;
+		c->contexts[way] = is_possible ? hwio_context_here(way == READ ? HWIO_OP_READ_ALL : HWIO_OP_WRITE_ALL)
+					       : NULL;
 		struct hwio_course course = known_course(c->contexts[way]);
 		memcpy(&mine[1 + (size_t)way * COURSE_NUMBERS], &course, sizeof(course));
 	}
@@ -171,7 +172,7 @@ struct hwio_collective *hwio_collective_open(MPI_Comm comm, const struct hwio_op
 	for (int way = 0; is_agreed && way < DIRECTIONS; way++)
 		c->steps[way] = c->courses[way].step;
 	if (is_agreed && (!is_over(c, READ) || !is_over(c, WRITE)) &&
-	    hwio_real.MPI_Comm_split(comm, 0, c->rank, &c->comm) == MPI_SUCCESS) {
+		hwio_real.MPI_Comm_split(comm, 0, c->rank, &c->comm) == MPI_SUCCESS) {
 		hwio_real.MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);
 		return c;
 	}
@@ -224,12 +225,13 @@ static int original(const struct call *call)
 {
 	if (call->direction == READ)
 		return call->has_offset
-			       ? hwio_real.MPI_File_read_at_all(call->file, call->offset, call->buffer, call->count, call->type,
-							      call->status)
-			       : hwio_real.MPI_File_read_all(call->file, call->buffer, call->count, call->type, call->status);
-	return call->has_offset ? hwio_real.MPI_File_write_at_all(call->file, call->offset, call->buffer, call->count,
-								call->type, call->status)
-				: hwio_real.MPI_File_write_all(call->file, call->buffer, call->count, call->type, call->status);
+			? hwio_real.MPI_File_read_at_all(call->file, call->offset, call->buffer, call->count,
+				  call->type, call->status)
+			: hwio_real.MPI_File_read_all(call->file, call->buffer, call->count, call->type, call->status);
+	return call->has_offset
+		? hwio_real.MPI_File_write_at_all(call->file, call->offset, call->buffer, call->count, call->type,
+			  call->status)
+		: hwio_real.MPI_File_write_all(call->file, call->buffer, call->count, call->type, call->status);
 }
 
 static struct part part_of(struct call *call, const struct part *told)
@@ -248,7 +250,7 @@ static struct part part_of(struct call *call, const struct part *told)
 	if (is_valid && call->count > 0)
 		call->memory = hwio_contiguous(call->buffer, call->count, call->type, &bytes);
 	if (is_valid && (call->count == 0 || (uintptr_t)call->memory >= HWIO_PAGE_BYTES) && bytes <= RANGE_BYTES_MAX &&
-	    part.offset <= INT64_MAX - RANGE_BYTES_MAX)
+		part.offset <= INT64_MAX - RANGE_BYTES_MAX)
 		part.bytes = (int64_t)bytes;
 	return part;
 }
@@ -284,11 +286,12 @@ static bool transfer(const struct call *call, const struct whole *whole)
 	if (call->direction == READ)
 		result = hwio_real.MPI_File_read_at(call->file, whole->low, data, (int)whole->range, MPI_BYTE, &status);
 	else
-		result = hwio_real.MPI_File_write_at(call->file, whole->low, data, (int)whole->range, MPI_BYTE, &status);
+		result = hwio_real.MPI_File_write_at(call->file, whole->low, data, (int)whole->range, MPI_BYTE,
+			&status);
 	hwio_real.MPI_File_set_errhandler(call->file, handler);
 	hwio_real.MPI_Errhandler_free(&handler);
 	return result == MPI_SUCCESS && hwio_real.MPI_Get_count(&status, MPI_BYTE, &moved) == MPI_SUCCESS &&
-	       moved == whole->range;
+		moved == whole->range;
 }
 
 static bool read_by_one(const struct hwio_collective *c, const struct call *call, const struct whole *whole)
@@ -300,8 +303,8 @@ static bool read_by_one(const struct hwio_collective *c, const struct call *call
 	memcpy(&is_good, room, sizeof(is_good));
 	/* By MPI, which knows memory that processors don't reach. */
 	if (is_good && mine->bytes > 0)
-		hwio_real.MPI_Sendrecv(room + HEAD_BYTES + (mine->offset - whole->low), (int)mine->bytes, MPI_BYTE, c->rank, 0,
-				     call->memory, (int)mine->bytes, MPI_BYTE, c->rank, 0, c->comm, MPI_STATUS_IGNORE);
+		hwio_real.MPI_Sendrecv(room + HEAD_BYTES + (mine->offset - whole->low), (int)mine->bytes, MPI_BYTE,
+			c->rank, 0, call->memory, (int)mine->bytes, MPI_BYTE, c->rank, 0, c->comm, MPI_STATUS_IGNORE);
 	return is_good;
 }
 
@@ -312,7 +315,8 @@ static bool write_by_one(const struct hwio_collective *c, const struct call *cal
 		c->counts[i] = (int)c->parts[i].bytes;
 		c->places[i] = at;
 	}
-	hwio_real.MPI_Gatherv(call->memory, c->counts[c->rank], MPI_BYTE, room, c->counts, c->places, MPI_BYTE, 0, c->comm);
+	hwio_real.MPI_Gatherv(call->memory, c->counts[c->rank], MPI_BYTE, room, c->counts, c->places, MPI_BYTE, 0,
+		c->comm);
 	if (c->rank == 0)
 		is_good = transfer(call, whole);
 	hwio_real.MPI_Bcast(&is_good, 1, MPI_INT, 0, c->comm);
@@ -329,12 +333,14 @@ static void finish(const struct hwio_collective *c, const struct call *call)
 }
 
 static void tell_of(struct hwio_collective *c, enum direction way, const struct whole *whole, bool was_done,
-		    const char *why)
+	const char *why)
 {
 	struct hwio_context *context = c->contexts[way];
 	const struct hwio_course *course = &c->courses[way];
 	if (context && was_done) {
-		int64_t saved_ns = course->one_ns > 0 && course->one_ns < course->all_ns ? course->all_ns - course->one_ns : 0;
+		int64_t saved_ns = course->one_ns > 0 && course->one_ns < course->all_ns
+			? course->all_ns - course->one_ns
+			: 0;
 		hwio_context_transformed(context, HWIO_COLLECTIVE, (uint64_t)whole->bytes, (double)saved_ns / 1e9);
 	}
 	if (context && why)
@@ -413,7 +419,7 @@ static int run(struct call call)
 }
 
 int hwio_MPI_File_read_at_all(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
-			    MPI_Status *status)
+	MPI_Status *status)
 {
 	return run((struct call){READ, file, true, offset, buffer, count, type, status, NULL});
 }
@@ -424,7 +430,7 @@ int hwio_MPI_File_read_all(MPI_File file, void *buffer, int count, MPI_Datatype 
 }
 
 int hwio_MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
-			     MPI_Status *status)
+	MPI_Status *status)
 {
 	return run((struct call){WRITE, file, true, offset, (void *)(uintptr_t)buffer, count, type, status, NULL});
 }

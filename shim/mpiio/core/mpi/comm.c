@@ -52,8 +52,8 @@ static bool find_members(MPI_Comm comm, struct hwio_comm *known)
 	int is_inter;
 	MPI_Group world, group;
 	if (hwio_real.MPI_Comm_test_inter(comm, &is_inter) != MPI_SUCCESS || is_inter ||
-	    hwio_real.MPI_Comm_size(comm, &known->size) != MPI_SUCCESS ||
-	    hwio_real.MPI_Comm_rank(comm, &known->rank) != MPI_SUCCESS || known->size < 2)
+		hwio_real.MPI_Comm_size(comm, &known->size) != MPI_SUCCESS ||
+		hwio_real.MPI_Comm_rank(comm, &known->rank) != MPI_SUCCESS || known->size < 2)
 		return false;
 	int *ranks = malloc((size_t)known->size * sizeof(int));
 	known->world_ranks = malloc((size_t)known->size * sizeof(int));
@@ -63,8 +63,8 @@ static bool find_members(MPI_Comm comm, struct hwio_comm *known)
 			ranks[i] = i;
 		is_good = hwio_real.MPI_Comm_group(comm, &group) == MPI_SUCCESS;
 		if (is_good) {
-			is_good = hwio_real.MPI_Group_translate_ranks(group, known->size, ranks, world, known->world_ranks) ==
-				  MPI_SUCCESS;
+			is_good = hwio_real.MPI_Group_translate_ranks(group, known->size, ranks, world,
+					  known->world_ranks) == MPI_SUCCESS;
 			hwio_real.MPI_Group_free(&group);
 		}
 		hwio_real.MPI_Group_free(&world);
@@ -83,7 +83,7 @@ static struct hwio_comm *make(MPI_Comm comm)
 	int is_found = 0;
 	pthread_mutex_lock(&making);
 	if (hwio_real.MPI_Comm_get_attr(comm, key, &known, &is_found) == MPI_SUCCESS && !is_found &&
-	    (known = calloc(1, sizeof(*known)))) {
+		(known = calloc(1, sizeof(*known)))) {
 		known->is_usable = find_members(comm, known);
 		if (hwio_real.MPI_Comm_set_attr(comm, key, known) != MPI_SUCCESS) {
 			forget(comm, key, known, NULL);
@@ -124,7 +124,8 @@ struct hwio_turn *hwio_comm_turn(struct hwio_comm *comm, int root, int kind)
 	return turn;
 }
 
-bool hwio_comm_is_even(struct hwio_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of), const void *of)
+bool hwio_comm_is_even(struct hwio_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of),
+	const void *of)
 {
 	struct hwio_even *even = &comm->even[kind];
 	if (!hwio_even_is_asked(++even->operations) || even->is_uneven)

@@ -16,10 +16,18 @@ extern int hwio_rank, hwio_ranks;
 extern unsigned char hwio_cookie[HWIO_COOKIE_BYTES];
 
 /* Tags of hwio_control; some have room for the lowest bits of an operation's number behind them. */
-enum hwio_tag { HWIO_TAG_ACK = 1, HWIO_TAG_EDGES = 2, HWIO_TAG_SELF = 3, HWIO_TAG_EXCHANGE = 4, HWIO_TAG_DATA = 1 << 13, HWIO_TAG_VERDICT = 2 << 13, HWIO_TAG_REPLY = 3 << 13 };
+enum hwio_tag {
+	HWIO_TAG_ACK = 1,
+	HWIO_TAG_EDGES = 2,
+	HWIO_TAG_SELF = 3,
+	HWIO_TAG_EXCHANGE = 4,
+	HWIO_TAG_DATA = 1 << 13,
+	HWIO_TAG_VERDICT = 2 << 13,
+	HWIO_TAG_REPLY = 3 << 13
+};
 /* A gather's number is its root's: it is apart from those of the sender's own. */
 #define HWIO_ID_OF_GATHER (1ULL << 63)
-#define HWIO_TAG_OF(tag, id) ((int)((tag) + (int)((id) & 0xfff) + ((id) & HWIO_ID_OF_GATHER ? 0x1000 : 0)))
+#define HWIO_TAG_OF(tag, id) ((int)((tag) + (int)((id)&0xfff) + ((id)&HWIO_ID_OF_GATHER ? 0x1000 : 0)))
 
 /* What is known of a communicator. */
 struct hwio_comm {
@@ -56,7 +64,8 @@ static inline bool hwio_even_is_asked(uint64_t operation)
 {
 	return (operation & (operation - 1)) == 0;
 }
-bool hwio_comm_is_even(struct hwio_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of), const void *of);
+bool hwio_comm_is_even(struct hwio_comm *comm, MPI_Comm handle, int kind, size_t (*bytes)(const void *of),
+	const void *of);
 /* The one that was asked for last, while there is one thread: MPI's look-up takes a twentieth of a small scatter. */
 extern struct hwio_last_comm {
 	MPI_Comm comm;

@@ -30,7 +30,8 @@ static void keep_least(int64_t *least, int64_t value)
 		*least = value;
 }
 
-void hwio_course_learns(struct hwio_course *course, struct hwio_pair *pair, int64_t all_ns, int64_t all_bytes, int64_t one_ns)
+void hwio_course_learns(struct hwio_course *course, struct hwio_pair *pair, int64_t all_ns, int64_t all_bytes,
+	int64_t one_ns)
 {
 	if (pair->is_comparable && one_ns > 0) {
 		keep_least(&course->all_ns, pair->all_ns);
@@ -65,7 +66,7 @@ bool hwio_course_takes(struct hwio_course *course, struct hwio_pair *pair, bool 
 		return false;
 	}
 	pair->is_comparable = course->step <= STEP_DECIDES && pair->all_ns > 0 && bytes <= 2 * pair->all_bytes &&
-			      pair->all_bytes <= 2 * bytes;
+		pair->all_bytes <= 2 * bytes;
 	if (course->step > STEP_AGAIN && course->trials + 1 < TRIALS_MAX) {
 		*course = (struct hwio_course){.trials = course->trials + 1};
 		pair->is_comparable = false;

@@ -23,7 +23,8 @@ bool hwio_course_asks(const struct hwio_course *course);
 /* One has gone so. */
 void hwio_course_passes(struct hwio_course *course);
 /* How long the last operations took; 0: that isn't known. */
-void hwio_course_learns(struct hwio_course *course, struct hwio_pair *pair, int64_t all_ns, int64_t all_bytes, int64_t one_ns);
+void hwio_course_learns(struct hwio_course *course, struct hwio_pair *pair, int64_t all_ns, int64_t all_bytes,
+	int64_t one_ns);
 /* Whether an operation of so many bytes goes through one rank, if it can. If not, `why` says what ended the course. */
 bool hwio_course_takes(struct hwio_course *course, struct hwio_pair *pair, bool can, int64_t bytes, const char **why);
 /* It has done so, or that rank could not do it. */

@@ -93,7 +93,7 @@ static void is_no_longer_plain(struct hwio_opened *one)
 }
 
 int hwio_MPI_File_set_view(MPI_File file, MPI_Offset displacement, MPI_Datatype element, MPI_Datatype type,
-			 const char *representation, MPI_Info info)
+	const char *representation, MPI_Info info)
 {
 	struct hwio_opened *one = hwio_depth == 0 ? hwio_opened_of(file) : NULL;
 	/* Positions are counted in elements then. */
@@ -169,7 +169,7 @@ static void *contiguous(const void *buffer, int count, MPI_Datatype type, size_t
 }
 
 static bool read_instead(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
-			 MPI_Status *status)
+	MPI_Status *status)
 {
 	struct hwio_opened *one = hwio_opened_of(file);
 	size_t bytes;
@@ -184,7 +184,7 @@ static bool read_instead(MPI_File file, MPI_Offset offset, void *buffer, int cou
 }
 
 static bool write_instead(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
-			  MPI_Status *status)
+	MPI_Status *status)
 {
 	struct hwio_opened *one = hwio_opened_of(file);
 	size_t bytes;
@@ -192,7 +192,8 @@ static bool write_instead(MPI_File file, MPI_Offset offset, const void *buffer, 
 	if (!one || one->descriptor < 0 || !hwio_is_busy)
 		return false;
 	void *memory = one->is_plain ? contiguous(buffer, count, type, &bytes) : NULL;
-	if (memory && hwio_write_instead(one->descriptor, memory, bytes, offset, &written) && (size_t)written == bytes) {
+	if (memory && hwio_write_instead(one->descriptor, memory, bytes, offset, &written) &&
+		(size_t)written == bytes) {
 		hwio_status_set(status, (size_t)written);
 		return true;
 	}
@@ -209,7 +210,7 @@ static void after_write(MPI_File file)
 }
 
 int hwio_MPI_File_read_at(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
-			MPI_Status *status)
+	MPI_Status *status)
 {
 	if (hwio_depth == 0 && hwio_mode != HWIO_OFF && read_instead(file, offset, buffer, count, type, status))
 		return MPI_SUCCESS;
@@ -226,7 +227,7 @@ int hwio_MPI_File_read(MPI_File file, void *buffer, int count, MPI_Datatype type
 	MPI_Offset position = 0;
 	hwio_step_in();
 	bool is_known = hwio_depth == 1 && hwio_mode != HWIO_OFF && hwio_opened_of(file) &&
-			hwio_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
+		hwio_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
 	hwio_step_out();
 	if (is_known && read_instead(file, position, buffer, count, type, status)) {
 		hwio_MPI_File_seek(file, position + (MPI_Offset)hwio_type_bytes(count, type), MPI_SEEK_SET);
@@ -241,7 +242,7 @@ int hwio_MPI_File_read(MPI_File file, void *buffer, int count, MPI_Datatype type
 }
 
 int hwio_MPI_File_write_at(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
-			 MPI_Status *status)
+	MPI_Status *status)
 {
 	if (hwio_depth == 0 && hwio_mode != HWIO_OFF && write_instead(file, offset, buffer, count, type, status))
 		return MPI_SUCCESS;
@@ -259,7 +260,7 @@ int hwio_MPI_File_write(MPI_File file, const void *buffer, int count, MPI_Dataty
 	MPI_Offset position = 0;
 	hwio_step_in();
 	bool is_known = hwio_depth == 1 && hwio_is_busy && hwio_opened_of(file) &&
-			hwio_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
+		hwio_real.MPI_File_get_position(file, &position) == MPI_SUCCESS;
 	hwio_step_out();
 	if (is_known && write_instead(file, position, buffer, count, type, status)) {
 		hwio_MPI_File_seek(file, position + (MPI_Offset)hwio_type_bytes(count, type), MPI_SEEK_SET);

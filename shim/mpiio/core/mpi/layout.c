@@ -37,7 +37,8 @@ static bool append(struct list *list, intptr_t at, size_t bytes)
 	}
 	if (list->count == list->room) {
 		size_t room = list->room ? list->room * 2 : 16;
-		struct hwio_block *more = list->count < HWIO_BLOCKS_MAX ? realloc(list->blocks, room * sizeof(*more)) : NULL;
+		struct hwio_block *more = list->count < HWIO_BLOCKS_MAX ? realloc(list->blocks, room * sizeof(*more))
+									: NULL;
 		if (!more)
 			return false;
 		list->blocks = more;
@@ -78,7 +79,8 @@ static bool blocks_of(struct list *list, const struct contents *c, const struct 
 	case MPI_COMBINER_VECTOR:
 	case MPI_COMBINER_HVECTOR:
 		for (int i = 0; i < n[0] && is_good; i++) {
-			intptr_t at = c->combiner == MPI_COMBINER_VECTOR ? (intptr_t)i * n[2] * extent : i * c->addresses[0];
+			intptr_t at = c->combiner == MPI_COMBINER_VECTOR ? (intptr_t)i * n[2] * extent
+									 : i * c->addresses[0];
 			is_good = repeat(list, part, (size_t)n[1], at, extent);
 		}
 		return is_good;
@@ -113,7 +115,7 @@ static bool subarray(struct list *list, const struct contents *c, const struct l
 	for (int d = 0; d < dimensions; d++)
 		if (parts[d] == 0)
 			return true;
-	/* From the fastest dimension on. */
+			/* From the fastest dimension on. */
 #define DIMENSION(d) (is_c ? dimensions - 1 - (d) : (d))
 	for (;;) {
 		intptr_t at = 0, step = extent;
@@ -140,7 +142,8 @@ static bool envelope_of(MPI_Datatype type, struct contents *c)
 	/* The other function fails for types that were made with large counts, which ends the program. */
 	MPI_Count integers, addresses, large, types;
 	if (!hwio_real.MPI_Type_get_envelope_c ||
-	    hwio_real.MPI_Type_get_envelope_c(type, &integers, &addresses, &large, &types, &c->combiner) != MPI_SUCCESS)
+		hwio_real.MPI_Type_get_envelope_c(type, &integers, &addresses, &large, &types, &c->combiner) !=
+			MPI_SUCCESS)
 		return false;
 	c->is_too_much = large > 0 || integers > ARGUMENTS_MAX || addresses > ARGUMENTS_MAX || types > ARGUMENTS_MAX;
 	c->integer_count = c->is_too_much ? 0 : (int)integers;
@@ -149,9 +152,9 @@ static bool envelope_of(MPI_Datatype type, struct contents *c)
 	return true;
 #else
 	bool is_known = hwio_real.MPI_Type_get_envelope(type, &c->integer_count, &c->address_count, &c->type_count,
-						      &c->combiner) == MPI_SUCCESS;
-	c->is_too_much = is_known && (c->integer_count > ARGUMENTS_MAX || c->address_count > ARGUMENTS_MAX ||
-				      c->type_count > ARGUMENTS_MAX);
+				&c->combiner) == MPI_SUCCESS;
+	c->is_too_much = is_known &&
+		(c->integer_count > ARGUMENTS_MAX || c->address_count > ARGUMENTS_MAX || c->type_count > ARGUMENTS_MAX);
 	return is_known;
 #endif
 }
@@ -170,7 +173,7 @@ static bool structure(struct list *list, const struct contents *c, int depth)
 		struct list part = {0};
 		MPI_Aint extent;
 		is_good = extent_of(c->types[i], &extent) && flatten(c->types[i], &part, depth) &&
-			  repeat(list, &part, (size_t)c->integers[1 + i], c->addresses[i], extent);
+			repeat(list, &part, (size_t)c->integers[1 + i], c->addresses[i], extent);
 		free(part.blocks);
 	}
 	return is_good;
@@ -179,7 +182,7 @@ static bool structure(struct list *list, const struct contents *c, int depth)
 static bool take_apart(MPI_Datatype type, struct contents *c, struct list *list, int depth)
 {
 	if (hwio_real.MPI_Type_get_contents(type, c->integer_count, c->address_count, c->type_count, c->integers,
-					  c->addresses, c->types) != MPI_SUCCESS)
+		    c->addresses, c->types) != MPI_SUCCESS)
 		return false;
 	struct list part = {0};
 	MPI_Aint extent;
@@ -187,9 +190,10 @@ static bool take_apart(MPI_Datatype type, struct contents *c, struct list *list,
 	if (c->combiner == MPI_COMBINER_STRUCT)
 		is_good = structure(list, c, depth + 1);
 	else
-		is_good = c->type_count == 1 && extent_of(c->types[0], &extent) && flatten(c->types[0], &part, depth + 1) &&
-			  (c->combiner == MPI_COMBINER_SUBARRAY ? subarray(list, c, &part, extent)
-								 : blocks_of(list, c, &part, extent));
+		is_good = c->type_count == 1 && extent_of(c->types[0], &extent) &&
+			flatten(c->types[0], &part, depth + 1) &&
+			(c->combiner == MPI_COMBINER_SUBARRAY ? subarray(list, c, &part, extent)
+							      : blocks_of(list, c, &part, extent));
 	free(part.blocks);
 	for (int i = 0; i < c->type_count; i++)
 		free_type(c->types[i]);
@@ -206,7 +210,7 @@ static bool flatten(MPI_Datatype type, struct list *list, int depth)
 	if (c.combiner == MPI_COMBINER_NAMED) {
 		/* Pairs such as MPI_DOUBLE_INT have gaps. */
 		return extent_of(type, &extent) && hwio_real.MPI_Type_size_x(type, &size) == MPI_SUCCESS &&
-		       (MPI_Count)extent == size && append(list, 0, (size_t)size);
+			(MPI_Count)extent == size && append(list, 0, (size_t)size);
 	}
 	if (c.is_too_much)
 		return false;
@@ -242,7 +246,8 @@ bool hwio_layout_make(struct hwio_layout *layout, const void *buffer, MPI_Count 
 		return count == 0;
 	struct list one = {0}, all = {0};
 	MPI_Aint extent;
-	bool is_good = flatten(type, &one, 0) && extent_of(type, &extent) && repeat(&all, &one, (size_t)count, 0, extent);
+	bool is_good = flatten(type, &one, 0) && extent_of(type, &extent) &&
+		repeat(&all, &one, (size_t)count, 0, extent);
 	free(one.blocks);
 	if (!is_good) {
 		free(all.blocks);
@@ -303,14 +308,14 @@ __thread struct hwio_basic hwio_basics[HWIO_BASICS];
 size_t hwio_basic_look(MPI_Datatype type)
 {
 	/* MPI_Type_get_envelope would tell, but for types of large counts it fails. */
-	const MPI_Datatype all[] = {
-		MPI_BYTE, MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT, MPI_UNSIGNED_SHORT, MPI_INT, MPI_UNSIGNED,
-		MPI_LONG, MPI_UNSIGNED_LONG, MPI_LONG_LONG, MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE,
-		MPI_INT8_T, MPI_UINT8_T, MPI_INT16_T, MPI_UINT16_T, MPI_INT32_T, MPI_UINT32_T, MPI_INT64_T, MPI_UINT64_T,
-		MPI_C_BOOL, MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_AINT, MPI_OFFSET, MPI_COUNT,
+	const MPI_Datatype all[] = {MPI_BYTE, MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT,
+		MPI_UNSIGNED_SHORT, MPI_INT, MPI_UNSIGNED, MPI_LONG, MPI_UNSIGNED_LONG, MPI_LONG_LONG,
+		MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_INT8_T, MPI_UINT8_T, MPI_INT16_T,
+		MPI_UINT16_T, MPI_INT32_T, MPI_UINT32_T, MPI_INT64_T, MPI_UINT64_T, MPI_C_BOOL, MPI_C_FLOAT_COMPLEX,
+		MPI_C_DOUBLE_COMPLEX, MPI_AINT, MPI_OFFSET, MPI_COUNT,
 		/* Fortran's. */
-		MPI_CHARACTER, MPI_LOGICAL, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_COMPLEX, MPI_DOUBLE_COMPLEX,
-	};
+		MPI_CHARACTER, MPI_LOGICAL, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_COMPLEX,
+		MPI_DOUBLE_COMPLEX};
 	struct hwio_basic *one = hwio_basic_place(type);
 	MPI_Count size = 0;
 	size_t i = 0;

@@ -27,9 +27,18 @@ static const struct {
 	const char *name;
 	enum seen seen;
 } network_types[] = {
-	{"lustre", SEEN_AT_ONCE}, {"gpfs", SEEN_AT_ONCE},  {"ceph", SEEN_AT_ONCE},   {"ocfs2", SEEN_AT_ONCE},
-	{"gfs2", SEEN_AT_ONCE},	  {"panfs", SEEN_AT_ONCE}, {"pvfs2", SEEN_BY_SYNC},  {"beegfs", SEEN_BY_SYNC},
-	{"nfs", SEEN_BY_SYNC},	  {"nfs4", SEEN_BY_SYNC},  {"9p", SEEN_BY_SYNC},     {"fuse.glusterfs", SEEN_BY_STAT},
+	{"lustre", SEEN_AT_ONCE},
+	{"gpfs", SEEN_AT_ONCE},
+	{"ceph", SEEN_AT_ONCE},
+	{"ocfs2", SEEN_AT_ONCE},
+	{"gfs2", SEEN_AT_ONCE},
+	{"panfs", SEEN_AT_ONCE},
+	{"pvfs2", SEEN_BY_SYNC},
+	{"beegfs", SEEN_BY_SYNC},
+	{"nfs", SEEN_BY_SYNC},
+	{"nfs4", SEEN_BY_SYNC},
+	{"9p", SEEN_BY_SYNC},
+	{"fuse.glusterfs", SEEN_BY_STAT},
 	{"fuse.", SEEN_BY_SYNC},
 };
 #define NETWORK_TYPES (sizeof(network_types) / sizeof(*network_types))
@@ -54,7 +63,8 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 /* Of nodes that are namespaces of one machine, what has the same device is the same. */
 static bool is_local(const char *type)
 {
-	static const char *const local_types[] = {"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "overlay", "zfs"};
+	static const char *const local_types[] = {
+		"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "overlay", "zfs"};
 	for (size_t i = 0; i < sizeof(local_types) / sizeof(*local_types); i++)
 		if (strcmp(type, local_types[i]) == 0)
 			return true;
@@ -84,12 +94,13 @@ void hwio_mounts_parse(FILE *file, bool is_one_machine)
 		char point[HWIO_PATH_BYTES_MAX], type[64];
 		const char *rest = strstr(line, " - ");
 		if (!rest || sscanf(line, "%*s %*s %9u:%9u %*s %1023s", &major, &minor, point) != 3 ||
-		    sscanf(rest, " - %63s", type) != 1)
+			sscanf(rest, " - %63s", type) != 1)
 			continue;
 		enum seen seen = SEEN_AT_ONCE;
 		bool is_common = is_network(type, &seen);
 		if (is_common || (is_one_machine && is_local(type))) {
-			uint64_t device = makedev(major, minor), hash = hash_text(hash_text(0xcbf29ce484222325, type), point);
+			uint64_t device = makedev(major, minor),
+				 hash = hash_text(hash_text(0xcbf29ce484222325, type), point);
 			mounts[mount_count++] = (struct mount){device, is_common ? hash : hash ^ device << 20, seen};
 		}
 	}
@@ -110,7 +121,8 @@ static void find_place(uint64_t *machine, uint64_t *view)
 {
 	char link[64] = "", boot[64] = "";
 	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-	bool is_known = readlink("/proc/self/ns/mnt", link, sizeof(link) - 1) > 0 && file && fgets(boot, sizeof(boot), file);
+	bool is_known = readlink("/proc/self/ns/mnt", link, sizeof(link) - 1) > 0 && file &&
+		fgets(boot, sizeof(boot), file);
 	if (file)
 		fclose(file);
 	*machine = is_known ? hash_text(0xcbf29ce484222325, boot) : (uint64_t)hwio_rank + 1;
@@ -176,8 +188,8 @@ int hwio_mounts_publish(int descriptor)
 	if (!mount || mount->seen == SEEN_AT_ONCE)
 		return 0;
 	int result = mount->seen == SEEN_BY_STAT
-			     ? statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &fresh)
-			     : hwio_libc.fdatasync(descriptor);
+		? statx(descriptor, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_SIZE, &fresh)
+		: hwio_libc.fdatasync(descriptor);
 	return result == 0 ? 0 : errno;
 }
 

@@ -97,10 +97,11 @@ static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use
 		return;
 	hwio_step_in();
 	if (hwio_real.MPI_Type_get_extent(type, &lower, &extent) == MPI_SUCCESS &&
-	    hwio_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) == MPI_SUCCESS) {
+		hwio_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) == MPI_SUCCESS) {
 		uintptr_t first = (uintptr_t)buffer + (uintptr_t)true_lower;
 		uintptr_t last = first + (uintptr_t)((count - 1) * extent);
-		uintptr_t low = first < last ? first : last, high = (first < last ? last : first) + (uintptr_t)true_extent;
+		uintptr_t low = first < last ? first : last,
+			  high = (first < last ? last : first) + (uintptr_t)true_extent;
 		if (hwio_is_lasting)
 			hwio_private_exclude((void *)low, high - low);
 		bool is_near = hwio_may_be_recorded(low, high) || hwio_incoming_any();
@@ -279,24 +280,24 @@ void hwio_inout_near(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm 
 }
 
 /* The same for counts of both sizes. */
-#define SUMS(SUFFIX, COUNT)                                                                                            \
-	void hwio_in_sum##SUFFIX(const void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)              \
-	{                                                                                                              \
-		MPI_Count all = 0;                                                                                     \
-		for (int i = 0, size = group_size(comm); i < size; i++)                                                \
-			all += counts[i];                                                                              \
-		use(buffer, all, type, READ);                                                                          \
-	}                                                                                                              \
-	void hwio_inout_sum##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)                 \
-	{                                                                                                              \
-		MPI_Count all = 0;                                                                                     \
-		for (int i = 0, size = group_size(comm); i < size; i++)                                                \
-			all += counts[i];                                                                              \
-		use(buffer, all, type, BOTH);                                                                          \
-	}                                                                                                              \
-	void hwio_out_mine##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm)                  \
-	{                                                                                                              \
-		use(buffer, counts[group_rank(comm)], type, OVERWRITTEN);                                              \
+#define SUMS(SUFFIX, COUNT) \
+	void hwio_in_sum##SUFFIX(const void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm) \
+	{ \
+		MPI_Count all = 0; \
+		for (int i = 0, size = group_size(comm); i < size; i++) \
+			all += counts[i]; \
+		use(buffer, all, type, READ); \
+	} \
+	void hwio_inout_sum##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm) \
+	{ \
+		MPI_Count all = 0; \
+		for (int i = 0, size = group_size(comm); i < size; i++) \
+			all += counts[i]; \
+		use(buffer, all, type, BOTH); \
+	} \
+	void hwio_out_mine##SUFFIX(void *buffer, const COUNT counts[], MPI_Datatype type, MPI_Comm comm) \
+	{ \
+		use(buffer, counts[group_rank(comm)], type, OVERWRITTEN); \
 	}
 
 SUMS(, int)
@@ -311,14 +312,14 @@ static const void *element(const void *buffer, MPI_Aint index, MPI_Datatype type
 	return (const char *)buffer + index * extent;
 }
 
-#define VECTOR(NAME, QUALIFIER, COUNT, DISPLACEMENT, PEERS, HOW)                                                        \
-	void NAME(QUALIFIER void *buffer, const COUNT counts[], const DISPLACEMENT displacements[], MPI_Datatype type,  \
-		  MPI_Comm comm)                                                                                       \
-	{                                                                                                              \
-		if (buffer == MPI_IN_PLACE || type == MPI_DATATYPE_NULL)                                               \
-			return;                                                                                        \
-		for (int i = 0, size = PEERS(comm); i < size; i++)                                                     \
-			use(element(buffer, displacements[i], type), counts[i], type, HOW);                            \
+#define VECTOR(NAME, QUALIFIER, COUNT, DISPLACEMENT, PEERS, HOW) \
+	void NAME(QUALIFIER void *buffer, const COUNT counts[], const DISPLACEMENT displacements[], MPI_Datatype type, \
+		MPI_Comm comm) \
+	{ \
+		if (buffer == MPI_IN_PLACE || type == MPI_DATATYPE_NULL) \
+			return; \
+		for (int i = 0, size = PEERS(comm); i < size; i++) \
+			use(element(buffer, displacements[i], type), counts[i], type, HOW); \
 	}
 
 VECTOR(hwio_in_v, const, int, int, peers, READ)
@@ -332,14 +333,14 @@ VECTOR(hwio_inout_near_v, , int, int, sources, BOTH)
 VECTOR(hwio_in_near_v_c, const, MPI_Count, MPI_Aint, destinations, READ)
 VECTOR(hwio_inout_near_v_c, , MPI_Count, MPI_Aint, sources, BOTH)
 
-#define TYPED(NAME, QUALIFIER, COUNT, DISPLACEMENT, PEERS, HOW)                                                         \
-	void NAME(QUALIFIER void *buffer, const COUNT counts[], const DISPLACEMENT displacements[],                     \
-		  const MPI_Datatype types[], MPI_Comm comm)                                                           \
-	{                                                                                                              \
-		if (buffer == MPI_IN_PLACE)                                                                            \
-			return;                                                                                        \
-		for (int i = 0, size = PEERS(comm); i < size; i++)                                                     \
-			use((QUALIFIER char *)buffer + displacements[i], counts[i], types[i], HOW);                    \
+#define TYPED(NAME, QUALIFIER, COUNT, DISPLACEMENT, PEERS, HOW) \
+	void NAME(QUALIFIER void *buffer, const COUNT counts[], const DISPLACEMENT displacements[], \
+		const MPI_Datatype types[], MPI_Comm comm) \
+	{ \
+		if (buffer == MPI_IN_PLACE) \
+			return; \
+		for (int i = 0, size = PEERS(comm); i < size; i++) \
+			use((QUALIFIER char *)buffer + displacements[i], counts[i], types[i], HOW); \
 	}
 
 TYPED(hwio_in_w, const, int, int, peers, READ)

@@ -74,10 +74,11 @@ bool hwio_runs_are_sound(const struct hwio_runs *runs, uint64_t bytes)
 		const struct hwio_run *run = &runs->run[i];
 		uint64_t part, last, end;
 		if (run->bytes == 0 || run->count == 0 || (run->count > 1 && run->stride < run->bytes) ||
-		    __builtin_mul_overflow(run->bytes, run->count, &part) || __builtin_add_overflow(all, part, &all) ||
-		    __builtin_mul_overflow(run->stride, run->count - 1, &last) ||
-		    __builtin_add_overflow(run->offset, last, &last) || __builtin_add_overflow(last, run->bytes, &end) ||
-		    end > INT64_MAX)
+			__builtin_mul_overflow(run->bytes, run->count, &part) ||
+			__builtin_add_overflow(all, part, &all) ||
+			__builtin_mul_overflow(run->stride, run->count - 1, &last) ||
+			__builtin_add_overflow(run->offset, last, &last) ||
+			__builtin_add_overflow(last, run->bytes, &end) || end > INT64_MAX)
 			return false;
 	}
 	return all == bytes;
@@ -100,8 +101,8 @@ static bool is_same(const struct hwio_file *file, off_t offset, const char *memo
 	return true;
 }
 
-bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, struct hwio_file **file, struct hwio_context **context,
-		bool is_observing)
+bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, struct hwio_file **file,
+	struct hwio_context **context, bool is_observing)
 {
 	size_t compared = 0;
 	/* What is new is joined to the last piece; a strided piece grows into a run when it is whole. */
@@ -116,7 +117,8 @@ bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, stru
 				return false;
 			uintptr_t stop = record->high < end ? record->high : end;
 			off_t offset = record->offset + (off_t)(at - record->low);
-			if (record->state == HWIO_PEEKED && !is_same(record->file, offset, (char *)at, stop - at, &compared))
+			if (record->state == HWIO_PEEKED &&
+				!is_same(record->file, offset, (char *)at, stop - at, &compared))
 				return false;
 			if ((record->state == HWIO_OBSERVED) != is_observing)
 				return false;
@@ -202,7 +204,7 @@ static bool move_piece(int descriptor, struct walk *walk, uint64_t offset, uint6
 static bool is_worth_sieving(int descriptor, const struct hwio_run *run)
 {
 	return run->count > 2 && run->bytes <= SIEVED_BYTES_MAX && run->stride - run->bytes < SIEVED_GAP_BYTES_MAX &&
-	       hwio_file_system_is_shared(descriptor);
+		hwio_file_system_is_shared(descriptor);
 }
 
 /* What a stream of bytes is copied into. */
@@ -225,7 +227,8 @@ static void fill(struct walk *walk, const char *from, uint64_t bytes)
 static bool read_sieved(int descriptor, struct walk *walk, const struct hwio_run *run)
 {
 	uint64_t at_once = SIEVE_BYTES / run->stride + 1;
-	char *sieve = hwio_libc.mmap(NULL, at_once * run->stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *sieve = hwio_libc.mmap(NULL, at_once * run->stride, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		-1, 0);
 	if (sieve == MAP_FAILED)
 		return false;
 	bool is_good = true;
@@ -256,11 +259,12 @@ bool hwio_runs_transfer(int descriptor, const struct hwio_runs *runs, const stru
 			/* Pieces apart defeat the kernel's own readahead: it is told, so that requests overlap. */
 			if (!is_write && run->count > 1)
 				for (; ahead < run->count && ahead < piece + AHEAD_PIECES &&
-				       (ahead - piece) * run->bytes < AHEAD_BYTES;
-				     ahead++)
-					posix_fadvise(descriptor, (off_t)(run->offset + ahead * run->stride), (off_t)run->bytes,
-						      POSIX_FADV_WILLNEED);
-			is_good = move_piece(descriptor, &walk, run->offset + piece * run->stride, run->bytes, is_write);
+					(ahead - piece) * run->bytes < AHEAD_BYTES;
+					ahead++)
+					posix_fadvise(descriptor, (off_t)(run->offset + ahead * run->stride),
+						(off_t)run->bytes, POSIX_FADV_WILLNEED);
+			is_good = move_piece(descriptor, &walk, run->offset + piece * run->stride, run->bytes,
+				is_write);
 		}
 	}
 	hwio_step_out();

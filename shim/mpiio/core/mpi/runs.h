@@ -31,8 +31,8 @@ uint64_t hwio_runs_pieces(const struct hwio_runs *runs);
  * Where in one file the buffer's bytes stand, by what is recorded of its memory. Bytes that the program could have
  * changed are compared with the file, a few megabytes at most. False: some of it is no copy.
  */
-bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, struct hwio_file **file, struct hwio_context **context,
-		bool is_observing);
+bool hwio_runs_of(const struct hwio_layout *layout, struct hwio_runs *runs, struct hwio_file **file,
+	struct hwio_context **context, bool is_observing);
 /* Reads the runs into the buffer, or writes them from it. False: an error, or an end of the file. */
 bool hwio_runs_transfer(int descriptor, const struct hwio_runs *runs, const struct hwio_layout *layout, bool is_write);
 

@@ -157,7 +157,8 @@ static bool begin(enum hwio_mode mode)
 	hwio_file_start();
 	const char *driver = gpu_driver();
 	if (driver && hwio_rank == 0)
-		hwio_report_reason("%s is loaded: MPI may be given a GPU's memory, so the job's I/O is left as it is", driver);
+		hwio_report_reason("%s is loaded: MPI may be given a GPU's memory, so the job's I/O is left as it is",
+			driver);
 	if (!agree(hwio_fault_start() && !driver ? mode : HWIO_OFF))
 		return false;
 	if (hwio_rank == 0 && getrandom(hwio_cookie, sizeof(hwio_cookie), 0) != sizeof(hwio_cookie))

@@ -25,7 +25,8 @@ static void wait_sparingly(MPI_Request *request)
 {
 	struct timespec moment = {0, 20000};
 	int is_done = 0;
-	for (int looks = 0; hwio_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_done; looks++) {
+	for (int looks = 0; hwio_real.MPI_Test(request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_done;
+		looks++) {
 		if (looks < LOOKS)
 			sched_yield();
 		else
@@ -62,10 +63,11 @@ static bool move(const struct hwio_layout *layout, size_t bytes, int peer, int t
 		size_t part = bytes - done < HWIO_PIECE_BYTES ? bytes - done : HWIO_PIECE_BYTES;
 		if (is_send) {
 			hwio_layout_copy(layout, done, piece, part, false);
-			is_good = hwio_real.MPI_Send(piece, (int)part, MPI_BYTE, peer, tag, hwio_control) == MPI_SUCCESS;
+			is_good = hwio_real.MPI_Send(piece, (int)part, MPI_BYTE, peer, tag, hwio_control) ==
+				MPI_SUCCESS;
 		} else {
-			is_good = hwio_real.MPI_Recv(piece, (int)part, MPI_BYTE, peer, tag, hwio_control, MPI_STATUS_IGNORE) ==
-				  MPI_SUCCESS;
+			is_good = hwio_real.MPI_Recv(piece, (int)part, MPI_BYTE, peer, tag, hwio_control,
+					  MPI_STATUS_IGNORE) == MPI_SUCCESS;
 			if (is_good && layout)
 				hwio_layout_copy(layout, done, piece, part, true);
 		}

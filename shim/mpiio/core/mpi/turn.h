@@ -36,18 +36,18 @@ static inline uint32_t hwio_turn_skip(struct hwio_turn *turn, bool was_of_use)
  * this library weren't there. All ranks count alike, whether it passes or not: see hwio_comm_is_even.
  */
 static inline bool hwio_collective_passes(enum hwio_turn_kind kind, int send_count, MPI_Datatype send_type,
-					int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
 	struct hwio_comm *known = hwio_last_comm.known;
 	if (hwio_quick.is_watchful || hwio_depth > 0 || !known || hwio_last_comm.comm != comm || !known->is_usable ||
-	    (unsigned int)root >= (unsigned int)known->size)
+		(unsigned int)root >= (unsigned int)known->size)
 		return false;
 	/* The root names all parts; the others their own. */
 	bool is_sent = (known->rank == root) == (kind == HWIO_TURN_SCATTER);
 	size_t below = hwio_bytes_min < HWIO_PASSING_BYTES_MAX ? hwio_bytes_min : HWIO_PASSING_BYTES_MAX;
 	struct hwio_even *even = &known->even[kind];
 	if (hwio_even_is_asked(even->operations + 1) || even->is_uneven ||
-	    !hwio_is_basic_below(is_sent ? send_count : receive_count, is_sent ? send_type : receive_type, below))
+		!hwio_is_basic_below(is_sent ? send_count : receive_count, is_sent ? send_type : receive_type, below))
 		return false;
 	even->operations++;
 	return true;

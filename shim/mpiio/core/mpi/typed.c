@@ -49,8 +49,8 @@ static void free_plain(struct plain *plain)
 static int copy(const void *from, int from_count, MPI_Datatype from_type, void *to, int to_count, MPI_Datatype to_type)
 {
 	pthread_mutex_lock(&to_itself);
-	int result = hwio_real.MPI_Sendrecv(from, from_count, from_type, hwio_rank, HWIO_TAG_SELF, to, to_count, to_type, hwio_rank,
-					  HWIO_TAG_SELF, hwio_control, MPI_STATUS_IGNORE);
+	int result = hwio_real.MPI_Sendrecv(from, from_count, from_type, hwio_rank, HWIO_TAG_SELF, to, to_count,
+		to_type, hwio_rank, HWIO_TAG_SELF, hwio_control, MPI_STATUS_IGNORE);
 	pthread_mutex_unlock(&to_itself);
 	return result;
 }
@@ -122,7 +122,7 @@ struct hwio_large hwio_large(MPI_Count count, MPI_Datatype *type)
 	MPI_Datatype made;
 	hwio_step_in();
 	if (count > INT_MAX && hwio_real.MPI_Type_contiguous_c(count, *type, &made) == MPI_SUCCESS &&
-	    hwio_real.MPI_Type_commit(&made) == MPI_SUCCESS) {
+		hwio_real.MPI_Type_commit(&made) == MPI_SUCCESS) {
 		*type = made;
 		large = (struct hwio_large){1, true};
 	}

@@ -30,7 +30,6 @@
 #include "outstanding.h"
 #include "real.h"
 
-
 /* A rank that has not said yet that it has written. */
 struct awaited {
 	uint64_t id;
@@ -203,9 +202,10 @@ static bool is_fit(struct writing *w)
 	struct rlimit limit;
 	uint64_t end = (uint64_t)w->offset + (w->high - w->low);
 	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || (flags & (O_APPEND | O_DIRECT | O_SYNC | O_DSYNC)) ||
-	    w->high - w->low > HWIO_CALL_BYTES_MAX || fstat(w->descriptor, &w->status) != 0 || !S_ISREG(w->status.st_mode) ||
-	    getrlimit(RLIMIT_FSIZE, &limit) != 0 || (limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur) ||
-	    !hwio_identity_of(w->descriptor, &w->status, &w->identity))
+		w->high - w->low > HWIO_CALL_BYTES_MAX || fstat(w->descriptor, &w->status) != 0 ||
+		!S_ISREG(w->status.st_mode) || getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
+		(limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur) ||
+		!hwio_identity_of(w->descriptor, &w->status, &w->identity))
 		return false;
 	/* Clients of NFS don't see each other's writes until they open the file anew. */
 	return w->identity.file_system != NFS_SUPER_MAGIC && hwio_mounts_share(&w->identity) && is_named(w);
@@ -220,7 +220,7 @@ static bool is_readable_here(int descriptor)
 	for (struct dirent *one; all && !is_any && (one = readdir(all));) {
 		int other = atoi(one->d_name), flags = one->d_name[0] == '.' ? -1 : fcntl(other, F_GETFL);
 		is_any = flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && fstat(other, &status) == 0 &&
-			 status.st_ino == wanted.st_ino && status.st_dev == wanted.st_dev && !hwio_file_owns(other);
+			status.st_ino == wanted.st_ino && status.st_dev == wanted.st_dev && !hwio_file_owns(other);
 	}
 	if (all)
 		closedir(all);
@@ -257,7 +257,7 @@ static bool has_changed(const struct hwio_pending *one)
 	/* The rest of such a page may stand for a file. */
 	size_t admitted = hwio_pages_admit(layout->low, layout->high);
 	bool has_changed = memcmp((void *)layout->low, one->first, head) != 0 ||
-			   memcmp((void *)one->high, one->last + HWIO_PAGE_BYTES - tail, tail) != 0;
+		memcmp((void *)one->high, one->last + HWIO_PAGE_BYTES - tail, tail) != 0;
 	hwio_pages_dismiss(admitted);
 	return has_changed;
 }
@@ -295,16 +295,16 @@ static size_t sift(const struct writing *w)
 
 static void tell(struct hwio_pending *one, const struct writing *w)
 {
-	struct hwio_verdict verdict = {.id = one->id, .kind = HWIO_VERDICT_WRITE, .is_sent_too = w->is_sent_too,
-				     .identity = w->identity};
+	struct hwio_verdict verdict = {
+		.id = one->id, .kind = HWIO_VERDICT_WRITE, .is_sent_too = w->is_sent_too, .identity = w->identity};
 	struct awaited *waiting = calloc(1, sizeof(*waiting));
 	if (!waiting)
 		abort();
 	map(one, w, &verdict.runs);
 	verdict.path_bytes = (uint32_t)strlen(w->path) + 1;
 	memcpy(verdict.path, w->path, verdict.path_bytes);
-	hwio_real.MPI_Send(&verdict, (int)(offsetof(struct hwio_verdict, path) + verdict.path_bytes), MPI_BYTE, one->world_rank,
-			 HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
+	hwio_real.MPI_Send(&verdict, (int)(offsetof(struct hwio_verdict, path) + verdict.path_bytes), MPI_BYTE,
+		one->world_rank, HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 	*waiting = (struct awaited){
 		.id = one->id,
 		.world_rank = one->world_rank,
@@ -399,7 +399,7 @@ static void take_back(const struct writing *w)
 		for (size_t i = 0; one->low < one->high && i < one->layout.count; i++) {
 			uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
 			hwio_read_whole(w->file->descriptor, (void *)at, one->layout.blocks[i].bytes,
-				      w->offset + (off_t)(at - w->low));
+				w->offset + (off_t)(at - w->low));
 		}
 		hwio_pages_dismiss(admitted);
 		hwio_pages_settle(one->low, one->high);
@@ -407,7 +407,7 @@ static void take_back(const struct writing *w)
 	}
 	hwio_delegated_error(w->status.st_dev, w->status.st_ino);
 	if (w->offset + (off_t)(w->high - w->low) > w->status.st_size &&
-	    hwio_libc.ftruncate(w->descriptor, w->status.st_size) != 0)
+		hwio_libc.ftruncate(w->descriptor, w->status.st_size) != 0)
 		hwio_say("%s can't be cut to its former size: %m", w->path);
 }
 
@@ -421,8 +421,12 @@ static void stand_for_file(const struct writing *w, struct hwio_context *context
 		next = one->next;
 		if (!one->is_told)
 			continue;
-		struct hwio_record record = {.low = one->low, .high = one->high, .state = HWIO_DEFERRED, .file = w->file,
-					   .offset = w->offset + (off_t)(one->low - w->low), .context = context};
+		struct hwio_record record = {.low = one->low,
+			.high = one->high,
+			.state = HWIO_DEFERRED,
+			.file = w->file,
+			.offset = w->offset + (off_t)(one->low - w->low),
+			.context = context};
 		for (struct awaited *waiting = awaited_list; waiting; waiting = waiting->next)
 			waiting->pending = waiting->pending == one ? NULL : waiting->pending;
 		hwio_enter();
@@ -449,7 +453,7 @@ static bool write_apart(struct writing *w, const struct hwio_layout *own)
 	bool is_done = write_own(w, own);
 	/* By now the others have most of the space, and the rest is soon reserved. */
 	bool may_return = w->may_return && is_done &&
-			  fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
+		fallocate(w->descriptor, 0, w->offset, (off_t)(w->high - w->low)) == 0;
 	if (!may_return)
 		is_done = hwio_incoming_wait() == 0 && is_done;
 	if (!is_done)
@@ -460,8 +464,13 @@ static bool write_apart(struct writing *w, const struct hwio_layout *own)
 static bool delegate(struct writing *w, struct hwio_context *context, bool *is_gather)
 {
 	struct hwio_layout own;
-	struct hwio_target target = {.descriptor = w->descriptor, .low = w->low, .high = w->high, .offset = w->offset,
-				   .bytes_before = w->status.st_size, .identity = &w->identity, .path = w->path};
+	struct hwio_target target = {.descriptor = w->descriptor,
+		.low = w->low,
+		.high = w->high,
+		.offset = w->offset,
+		.bytes_before = w->status.st_size,
+		.identity = &w->identity,
+		.path = w->path};
 	bool is_done = false;
 	if (!find_own(w, &own))
 		return false;
@@ -492,7 +501,7 @@ static bool is_as_intended(const struct writing *w)
 	for (uintptr_t at = w->low; at < w->high && is_same; at += piece_bytes) {
 		size_t part = w->high - at < piece_bytes ? w->high - at : piece_bytes;
 		is_same = hwio_read_whole(w->file->descriptor, piece, part, w->offset + (off_t)(at - w->low)) &&
-			  memcmp(piece, (void *)at, part) == 0;
+			memcmp(piece, (void *)at, part) == 0;
 	}
 	free(piece);
 	return is_same;
@@ -500,8 +509,10 @@ static bool is_as_intended(const struct writing *w)
 
 bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t offset)
 {
-	struct writing w = {.descriptor = descriptor, .low = (uintptr_t)memory, .high = (uintptr_t)memory + bytes,
-			    .offset = offset};
+	struct writing w = {.descriptor = descriptor,
+		.low = (uintptr_t)memory,
+		.high = (uintptr_t)memory + bytes,
+		.offset = offset};
 	bool is_any = false, is_done = false, is_gather = false;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
 		is_any |= one->layout.low < w.high && one->layout.high > w.low;
@@ -525,7 +536,7 @@ bool hwio_incoming_write(int descriptor, const void *memory, size_t bytes, off_t
 		hwio_leave();
 		if (is_done)
 			hwio_context_transformed(context, is_gather ? HWIO_GATHER_WRITE : HWIO_RECEIVE_WRITE, bytes,
-					       hwio_model_write_gain(bytes, hwio_seconds() - begin));
+				hwio_model_write_gain(bytes, hwio_seconds() - begin));
 	}
 	if (!is_done)
 		hwio_incoming_fetch(w.low, w.high);

@@ -62,8 +62,8 @@ static inline bool hwio_passes(int count, MPI_Datatype type)
 {
 	const struct hwio_quick *quick = &hwio_quick;
 	return !quick->is_watchful &&
-	       (((uintptr_t)type == quick->types[0] && (uint32_t)count <= quick->counts_max[0]) ||
-		((uintptr_t)type == quick->types[1] && (uint32_t)count <= quick->counts_max[1]));
+		(((uintptr_t)type == quick->types[0] && (uint32_t)count <= quick->counts_max[0]) ||
+			((uintptr_t)type == quick->types[1] && (uint32_t)count <= quick->counts_max[1]));
 }
 
 /* A message of this type was short, and didn't pass. */
@@ -73,7 +73,7 @@ void hwio_pass_from_now_on(MPI_Datatype type);
 static inline bool hwio_may_be_ours(int bytes)
 {
 	return bytes >= (int)offsetof(struct hwio_hint, path) && bytes <= (int)sizeof(struct hwio_offer) &&
-	       bytes % HWIO_ELEMENTS_BYTES == 0;
+		bytes % HWIO_ELEMENTS_BYTES == 0;
 }
 
 /* Only messages that are longer are replaced. */
@@ -101,15 +101,16 @@ static inline size_t hwio_message_bytes(const void *message)
 static inline bool hwio_is_ours(const void *message, size_t bytes)
 {
 	const struct hwio_envelope *envelope = message;
-	return bytes >= offsetof(struct hwio_hint, path) && memcmp(envelope->cookie, hwio_cookie, HWIO_COOKIE_BYTES) == 0 &&
-	       envelope->sender >= 0 && envelope->sender < hwio_ranks && envelope->bytes <= INT64_MAX &&
-	       bytes == hwio_message_bytes(message);
+	return bytes >= offsetof(struct hwio_hint, path) &&
+		memcmp(envelope->cookie, hwio_cookie, HWIO_COOKIE_BYTES) == 0 && envelope->sender >= 0 &&
+		envelope->sender < hwio_ranks && envelope->bytes <= INT64_MAX && bytes == hwio_message_bytes(message);
 }
 
 /* Whether a hint leads to its data; who got another one asks for the data. */
 static inline bool hwio_hint_is_sound(const struct hwio_hint *hint)
 {
-	return hwio_path_is_sound(hint->path, hint->path_bytes) && hwio_runs_are_sound(&hint->runs, hint->envelope.bytes);
+	return hwio_path_is_sound(hint->path, hint->path_bytes) &&
+		hwio_runs_are_sound(&hint->runs, hint->envelope.bytes);
 }
 
 #endif

@@ -78,13 +78,13 @@ static int call(const struct gather *g)
 #if MPI_VERSION >= 4
 	if (g->is_large)
 		return hwio_real.MPI_Gatherv_c(g->send, g->send_count, g->send_type, g->receive, g->large_counts,
-					     g->large_displacements, g->receive_type, g->root, g->comm);
+			g->large_displacements, g->receive_type, g->root, g->comm);
 #endif
 	if (g->has_counts)
 		return hwio_real.MPI_Gatherv(g->send, (int)g->send_count, g->send_type, g->receive, g->counts,
-					   g->displacements, g->receive_type, g->root, g->comm);
+			g->displacements, g->receive_type, g->root, g->comm);
 	return hwio_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, g->receive, g->receive_count,
-				  g->receive_type, g->root, g->comm);
+		g->receive_type, g->root, g->comm);
 }
 
 static int original(const struct gather *g)
@@ -152,7 +152,7 @@ static int take_own(const struct gather *g)
 	hwio_in(g->send, g->send_count, g->send_type);
 	/* As MPI's own gather does it: Open MPI 4 copies long ones between two types with gaps otherwise than it sends them. */
 	return hwio_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, block, (int)count, g->receive_type, 0,
-				  MPI_COMM_SELF);
+		MPI_COMM_SELF);
 }
 
 /* How a rank sends is decided by what it has, which it alone knows before. */
@@ -168,12 +168,13 @@ static int take_part(struct gather *g, const struct order *order, int rank, cons
 		/* Between parts of others. */
 		size_t admitted = hwio_pages_admit(layout->low, layout->high);
 		int result = hwio_real.MPI_Recv(block, (int)count, g->receive_type, peer, HWIO_TAG_EDGES, hwio_control,
-					      MPI_STATUS_IGNORE);
+			MPI_STATUS_IGNORE);
 		hwio_pages_dismiss(admitted);
 		return result;
 	}
 	if (edges->bytes > layout->bytes) {
-		struct hwio_envelope envelope = {.kind = HWIO_OFFER, .sender = peer, .id = order->id, .bytes = edges->bytes};
+		struct hwio_envelope envelope = {
+			.kind = HWIO_OFFER, .sender = peer, .id = order->id, .bytes = edges->bytes};
 		hwio_incoming_refuse(&envelope);
 		return MPI_ERR_TRUNCATE;
 	}
@@ -227,7 +228,8 @@ static int other_side(struct gather *g, const struct order *order)
 		hwio_offer_settle(order->id, &layout, root, NULL);
 		hwio_layout_free(&layout);
 	} else if (bytes > 0) {
-		result = hwio_real.MPI_Send(g->send, (int)g->send_count, g->send_type, root, HWIO_TAG_EDGES, hwio_control);
+		result = hwio_real.MPI_Send(g->send, (int)g->send_count, g->send_type, root, HWIO_TAG_EDGES,
+			hwio_control);
 	}
 	free(packed);
 	return result;
@@ -293,7 +295,8 @@ static size_t part_bytes(const void *of)
 {
 	const struct gather *g = of;
 	bool is_root = g->known->rank == g->root;
-	return is_root ? hwio_type_bytes(g->receive_count, g->receive_type) : hwio_type_bytes(g->send_count, g->send_type);
+	return is_root ? hwio_type_bytes(g->receive_count, g->receive_type)
+		       : hwio_type_bytes(g->send_count, g->send_type);
 }
 
 /* Whether it is worth a question, which all ranks find alike; the parts of MPI_Gatherv only the root knows. */
@@ -311,12 +314,15 @@ static int enter(struct gather *g)
 		return original(g);
 	g->known = hwio_comm_of(g->comm);
 	bool is_plain = !g->known || g->root < 0 || g->root >= g->known->size;
-	bool is_even = !is_plain && (g->has_counts || hwio_comm_is_even(g->known, g->comm, HWIO_TURN_GATHER, part_bytes, g));
+	bool is_even = !is_plain &&
+		(g->has_counts || hwio_comm_is_even(g->known, g->comm, HWIO_TURN_GATHER, part_bytes, g));
 	if (is_even && may_gain(g))
 		return gather(g);
 	if (!is_plain && g->known->rank == g->root) {
 		bool is_small = !g->has_counts && part_bytes(g) < hwio_bytes_min;
-		g->why = is_small ? HWIO_LEFT_SMALL : hwio_mounts_is_one_node() ? HWIO_LEFT_ONE_NODE : HWIO_LEFT_NO_GAIN;
+		g->why = is_small                   ? HWIO_LEFT_SMALL
+			: hwio_mounts_is_one_node() ? HWIO_LEFT_ONE_NODE
+						    : HWIO_LEFT_NO_GAIN;
 		note_left(g);
 	}
 	if (hwio_is_busy) {
@@ -333,39 +339,59 @@ static int enter(struct gather *g)
 
 /* Apart, so that a small gather is a jump to MPI. */
 __attribute__((noinline)) static int enter_alike(const void *send, int send_count, MPI_Datatype send_type,
-						 void *receive, int receive_count, MPI_Datatype receive_type, int root,
-						 MPI_Comm comm)
+	void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct gather g = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
-			   .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
+	struct gather g = {.send = send,
+		.send_count = send_count,
+		.send_type = send_type,
+		.receive = receive,
+		.receive_count = receive_count,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
 	return enter(&g);
 }
 
 int hwio_MPI_Gather(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
-		  MPI_Datatype receive_type, int root, MPI_Comm comm)
+	MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
 	if (hwio_collective_passes(HWIO_TURN_GATHER, send_count, send_type, receive_count, receive_type, root, comm))
-		return hwio_real.MPI_Gather(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
+		return hwio_real.MPI_Gather(send, send_count, send_type, receive, receive_count, receive_type, root,
+			comm);
 	return enter_alike(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
 }
 
 int hwio_MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, void *receive, const int counts[],
-		   const int displacements[], MPI_Datatype receive_type, int root, MPI_Comm comm)
+	const int displacements[], MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct gather g = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
-			   .has_counts = true, .counts = counts, .displacements = displacements,
-			   .receive_type = receive_type, .root = root, .comm = comm};
+	struct gather g = {.send = send,
+		.send_count = send_count,
+		.send_type = send_type,
+		.receive = receive,
+		.has_counts = true,
+		.counts = counts,
+		.displacements = displacements,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
 	return enter(&g);
 }
 
 #if MPI_VERSION >= 4
 int hwio_MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send_type, void *receive,
-		     const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype receive_type, int root,
-		     MPI_Comm comm)
+	const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct gather g = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
-			   .has_counts = true, .is_large = true, .large_counts = counts,
-			   .large_displacements = displacements, .receive_type = receive_type, .root = root, .comm = comm};
+	struct gather g = {.send = send,
+		.send_count = send_count,
+		.send_type = send_type,
+		.receive = receive,
+		.has_counts = true,
+		.is_large = true,
+		.large_counts = counts,
+		.large_displacements = displacements,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
 	return enter(&g);
 }
 #endif

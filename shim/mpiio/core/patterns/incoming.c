@@ -70,14 +70,14 @@ void hwio_pending_tell(const struct hwio_pending *one, enum hwio_verdict_kind ki
 {
 	struct hwio_verdict verdict = {.id = one->id, .kind = kind};
 	hwio_real.MPI_Send(&verdict, offsetof(struct hwio_verdict, path), MPI_BYTE, one->world_rank,
-			 HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
+		HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
 struct hwio_reply hwio_pending_reply(const struct hwio_pending *one)
 {
 	struct hwio_reply reply = {0};
-	hwio_real.MPI_Recv(&reply, sizeof(reply), MPI_BYTE, one->world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, one->id), hwio_control,
-			 MPI_STATUS_IGNORE);
+	hwio_real.MPI_Recv(&reply, sizeof(reply), MPI_BYTE, one->world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, one->id),
+		hwio_control, MPI_STATUS_IGNORE);
 	return reply;
 }
 
@@ -161,8 +161,8 @@ static bool is_ascending(const struct hwio_layout *layout)
 static bool can_defer(const struct hwio_layout *layout)
 {
 	return layout->bytes >= 4 * HWIO_PAGE_BYTES && is_ascending(layout) && !hwio_private_is_threaded() &&
-	       hwio_page_up(layout->low) < hwio_page_down(layout->high) &&
-	       hwio_private_is((void *)layout->low, layout->high - layout->low);
+		hwio_page_up(layout->low) < hwio_page_down(layout->high) &&
+		hwio_private_is((void *)layout->low, layout->high - layout->low);
 }
 
 static struct hwio_pending *make(uint64_t id, int world_rank, struct hwio_layout *layout, struct hwio_context *context)
@@ -218,7 +218,7 @@ void hwio_incoming_take(const struct hwio_offer *offer, struct hwio_layout *layo
 }
 
 bool hwio_incoming_expect(uint64_t id, int world_rank, struct hwio_layout *layout, const char *first, const char *last,
-			struct hwio_context *context)
+	struct hwio_context *context)
 {
 	begin(make(id, world_rank, layout, context), first, last);
 	return true;
@@ -342,7 +342,8 @@ static bool is_same_memory(const struct hwio_layout *a, const struct hwio_layout
 	if (a->bytes != b->bytes || a->count != b->count || a->buffer + a->blocks[0].at != b->buffer + b->blocks[0].at)
 		return false;
 	for (size_t i = 0; i < a->count; i++)
-		if (a->buffer + a->blocks[i].at != b->buffer + b->blocks[i].at || a->blocks[i].bytes != b->blocks[i].bytes)
+		if (a->buffer + a->blocks[i].at != b->buffer + b->blocks[i].at ||
+			a->blocks[i].bytes != b->blocks[i].bytes)
 			return false;
 	return true;
 }

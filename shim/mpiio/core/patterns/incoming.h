@@ -19,7 +19,7 @@ bool hwio_incoming_any(void);
 void hwio_incoming_take(const struct hwio_offer *offer, struct hwio_layout *layout, bool may_defer);
 /* The same for a block of a gather; `context` is the gather's. */
 bool hwio_incoming_expect(uint64_t id, int world_rank, struct hwio_layout *layout, const char *first, const char *last,
-			struct hwio_context *context);
+	struct hwio_context *context);
 /* Fetches `bytes` at once, which may be less than the layout, which it takes, has room for. */
 void hwio_incoming_take_now(uint64_t id, int world_rank, struct hwio_layout *layout, size_t bytes);
 /* Releases the sender of what the program doesn't get. */

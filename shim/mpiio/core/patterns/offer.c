@@ -37,7 +37,8 @@ static void reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int er
 static bool write_there(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int *error)
 {
 	*error = EIO;
-	if (!hwio_path_is_sound(verdict->path, verdict->path_bytes) || !hwio_runs_are_sound(&verdict->runs, layout->bytes))
+	if (!hwio_path_is_sound(verdict->path, verdict->path_bytes) ||
+		!hwio_runs_are_sound(&verdict->runs, layout->bytes))
 		return false;
 	hwio_enter();
 	struct hwio_file *file = hwio_file_open(verdict->path, O_WRONLY, &verdict->identity);
@@ -54,7 +55,7 @@ static bool write_there(const struct hwio_verdict *verdict, const struct hwio_la
 }
 
 static void carry_out(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int world_rank,
-		      struct hwio_context *context)
+	struct hwio_context *context)
 {
 	int error = 0;
 	int data_tag = HWIO_TAG_OF(HWIO_TAG_DATA, verdict->id);
@@ -119,8 +120,8 @@ static bool send_copy(struct late *one, uint64_t id, const struct hwio_layout *l
 	hwio_layout_copy(layout, 0, one->copy, bytes, false);
 	for (size_t done = 0; done < bytes; done += HWIO_PIECE_BYTES) {
 		size_t part = bytes - done < HWIO_PIECE_BYTES ? bytes - done : HWIO_PIECE_BYTES;
-		hwio_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, id), hwio_control,
-				  &one->sending[one->pieces++]);
+		hwio_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, id),
+			hwio_control, &one->sending[one->pieces++]);
 	}
 	one->next = late_list;
 	late_list = one;
@@ -156,8 +157,8 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_
 	if (!one)
 		abort();
 	int has_come = 0;
-	hwio_real.MPI_Irecv(&one->received, sizeof(one->received), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_VERDICT, id),
-			  hwio_control, &one->verdict);
+	hwio_real.MPI_Irecv(&one->received, sizeof(one->received), MPI_BYTE, world_rank,
+		HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &one->verdict);
 	double end = hwio_seconds() + hwio_model_patience_s(layout->bytes);
 	for (;;) {
 		hwio_real.MPI_Test(&one->verdict, &has_come, MPI_STATUS_IGNORE);
@@ -188,11 +189,11 @@ struct offering {
 };
 
 static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
-		      struct offering *offering)
+	struct offering *offering)
 {
 	size_t bytes = hwio_type_bytes(count, type);
 	if (!hwio_looks_at(bytes) || hwio_mode == HWIO_OBSERVE || bytes < HWIO_OFFERED_BYTES_MIN || destination < 0 ||
-	    hwio_private_is_threaded() || buffer == MPI_BOTTOM)
+		hwio_private_is_threaded() || buffer == MPI_BOTTOM)
 		return false;
 	offering->context = hwio_context_here(HWIO_OP_SEND);
 	struct hwio_comm *known = hwio_context_is_off(offering->context) ? NULL : hwio_comm_of(comm);
@@ -219,8 +220,8 @@ static int send_offer(bool is_synchronous, const struct offering *offering, int 
 	MPI_Request request;
 	int is_done = 0;
 	bool is_long = offering->layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
-	int result = (is_synchronous || is_long ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(
-		offer, sizeof(*offer), MPI_BYTE, destination, tag, comm, &request);
+	int result = (is_synchronous || is_long ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(offer, sizeof(*offer),
+		MPI_BYTE, destination, tag, comm, &request);
 	while (result == MPI_SUCCESS && !is_done) {
 		result = hwio_real.MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
 		if (!is_done && result == MPI_SUCCESS) {
@@ -232,7 +233,7 @@ static int send_offer(bool is_synchronous, const struct offering *offering, int 
 }
 
 bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
-		      int tag, MPI_Comm comm, int *result)
+	int tag, MPI_Comm comm, int *result)
 {
 	struct offering offering;
 	if (!may_offer(buffer, count, type, destination, comm, &offering))
@@ -267,7 +268,7 @@ bool hwio_offer_any(void)
 }
 
 struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
-				  int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result)
+	int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result)
 {
 	struct offering offering;
 	if (!may_offer(buffer, count, type, destination, comm, &offering))
@@ -284,10 +285,11 @@ struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, M
 	uint64_t id = offering.offer.envelope.id;
 	hwio_step_in();
 	offered->is_unseen = offering.layout.bytes >= HWIO_RENDEZVOUS_BYTES_MIN;
-	*result = (is_synchronous || offered->is_unseen ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(
-		&offered->offering.offer, sizeof(offering.offer), MPI_BYTE, destination, tag, comm, request);
+	*result = (is_synchronous || offered->is_unseen ? hwio_real.MPI_Issend
+							: hwio_real.MPI_Isend)(&offered->offering.offer,
+		sizeof(offering.offer), MPI_BYTE, destination, tag, comm, request);
 	hwio_real.MPI_Irecv(&offered->late->received, sizeof(offered->late->received), MPI_BYTE, offering.peer,
-			  HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &offered->late->verdict);
+		HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &offered->late->verdict);
 	hwio_step_out();
 	offered->request = *request;
 	offered->end = hwio_seconds() + hwio_model_patience_s(offering.layout.bytes);
@@ -314,7 +316,8 @@ static bool is_unseen(struct hwio_offered *offered)
 	int is_received = 0;
 	if (!offered->is_unseen)
 		return false;
-	if (hwio_real.MPI_Request_get_status(offered->request, &is_received, MPI_STATUS_IGNORE) == MPI_SUCCESS && !is_received)
+	if (hwio_real.MPI_Request_get_status(offered->request, &is_received, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+		!is_received)
 		return true;
 	offered->is_unseen = false;
 	offered->end = hwio_seconds() + hwio_model_patience_s(offered->offering.layout.bytes);

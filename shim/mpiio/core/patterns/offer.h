@@ -45,7 +45,7 @@ struct hwio_offered;
 
 /* The same for a send that returns at once; NULL: the original has to be called. */
 struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type,
-				  int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result);
+	int destination, int tag, MPI_Comm comm, MPI_Request *request, int *result);
 /*
  * Looks whether the verdict has come, and carries it out. True: the data is no longer needed. `is_last`: its
  * request has completed, and it waits for the verdict.
@@ -59,7 +59,7 @@ void hwio_offer_release(void);
 bool hwio_offer_any(void);
 /* Offers a send's data. False: the original has to be called. */
 bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
-		      int tag, MPI_Comm comm, int *result);
+	int tag, MPI_Comm comm, int *result);
 /* Waits for the verdict over an offer that was made, and carries it out. */
 void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_rank, struct hwio_context *context);
 /* Sends a stream without waiting for who receives it. False: there is no memory for a copy. */

@@ -54,7 +54,7 @@ bool hwio_outstanding_has_room(void)
 }
 
 bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, const struct hwio_runs *runs,
-			 struct hwio_context *context)
+	struct hwio_context *context)
 {
 	struct outstanding *one = malloc(sizeof(*one));
 	if (!one)
@@ -92,7 +92,7 @@ static bool read_pieces(const struct outstanding *one, char *memory)
 		const struct hwio_run *run = &one->runs.run[i];
 		for (uint64_t piece = 0; piece < run->count; piece++, memory += run->bytes)
 			if (!hwio_read_whole(one->file->descriptor, memory, run->bytes,
-					   (off_t)(run->offset + piece * run->stride)))
+				    (off_t)(run->offset + piece * run->stride)))
 				return false;
 	}
 	return true;
@@ -183,7 +183,7 @@ static bool push(struct outstanding *one)
 	for (size_t done = 0; one->copy && done < bytes; done += HWIO_PIECE_BYTES) {
 		size_t part = bytes - done < HWIO_PIECE_BYTES ? bytes - done : HWIO_PIECE_BYTES;
 		hwio_real.MPI_Isend(one->copy + done, (int)part, MPI_BYTE, one->world_rank,
-				  HWIO_TAG_OF(HWIO_TAG_DATA, one->id), hwio_control, &one->sending[one->pieces++]);
+			HWIO_TAG_OF(HWIO_TAG_DATA, one->id), hwio_control, &one->sending[one->pieces++]);
 	}
 	return one->copy != NULL;
 }
@@ -271,11 +271,12 @@ void hwio_outstanding_poll(void)
 		int has_come = 0;
 		MPI_Status status;
 		struct hwio_ack ack = {0};
-		if (hwio_real.MPI_Iprobe(MPI_ANY_SOURCE, HWIO_TAG_ACK, hwio_control, &has_come, &status) != MPI_SUCCESS ||
-		    !has_come)
+		if (hwio_real.MPI_Iprobe(MPI_ANY_SOURCE, HWIO_TAG_ACK, hwio_control, &has_come, &status) !=
+				MPI_SUCCESS ||
+			!has_come)
 			break;
 		if (hwio_real.MPI_Recv(&ack, sizeof(ack), MPI_BYTE, status.MPI_SOURCE, HWIO_TAG_ACK, hwio_control,
-				     MPI_STATUS_IGNORE) != MPI_SUCCESS)
+			    MPI_STATUS_IGNORE) != MPI_SUCCESS)
 			break;
 		answer(&ack, status.MPI_SOURCE);
 	}
@@ -285,8 +286,9 @@ void hwio_outstanding_poll(void)
 
 static bool is_of(const struct outstanding *one, const struct hwio_file *file)
 {
-	return !file || (one->file->identity.device == file->identity.device &&
-			 one->file->identity.inode == file->identity.inode);
+	return !file ||
+		(one->file->identity.device == file->identity.device &&
+			one->file->identity.inode == file->identity.inode);
 }
 
 static bool waits_for(const struct hwio_file *file)
@@ -372,10 +374,11 @@ void hwio_outstanding_finish(void)
 		MPI_Status status;
 		hwio_outstanding_poll();
 		hwio_real.MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, hwio_control, &has_come, &status);
-		if (has_come && status.MPI_TAG != HWIO_TAG_ACK && hwio_real.MPI_Get_count(&status, MPI_BYTE, &bytes) == MPI_SUCCESS) {
+		if (has_come && status.MPI_TAG != HWIO_TAG_ACK &&
+			hwio_real.MPI_Get_count(&status, MPI_BYTE, &bytes) == MPI_SUCCESS) {
 			char *scratch = malloc((size_t)bytes + 1);
 			hwio_real.MPI_Recv(scratch, bytes, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, hwio_control,
-					 MPI_STATUS_IGNORE);
+				MPI_STATUS_IGNORE);
 			free(scratch);
 		}
 		while (unwanted) {

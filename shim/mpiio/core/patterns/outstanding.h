@@ -27,7 +27,7 @@ bool hwio_outstanding_any(void);
 bool hwio_outstanding_has_room(void);
 /* False: the file is about to change, or has. */
 bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, const struct hwio_runs *runs,
-			 struct hwio_context *context);
+	struct hwio_context *context);
 /* A hint of this rank to itself has arrived: the layout gets its data, without a message. */
 void hwio_outstanding_fill(uint64_t id, const struct hwio_layout *layout);
 /*

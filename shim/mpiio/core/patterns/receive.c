@@ -46,7 +46,7 @@ static struct held *hold(const struct hwio_hint *hint)
 {
 	for (size_t i = 0; i < HELD_FILES; i++)
 		if (held[i].file && strcmp(held[i].file->path, hint->path) == 0 &&
-		    hwio_identity_agrees(&held[i].file->identity, &hint->identity, false))
+			hwio_identity_agrees(&held[i].file->identity, &hint->identity, false))
 			return &held[i];
 	double end = hwio_seconds() + PATIENCE_SECONDS;
 	struct hwio_file *file;
@@ -76,7 +76,8 @@ static void advise(struct held *held, const struct hwio_runs *runs)
 		uint64_t from = held->advised > run->offset ? held->advised : run->offset + stride;
 		if (from < run->offset + AHEAD_BYTES / 2) {
 			for (; from < run->offset + AHEAD_BYTES; from += stride)
-				posix_fadvise(held->file->descriptor, (off_t)from, (off_t)run->bytes, POSIX_FADV_WILLNEED);
+				posix_fadvise(held->file->descriptor, (off_t)from, (off_t)run->bytes,
+					POSIX_FADV_WILLNEED);
 			held->advised = from;
 		}
 	}
@@ -117,7 +118,7 @@ static void take_hint(const struct hwio_hint *hint, const struct hwio_layout *la
 	if (held)
 		advise(held, &hint->runs);
 	ack.is_read = held && hwio_runs_transfer(held->file->descriptor, &hint->runs, layout, false) &&
-		      hwio_file_is_unchanged(held->file);
+		hwio_file_is_unchanged(held->file);
 	if (hint->is_verified) {
 		ack.is_same = compare(hint, layout) || !ack.is_read;
 		ack.is_read = 1;
@@ -125,7 +126,7 @@ static void take_hint(const struct hwio_hint *hint, const struct hwio_layout *la
 	hwio_real.MPI_Send(&ack, sizeof(ack), MPI_BYTE, hint->envelope.sender, HWIO_TAG_ACK, hwio_control);
 	if (!ack.is_read)
 		hwio_stream_receive(layout, hint->envelope.bytes, hint->envelope.sender,
-				  HWIO_TAG_OF(HWIO_TAG_DATA, hint->envelope.id));
+			HWIO_TAG_OF(HWIO_TAG_DATA, hint->envelope.id));
 }
 
 union arrived {
@@ -142,7 +143,7 @@ union arrived {
  * bytes if it isn't understood.
  */
 static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, int bytes, struct hwio_layout *layout,
-		      union arrived *message)
+	union arrived *message)
 {
 	size_t room = hwio_type_bytes(count, type), all = room < sizeof(*message) ? room : sizeof(*message);
 	if (bytes != UNKNOWN)
@@ -150,7 +151,8 @@ static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, int byte
 	if (room < all || all < HWIO_COOKIE_BYTES || (bytes != UNKNOWN && !hwio_may_be_ours(bytes)))
 		return false;
 	/* Only long messages are replaced; a short buffer is looked at where that costs nothing. */
-	if (room < hwio_bytes_min && (hwio_basic_bytes(type) == 0 || memcmp(buffer, hwio_cookie, HWIO_COOKIE_BYTES) != 0))
+	if (room < hwio_bytes_min &&
+		(hwio_basic_bytes(type) == 0 || memcmp(buffer, hwio_cookie, HWIO_COOKIE_BYTES) != 0))
 		return false;
 	memset(message, 0, sizeof(*message));
 	bool is_understood = hwio_layout_make(layout, buffer, count, type);
@@ -173,8 +175,9 @@ static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, int byte
 static bool is_plainly_not_ours(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	size_t element_bytes = hwio_is_busy || count <= 0 || buffer == MPI_BOTTOM ? 0 : hwio_basic_bytes(type);
-	return element_bytes > 0 && (element_bytes * (size_t)count < offsetof(struct hwio_hint, path) ||
-				     memcmp(buffer, hwio_cookie, HWIO_COOKIE_BYTES) != 0);
+	return element_bytes > 0 &&
+		(element_bytes * (size_t)count < offsetof(struct hwio_hint, path) ||
+			memcmp(buffer, hwio_cookie, HWIO_COOKIE_BYTES) != 0);
 }
 
 static void set_status(MPI_Status *status, uint64_t bytes)
@@ -190,7 +193,7 @@ static int take(const union arrived *arrived, struct hwio_layout *layout, MPI_St
 		/* What the program gets of it is an error; whoever sent it is released. */
 		if (arrived->envelope.kind == HWIO_HINT && arrived->hint.is_verified)
 			hwio_stream_receive(NULL, bytes, arrived->envelope.sender,
-					  HWIO_TAG_OF(HWIO_TAG_DATA, arrived->envelope.id));
+				HWIO_TAG_OF(HWIO_TAG_DATA, arrived->envelope.id));
 		hwio_incoming_refuse(&arrived->envelope);
 		hwio_layout_free(layout);
 		return MPI_ERR_TRUNCATE;
@@ -206,7 +209,8 @@ static int take(const union arrived *arrived, struct hwio_layout *layout, MPI_St
 }
 
 /* The same for a buffer whose layout isn't understood: the data is had elsewhere, and MPI puts it there. */
-static int take_typed(const union arrived *arrived, void *buffer, MPI_Count count, MPI_Datatype type, MPI_Status *status)
+static int take_typed(const union arrived *arrived, void *buffer, MPI_Count count, MPI_Datatype type,
+	MPI_Status *status)
 {
 	size_t bytes = arrived->envelope.bytes;
 	struct hwio_layout elsewhere;
@@ -224,8 +228,8 @@ static bool find_range(const void *buffer, MPI_Count count, MPI_Datatype type, s
 {
 	MPI_Aint lower, extent, true_lower, true_extent;
 	if (count <= 0 || type == MPI_DATATYPE_NULL ||
-	    hwio_real.MPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS ||
-	    hwio_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) != MPI_SUCCESS)
+		hwio_real.MPI_Type_get_extent(type, &lower, &extent) != MPI_SUCCESS ||
+		hwio_real.MPI_Type_get_true_extent(type, &true_lower, &true_extent) != MPI_SUCCESS)
 		return false;
 	range->low = (uintptr_t)buffer + (uintptr_t)true_lower;
 	range->high = range->low + (uintptr_t)((count - 1) * extent + true_extent);
@@ -242,7 +246,7 @@ static size_t admit(const void *buffer, MPI_Count count, MPI_Datatype type)
 }
 
 static int see_to(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm comm, int bytes, MPI_Status *status,
-		  bool may_defer)
+	bool may_defer)
 {
 	struct hwio_layout layout;
 	union arrived arrived;
@@ -284,8 +288,8 @@ static bool is_concerned(const void *buffer, MPI_Count count, MPI_Datatype type)
 		return false;
 	/* What is only known to be a copy is compared before it is relied on. */
 	return range.high == UINTPTR_MAX ||
-	       (hwio_may_be_recorded(range.low, range.high) && hwio_deferred_in(range.low, range.high)) ||
-	       hwio_incoming_overlaps(range.low, range.high);
+		(hwio_may_be_recorded(range.low, range.high) && hwio_deferred_in(range.low, range.high)) ||
+		hwio_incoming_overlaps(range.low, range.high);
 }
 
 /*
@@ -311,7 +315,7 @@ static int match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_S
  * What may be ours is received elsewhere.
  */
 static int receive_beside(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-			  MPI_Status *status)
+	MPI_Status *status)
 {
 	MPI_Message message;
 	struct hwio_layout layout;
@@ -322,7 +326,7 @@ static int receive_beside(void *buffer, int count, MPI_Datatype type, int source
 		return result;
 	hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes);
 	bool is_known = bytes >= 0 && (size_t)bytes <= hwio_type_bytes(count, type) &&
-			hwio_layout_make(&layout, buffer, count, type);
+		hwio_layout_make(&layout, buffer, count, type);
 	if (!is_known) {
 		hwio_inout(buffer, count, type);
 		hwio_incoming_fetch_all();
@@ -365,7 +369,7 @@ void hwio_before_receive(void *buffer, MPI_Count count, MPI_Datatype type)
 
 /* Those who wait for an answer of this rank get it meanwhile; other threads' probes don't get what this is for. */
 static int receive_posted(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-			  bool is_shared, MPI_Status *status)
+	bool is_shared, MPI_Status *status)
 {
 	MPI_Request request;
 	int is_done = 0, result = hwio_real.MPI_Irecv(buffer, count, type, source, tag, comm, &request);
@@ -382,7 +386,7 @@ static int receive_posted(void *buffer, int count, MPI_Datatype type, int source
 
 /* By probing, so that nothing is posted while a write is held. */
 static int receive_probed(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-			  MPI_Status *status)
+	MPI_Status *status)
 {
 	MPI_Message message;
 	int result = match(source, tag, comm, &message, status);
@@ -399,7 +403,7 @@ static void make_plain(void *buffer, int count, MPI_Datatype type)
 
 /* Apart, so that a message that passes is a jump to MPI. */
 __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI_Datatype type, int source, int tag,
-						    MPI_Comm comm, MPI_Status *status)
+	MPI_Comm comm, MPI_Status *status)
 {
 	MPI_Status own;
 	MPI_Status *kept = status == MPI_STATUS_IGNORE ? &own : status;
@@ -444,6 +448,7 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 int hwio_MPI_Recv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
 	if (hwio_passes(count, type))
-		return ((__typeof__(hwio_real.MPI_Recv))hwio_quick.receive)(buffer, count, type, source, tag, comm, status);
+		return ((__typeof__(hwio_real.MPI_Recv))hwio_quick.receive)(buffer, count, type, source, tag, comm,
+			status);
 	return receive_or_not(buffer, count, type, source, tag, comm, status);
 }

@@ -86,14 +86,14 @@ static int call(const struct scatter *s)
 {
 #if MPI_VERSION >= 4
 	if (s->is_large)
-		return hwio_real.MPI_Scatterv_c(s->send, s->large_counts, s->large_displacements, s->send_type, s->receive,
-					      s->receive_count, s->receive_type, s->root, s->comm);
+		return hwio_real.MPI_Scatterv_c(s->send, s->large_counts, s->large_displacements, s->send_type,
+			s->receive, s->receive_count, s->receive_type, s->root, s->comm);
 #endif
 	if (s->has_counts)
 		return hwio_real.MPI_Scatterv(s->send, s->counts, s->displacements, s->send_type, s->receive,
-					    (int)s->receive_count, s->receive_type, s->root, s->comm);
+			(int)s->receive_count, s->receive_type, s->root, s->comm);
 	return hwio_real.MPI_Scatter(s->send, s->send_count, s->send_type, s->receive, (int)s->receive_count,
-				   s->receive_type, s->root, s->comm);
+		s->receive_type, s->root, s->comm);
 }
 
 static int original(const struct scatter *s)
@@ -129,7 +129,7 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 	part->bytes = layout.bytes;
 	hwio_enter();
 	bool is_copy = layout.bytes >= hwio_bytes_min && hwio_may_be_recorded(layout.low, layout.high) &&
-		       hwio_runs_of(&layout, &part->runs, &file, &s->context, false) && (!s->file || s->file == file);
+		hwio_runs_of(&layout, &part->runs, &file, &s->context, false) && (!s->file || s->file == file);
 	if (is_copy && !s->file) {
 		s->file = file;
 		hwio_file_keep(file);
@@ -197,7 +197,7 @@ static bool decide(struct scatter *s, struct order *order)
 static bool read_part(const struct part *part, const struct order *order, const struct hwio_layout *layout)
 {
 	if (part->bytes > layout->bytes || !hwio_path_is_sound(order->path, order->path_bytes) ||
-	    !hwio_runs_are_sound(&part->runs, part->bytes))
+		!hwio_runs_are_sound(&part->runs, part->bytes))
 		return false;
 	hwio_enter();
 	struct hwio_file *file = hwio_file_open(order->path, O_RDONLY, &order->identity);
@@ -222,16 +222,16 @@ static int take_own(const struct scatter *s)
 		return MPI_SUCCESS;
 	if (part->runs.count > 0 && hwio_layout_make(&layout, s->receive, s->receive_count, s->receive_type)) {
 		bool is_read = part->bytes <= layout.bytes &&
-			       hwio_runs_transfer(s->file->descriptor, &part->runs, &layout, false) &&
-			       hwio_file_is_unchanged(s->file);
+			hwio_runs_transfer(s->file->descriptor, &part->runs, &layout, false) &&
+			hwio_file_is_unchanged(s->file);
 		hwio_layout_free(&layout);
 		if (is_read)
 			return MPI_SUCCESS;
 	}
 	hwio_in(block, count, s->send_type);
 	/* As MPI's own scatter does it. */
-	return hwio_real.MPI_Scatter(block, (int)count, s->send_type, s->receive, (int)s->receive_count, s->receive_type, 0,
-				   MPI_COMM_SELF);
+	return hwio_real.MPI_Scatter(block, (int)count, s->send_type, s->receive, (int)s->receive_count,
+		s->receive_type, 0, MPI_COMM_SELF);
 }
 
 /* The root serves those who couldn't read, in turn. */
@@ -245,7 +245,7 @@ static int serve(const struct scatter *s, const int *has_read, uint64_t id)
 			continue;
 		hwio_in(block, count, s->send_type);
 		result = hwio_real.MPI_Send(block, (int)count, s->send_type, s->known->world_ranks[rank],
-					  HWIO_TAG_OF(HWIO_TAG_DATA, id), hwio_control);
+			HWIO_TAG_OF(HWIO_TAG_DATA, id), hwio_control);
 	}
 	return result;
 }
@@ -270,7 +270,7 @@ static int root_side(struct scatter *s, const struct order *order)
 	if (refused > 0)
 		hwio_context_switch_off(s->context, "another rank can't read the file");
 	hwio_context_transformed(s->context, HWIO_READ_SCATTER, bytes,
-			       hwio_model_scatter_saved(bytes, s->known->size, hwio_seconds() - begin));
+		hwio_model_scatter_saved(bytes, s->known->size, hwio_seconds() - begin));
 	free(has_read);
 	release(s);
 	return result == MPI_SUCCESS ? served : result;
@@ -284,8 +284,8 @@ static int receive_part(const struct scatter *s, const struct order *order)
 	struct hwio_large large = hwio_large(s->receive_count, &type);
 	count = large.count;
 #endif
-	int result = hwio_real.MPI_Recv(s->receive, count, type, peer, HWIO_TAG_OF(HWIO_TAG_DATA, order->id), hwio_control,
-				      MPI_STATUS_IGNORE);
+	int result = hwio_real.MPI_Recv(s->receive, count, type, peer, HWIO_TAG_OF(HWIO_TAG_DATA, order->id),
+		hwio_control, MPI_STATUS_IGNORE);
 #if MPI_VERSION >= 4
 	hwio_large_free(&large, &type);
 #endif
@@ -411,7 +411,8 @@ static size_t part_bytes(const void *of)
 {
 	const struct scatter *s = of;
 	bool is_root = !s->known || s->known->rank == s->root;
-	return is_root ? hwio_type_bytes(s->send_count, s->send_type) : hwio_type_bytes(s->receive_count, s->receive_type);
+	return is_root ? hwio_type_bytes(s->send_count, s->send_type)
+		       : hwio_type_bytes(s->receive_count, s->receive_type);
 }
 
 static bool may_gain(const struct scatter *s)
@@ -422,15 +423,21 @@ static bool may_gain(const struct scatter *s)
 
 /* Apart, so that a small scatter is a jump to MPI. */
 __attribute__((noinline)) static int enter(const void *send, int send_count, MPI_Datatype send_type, void *receive,
-					   int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct scatter s = {.send = send, .send_count = send_count, .send_type = send_type, .receive = receive,
-			    .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
+	struct scatter s = {.send = send,
+		.send_count = send_count,
+		.send_type = send_type,
+		.receive = receive,
+		.receive_count = receive_count,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return original(&s);
 	s.known = hwio_comm_of(comm);
 	bool is_fit = s.known && root >= 0 && root < s.known->size &&
-		      hwio_comm_is_even(s.known, comm, HWIO_TURN_SCATTER, part_bytes, &s);
+		hwio_comm_is_even(s.known, comm, HWIO_TURN_SCATTER, part_bytes, &s);
 	if (!is_fit || !may_gain(&s)) {
 		if (s.known && s.known->rank == root)
 			note_left(&s);
@@ -451,7 +458,7 @@ __attribute__((noinline)) static int enter(const void *send, int send_count, MPI
 }
 
 __attribute__((noinline)) static void pass_noted(const void *send, int send_count, MPI_Datatype send_type, int root,
-						 MPI_Comm comm)
+	MPI_Comm comm)
 {
 	struct scatter s = {.send = send, .send_count = send_count, .send_type = send_type, .root = root, .comm = comm};
 	s.known = hwio_last_comm.known;
@@ -460,12 +467,13 @@ __attribute__((noinline)) static void pass_noted(const void *send, int send_coun
 }
 
 int hwio_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
-		   MPI_Datatype receive_type, int root, MPI_Comm comm)
+	MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
 	if (hwio_collective_passes(HWIO_TURN_SCATTER, send_count, send_type, receive_count, receive_type, root, comm)) {
 		if (hwio_left_is_near(&hwio_left_reads, send))
 			pass_noted(send, send_count, send_type, root, comm);
-		return hwio_real.MPI_Scatter(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
+		return hwio_real.MPI_Scatter(send, send_count, send_type, receive, receive_count, receive_type, root,
+			comm);
 	}
 	return enter(send, send_count, send_type, receive, receive_count, receive_type, root, comm);
 }
@@ -490,21 +498,37 @@ static int enter_by_counts(struct scatter *s)
 }
 
 int hwio_MPI_Scatterv(const void *send, const int counts[], const int displacements[], MPI_Datatype send_type,
-		    void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+	void *receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
 {
-	struct scatter s = {.send = send, .has_counts = true, .counts = counts, .displacements = displacements,
-			    .send_type = send_type, .receive = receive, .receive_count = receive_count,
-			    .receive_type = receive_type, .root = root, .comm = comm};
+	struct scatter s = {.send = send,
+		.has_counts = true,
+		.counts = counts,
+		.displacements = displacements,
+		.send_type = send_type,
+		.receive = receive,
+		.receive_count = receive_count,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
 	return enter_by_counts(&s);
 }
 
 #if MPI_VERSION >= 4
-int hwio_MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype send_type,
-		      void *receive, MPI_Count receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)
+int hwio_MPI_Scatterv_c(const void *send, const MPI_Count counts[], const MPI_Aint displacements[],
+	MPI_Datatype send_type, void *receive, MPI_Count receive_count, MPI_Datatype receive_type, int root,
+	MPI_Comm comm)
 {
-	struct scatter s = {.send = send, .has_counts = true, .is_large = true, .large_counts = counts,
-			    .large_displacements = displacements, .send_type = send_type, .receive = receive,
-			    .receive_count = receive_count, .receive_type = receive_type, .root = root, .comm = comm};
+	struct scatter s = {.send = send,
+		.has_counts = true,
+		.is_large = true,
+		.large_counts = counts,
+		.large_displacements = displacements,
+		.send_type = send_type,
+		.receive = receive,
+		.receive_count = receive_count,
+		.receive_type = receive_type,
+		.root = root,
+		.comm = comm};
 	return enter_by_counts(&s);
 }
 #endif

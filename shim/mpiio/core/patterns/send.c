@@ -45,12 +45,12 @@ struct sending {
 };
 
 static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int destination, MPI_Comm comm,
-		     struct sending *sending)
+	struct sending *sending)
 {
 	memset(sending, 0, sizeof(*sending));
 	size_t bytes = hwio_type_bytes(count, type);
 	if (!hwio_looks_at(bytes) || bytes < HWIO_REPLACED_BYTES_MIN || !hwio_records_any(HWIO_DEFERRED) ||
-	    hwio_mode == HWIO_OBSERVE || destination < 0 || !hwio_outstanding_has_room())
+		hwio_mode == HWIO_OBSERVE || destination < 0 || !hwio_outstanding_has_room())
 		return false;
 	sending->comm = hwio_comm_of(comm);
 	if (!sending->comm || destination >= sending->comm->size)
@@ -62,9 +62,10 @@ static bool may_hint(const void *buffer, MPI_Count count, MPI_Datatype type, int
 	/* MPI is asked before the lock is taken: another thread may be in MPI and want it. */
 	bool is_copy = hwio_layout_make(&sending->layout, buffer, count, type);
 	hwio_enter();
-	if (is_copy && !(hwio_may_be_recorded(sending->layout.low, sending->layout.high) &&
-			 hwio_runs_of(&sending->layout, &sending->runs, &sending->file, &sending->context, false) &&
-			 sending->file->path[0] && hwio_file_is_unchanged(sending->file))) {
+	if (is_copy &&
+		!(hwio_may_be_recorded(sending->layout.low, sending->layout.high) &&
+			hwio_runs_of(&sending->layout, &sending->runs, &sending->file, &sending->context, false) &&
+			sending->file->path[0] && hwio_file_is_unchanged(sending->file))) {
 		hwio_layout_free(&sending->layout);
 		is_copy = false;
 	}
@@ -122,8 +123,8 @@ static bool is_verified(const struct sending *sending, uint64_t id, const void *
 }
 
 /* Sends a hint instead. False: the original has to be called. */
-static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,
-			 MPI_Comm comm, int *result)
+static bool hint_instead(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
+	int tag, MPI_Comm comm, int *result)
 {
 	struct sending sending;
 	struct hwio_hint hint;
@@ -161,13 +162,13 @@ void hwio_before_send(const void *buffer, MPI_Count count, MPI_Datatype type)
 }
 
 /* Those who wait for an answer of this rank get it while it sends. */
-static int send_and_answer(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,
-			   MPI_Comm comm)
+static int send_and_answer(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
+	int tag, MPI_Comm comm)
 {
 	MPI_Request request;
 	int is_done = 0;
-	int result = (call == hwio_real.MPI_Ssend ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(buffer, (int)count, type,
-											  destination, tag, comm, &request);
+	int result = (call == hwio_real.MPI_Ssend ? hwio_real.MPI_Issend : hwio_real.MPI_Isend)(buffer, (int)count,
+		type, destination, tag, comm, &request);
 	while (result == MPI_SUCCESS && !is_done) {
 		result = hwio_real.MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
 		if (!is_done && result == MPI_SUCCESS) {
@@ -179,7 +180,7 @@ static int send_and_answer(send_call call, const void *buffer, MPI_Count count, 
 }
 
 static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination, int tag,
-		MPI_Comm comm)
+	MPI_Comm comm)
 {
 	int result;
 	if (hwio_depth == 0 && hwio_mode != HWIO_OFF) {
@@ -190,19 +191,21 @@ static int send_or_not(send_call call, const void *buffer, MPI_Count count, MPI_
 		hwio_before_send(buffer, count, type);
 		if (hwio_mode == HWIO_OBSERVE)
 			hwio_observe_send(buffer, count, type);
-		else if (hwio_offer_instead(call == hwio_real.MPI_Ssend, buffer, count, type, destination, tag, comm, &result))
+		else if (hwio_offer_instead(call == hwio_real.MPI_Ssend, buffer, count, type, destination, tag, comm,
+				 &result))
 			return result;
 	}
 	hwio_step_in();
-	result = hwio_depth == 1 && hwio_outstanding_any() ? send_and_answer(call, buffer, count, type, destination, tag, comm)
-						       : call(buffer, (int)count, type, destination, tag, comm);
+	result = hwio_depth == 1 && hwio_outstanding_any()
+		? send_and_answer(call, buffer, count, type, destination, tag, comm)
+		: call(buffer, (int)count, type, destination, tag, comm);
 	hwio_step_out();
 	return result;
 }
 
 /* Apart, and last, so that a message that passes is a jump to MPI. */
 __attribute__((noinline)) static int send_short_or_not(send_call call, const void *buffer, int count, MPI_Datatype type,
-						       int destination, int tag, MPI_Comm comm)
+	int destination, int tag, MPI_Comm comm)
 {
 	if (hwio_is_short(count, type)) {
 		hwio_pass_from_now_on(type);
@@ -226,7 +229,7 @@ int hwio_MPI_Ssend(const void *buffer, int count, MPI_Datatype type, int destina
 typedef int (*isend_call)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
 
 static int start_send(isend_call call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
-		      MPI_Comm comm, MPI_Request *request)
+	MPI_Comm comm, MPI_Request *request)
 {
 	if (hwio_is_short(count, type)) {
 		hwio_pass_from_now_on(type);
@@ -240,7 +243,8 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 		if (hint)
 			write_hint(&sending, hint);
 		int peer = sending.comm->world_ranks[destination];
-		if (hint && !hwio_outstanding_hint(hint->envelope.id, peer, sending.file, &sending.runs, sending.context)) {
+		if (hint &&
+			!hwio_outstanding_hint(hint->envelope.id, peer, sending.file, &sending.runs, sending.context)) {
 			free(hint);
 			hint = NULL;
 		}
@@ -267,8 +271,8 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 	if (hwio_mode == HWIO_OBSERVE)
 		hwio_observe_send(buffer, count, type);
 	else if (hwio_mode != HWIO_OFF && hwio_depth == 0)
-		offered = hwio_offer_start(call == hwio_real.MPI_Issend, buffer, count, type, destination, tag, comm, request,
-					 &result);
+		offered = hwio_offer_start(call == hwio_real.MPI_Issend, buffer, count, type, destination, tag, comm,
+			request, &result);
 	if (offered) {
 		hwio_requests_offered(*request, offered);
 		return result;
@@ -280,7 +284,7 @@ static int start_send(isend_call call, const void *buffer, int count, MPI_Dataty
 }
 
 int hwio_MPI_Isend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
-		 MPI_Request *request)
+	MPI_Request *request)
 {
 	if (hwio_passes(count, type))
 		return ((isend_call)hwio_quick.send_later)(buffer, count, type, destination, tag, comm, request);
@@ -288,7 +292,7 @@ int hwio_MPI_Isend(const void *buffer, int count, MPI_Datatype type, int destina
 }
 
 int hwio_MPI_Issend(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,
-		  MPI_Request *request)
+	MPI_Request *request)
 {
 	return start_send(hwio_real.MPI_Issend, buffer, count, type, destination, tag, comm, request);
 }

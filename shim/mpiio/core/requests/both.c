@@ -35,10 +35,11 @@ static int in_two(const struct both *b, bool is_shared, MPI_Status *status)
 	struct hwio_taken *one = hwio_match_claim(b->source, b->receive_tag, b->comm);
 	hwio_step_in();
 	if (!one)
-		received = hwio_real.MPI_Irecv(b->receive, b->receive_count, b->receive_type, b->source, b->receive_tag, b->comm,
-					     &receiving);
+		received = hwio_real.MPI_Irecv(b->receive, b->receive_count, b->receive_type, b->source, b->receive_tag,
+			b->comm, &receiving);
 	hwio_match_unlock(is_shared);
-	sent = hwio_real.MPI_Isend(b->send, b->send_count, b->send_type, b->destination, b->send_tag, b->comm, &sending);
+	sent = hwio_real.MPI_Isend(b->send, b->send_count, b->send_type, b->destination, b->send_tag, b->comm,
+		&sending);
 	hwio_step_out();
 	if (one)
 		received = hwio_match_deliver(one, b->receive, b->receive_count, b->receive_type, status);
@@ -54,26 +55,26 @@ static int in_two(const struct both *b, bool is_shared, MPI_Status *status)
 }
 
 int hwio_MPI_Sendrecv(const void *send, int send_count, MPI_Datatype send_type, int destination, int send_tag,
-		    void *receive, int receive_count, MPI_Datatype receive_type, int source, int receive_tag,
-		    MPI_Comm comm, MPI_Status *status)
+	void *receive, int receive_count, MPI_Datatype receive_type, int source, int receive_tag, MPI_Comm comm,
+	MPI_Status *status)
 {
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	bool is_short = hwio_is_short(send_count, send_type) && hwio_is_short(receive_count, receive_type);
 	if (is_short || hwio_depth > 0 || hwio_mode == HWIO_OFF)
-		return HWIO_INSIDE(hwio_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
-						      receive_type, source, receive_tag, comm, status));
+		return HWIO_INSIDE(hwio_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive,
+			receive_count, receive_type, source, receive_tag, comm, status));
 	hwio_before_send(send, send_count, send_type);
 	hwio_outstanding_settle();
 	hwio_before_receive(receive, receive_count, receive_type);
 	bool is_shared = hwio_match_is_shared();
 	if (is_shared || hwio_match_is_taken(source, receive_tag, comm, MPI_STATUS_IGNORE)) {
-		struct both both = {send, send_count, send_type, destination, send_tag, receive,
-				    receive_count, receive_type, source, receive_tag, comm};
+		struct both both = {send, send_count, send_type, destination, send_tag, receive, receive_count,
+			receive_type, source, receive_tag, comm};
 		return in_two(&both, is_shared, status);
 	}
 	hwio_step_in();
 	int result = hwio_real.MPI_Sendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
-					  receive_type, source, receive_tag, comm, kept);
+		receive_type, source, receive_tag, comm, kept);
 	hwio_step_out();
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
 		result = hwio_received(receive, receive_count, receive_type, comm, kept, false);
@@ -92,12 +93,12 @@ static char *copy_of(const void *buffer, int count, MPI_Datatype type, size_t *b
 }
 
 int hwio_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int destination, int send_tag, int source,
-			    int receive_tag, MPI_Comm comm, MPI_Status *status)
+	int receive_tag, MPI_Comm comm, MPI_Status *status)
 {
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
-		return hwio_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag, comm,
-						    status);
+		return hwio_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag,
+			comm, status);
 	hwio_before_send(buffer, count, type);
 	hwio_outstanding_settle();
 	bool is_shared = hwio_match_is_shared();
@@ -105,15 +106,15 @@ int hwio_MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int de
 	size_t bytes = 0;
 	char *copy = is_apart ? copy_of(buffer, count, type, &bytes) : NULL;
 	if (copy) {
-		struct both both = {copy, (int)bytes, MPI_BYTE, destination, send_tag, buffer,
-				    count, type, source, receive_tag, comm};
+		struct both both = {copy, (int)bytes, MPI_BYTE, destination, send_tag, buffer, count, type, source,
+			receive_tag, comm};
 		int result = in_two(&both, is_shared, status);
 		free(copy);
 		return result;
 	}
 	hwio_step_in();
-	int result = hwio_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag, comm,
-						  kept);
+	int result = hwio_real.MPI_Sendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag,
+		comm, kept);
 	hwio_step_out();
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
 		result = hwio_received(buffer, count, type, comm, kept, false);
@@ -126,7 +127,8 @@ static int send_and_deliver(const struct both *b, void *memory, struct hwio_take
 {
 	MPI_Status status;
 	hwio_step_in();
-	int sent = hwio_real.MPI_Isend(b->send, b->send_count, b->send_type, b->destination, b->send_tag, b->comm, request);
+	int sent = hwio_real.MPI_Isend(b->send, b->send_count, b->send_type, b->destination, b->send_tag, b->comm,
+		request);
 	hwio_step_out();
 	int received = hwio_match_deliver(one, b->receive, b->receive_count, b->receive_type, &status);
 	if (sent == MPI_SUCCESS)
@@ -135,27 +137,27 @@ static int send_and_deliver(const struct both *b, void *memory, struct hwio_take
 }
 
 int hwio_MPI_Isendrecv(const void *send, int send_count, MPI_Datatype send_type, int destination, int send_tag,
-		     void *receive, int receive_count, MPI_Datatype receive_type, int source, int receive_tag,
-		     MPI_Comm comm, MPI_Request *request)
+	void *receive, int receive_count, MPI_Datatype receive_type, int source, int receive_tag, MPI_Comm comm,
+	MPI_Request *request)
 {
 	bool is_short = hwio_is_short(send_count, send_type) && hwio_is_short(receive_count, receive_type);
 	if (is_short || hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return HWIO_INSIDE(hwio_real.MPI_Isendrecv(send, send_count, send_type, destination, send_tag, receive,
-						       receive_count, receive_type, source, receive_tag, comm, request));
+			receive_count, receive_type, source, receive_tag, comm, request));
 	hwio_before_send(send, send_count, send_type);
 	hwio_before_receive(receive, receive_count, receive_type);
 	bool is_shared = hwio_match_is_shared();
 	hwio_match_lock(is_shared);
 	struct hwio_taken *one = hwio_match_claim(source, receive_tag, comm);
 	if (one) {
-		struct both both = {send, send_count, send_type, destination, send_tag, receive,
-				    receive_count, receive_type, source, receive_tag, comm};
+		struct both both = {send, send_count, send_type, destination, send_tag, receive, receive_count,
+			receive_type, source, receive_tag, comm};
 		hwio_match_unlock(is_shared);
 		return send_and_deliver(&both, NULL, one, request);
 	}
 	hwio_step_in();
 	int result = hwio_real.MPI_Isendrecv(send, send_count, send_type, destination, send_tag, receive, receive_count,
-					   receive_type, source, receive_tag, comm, request);
+		receive_type, source, receive_tag, comm, request);
 	hwio_step_out();
 	hwio_match_unlock(is_shared);
 	if (result == MPI_SUCCESS)
@@ -164,28 +166,29 @@ int hwio_MPI_Isendrecv(const void *send, int send_count, MPI_Datatype send_type,
 }
 
 int hwio_MPI_Isendrecv_replace(void *buffer, int count, MPI_Datatype type, int destination, int send_tag, int source,
-			     int receive_tag, MPI_Comm comm, MPI_Request *request)
+	int receive_tag, MPI_Comm comm, MPI_Request *request)
 {
 	if (hwio_is_short(count, type) || hwio_depth > 0 || hwio_mode == HWIO_OFF)
 		return HWIO_INSIDE(hwio_real.MPI_Isendrecv_replace(buffer, count, type, destination, send_tag, source,
-							       receive_tag, comm, request));
+			receive_tag, comm, request));
 	hwio_before_send(buffer, count, type);
 	hwio_before_receive(buffer, count, type);
 	bool is_shared = hwio_match_is_shared();
 	hwio_match_lock(is_shared);
 	size_t bytes = 0;
-	char *copy = hwio_match_is_taken(source, receive_tag, comm, MPI_STATUS_IGNORE) ? copy_of(buffer, count, type, &bytes)
-										      : NULL;
+	char *copy = hwio_match_is_taken(source, receive_tag, comm, MPI_STATUS_IGNORE)
+		? copy_of(buffer, count, type, &bytes)
+		: NULL;
 	if (copy) {
-		struct both both = {copy, (int)bytes, MPI_BYTE, destination, send_tag, buffer,
-				    count, type, source, receive_tag, comm};
+		struct both both = {copy, (int)bytes, MPI_BYTE, destination, send_tag, buffer, count, type, source,
+			receive_tag, comm};
 		struct hwio_taken *one = hwio_match_claim(source, receive_tag, comm);
 		hwio_match_unlock(is_shared);
 		return send_and_deliver(&both, copy, one, request);
 	}
 	hwio_step_in();
-	int result = hwio_real.MPI_Isendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag, comm,
-						   request);
+	int result = hwio_real.MPI_Isendrecv_replace(buffer, count, type, destination, send_tag, source, receive_tag,
+		comm, request);
 	hwio_step_out();
 	hwio_match_unlock(is_shared);
 	if (result == MPI_SUCCESS)

@@ -31,7 +31,8 @@ static pthread_mutex_t matching = PTHREAD_MUTEX_INITIALIZER;
 bool hwio_match_is_shared(void)
 {
 	int level = 0;
-	return hwio_private_is_threaded() && hwio_real.MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
+	return hwio_private_is_threaded() && hwio_real.MPI_Query_thread(&level) == MPI_SUCCESS &&
+		level == MPI_THREAD_MULTIPLE;
 }
 
 void hwio_match_lock(bool is_shared)
@@ -49,7 +50,7 @@ void hwio_match_unlock(bool is_shared)
 static bool matches(const struct hwio_taken *one, int source, int tag, MPI_Comm comm)
 {
 	return one->comm == comm && (source == MPI_ANY_SOURCE || source == one->status.MPI_SOURCE) &&
-	       (tag == MPI_ANY_TAG || tag == one->status.MPI_TAG);
+		(tag == MPI_ANY_TAG || tag == one->status.MPI_TAG);
 }
 
 static void copy_status(const struct hwio_taken *one, MPI_Status *status)
@@ -121,14 +122,15 @@ static void take(MPI_Comm comm, MPI_Status *status)
 	int bytes = 0, is_there = 0;
 	MPI_Message message;
 	struct hwio_envelope envelope;
-	if (hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes) != MPI_SUCCESS || !hwio_may_be_ours(bytes) || !hwio_comm_of(comm))
+	if (hwio_real.MPI_Get_count(status, MPI_BYTE, &bytes) != MPI_SUCCESS || !hwio_may_be_ours(bytes) ||
+		!hwio_comm_of(comm))
 		return;
 	struct hwio_taken *one = calloc(1, sizeof(*one));
 	char *content = malloc((size_t)bytes);
 	if (!one || !content ||
-	    hwio_real.MPI_Improbe(status->MPI_SOURCE, status->MPI_TAG, comm, &is_there, &message, &one->status) !=
-		    MPI_SUCCESS ||
-	    !is_there || hwio_real.MPI_Mrecv(content, bytes, MPI_BYTE, &message, &one->status) != MPI_SUCCESS) {
+		hwio_real.MPI_Improbe(status->MPI_SOURCE, status->MPI_TAG, comm, &is_there, &message, &one->status) !=
+			MPI_SUCCESS ||
+		!is_there || hwio_real.MPI_Mrecv(content, bytes, MPI_BYTE, &message, &one->status) != MPI_SUCCESS) {
 		free(one);
 		free(content);
 		return;
@@ -150,7 +152,7 @@ static void take(MPI_Comm comm, MPI_Status *status)
 }
 
 bool hwio_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-		    MPI_Status *status, bool is_shared, int *result)
+	MPI_Status *status, bool is_shared, int *result)
 {
 	struct hwio_taken *one = hwio_match_claim(source, tag, comm);
 	if (one) {
@@ -161,7 +163,7 @@ bool hwio_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int sour
 }
 
 bool hwio_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-		      bool is_shared, MPI_Request *request)
+	bool is_shared, MPI_Request *request)
 {
 	int result;
 	MPI_Status status;

@@ -16,11 +16,11 @@ void hwio_match_unlock(bool is_shared);
 
 /* Receives such a message if one matches, and unlocks. False: MPI has to. */
 bool hwio_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-		    MPI_Status *status, bool is_shared, int *result);
+	MPI_Status *status, bool is_shared, int *result);
 
 /* The same for a receive that doesn't wait: its request has completed. */
 bool hwio_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-		      bool is_shared, MPI_Request *request);
+	bool is_shared, MPI_Request *request);
 
 /* In two: whoever claims a message, receives it. NULL: none of them matches. */
 struct hwio_taken;

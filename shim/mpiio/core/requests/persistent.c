@@ -6,7 +6,7 @@
 #include "tracked.h"
 
 int hwio_MPI_Recv_init(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-		     MPI_Request *request)
+	MPI_Request *request)
 {
 	if (hwio_depth == 0 && hwio_mode != HWIO_OFF)
 		hwio_before_receive(buffer, count, type);
@@ -15,8 +15,14 @@ int hwio_MPI_Recv_init(void *buffer, int count, MPI_Datatype type, int source, i
 	hwio_step_out();
 	if (result != MPI_SUCCESS || hwio_mode == HWIO_OFF || hwio_depth > 0 || source == MPI_PROC_NULL)
 		return result;
-	struct hwio_tracked one = {.request = *request, .kind = HWIO_PERSISTENT_RECEIVE, .buffer = buffer, .count = count,
-				 .type = type, .comm = comm, .source = source, .tag = tag};
+	struct hwio_tracked one = {.request = *request,
+		.kind = HWIO_PERSISTENT_RECEIVE,
+		.buffer = buffer,
+		.count = count,
+		.type = type,
+		.comm = comm,
+		.source = source,
+		.tag = tag};
 	hwio_tracked_add(&one);
 	return result;
 }
@@ -24,24 +30,28 @@ int hwio_MPI_Recv_init(void *buffer, int count, MPI_Datatype type, int source, i
 typedef int (*send_init)(const void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
 
 static int init_send(send_init call, const void *buffer, int count, MPI_Datatype type, int destination, int tag,
-		     MPI_Comm comm, MPI_Request *request)
+	MPI_Comm comm, MPI_Request *request)
 {
 	hwio_step_in();
 	int result = call(buffer, count, type, destination, tag, comm, request);
 	hwio_step_out();
 	if (result != MPI_SUCCESS || hwio_mode == HWIO_OFF || hwio_depth > 0)
 		return result;
-	struct hwio_tracked one = {.request = *request, .kind = HWIO_PERSISTENT_SEND, .buffer = (void *)(uintptr_t)buffer,
-			      .count = count, .type = type, .comm = comm};
+	struct hwio_tracked one = {.request = *request,
+		.kind = HWIO_PERSISTENT_SEND,
+		.buffer = (void *)(uintptr_t)buffer,
+		.count = count,
+		.type = type,
+		.comm = comm};
 	hwio_tracked_add(&one);
 	return result;
 }
 
-#define SEND_INIT(name)                                                                                                \
-	int hwio_##name(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm,        \
-		      MPI_Request *request)                                                                            \
-	{                                                                                                              \
-		return init_send(hwio_real.name, buffer, count, type, destination, tag, comm, request);                  \
+#define SEND_INIT(name) \
+	int hwio_##name(const void *buffer, int count, MPI_Datatype type, int destination, int tag, MPI_Comm comm, \
+		MPI_Request *request) \
+	{ \
+		return init_send(hwio_real.name, buffer, count, type, destination, tag, comm, request); \
 	}
 
 SEND_INIT(MPI_Send_init)
@@ -54,7 +64,8 @@ static bool deliver(struct hwio_tracked *one, bool is_shared)
 {
 	int result;
 	MPI_Status status;
-	if (!hwio_match_taken(one->buffer, one->count, one->type, one->source, one->tag, one->comm, &status, is_shared, &result))
+	if (!hwio_match_taken(one->buffer, one->count, one->type, one->source, one->tag, one->comm, &status, is_shared,
+		    &result))
 		return false;
 	one->is_delivered = true;
 	one->status = status;

@@ -32,8 +32,12 @@ void hwio_requests_own(MPI_Request request, void *memory)
 
 void hwio_requests_delivered(MPI_Request request, void *memory, const MPI_Status *status, int result)
 {
-	struct hwio_tracked one = {.request = request, .kind = HWIO_OWNED, .buffer = memory, .is_delivered = true,
-				 .status = *status, .result = result};
+	struct hwio_tracked one = {.request = request,
+		.kind = HWIO_OWNED,
+		.buffer = memory,
+		.is_delivered = true,
+		.status = *status,
+		.result = result};
 	hwio_tracked_add(&one);
 }
 
@@ -43,11 +47,16 @@ void hwio_requests_offered(MPI_Request request, struct hwio_offered *offered)
 	hwio_tracked_add(&one);
 }
 
-void hwio_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI_Count count, MPI_Datatype type, int source,
-			 MPI_Comm comm)
+void hwio_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI_Count count, MPI_Datatype type,
+	int source, MPI_Comm comm)
 {
-	struct hwio_tracked one = {.request = request, .kind = has_send ? HWIO_SEND_RECEIVE : HWIO_RECEIVE, .buffer = buffer,
-				 .count = count, .type = type, .comm = comm, .is_active = true};
+	struct hwio_tracked one = {.request = request,
+		.kind = has_send ? HWIO_SEND_RECEIVE : HWIO_RECEIVE,
+		.buffer = buffer,
+		.count = count,
+		.type = type,
+		.comm = comm,
+		.is_active = true};
 	if (source != MPI_PROC_NULL && hwio_type_bytes(count, type) >= hwio_bytes_min)
 		hwio_tracked_add(&one);
 }
@@ -102,7 +111,7 @@ static int completed(struct hwio_tracked *one, MPI_Status *status)
 }
 
 __attribute__((noinline)) static int receive_later(void *buffer, int count, MPI_Datatype type, int source, int tag,
-						   MPI_Comm comm, MPI_Request *request)
+	MPI_Comm comm, MPI_Request *request)
 {
 	if (hwio_is_short(count, type))
 		hwio_pass_from_now_on(type);
@@ -125,7 +134,8 @@ __attribute__((noinline)) static int receive_later(void *buffer, int count, MPI_
 int hwio_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm, MPI_Request *request)
 {
 	if (hwio_passes(count, type))
-		return ((__typeof__(hwio_real.MPI_Irecv))hwio_quick.receive_later)(buffer, count, type, source, tag, comm, request);
+		return ((__typeof__(hwio_real.MPI_Irecv))hwio_quick.receive_later)(buffer, count, type, source, tag,
+			comm, request);
 	return receive_later(buffer, count, type, source, tag, comm, request);
 }
 
@@ -133,7 +143,7 @@ int hwio_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int t
 static bool is_plain(void)
 {
 	return (!hwio_tracked_any() && !hwio_is_busy) || hwio_depth > 0 || hwio_mode == HWIO_OFF ||
-	       (!hwio_tracked_any() && !hwio_outstanding_any() && !hwio_held_any());
+		(!hwio_tracked_any() && !hwio_outstanding_any() && !hwio_held_any());
 }
 
 /* Between two looks at what the program waits for. */
@@ -287,11 +297,13 @@ static int complete(struct several *several, int index, MPI_Status *status)
  * What a call has done that gave `result`: to those with these indices (NULL: to all), or to each what its status says.
  * What it gives to the program: where some turn out to be errors after all, their statuses say so.
  */
-static int complete_those(struct several *several, const MPI_Request requests[], const int indices[], int count, int result)
+static int complete_those(struct several *several, const MPI_Request requests[], const int indices[], int count,
+	int result)
 {
 	int class = MPI_SUCCESS;
 	bool has_failed = false;
-	if (result != MPI_SUCCESS && hwio_real.MPI_Error_class(result, &class) == MPI_SUCCESS && class != MPI_ERR_IN_STATUS)
+	if (result != MPI_SUCCESS && hwio_real.MPI_Error_class(result, &class) == MPI_SUCCESS &&
+		class != MPI_ERR_IN_STATUS)
 		return result;
 	for (int i = 0; i < count && !indices; i++)
 		batch_count += several->ours[i] && several->ours[i]->is_active;
@@ -505,13 +517,15 @@ int hwio_MPI_Request_get_status_all(int count, const MPI_Request requests[], int
 	int result = MPI_SUCCESS;
 	*flag = 1;
 	for (int i = 0; i < count && *flag && result == MPI_SUCCESS; i++)
-		result = hwio_MPI_Request_get_status(requests[i], flag, statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
+		result = hwio_MPI_Request_get_status(requests[i], flag,
+			statuses == MPI_STATUSES_IGNORE ? MPI_STATUS_IGNORE : &statuses[i]);
 	return result;
 }
 #endif
 
 #ifdef HWIO_HAS_MPI_Request_get_status_some
-int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
+int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], int *done, int indices[],
+	MPI_Status statuses[])
 {
 	struct several several;
 	if (is_plain() || !prepare(&several, count, requests, statuses))

@@ -9,8 +9,8 @@ void hwio_requests_own(MPI_Request request, void *memory);
 /* The program is to be told this when the request completes: what it receives is there already. The memory is freed. */
 void hwio_requests_delivered(MPI_Request request, void *memory, const MPI_Status *status, int result);
 /* The request receives what may be ours, and may send, too. */
-void hwio_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI_Count count, MPI_Datatype type, int source,
-			 MPI_Comm comm);
+void hwio_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI_Count count, MPI_Datatype type,
+	int source, MPI_Comm comm);
 struct hwio_offered;
 /* The request ends when the offer has. */
 void hwio_requests_offered(MPI_Request request, struct hwio_offered *offered);

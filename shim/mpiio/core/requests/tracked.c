@@ -96,7 +96,8 @@ bool hwio_tracked_has_twin(const struct hwio_tracked *one)
 {
 	bool is_shared = enter();
 	const struct hwio_tracked *other = *bucket_of(one->request);
-	while (other && (other == one || other->request != one->request || other->kind != HWIO_OFFERED || other->is_claimed))
+	while (other &&
+		(other == one || other->request != one->request || other->kind != HWIO_OFFERED || other->is_claimed))
 		other = other->next;
 	leave(is_shared);
 	return other != NULL;
@@ -113,7 +114,7 @@ void hwio_tracked_add(const struct hwio_tracked *what)
 	if (one->kind != HWIO_OWNED && one->kind != HWIO_OFFERED) {
 		hwio_step_in();
 		one->is_own_type = hwio_basic_bytes(what->type) == 0 &&
-				   hwio_real.MPI_Type_dup(what->type, &one->type) == MPI_SUCCESS;
+			hwio_real.MPI_Type_dup(what->type, &one->type) == MPI_SUCCESS;
 		hwio_step_out();
 	}
 	struct hwio_tracked **link = bucket_of(what->request);

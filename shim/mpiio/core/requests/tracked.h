@@ -4,7 +4,14 @@
 
 #include "../mpi/control.h"
 
-enum hwio_tracked_kind { HWIO_RECEIVE, HWIO_SEND_RECEIVE, HWIO_OWNED, HWIO_PERSISTENT_RECEIVE, HWIO_PERSISTENT_SEND, HWIO_OFFERED };
+enum hwio_tracked_kind {
+	HWIO_RECEIVE,
+	HWIO_SEND_RECEIVE,
+	HWIO_OWNED,
+	HWIO_PERSISTENT_RECEIVE,
+	HWIO_PERSISTENT_SEND,
+	HWIO_OFFERED
+};
 
 struct hwio_offered;
 

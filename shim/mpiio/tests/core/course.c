@@ -51,10 +51,8 @@ static void ends_where_nothing_is_gained(void)
 {
 	static const struct {
 		int64_t all_ns, one_ns, bytes;
-	} cases[] = {
-		/* It is slower, or hardly quicker; can't be done; fails. */
-		{100000, 200000, 4096}, {100000, 90000, 4096}, {100000, 1000, 0}, {100000, 0, 4096},
-	};
+	} cases[] = {/* It is slower, or hardly quicker; can't be done; fails. */
+		{100000, 200000, 4096}, {100000, 90000, 4096}, {100000, 1000, 0}, {100000, 0, 4096}};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct hwio_course course = {0};
 		int asked;

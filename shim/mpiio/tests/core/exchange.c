@@ -58,14 +58,30 @@ static void bad_plans_are_refused(void)
 	struct hwio_plan bad = plan;
 	struct hwio_run *run = &bad.shares[0].runs.run[random_below(runs->count)];
 	switch (random_below(8)) {
-	case 0: bad.count = HWIO_SHARES_MAX + 1 + (uint32_t)random_below(1000); break;
-	case 1: bad.shares[0].world_rank = hwio_ranks + (int)random_below(5); break;
-	case 2: bad.shares[0].world_rank = -1 - (int)random_below(5); break;
-	case 3: bad.shares[0].runs.count = HWIO_RUNS_MAX + 1 + (uint32_t)random_below(1000); break;
-	case 4: run->bytes = 0; break;
-	case 5: run->stride = run->bytes - 1; break;
-	case 6: run->count = UINT64_MAX - random_below(100); break;
-	default: run->offset = BYTES + random_below(100); break;
+	case 0:
+		bad.count = HWIO_SHARES_MAX + 1 + (uint32_t)random_below(1000);
+		break;
+	case 1:
+		bad.shares[0].world_rank = hwio_ranks + (int)random_below(5);
+		break;
+	case 2:
+		bad.shares[0].world_rank = -1 - (int)random_below(5);
+		break;
+	case 3:
+		bad.shares[0].runs.count = HWIO_RUNS_MAX + 1 + (uint32_t)random_below(1000);
+		break;
+	case 4:
+		run->bytes = 0;
+		break;
+	case 5:
+		run->stride = run->bytes - 1;
+		break;
+	case 6:
+		run->count = UINT64_MAX - random_below(100);
+		break;
+	default:
+		run->offset = BYTES + random_below(100);
+		break;
 	}
 	CHECK(!hwio_plan_is_good(&bad, bytes, &own));
 }

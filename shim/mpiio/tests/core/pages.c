@@ -239,7 +239,8 @@ static void compare_messages(void)
 	hwio_enter();
 	struct hwio_file *file = hwio_file_of(made, &status);
 	uintptr_t page = hwio_page_up((uintptr_t)region + random_below(BYTES / 2));
-	struct hwio_record record = {.low = page + 100, .high = page + 2 * HWIO_PAGE_BYTES - 7, .state = HWIO_DEFERRED, .file = file};
+	struct hwio_record record = {
+		.low = page + 100, .high = page + 2 * HWIO_PAGE_BYTES - 7, .state = HWIO_DEFERRED, .file = file};
 	hwio_deferred_stand(&record);
 	CHECK(file && hwio_pages_settle(record.low, record.high));
 	hwio_leave();

@@ -42,7 +42,8 @@ static void compare(void)
 		for (int file = 0; file < FILES; file++)
 			references[file] += record->file == files[file];
 		for (uintptr_t at = record->low; at < record->high; at++)
-			found[at - BASE] = (struct byte){record->file, record->offset + (off_t)(at - record->low), record->state};
+			found[at - BASE] = (struct byte){
+				record->file, record->offset + (off_t)(at - record->low), record->state};
 	}
 	CHECK(!hwio_record_at(hwio_record_count()));
 	for (int file = 0; file < FILES; file++)
@@ -67,8 +68,11 @@ static void cut(size_t low, size_t high)
 static void add(size_t low, size_t high)
 {
 	/* Few offsets and files, so that many go on where their neighbours end. */
-	struct hwio_record record = {.low = BASE + low, .high = BASE + high, .file = files[random_below(FILES)],
-				   .state = (enum hwio_state)random_below(2), .offset = (off_t)(low + 1000 * random_below(2))};
+	struct hwio_record record = {.low = BASE + low,
+		.high = BASE + high,
+		.file = files[random_below(FILES)],
+		.state = (enum hwio_state)random_below(2),
+		.offset = (off_t)(low + 1000 * random_below(2))};
 	CHECK(hwio_record_add(&record));
 	for (size_t i = low; i < high; i++)
 		model[i] = (struct byte){record.file, record.offset + (off_t)(i - low), record.state};
@@ -106,7 +110,8 @@ static void fill(void)
 	CHECK(hwio_record_count() == HWIO_RECORDS_MAX && hwio_record_at(0)->high == BASE + 2);
 	CHECK(hwio_record_at(1)->low == BASE + 16 && hwio_record_at(1)->offset == 0);
 	/* What goes on where another ends needs no place. */
-	record = (struct hwio_record){.low = BASE + 2, .high = BASE + 4, .file = files[0], .state = HWIO_PEEKED, .offset = 2};
+	record = (struct hwio_record){
+		.low = BASE + 2, .high = BASE + 4, .file = files[0], .state = HWIO_PEEKED, .offset = 2};
 	CHECK(hwio_record_add(&record) && hwio_record_at(0)->high == BASE + 4);
 	hwio_record_cut(0, UINTPTR_MAX);
 	CHECK(hwio_record_count() == 0 && files[0]->references == 1);

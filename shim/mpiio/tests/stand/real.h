@@ -22,6 +22,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* clang-format off */
 #define HWIO_STAND_MPI(X) \
 	X(MPI_Abort) X(MPI_Allgather) X(MPI_Allreduce) X(MPI_Barrier) X(MPI_Bcast) X(MPI_Bsend_init) \
 	X(MPI_Cartdim_get) X(MPI_Comm_call_errhandler) X(MPI_Comm_copy_attr_function) \
@@ -64,6 +65,7 @@
 	X(rename) X(renameat) X(renameat2) X(send) X(sendfile) X(sendfile64) X(sendmmsg) X(sendmsg) X(sendto) \
 	X(setbuf) X(setbuffer) X(setvbuf) X(shmat) X(shmdt) X(sigaction) X(signal) X(sigprocmask) X(splice) X(syscall) X(system) X(sysv_signal) \
 	X(truncate) X(truncate64) X(unlink) X(unlinkat) X(vmsplice) X(write) X(writev)
+/* clang-format on */
 
 /* Of the C library, but in none of its headers. */
 int __open_2(const char *path, int flags);

@@ -37,7 +37,7 @@ int hwio_variant_start(void *libmpi, void *(*next)(const char *name))
 	return 0;
 }
 
-const struct hwio_runtime_entry hwio_runtime[] = { { NULL, NULL, NULL, NULL } };
+const struct hwio_runtime_entry hwio_runtime[] = {{NULL, NULL, NULL, NULL}};
 
 void hwio_before_vfork(void)
 {
@@ -80,10 +80,10 @@ int hwio_is_under_root(int root, MPI_Comm comm)
 }
 
 /* All of these only say that they were called. */
-#define ROLE(NAME, ...)                                                                                                \
-	void NAME(__VA_ARGS__)                                                                                         \
-	{                                                                                                              \
-		hwio_trace(#NAME);                                                                                       \
+#define ROLE(NAME, ...) \
+	void NAME(__VA_ARGS__) \
+	{ \
+		hwio_trace(#NAME); \
 	}
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
@@ -107,32 +107,34 @@ ROLE(hwio_in_v, const void *buffer, const int counts[], const int displacements[
 ROLE(hwio_out_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
 ROLE(hwio_inout_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
 ROLE(hwio_in_v_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-     MPI_Comm comm)
+	MPI_Comm comm)
 ROLE(hwio_out_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-     MPI_Comm comm)
+	MPI_Comm comm)
 ROLE(hwio_inout_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-     MPI_Comm comm)
+	MPI_Comm comm)
 ROLE(hwio_in_w, const void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
-     MPI_Comm comm)
+	MPI_Comm comm)
 ROLE(hwio_out_w, void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[], MPI_Comm comm)
-ROLE(hwio_inout_w, void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[], MPI_Comm comm)
+ROLE(hwio_inout_w, void *buffer, const int counts[], const int displacements[], const MPI_Datatype types[],
+	MPI_Comm comm)
 ROLE(hwio_in_w_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-     const MPI_Datatype types[], MPI_Comm comm)
+	const MPI_Datatype types[], MPI_Comm comm)
 ROLE(hwio_out_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-     MPI_Comm comm)
-ROLE(hwio_inout_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-     const MPI_Datatype types[], MPI_Comm comm)
-ROLE(hwio_in_near_v, const void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
+	MPI_Comm comm)
+ROLE(hwio_inout_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
+	MPI_Comm comm)
+ROLE(hwio_in_near_v, const void *buffer, const int counts[], const int displacements[], MPI_Datatype type,
+	MPI_Comm comm)
 ROLE(hwio_inout_near_v, void *buffer, const int counts[], const int displacements[], MPI_Datatype type, MPI_Comm comm)
 ROLE(hwio_in_near_v_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-     MPI_Comm comm)
+	MPI_Comm comm)
 ROLE(hwio_inout_near_v_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[], MPI_Datatype type,
-     MPI_Comm comm)
-ROLE(hwio_in_near_w, const void *buffer, const int counts[], const MPI_Aint displacements[],
-     const MPI_Datatype types[], MPI_Comm comm)
+	MPI_Comm comm)
+ROLE(hwio_in_near_w, const void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
+	MPI_Comm comm)
 ROLE(hwio_inout_near_w, void *buffer, const int counts[], const MPI_Aint displacements[], const MPI_Datatype types[],
-     MPI_Comm comm)
+	MPI_Comm comm)
 ROLE(hwio_in_near_w_c, const void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-     const MPI_Datatype types[], MPI_Comm comm)
+	const MPI_Datatype types[], MPI_Comm comm)
 ROLE(hwio_inout_near_w_c, void *buffer, const MPI_Count counts[], const MPI_Aint displacements[],
-     const MPI_Datatype types[], MPI_Comm comm)
+	const MPI_Datatype types[], MPI_Comm comm)

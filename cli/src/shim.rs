@@ -52,7 +52,7 @@ unsafe extern "C" {
         error: *mut c_int,
     ) -> c_int;
     fn hwa_manner_of(dirfd: c_int, path: *const c_char) -> c_int;
-    fn hwa_goes_unaudited();
+    fn hwa_announce_unaudited();
 }
 
 /// Makes `table` the one that is looked into. The first that can be used stays; without one every
@@ -90,7 +90,7 @@ pub fn note(file: &Path) -> bool {
     let manner = unsafe { hwa_manner_of(libc::AT_FDCWD, path.as_ptr()) };
     if manner >= HWA_SILENT {
         // SAFETY: there is a table.
-        unsafe { hwa_goes_unaudited() };
+        unsafe { hwa_announce_unaudited() };
     }
     manner == HWA_COMPLAINS
 }

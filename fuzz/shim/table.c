@@ -35,7 +35,7 @@ enum hw_status hwa_request(const char *path, size_t bytes, unsigned want)
 }
 
 /* In the place of a look at this process: it sees what the table says. */
-bool hwa_sees_as(const struct hw_header *header)
+bool hwa_has_same_view(const struct hw_header *header)
 {
 	(void)header;
 	return true;

@@ -20,7 +20,7 @@
 
 #include "node.h"
 #include "process.h"
-#include "words.h"
+#include "parse.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -166,7 +166,7 @@ static void open_front(spank_t spank, const char *program, const char *options, 
 
 		if (!hwsl_start_process(&front, words, variables, &user, true))
 			slurm_error("headwater: %s can't be started: %m; the job runs without it", site.binary);
-		else if (hwsl_hear(front.output, text, HWSL_JOB_BYTES_MAX, true, FRONT_MS_MAX) && text[0] == '{') {
+		else if (hwsl_read_text(front.output, text, HWSL_JOB_BYTES_MAX, true, FRONT_MS_MAX) && text[0] == '{') {
 			cut_line(text);
 			setenv(JOB_VARIABLE, text, 1);
 		} else {
@@ -260,9 +260,9 @@ static void start_node(spank_t spank, const char *job)
 	if (!variables)
 		return;
 	if (hwsl_start_process(&node, words, variables, &user, false)) {
-		hwsl_say(node.input, job, strlen(job));
-		hwsl_say(node.input, "\n", 1);
-		bool is_late = !hwsl_hear(node.output, said, sizeof(said), false, NODE_MS_MAX);
+		hwsl_write_all(node.input, job, strlen(job));
+		hwsl_write_all(node.input, "\n", 1);
+		bool is_late = !hwsl_read_text(node.output, said, sizeof(said), false, NODE_MS_MAX);
 		node_lifeline = node.input;
 		hwsl_end_process(&node, is_late);
 		cut_line(said);
@@ -382,7 +382,7 @@ static void sweep(spank_t spank, const char *store)
 
 	if (hwsl_start_process(&process, words, variables, &user, false)) {
 		close(process.input);
-		hwsl_end_process(&process, !hwsl_hear(process.output, said, sizeof(said), false, SWEEP_MS_MAX));
+		hwsl_end_process(&process, !hwsl_read_text(process.output, said, sizeof(said), false, SWEEP_MS_MAX));
 	}
 }
 
@@ -403,11 +403,11 @@ EXPORT int slurm_spank_exit(spank_t spank, int count, char *words[])
 
 	(void)count, (void)words;
 	if (node_lifeline >= 0)
-		hwsl_say(node_lifeline, "\n", 1);
+		hwsl_write_all(node_lifeline, "\n", 1);
 	if (front.input >= 0) {
-		hwsl_say(front.input, "\n", 1);
+		hwsl_write_all(front.input, "\n", 1);
 		/* It closes its output at the start, unless it has a summary to write. */
-		hwsl_hear(front.output, said, sizeof(said), false, REPORT_MS_MAX);
+		hwsl_read_text(front.output, said, sizeof(said), false, REPORT_MS_MAX);
 		close(front.output);
 	}
 	/* STORE/headwater-UID/SESSION/join; where the step's processes were killed, nobody else removes it. */

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "node.h"
 
-#include "words.h"
+#include "parse.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 static int connect_to(const char *path, int timeout_ms)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct timeval patience = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
+	struct timeval timeout = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
 	struct ucred peer;
 	socklen_t size = sizeof(peer);
 	int failure;
@@ -39,8 +39,8 @@ static int connect_to(const char *path, int timeout_ms)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
-	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0 &&
-		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0 &&
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0 &&
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) == 0 &&
 		connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
 		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
 		if (peer.uid == geteuid() || peer.uid == 0 || geteuid() == 0)
@@ -79,7 +79,7 @@ long hwsl_ask_node(const char *socket, char *answer, size_t size, int timeout_ms
 	return -1;
 }
 
-static void keep(struct msghdr *message, int descriptors[], int *count)
+static void keep_descriptors(struct msghdr *message, int descriptors[], int *count)
 {
 	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part; part = CMSG_NXTHDR(message, part)) {
 		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
@@ -120,7 +120,7 @@ static int ask_supervisor(const char *path, int timeout_ms, int descriptors[])
 			continue;
 		if (bytes <= 0)
 			break;
-		keep(&message, descriptors, &count);
+		keep_descriptors(&message, descriptors, &count);
 		used += (size_t)bytes;
 	}
 	int failure = errno;
@@ -135,7 +135,7 @@ static int ask_supervisor(const char *path, int timeout_ms, int descriptors[])
 	return count;
 }
 
-static bool join(const int descriptors[], int count, const char **what)
+static bool enter_both(const int descriptors[], int count, const char **what)
 {
 	/* With the rights that being in the user namespace gives, the mount namespace can be entered. */
 	*what = "the node's user namespace can't be entered";
@@ -163,7 +163,7 @@ bool hwsl_enter_namespaces(const char *supervisor, int timeout_ms, const char **
 	int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	/* The change of rights takes this wish back. */
 	prctl(PR_GET_PDEATHSIG, &signal_of_parent);
-	bool is_inside = join(descriptors, count, what);
+	bool is_inside = enter_both(descriptors, count, what);
 	if (!is_inside)
 		failure = errno;
 	prctl(PR_SET_PDEATHSIG, signal_of_parent);

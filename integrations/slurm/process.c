@@ -157,7 +157,7 @@ bool hwsl_start_process(struct hwsl_process *process, const char *const *words, 
 	return true;
 }
 
-void hwsl_say(int fd, const char *bytes, size_t size)
+void hwsl_write_all(int fd, const char *bytes, size_t size)
 {
 	struct pollfd ready = {.fd = fd, .events = POLLOUT};
 	sigset_t broken_pipe, before;
@@ -198,7 +198,7 @@ static int left_ms(const struct timespec *start, int timeout_ms)
 	return passed < timeout_ms ? timeout_ms - (int)passed : 0;
 }
 
-bool hwsl_hear(int fd, char *text, size_t size, bool is_line, int timeout_ms)
+bool hwsl_read_text(int fd, char *text, size_t size, bool is_line, int timeout_ms)
 {
 	struct pollfd ready = {.fd = fd, .events = POLLIN};
 	struct timespec start;

@@ -30,11 +30,11 @@ bool hwsl_start_process(struct hwsl_process *process, const char *const *words, 
 	const struct hwsl_user *user, bool stays_here);
 
 /* Writes all bytes. That nobody reads them is no failure. */
-void hwsl_say(int fd, const char *bytes, size_t size);
+void hwsl_write_all(int fd, const char *bytes, size_t size);
 
 /* Reads until the end, the first newline if `is_line`, or the time-out, and ends the text with a zero byte. False
  * if it timed out or has no room. */
-bool hwsl_hear(int fd, char *text, size_t size, bool is_line, int timeout_ms);
+bool hwsl_read_text(int fd, char *text, size_t size, bool is_line, int timeout_ms);
 
 /* Closes the pipe from the process, and waits for it; kills it if `is_late`. */
 void hwsl_end_process(struct hwsl_process *process, bool is_late);

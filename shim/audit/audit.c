@@ -59,7 +59,7 @@ static int slot_of(long lmid)
  * damaged, knows itself by the wrong path: it starts again from the original. */
 static void leave_store(const char *execfn, char **argv, char **envp)
 {
-	const char *table = NULL, *rest = execfn ? hwa_after_way(execfn) : NULL;
+	const char *table = NULL, *rest = execfn ? hwa_after_proc_fd(execfn) : NULL;
 	size_t directory = 0;
 
 	for (char **entry = envp; *entry; entry++)

@@ -51,7 +51,7 @@ static bool may_run(const struct hwa_found *found)
 }
 
 /* Opens the store's copy, that of this memory domain if it has one, and says where that is. */
-static long open_copy(struct hwa_found *found, const char **file)
+static long open_store_copy(struct hwa_found *found, const char **file)
 {
 	long fd = -1;
 	*file = hwa_replicated(found->state, HW_REPLICATED_WHOLE) ? hwa_copy_of(&found->path, true) : NULL;
@@ -63,9 +63,9 @@ static long open_copy(struct hwa_found *found, const char **file)
 }
 
 /* Finds the store's copy, and looks what it is; a script's first line, and a NUL, into `line`, unless that is NULL. */
-static enum hwa_format look(struct hwa_exec *exec, char *line)
+static enum hwa_format read_format(struct hwa_exec *exec, char *line)
 {
-	long fd = open_copy(&exec->found, &exec->file);
+	long fd = open_store_copy(&exec->found, &exec->file);
 	if (fd < 0)
 		return HWA_IS_FOREIGN;
 	enum hwa_format format = hwa_format(fd, line);
@@ -80,19 +80,19 @@ static bool find_interpreter(struct hwa_exec *exec)
 	enum hwa_answer answer = hwa_resolve(AT_FDCWD, exec->interpreter, HW_WANT_EXECUTE, &exec->found);
 	if (answer == HWA_FAILS || (answer == HWA_KNOWN && !may_run(&exec->found)))
 		return false;
-	if (answer != HWA_KNOWN || look(exec, NULL) != HWA_IS_PROGRAM)
+	if (answer != HWA_KNOWN || read_format(exec, NULL) != HWA_IS_PROGRAM)
 		exec->file = exec->interpreter;
 	return true;
 }
 
 /* What the file of the scope that has been found is executed as; HWA_ORIGINAL if it is not the store's. */
-static enum hwa_answer choose(int dirfd, const char *path, char *const argv[], struct hwa_exec *exec)
+static enum hwa_answer choose_executable(int dirfd, const char *path, char *const argv[], struct hwa_exec *exec)
 {
 	struct hwa_path *file = &exec->found.path;
 	if (!may_run(&exec->found) || !(file->apart || hwa_path_widen(file)))
 		return HWA_ORIGINAL;
 	exec->line = exec->found.path.memory;
-	switch (look(exec, exec->line)) {
+	switch (read_format(exec, exec->line)) {
 	case HWA_IS_SCRIPT:
 		/* Its interpreter is given its path, which counts from the working directory there. */
 		if (!argv || !argv[0] || (dirfd != AT_FDCWD && *path != '/') ||
@@ -112,7 +112,7 @@ enum hwa_answer hwa_exec_resolve(int dirfd, const char *path, char *const argv[]
 	enum hwa_answer answer = hwa_resolve(dirfd, path, HW_WANT_EXECUTE, &exec->found);
 	if (answer != HWA_KNOWN)
 		return answer;
-	answer = hwa_reads_programs(path) ? HWA_ORIGINAL : choose(dirfd, path, argv, exec);
+	answer = hwa_reads_programs(path) ? HWA_ORIGINAL : choose_executable(dirfd, path, argv, exec);
 	if (answer == HWA_ORIGINAL)
 		hwa_count(HWA_COUNT_FALLBACKS);
 	return answer;

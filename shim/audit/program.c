@@ -208,7 +208,7 @@ static bool gains_rights(long fd, const struct stat *st)
 
 /* Whether the open file, as a program, says what it changes; with HWA_IS_SCRIPT its interpreter decides. What can't be
  * executed changes nothing. */
-static enum hwa_format judge(struct program *program, long fd)
+static enum hwa_format classify_program(struct program *program, long fd)
 {
 	const struct stat *st = &program->st;
 	if (hwa_sys(__NR_fstat, fd, &program->st) < 0)
@@ -244,7 +244,7 @@ static enum hwa_manner manner_of(struct program *program, int dirfd, const char 
 				 : hwa_sys(__NR_openat, dirfd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		if (fd < 0)
 			return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? HWA_IS_NONE : HWA_SILENT;
-		enum hwa_format format = judge(program, fd);
+		enum hwa_format format = classify_program(program, fd);
 		if (!itself)
 			hwa_sys(__NR_close, fd);
 		if (reads && format != HWA_IS_TEXT)
@@ -252,15 +252,15 @@ static enum hwa_manner manner_of(struct program *program, int dirfd, const char 
 		if (format != HWA_IS_SCRIPT)
 			return format == HWA_IS_OTHERS     ? HWA_COMPLAINS
 				: format == HWA_IS_FOREIGN ? HWA_SILENT
-							   : HWA_SAYS;
+							   : HWA_ANNOUNCES;
 		/* A relative interpreter counts from where the process stands. */
 		hwa_parse_line(program->line, &interpreter, &argument);
 		if (!interpreter || !*interpreter)
-			return HWA_SAYS;
+			return HWA_ANNOUNCES;
 		path = interpreter;
 		dirfd = AT_FDCWD;
 	}
-	return HWA_SAYS;
+	return HWA_ANNOUNCES;
 }
 
 enum hwa_manner hwa_manner_of(int dirfd, const char *path)

@@ -125,7 +125,7 @@ static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 }
 
 /* Looks at the first `end` bytes of the path, which hold no "..". */
-static enum step look(struct walk *walk, size_t end, bool follow_last)
+static enum step look_up(struct walk *walk, size_t end, bool follow_last)
 {
 	struct hwa_found *found = walk->found;
 
@@ -177,7 +177,7 @@ static enum step climb(struct walk *walk, size_t dotdot)
 }
 
 /* Does the record at the path's end hold what is wanted? */
-static enum step judge(struct walk *walk, unsigned want)
+static enum step check_wanted(struct walk *walk, unsigned want)
 {
 	uint64_t state = walk->found->state;
 	unsigned kind = HW_KIND(state);
@@ -219,10 +219,10 @@ static enum step resolve(struct walk *walk, unsigned want)
 		size_t dotdot = walk->plain ? found->path.bytes : hwa_dotdot(found->path.at, found->path.bytes);
 		bool last = dotdot == found->path.bytes;
 		bool follow_last = !last || walk->must_be_dir || !(want & HW_WANT_NO_FOLLOW);
-		enum step step = dotdot ? look(walk, dotdot, follow_last) : STEP_KNOWN;
+		enum step step = dotdot ? look_up(walk, dotdot, follow_last) : STEP_KNOWN;
 
 		if (step == STEP_KNOWN)
-			step = last ? judge(walk, want) : climb(walk, dotdot);
+			step = last ? check_wanted(walk, want) : climb(walk, dotdot);
 		if (step != STEP_AGAIN)
 			return step;
 	}
@@ -397,7 +397,7 @@ static __attribute__((noinline)) bool real_name(int dirfd, const char *path, uns
 	return true;
 }
 
-void hwa_goes_live(int dirfd, const char *path, unsigned how)
+void hwa_announce_change(int dirfd, const char *path, unsigned how)
 {
 	if (!hwa_in_use() || (uintptr_t)path < HWA_ADDRESS_MIN)
 		return;
@@ -411,7 +411,7 @@ void hwa_goes_live(int dirfd, const char *path, unsigned how)
 		tell_live(AT_FDCWD, real.at, how, &found);
 }
 
-void hwa_goes_unaudited(void)
+void hwa_announce_unaudited(void)
 {
 	if (hwa_in_use() && !hwa_unaudited() && hwa_request("/", 1, HW_WANT_UNAUDITED) != HW_DONE)
 		hwa_give_up();

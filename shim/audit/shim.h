@@ -68,7 +68,7 @@ void hwa_give_up(void);
 void hwa_leave(void);
 bool hwa_has_left(void);
 /* Sets whether nothing is served for now, and what is forked meanwhile is never served; whether it was so before. */
-bool hwa_set_away(bool away);
+bool hwa_set_suspended(bool away);
 /* True once programs run in the session that do not say what they change. */
 bool hwa_unaudited(void);
 uint64_t hwa_generation(void);
@@ -120,7 +120,7 @@ void hwa_count(enum hwa_counter which);
 /* ---- view.c: what this process sees ---- */
 
 /* True if absolute paths and owners mean the same to this process as to the daemon that wrote the header. */
-bool hwa_sees_as(const struct hw_header *header);
+bool hwa_has_same_view(const struct hw_header *header);
 
 /* ---- request.c: asking the daemon ---- */
 
@@ -171,11 +171,11 @@ int hwa_absolute(int dirfd, const char *path, struct hwa_path *out);
 /* Tells the daemon that the program is about to change (dirfd, path), if that lies in the scope or links lead
  * there. If the daemon can't be told, this process gives the table up, for it would hide the program's own
  * changes. */
-void hwa_goes_live(int dirfd, const char *path, unsigned how);
+void hwa_announce_change(int dirfd, const char *path, unsigned how);
 
 /* Tells the daemon that something is about to run, in this process or another, that does not say what it
  * changes. If the daemon can't be told, this process gives the table up. */
-void hwa_goes_unaudited(void);
+void hwa_announce_unaudited(void);
 
 /* hwa_copy_of as a text of its own, for a path of any length: its length, or a negative error number. */
 int hwa_store_path(const char *path, size_t bytes, bool replica, char out[2 * HWA_PATH_MAX]);
@@ -191,7 +191,7 @@ const char *hwa_strip_store(const char *path);
 /* What follows "/GENERATION/root" or "/GENERATION/rootDOMAIN" in `text`, if it starts like that. Else NULL. */
 const char *hwa_after_mirror(const char *text);
 /* What follows "/proc/PID/fd/N" in a path that starts so, or else the path. */
-const char *hwa_after_way(const char *path);
+const char *hwa_after_proc_fd(const char *path);
 
 /* A bare name that is nowhere to be found is given to the loader as the store's prefix, this, and the
  * name: it fails without a search, and dlerror drops the prefix. */
@@ -282,8 +282,8 @@ bool hwa_is_named(const char *path, const char *const *names);
 bool hwa_reads_programs(const char *path);
 
 enum hwa_manner {
-	HWA_IS_NONE, /* there is no such program */
-	HWA_SAYS,    /* tells the daemon before it changes something */
+	HWA_IS_NONE,   /* there is no such program */
+	HWA_ANNOUNCES, /* tells the daemon before it changes something */
 	HWA_SILENT,
 	HWA_COMPLAINS, /* silent, and complains of the audit library */
 };

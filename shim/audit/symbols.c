@@ -91,7 +91,7 @@ struct choice {
 };
 
 /* The default version, or where there is none any other. */
-static void choose(Elf64_Sym *symbol, bool hidden, void *context)
+static void choose_version(Elf64_Sym *symbol, bool hidden, void *context)
 {
 	struct choice *choice = context;
 
@@ -134,7 +134,7 @@ static void replace_all(const struct symbols *symbols, int slot)
 	for (int function = 0; function < HWA_FUNCTIONS; function++, name += strlen(name) + 1) {
 		struct choice choice = {0};
 
-		each_version(symbols, STT_FUNC, name, choose, &choice);
+		each_version(symbols, STT_FUNC, name, choose_version, &choice);
 		if (!choice.found)
 			continue;
 		if (!namespace->real[function])
@@ -150,7 +150,7 @@ static char ***environment_in(const struct symbols *symbols)
 {
 	struct choice place = {0};
 
-	each_version(symbols, STT_OBJECT, "__environ", choose, &place);
+	each_version(symbols, STT_OBJECT, "__environ", choose_version, &place);
 	return place.found ? (char ***)(symbols->base + place.value) : NULL;
 }
 
@@ -175,7 +175,7 @@ void hwa_redirect(const struct link_map *map, int slot)
 
 	if (!read_symbols(map, &symbols))
 		return;
-	each_version(&symbols, STT_FUNC, "__errno_location", choose, &location);
+	each_version(&symbols, STT_FUNC, "__errno_location", choose_version, &location);
 	if (location.found)
 		hwa_namespaces[slot].errno_location = (int *(*)(void))(symbols.base + location.value);
 	if (!hwa_namespaces[slot].environment)

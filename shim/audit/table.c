@@ -172,7 +172,7 @@ static const char *skip_digits(const char *text)
 }
 
 /* By such a path a disk is reached that is mounted nowhere. The kernel calls what lies there by the rest. */
-const char *hwa_after_way(const char *path)
+const char *hwa_after_proc_fd(const char *path)
 {
 	const char *rest = hwa_after(path, "/proc/");
 
@@ -239,14 +239,14 @@ void hwa_attach(char *const envp[])
 		table.ino_slots_at = h->ino_slots_at;
 		table.ino_slot_mask = h->ino_slot_count - 1;
 		table.node_bytes = node_prefix(&table.store);
-		table.way_bytes = (size_t)(hwa_after_way(table.store.at) - table.store.at);
+		table.way_bytes = (size_t)(hwa_after_proc_fd(table.store.at) - table.store.at);
 		table.domain = own_domain(h->domains);
 		table.base = base;
 		if (copy_path(base, bytes, h->counters_at, h->counters_bytes, &counters))
 			attach_counters(counters.at);
-		if (!hwa_sees_as(h)) {
+		if (!hwa_has_same_view(h)) {
 			/* What it changes, by whatever names, nobody will hear of. */
-			hwa_goes_unaudited();
+			hwa_announce_unaudited();
 			hwa_count(HWA_COUNT_FALLBACKS);
 			detach();
 		}
@@ -289,7 +289,7 @@ bool hwa_has_left(void)
 	return __atomic_load_n(&table.left, __ATOMIC_RELAXED);
 }
 
-bool hwa_set_away(bool away)
+bool hwa_set_suspended(bool away)
 {
 	return __atomic_exchange_n(&table.away, away, __ATOMIC_RELAXED);
 }

@@ -169,7 +169,7 @@ static char *with_tunable(const char *entry, size_t optional)
 }
 
 /* Executes the same program once more. Comes back if it can't. */
-static void execute(void)
+static void execute_again(void)
 {
 	struct stat named, running;
 	char **argv = tls.argv;
@@ -229,7 +229,7 @@ static void start_unaudited(void)
 	if (*hwa_executable())
 		hwa_sys(__NR_execve, hwa_executable(), tls.argv, tls.envp);
 	else
-		execute();
+		execute_again();
 	*place = kept;
 }
 
@@ -247,7 +247,7 @@ static void start_again(size_t optional)
 		return;
 	kept = *place;
 	*place = text;
-	execute();
+	execute_again();
 	*place = kept;
 }
 

@@ -22,7 +22,7 @@ static uint64_t namespace(const char *link)
 	return hwa_sys(__NR_newfstatat, AT_FDCWD, link, &st, 0) < 0 ? 0 : st.st_ino;
 }
 
-bool hwa_sees_as(const struct hw_header *header)
+bool hwa_has_same_view(const struct hw_header *header)
 {
 	struct statx root;
 

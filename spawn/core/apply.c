@@ -49,7 +49,7 @@ void hwsp_default_handlers(void)
 			sigaction(number, &plain, NULL);
 }
 
-static int place(const struct hwsp_place *place)
+static int apply_placement(const struct hwsp_cpu_placement *place)
 {
 	if (place->domain >= 0) {
 		/* Where the domain is full, memory of another one is better than none. */
@@ -73,10 +73,10 @@ static int groups(const struct pspawn_options *options)
 }
 
 int hwsp_apply(const struct pspawn_process *process, const struct pspawn_options *options,
-	const struct hwsp_place *where)
+	const struct hwsp_cpu_placement *placement)
 {
 	struct sigaction plain = {.sa_handler = SIG_DFL};
-	int error = place(where);
+	int error = apply_placement(placement);
 
 	if (!error)
 		error = groups(options);

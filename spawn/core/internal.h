@@ -143,22 +143,22 @@ extern struct hwsp_memory hwsp_memory;
 /* apply.c: what is done in the new process. Async-signal-safe; gives 0 or an errno value. */
 
 /* Before everything else, or by the one who makes it. */
-struct hwsp_place {
+struct hwsp_cpu_placement {
 	bool bound;
 	cpu_set_t mask;
 	int domain; /* of memory, -1: as the caller */
 };
 int hwsp_apply(const struct pspawn_process *process, const struct pspawn_options *options,
-	const struct hwsp_place *place);
+	const struct hwsp_cpu_placement *place);
 /* Signals that have handlers get their default action, as exec does. */
 void hwsp_default_handlers(void);
 
-/* place.c */
+/* cpu_placement.c */
 
 /* Where the process with this number runs: by its own mask, or else by the options. 0, or EINVAL for a mask without
  * a processor that is there. */
-int hwsp_place(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
-	struct hwsp_place *place);
+int hwsp_place_process(const struct pspawn_process *process, const struct pspawn_options *options, unsigned number,
+	struct hwsp_cpu_placement *place);
 
 /* direct.c: processes made by exec. */
 
@@ -181,7 +181,7 @@ int hwsp_inherit(struct hwsp_inherited *inherited, int boundary);
 int hwsp_inherit_named(struct hwsp_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
 	int boundary);
 /* A digest of what a zygote can't be given later: credentials, session, namespaces, control group. */
-uint64_t hwsp_key_place(const struct hwsp_inherited *inherited);
+uint64_t hwsp_key_attributes(const struct hwsp_inherited *inherited);
 /* The same but for session and control group, to be compared with another process's: of what the caller would be after
  * exec. */
 uint64_t hwsp_key_elsewhere(const struct hwsp_inherited *inherited);
@@ -264,7 +264,7 @@ bool hwsp_watch_begin(struct hwsp_watch *watch, pid_t pid, const struct hwsp_sta
 bool hwsp_watch_unchanged(struct hwsp_watch *watch);
 void hwsp_watch_end(struct hwsp_watch *watch);
 
-/* asking.c: a zygote as its owner sees it. */
+/* zygote_client.c: a zygote as its owner sees it. */
 
 struct hwsp_zygote {
 	pid_t pid; /* 0: none */
@@ -272,11 +272,11 @@ struct hwsp_zygote {
 	ino_t identity; /* of the socket, since a program may close what it doesn't know and use the number again */
 	pid_t owner;    /* a fork of the owner has no zygote */
 	uint64_t began; /* when it was started: another process of its number began later */
-	unsigned stopped_ms_max, answer_ms_max; /* see hwsp_asked */
+	unsigned stopped_ms_max, answer_ms_max; /* see hwsp_pending_request */
 	int boundary;
 	uint64_t key;
-	unsigned cores; /* so many it may run on, and something before main() has asked; 0: nothing has */
-	char **words;   /* that it was started with; to free() */
+	unsigned cores;   /* so many it may run on, and something before main() has asked; 0: nothing has */
+	char **arguments; /* that it was started with; to free() */
 	char early[HWSP_REASON_BYTES]; /* what of the program it has run, in words */
 	struct hwsp_result *results;
 	struct hwsp_watch watch;
@@ -298,7 +298,7 @@ void hwsp_zygote_end(struct hwsp_zygote *zygote);
 /* True if it can be asked. */
 bool hwsp_zygote_lives(const struct hwsp_zygote *zygote);
 /* A request that was sent. */
-struct hwsp_asked {
+struct hwsp_pending_request {
 	pid_t zygote;
 	uint64_t began;
 	unsigned stopped_ms_max; /* how long the zygote may be stopped; 0: the default */
@@ -318,19 +318,19 @@ struct hwsp_origin {
 	int cwd;        /* a descriptor */
 };
 /* Sends it. With `apart` the answer comes on a socket of its own; `origin` may be NULL. 0 or an errno value. */
-int hwsp_zygote_ask(struct hwsp_zygote *zygote, const struct hwsp_inherited *inherited,
+int hwsp_zygote_send_request(struct hwsp_zygote *zygote, const struct hwsp_inherited *inherited,
 	const struct hwsp_origin *origin, const struct pspawn_process *processes, uint32_t count,
-	const struct pspawn_options *options, bool apart, struct hwsp_asked *asked);
+	const struct pspawn_options *options, bool apart, struct hwsp_pending_request *asked);
 /* Waits for the answer. Gives how many results are valid; `*error` is why there are no more. */
-uint32_t hwsp_zygote_answer(struct hwsp_asked *asked, int *error);
-void hwsp_asked_free(struct hwsp_asked *asked);
+uint32_t hwsp_zygote_receive_reply(struct hwsp_pending_request *asked, int *error);
+void hwsp_pending_request_free(struct hwsp_pending_request *asked);
 
-/* patience.c: zygotes that don't go on. */
+/* zygote_timeout.c: zygotes that don't go on. */
 
 /* When a process began, or 0. */
 uint64_t hwsp_began(pid_t pid);
 /* Waits until the socket is ready. False if the zygote was given up: then it has ended. */
-bool hwsp_zygote_await(const struct hwsp_asked *asked, short events);
+bool hwsp_zygote_await(const struct hwsp_pending_request *asked, short events);
 /* Waits for the end of a process that was killed, and takes its status. False if a debugger holds it back. */
 bool hwsp_reap_killed(pid_t pid);
 

@@ -98,7 +98,7 @@ struct hwsp_kept {
 	_Alignas(16) char data[];
 };
 
-static const char *take(struct reader *reader, size_t length)
+static const char *read_bytes(struct reader *reader, size_t length)
 {
 	const char *at = reader->at;
 	if (!at || length > (size_t)(reader->end - at)) {
@@ -112,7 +112,7 @@ static const char *take(struct reader *reader, size_t length)
 static uint32_t take_u32(struct reader *reader)
 {
 	uint32_t number = 0;
-	const char *at = take(reader, sizeof number);
+	const char *at = read_bytes(reader, sizeof number);
 	if (at)
 		memcpy(&number, at, sizeof number);
 	return number;
@@ -121,7 +121,7 @@ static uint32_t take_u32(struct reader *reader)
 static char *take_string(struct reader *reader)
 {
 	uint32_t length = take_u32(reader);
-	const char *string = length ? take(reader, length) : NULL;
+	const char *string = length ? read_bytes(reader, length) : NULL;
 	if (string && (string[length - 1] || memchr(string, 0, length - 1)))
 		reader->at = string = NULL;
 	return (char *)string;
@@ -179,7 +179,7 @@ static void take_actions(struct reader *reader, struct pspawn_process *process)
 	}
 	struct pspawn_file_action *actions = count ? keep(reader, count, sizeof *actions) : NULL;
 	for (uint32_t i = 0; reader->at && i < count; i++) {
-		const char *action = take(reader, sizeof *actions);
+		const char *action = read_bytes(reader, sizeof *actions);
 		if (action)
 			memcpy(&actions[i], action, sizeof *actions);
 		actions[i].path = take_string(reader);
@@ -195,7 +195,7 @@ static void take_process(struct reader *reader, struct pspawn_process *process, 
 	process->argv = take_list(reader, before ? before->argv : NULL);
 	process->envp = take_list(reader, before ? before->envp : NULL);
 	process->mask_size = take_u32(reader);
-	const char *mask = process->mask_size ? take(reader, process->mask_size) : NULL;
+	const char *mask = process->mask_size ? read_bytes(reader, process->mask_size) : NULL;
 	if (mask) {
 		cpu_set_t *aligned = keep(reader, 1,
 			process->mask_size < sizeof *aligned ? sizeof *aligned : process->mask_size);
@@ -210,8 +210,8 @@ static void take_process(struct reader *reader, struct pspawn_process *process, 
 int hwsp_decode(const char *data, size_t length, uint32_t count, struct hwsp_request *request)
 {
 	struct reader reader = {.at = data, .end = data + length};
-	const char *inherited = take(&reader, sizeof request->inherited);
-	const char *options = take(&reader, sizeof request->options);
+	const char *inherited = read_bytes(&reader, sizeof request->inherited);
+	const char *options = read_bytes(&reader, sizeof request->options);
 
 	memset(request, 0, sizeof *request);
 	/* A process has four numbers at least, of four bytes each. */
@@ -222,7 +222,7 @@ int hwsp_decode(const char *data, size_t length, uint32_t count, struct hwsp_req
 	size_t limits = request->options.limit_count;
 	if (request->inherited.fd_count > HWSP_FDS_MAX || limits > RLIM_NLIMITS)
 		return EINVAL;
-	const char *limit = take(&reader, limits * sizeof *request->options.limits);
+	const char *limit = read_bytes(&reader, limits * sizeof *request->options.limits);
 	struct pspawn_limit *kept = limits ? keep(&reader, limits, sizeof *kept) : NULL;
 	if (kept && limit)
 		memcpy(kept, limit, limits * sizeof *kept);

@@ -79,7 +79,7 @@ static bool is_noting_first(void)
 }
 
 /* A process that was forked itself has none of its parent's zygotes. */
-static bool prepare(void)
+static bool prepare_process(void)
 {
 	uint64_t random;
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -117,7 +117,7 @@ static unsigned *fruitless_at(const void *address)
 }
 
 /* What is known of a program. What has no zygote makes room in turn for what is new. */
-static struct program *find(const char *path)
+static struct program *find_program(const char *path)
 {
 	static size_t turn;
 	struct program *place = NULL;
@@ -189,14 +189,14 @@ static int await_question(pid_t child, int alive)
 	}
 }
 
-static bool await(int connection, int ms)
+static bool await_child(int connection, int ms)
 {
 	struct pollfd ready = {.fd = connection, .events = POLLIN};
 	return poll(&ready, 1, ms) == 1;
 }
 
 /* Answers the child. Gives the number of the process that stands for it, or 0: the child itself. */
-static pid_t answer(int connection)
+static pid_t answer_child(int connection)
 {
 	struct relay_question question;
 	struct relay_reply reply = {0};
@@ -204,11 +204,11 @@ static pid_t answer(int connection)
 	struct program *program = NULL;
 	size_t received;
 
-	if (await(connection, EXEC_MS_MAX) &&
+	if (await_child(connection, EXEC_MS_MAX) &&
 		hwsp_receive(connection, &question, sizeof question, &received, NULL, NULL) == 0 &&
 		received == sizeof question) {
 		question.path[RELAY_PATH_BYTES - 1] = 0;
-		program = find(question.path);
+		program = find_program(question.path);
 	}
 	if (program && program->context.state && hwsp_context_zygote(&program->context, &reply.zygote))
 		reply.go = 1;
@@ -218,7 +218,7 @@ static pid_t answer(int connection)
 		learn(program);
 		return 0;
 	}
-	if (!await(connection, GO_MS_MAX) ||
+	if (!await_child(connection, GO_MS_MAX) ||
 		hwsp_receive(connection, &outcome, sizeof outcome, &received, NULL, NULL) || received != sizeof outcome)
 		return 0;
 	return outcome.pid;
@@ -253,7 +253,7 @@ static pid_t relay(unsigned *fruitless)
 		*fruitless = connection >= 0 ? 0 : *fruitless + 1;
 		if (connection >= 0) {
 			hwsp_children_hide(child);
-			made = answer(connection);
+			made = answer_child(connection);
 			close(connection);
 			if (made > 0)
 				hwsp_reap(child);
@@ -273,7 +273,7 @@ pid_t hwsp_relay_spawn(const char *path, const struct pspawn_process *process, c
 
 	if (path[0] != '/' || hwsp_relay.child || pthread_mutex_trylock(&one_at_a_time))
 		return -1;
-	struct program *program = prepare() ? find(path) : NULL;
+	struct program *program = prepare_process() ? find_program(path) : NULL;
 	if (program && program->context.state) {
 		/* Where there is no zygote any more, the C library does it. */
 		int count = pspawn_many(&program->context, process, 1, options, &pid, NULL);
@@ -298,7 +298,7 @@ static pid_t fork_from(const void *site)
 	sigemptyset(&child_ends);
 	sigaddset(&child_ends, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child_ends, &before);
-	fruitless = prepare() ? fruitless_at(site) : NULL;
+	fruitless = prepare_process() ? fruitless_at(site) : NULL;
 	pid = fruitless && *fruitless < FRUITLESS_MAX ? relay(fruitless) : original_fork();
 	int error = errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -24,7 +24,7 @@ struct noted {
 static struct noted *all;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 
-static struct noted *find(const posix_spawn_file_actions_t *list)
+static struct noted *find_file_actions(const posix_spawn_file_actions_t *list)
 {
 	struct noted *noted = all;
 	while (noted && noted->list != list)
@@ -50,10 +50,10 @@ static void forget(const posix_spawn_file_actions_t *list)
 }
 
 /* NULL: something that can't be said. */
-static void note(const posix_spawn_file_actions_t *list, const struct pspawn_file_action *action)
+static void note_file_action(const posix_spawn_file_actions_t *list, const struct pspawn_file_action *action)
 {
 	pthread_mutex_lock(&guard);
-	struct noted *noted = find(list);
+	struct noted *noted = find_file_actions(list);
 	struct pspawn_file_action *grown = noted && action ? realloc(noted->actions, (noted->count + 1) * sizeof *grown)
 							   : NULL;
 	if (grown) {
@@ -94,7 +94,7 @@ EXPORT int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t *list, in
 {
 	int error = ORIGINAL(posix_spawn_file_actions_addopen)(list, fd, path, flags, mode);
 	if (!error)
-		note(list,
+		note_file_action(list,
 			&(struct pspawn_file_action){
 				.kind = PSPAWN_OPEN, .fd = fd, .path = path, .flags = flags, .mode = mode});
 	return error;
@@ -104,7 +104,7 @@ EXPORT int posix_spawn_file_actions_addclose(posix_spawn_file_actions_t *list, i
 {
 	int error = ORIGINAL(posix_spawn_file_actions_addclose)(list, fd);
 	if (!error)
-		note(list, &(struct pspawn_file_action){.kind = PSPAWN_CLOSE, .fd = fd});
+		note_file_action(list, &(struct pspawn_file_action){.kind = PSPAWN_CLOSE, .fd = fd});
 	return error;
 }
 
@@ -112,31 +112,31 @@ EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *list, in
 {
 	int error = ORIGINAL(posix_spawn_file_actions_adddup2)(list, from, fd);
 	if (!error)
-		note(list, &(struct pspawn_file_action){.kind = PSPAWN_DUP2, .fd = fd, .from = from});
+		note_file_action(list, &(struct pspawn_file_action){.kind = PSPAWN_DUP2, .fd = fd, .from = from});
 	return error;
 }
 
 EXPORT int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t *list, const char *path)
 {
-	note(list, NULL);
+	note_file_action(list, NULL);
 	return ORIGINAL(posix_spawn_file_actions_addchdir_np)(list, path);
 }
 
 EXPORT int posix_spawn_file_actions_addfchdir_np(posix_spawn_file_actions_t *list, int fd)
 {
-	note(list, NULL);
+	note_file_action(list, NULL);
 	return ORIGINAL(posix_spawn_file_actions_addfchdir_np)(list, fd);
 }
 
 EXPORT int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *list, int fd)
 {
-	note(list, NULL);
+	note_file_action(list, NULL);
 	return ORIGINAL(posix_spawn_file_actions_addclosefrom_np)(list, fd);
 }
 
 EXPORT int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *list, int fd)
 {
-	note(list, NULL);
+	note_file_action(list, NULL);
 	return ORIGINAL(posix_spawn_file_actions_addtcsetpgrp_np)(list, fd);
 }
 
@@ -172,7 +172,7 @@ static bool by_zygote(pid_t *pid, const char *path, const posix_spawn_file_actio
 	pid_t made = -1;
 
 	pthread_mutex_lock(&guard);
-	struct noted *noted = list ? find(list) : NULL;
+	struct noted *noted = list ? find_file_actions(list) : NULL;
 	known = known && (!list || (noted && !noted->unknown));
 	if (known && noted) {
 		process.file_actions = noted->actions;

@@ -57,12 +57,12 @@ static bool adopt_groups(struct hwsp_inherited *inherited, struct pspawn_options
 }
 
 /* Has the zygote make the process. Its number, or 0. */
-static pid_t make(struct hwsp_zygote *zygote, char *const argv[], char *const envp[])
+static pid_t spawn_by_zygote(struct hwsp_zygote *zygote, char *const argv[], char *const envp[])
 {
 	struct pspawn_process process = {.argv = argv, .envp = envp};
 	struct pspawn_options options = {.size = sizeof options};
 	struct hwsp_inherited inherited;
-	struct hwsp_asked asked;
+	struct hwsp_pending_request asked;
 	int error;
 
 	if (hwsp_inherit(&inherited, zygote->boundary) || !adopt_groups(&inherited, &options) ||
@@ -70,11 +70,11 @@ static pid_t make(struct hwsp_zygote *zygote, char *const argv[], char *const en
 		(zygote->cores && (unsigned)CPU_COUNT(&inherited.affinity) != zygote->cores))
 		return 0;
 	zygote->answer_ms_max = ANSWER_S_MAX * 1000;
-	if (hwsp_zygote_ask(zygote, &inherited, NULL, &process, 1, &options, false, &asked))
+	if (hwsp_zygote_send_request(zygote, &inherited, NULL, &process, 1, &options, false, &asked))
 		return 0;
-	hwsp_zygote_answer(&asked, &error);
+	hwsp_zygote_receive_reply(&asked, &error);
 	struct hwsp_result result = asked.results[0];
-	hwsp_asked_free(&asked);
+	hwsp_pending_request_free(&asked);
 	return result.error || result.pid <= 0 ? 0 : result.pid;
 }
 
@@ -112,7 +112,7 @@ void hwsp_relay_exec(const char *path, char *const argv[], char *const envp[])
 		hwsp_receive(connection, &reply, sizeof reply, &received, &zygote_socket, &fds) == 0 &&
 		received == sizeof reply && reply.go && fds == 1) {
 		reply.zygote.socket = zygote_socket;
-		outcome.pid = make(&reply.zygote, argv, envp ? envp : environ);
+		outcome.pid = spawn_by_zygote(&reply.zygote, argv, envp ? envp : environ);
 		close(zygote_socket);
 		hwsp_send(connection, &outcome, sizeof outcome, NULL, 0, NULL, 0);
 		if (outcome.pid > 0)

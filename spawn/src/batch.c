@@ -14,7 +14,7 @@ struct pspawn_batch {
 	uint32_t count, tried;
 	int error;
 	bool by_exec;
-	struct hwsp_asked asked;
+	struct hwsp_pending_request asked;
 	struct hwsp_result *results; /* of what was spawned by exec */
 	char *path;                  /* of the program, for what the zygote leaves undone; to free() */
 	int ready;                   /* a descriptor: that of `asked`, or its own if there was nothing to ask */
@@ -44,18 +44,18 @@ static struct pspawn_process *complete(const struct pspawn_state *state, const s
 }
 
 int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
-	char ***words)
+	char ***arguments)
 {
 	const struct hwsp_program *program = &state->program;
 	size_t total = 0, kept = 0;
 
-	*words = NULL;
+	*arguments = NULL;
 	if (!program->script)
 		return 0;
 	for (uint32_t i = 0; i < count; i++)
 		for (size_t word = 0; processes[i].argv[word]; word++)
 			total++;
-	char **all = *words = calloc(total + 4 * (size_t)count, sizeof **words);
+	char **all = *arguments = calloc(total + 4 * (size_t)count, sizeof **arguments);
 	if (!all)
 		return ENOMEM;
 	for (uint32_t i = 0; i < count; i++) {
@@ -98,32 +98,33 @@ bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspaw
 	for (uint32_t i = 0; state->options.stop == PSPAWN_STOP_PYTHON && i < count; i++) {
 		if (i && processes[i].argv == processes[i - 1].argv)
 			continue;
-		if (!hwsp_python_alike(state->zygote.words, processes[i].argv, processes[i].envp))
+		if (!hwsp_python_alike(state->zygote.arguments, processes[i].argv, processes[i].envp))
 			return false;
 	}
 	return true;
 }
 
 /* Asks the zygote. 0, or why it can't be asked. */
-static int ask(struct pspawn_state *state, struct pspawn_process *whole, uint32_t count,
+static int ask_zygote(struct pspawn_state *state, struct pspawn_process *whole, uint32_t count,
 	const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
 {
 	struct hwsp_inherited inherited;
-	char **words = NULL;
+	char **arguments = NULL;
 	int error;
 
 	if (!hwsp_wants_zygote(state) || state->starts >= HWSP_STARTS_MAX)
 		return ENOTSUP;
 	error = hwsp_zygote_for(state, whole, count, options, &inherited);
 	if (!error)
-		error = hwsp_script_arguments(state, whole, count, &words);
+		error = hwsp_script_arguments(state, whole, count, &arguments);
 	if (!error && !hwsp_has_their_options(state, whole, count))
 		error = ENOTSUP;
 	if (!error)
 		error = (batch->path = strdup(state->program.path)) ? 0 : ENOMEM;
 	if (!error)
-		error = hwsp_zygote_ask(&state->zygote, &inherited, NULL, whole, count, options, apart, &batch->asked);
-	free(words);
+		error = hwsp_zygote_send_request(&state->zygote, &inherited, NULL, whole, count, options, apart,
+			&batch->asked);
+	free(arguments);
 	return error;
 }
 
@@ -137,7 +138,7 @@ static int begin(struct pspawn_state *state, const struct pspawn_process *proces
 	batch->count = count;
 	if (!whole)
 		return ENOMEM;
-	int error = ask(state, whole, count, options, apart, batch);
+	int error = ask_zygote(state, whole, count, options, apart, batch);
 	if (error) {
 		for (uint32_t i = 0; i < count; i++)
 			whole[i].argv = processes[i].argv;
@@ -150,7 +151,7 @@ static int begin(struct pspawn_state *state, const struct pspawn_process *proces
 /* Makes by exec what the zygote, which has died or could not, has not tried. */
 static void make_up(struct pspawn_batch *batch)
 {
-	struct hwsp_asked *asked = &batch->asked;
+	struct hwsp_pending_request *asked = &batch->asked;
 	struct hwsp_request request;
 	uint32_t first = batch->tried;
 
@@ -166,11 +167,11 @@ static void make_up(struct pspawn_batch *batch)
 }
 
 /* What came of the processes that the zygote was asked for. */
-static const struct hwsp_result *answer(struct pspawn_batch *batch)
+static const struct hwsp_result *receive_results(struct pspawn_batch *batch)
 {
 	const struct hwsp_result *results = batch->asked.results;
 
-	batch->tried = hwsp_zygote_answer(&batch->asked, &batch->error);
+	batch->tried = hwsp_zygote_receive_reply(&batch->asked, &batch->error);
 	bool shortage = batch->tried && batch->error && results[batch->tried - 1].error == batch->error;
 	if (batch->tried < batch->count && !shortage)
 		make_up(batch);
@@ -181,7 +182,9 @@ static const struct hwsp_result *answer(struct pspawn_batch *batch)
 static int outcome(struct pspawn_batch *batch, pid_t *pids, int *errors)
 {
 	int started = 0, first_error = 0;
-	const struct hwsp_result *results = batch->by_exec ? batch->results : batch->count ? answer(batch) : NULL;
+	const struct hwsp_result *results = batch->by_exec ? batch->results
+		: batch->count                             ? receive_results(batch)
+							   : NULL;
 
 	for (uint32_t i = 0; i < batch->count; i++) {
 		struct hwsp_result result = {-1, batch->error ? batch->error : ECHILD};
@@ -215,7 +218,7 @@ static void fill_options(struct pspawn_options *own, const struct pspawn_options
 
 static void end_batch(struct pspawn_batch *batch)
 {
-	hwsp_asked_free(&batch->asked);
+	hwsp_pending_request_free(&batch->asked);
 	free(batch->results);
 	free(batch->path);
 }

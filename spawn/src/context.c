@@ -33,7 +33,7 @@ static void give_reason(struct pspawn_state *state, const char *reason)
 }
 
 /* A list and its strings, in one piece to free(). */
-static char *const *copy_list(char *const *list)
+static char *const *clone_list(char *const *list)
 {
 	size_t count = 0, bytes = 0;
 
@@ -76,7 +76,7 @@ static int keep_options(struct pspawn_context_options *kept, const struct pspawn
 	kept->imports = kept->key_variables = kept->zygote_library = NULL;
 	if (kept->mechanism > PSPAWN_PFORK || kept->stop > PSPAWN_STOP_PYTHON)
 		return EINVAL;
-	kept->argv = given->argv && size >= offsetof(struct pspawn_context_options, envp) ? copy_list(given->argv)
+	kept->argv = given->argv && size >= offsetof(struct pspawn_context_options, envp) ? clone_list(given->argv)
 											  : NULL;
 	if (!kept->argv && given->argv)
 		return ENOMEM;
@@ -104,8 +104,8 @@ bool hwsp_wants_zygote(const struct pspawn_state *state)
 }
 
 /* Starts a zygote, or says why there is none. */
-static int start(struct pspawn_state *state, const struct hwsp_inherited *inherited, uint64_t key, char *const *envp,
-	const cpu_set_t *cores)
+static int start_zygote(struct pspawn_state *state, const struct hwsp_inherited *inherited, uint64_t key,
+	char *const *envp, const cpu_set_t *cores)
 {
 	const struct hwsp_start how = {&state->program, &state->options, envp, inherited, key, cores};
 	int error;
@@ -168,7 +168,7 @@ static int open_context(struct pspawn_state *state, const char *path, const stru
 	error = hwsp_inherit(&inherited, NO_BOUNDARY);
 	bool bound = first_cores(state, &cores);
 	if (!error)
-		error = start(state, &inherited, key_of(state, envp, &inherited), envp, bound ? &cores : NULL);
+		error = start_zygote(state, &inherited, key_of(state, envp, &inherited), envp, bound ? &cores : NULL);
 	/* Its arguments are the caller's, who may not keep them. */
 	state->options.envp = NULL;
 	state->options.mask = NULL;
@@ -321,25 +321,26 @@ static bool is_unchanged(struct pspawn_state *state)
 }
 
 /* On how many processors a process with this number may run, and on which. */
-static unsigned cores_of(const struct hwsp_wanted *wanted, uint32_t number, cpu_set_t *cores)
+static unsigned cores_of(const struct hwsp_demand *demand, uint32_t number, cpu_set_t *cores)
 {
-	struct hwsp_place place;
-	bool bound = hwsp_place(&wanted->processes[number], wanted->options, number, &place) == 0 && place.bound;
+	struct hwsp_cpu_placement place;
+	bool bound = hwsp_place_process(&demand->processes[number], demand->options, number, &place) == 0 &&
+		place.bound;
 
-	*cores = bound ? place.mask : wanted->inherited->affinity;
+	*cores = bound ? place.mask : demand->inherited->affinity;
 	return (unsigned)CPU_COUNT(cores);
 }
 
 /* True if a zygote that has counted so many processors is right for all; 0: it has counted none. */
-static bool have_cores(unsigned cores, const struct hwsp_wanted *wanted)
+static bool have_cores(unsigned cores, const struct hwsp_demand *demand)
 {
 	cpu_set_t set;
 
-	for (uint32_t i = 0; cores && i < wanted->count; i++) {
-		const struct pspawn_process *process = &wanted->processes[i];
-		bool again = i && !wanted->options->numa && process->mask == process[-1].mask &&
+	for (uint32_t i = 0; cores && i < demand->count; i++) {
+		const struct pspawn_process *process = &demand->processes[i];
+		bool again = i && !demand->options->numa && process->mask == process[-1].mask &&
 			process->mask_size == process[-1].mask_size;
-		if (!again && cores_of(wanted, i, &set) != cores)
+		if (!again && cores_of(demand, i, &set) != cores)
 			return false;
 	}
 	return true;
@@ -347,33 +348,33 @@ static bool have_cores(unsigned cores, const struct hwsp_wanted *wanted)
 
 /* What a zygote has counted that it may run on is what its processes may run on. 0; ENOTSUP: these are better exec'd;
  * EAGAIN: another zygote is needed. */
-static int check_cores(struct pspawn_state *state, const struct hwsp_wanted *wanted)
+static int check_cores(struct pspawn_state *state, const struct hwsp_demand *demand)
 {
 	cpu_set_t set;
 
-	if (have_cores(state->zygote.cores, wanted))
+	if (have_cores(state->zygote.cores, demand))
 		return 0;
-	unsigned cores = cores_of(wanted, 0, &set);
-	if (!have_cores(cores, wanted))
+	unsigned cores = cores_of(demand, 0, &set);
+	if (!have_cores(cores, demand))
 		return ENOTSUP;
 	/* Calls that are of one kind and another in turn would each begin with a new zygote. */
 	bool again = cores == state->cores_missed;
 	state->cores_missed = cores;
-	return again || wanted->count >= HWSP_ZYGOTE_PAYS ? EAGAIN : ENOTSUP;
+	return again || demand->count >= HWSP_ZYGOTE_PAYS ? EAGAIN : ENOTSUP;
 }
 
 int hwsp_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
 	const struct pspawn_options *options, struct hwsp_inherited *inherited)
 {
 	const struct hwsp_zygote *zygote = &state->zygote;
-	const struct hwsp_wanted wanted = {processes, count, options, inherited};
+	const struct hwsp_demand demand = {processes, count, options, inherited};
 	int error = hwsp_inherit(inherited, zygote->boundary ? zygote->boundary : NO_BOUNDARY);
 
 	if (error)
 		return error;
 	if (!are_alike(state, processes, count))
 		return ENOTSUP;
-	error = hwsp_zygote_see_to(state, key_of(state, processes[0].envp, inherited), &wanted, inherited);
+	error = hwsp_zygote_ensure(state, key_of(state, processes[0].envp, inherited), &demand, inherited);
 	return error ? error : hwsp_inherit_named(inherited, processes, count, zygote->boundary);
 }
 
@@ -382,18 +383,18 @@ uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_p
 	return place * 31 + hwsp_key_variables(process->envp, state->options.key_variables);
 }
 
-int hwsp_zygote_see_to(struct pspawn_state *state, uint64_t key, const struct hwsp_wanted *wanted,
+int hwsp_zygote_ensure(struct pspawn_state *state, uint64_t key, const struct hwsp_demand *demand,
 	const struct hwsp_inherited *starter)
 {
 	struct hwsp_zygote *zygote = &state->zygote;
-	int error = check_lists(wanted->processes, wanted->count, starter);
+	int error = check_lists(demand->processes, demand->count, starter);
 	cpu_set_t cores;
 
 	if (error)
 		return error;
 	bool lives = hwsp_zygote_lives(zygote);
 	if (lives && zygote->key == key && zygote->boundary <= hwsp_boundary(starter) && is_unchanged(state)) {
-		error = check_cores(state, wanted);
+		error = check_cores(state, demand);
 		if (error != EAGAIN)
 			return error;
 	}
@@ -402,10 +403,10 @@ int hwsp_zygote_see_to(struct pspawn_state *state, uint64_t key, const struct hw
 	hwsp_zygote_end(zygote);
 	error = state->starts >= HWSP_STARTS_MAX ? ECHILD : renew_program(state);
 	if (!error) {
-		cores_of(wanted, 0, &cores);
-		error = start(state, starter, key, wanted->processes[0].envp, &cores);
+		cores_of(demand, 0, &cores);
+		error = start_zygote(state, starter, key, demand->processes[0].envp, &cores);
 	}
-	return error || have_cores(zygote->cores, wanted) ? error : ENOTSUP;
+	return error || have_cores(zygote->cores, demand) ? error : ENOTSUP;
 }
 
 bool hwsp_context_zygote(const pspawn_context_t *ctx, struct hwsp_zygote *zygote)

@@ -32,7 +32,7 @@ int hwsp_context_create_idle(pspawn_context_t *ctx, const char *path, const stru
 /* The key of a zygote for this process, in the place with this digest. */
 uint64_t hwsp_zygote_key(const struct pspawn_state *state, const struct pspawn_process *process, uint64_t place);
 /* Processes that are to be made alike, and what they inherit. */
-struct hwsp_wanted {
+struct hwsp_demand {
 	const struct pspawn_process *processes;
 	uint32_t count;
 	const struct pspawn_options *options;
@@ -40,7 +40,7 @@ struct hwsp_wanted {
 };
 /* Sees to a zygote with this key for them, which the caller, who is like `starter`, starts if there is none. 0, or why
  * there is none. */
-int hwsp_zygote_see_to(struct pspawn_state *state, uint64_t key, const struct hwsp_wanted *wanted,
+int hwsp_zygote_ensure(struct pspawn_state *state, uint64_t key, const struct hwsp_demand *wanted,
 	const struct hwsp_inherited *starter);
 
 /* imports.c: takes out of the imports what the reason names. 0, or an errno value. */
@@ -50,7 +50,7 @@ int hwsp_leave_out(struct pspawn_state *state);
 
 /* Gives processes the arguments of a script's interpreter, if it is one. `*words` is to be freed after them. */
 int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
-	char ***words);
+	char ***arguments);
 /* True if the zygote is an interpreter with the options of all these processes, or no interpreter. */
 bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count);
 

@@ -18,7 +18,7 @@ struct plan {
 	const char *path;
 	const struct pspawn_process *process;
 	const struct pspawn_options *options;
-	struct hwsp_place place;
+	struct hwsp_cpu_placement placement;
 	sigset_t mask; /* of the caller, which has blocked everything */
 };
 
@@ -45,12 +45,12 @@ static inline __attribute__((always_inline)) long clone_inline(struct clone_args
 }
 
 /* The child's part; gives why there is no program. */
-static int become(const struct plan *plan, bool handlers)
+static int exec_child(const struct plan *plan, bool handlers)
 {
 	/* Handlers are the caller's code, in the caller's memory. */
 	if (handlers)
 		hwsp_default_handlers();
-	int error = hwsp_apply(plan->process, plan->options, &plan->place);
+	int error = hwsp_apply(plan->process, plan->options, &plan->placement);
 	if (error)
 		return error;
 	const sigset_t *mask = plan->options->flags & PSPAWN_SETSIGMASK ? &plan->options->signal_mask : &plan->mask;
@@ -76,7 +76,7 @@ static pid_t by_clone(const struct plan *plan, bool clear, uint64_t more_flags, 
 	}
 	long pid = clone_inline(&arguments);
 	if (pid == 0) {
-		failed = become(plan, !clear);
+		failed = exec_child(plan, !clear);
 		_exit(127);
 	}
 	if (pid < 0) {
@@ -133,7 +133,7 @@ static pid_t by_fork(const struct plan *plan, int *error)
 		return -1;
 	pid_t pid = fork();
 	if (pid == 0) {
-		failed = become(plan, true);
+		failed = exec_child(plan, true);
 		got = write(pipe_ends[1], &failed, sizeof failed);
 		_exit(got == sizeof failed ? 127 : 126);
 	}
@@ -187,7 +187,7 @@ static pid_t by_posix_spawn(const struct plan *plan, int *error)
 	short flags = POSIX_SPAWN_SETSIGMASK;
 	pid_t pid = -1;
 
-	if (options->flags & (PSPAWN_SETUMASK | PSPAWN_SETCGROUP) || options->limit_count || plan->place.bound) {
+	if (options->flags & (PSPAWN_SETUMASK | PSPAWN_SETCGROUP) || options->limit_count || plan->placement.bound) {
 		*error = ENOTSUP;
 		return -1;
 	}
@@ -265,7 +265,7 @@ static uint32_t in_turn(enum pspawn_mechanism mechanism, struct plan plan, uint3
 	plan.options = &options;
 	for (uint32_t i = first; i < count; i++) {
 		plan.process = &processes[i];
-		int failed = hwsp_place(plan.process, plan.options, i, &plan.place);
+		int failed = hwsp_place_process(plan.process, plan.options, i, &plan.placement);
 		int pid = failed ? -1 : spawn_one(mechanism, &plan, more_flags, &failed);
 		results[i] = (struct hwsp_result){pid, failed};
 		lead(&options, results[i]);
@@ -310,8 +310,8 @@ static uint32_t by_first_child(struct plan *plan, uint32_t count, struct hwsp_re
 			lead(&options, shared[0]);
 		others.options = &options;
 		in_turn(PSPAWN_VFORK, others, 1, count, shared, CLONE_PARENT, &failed);
-		failed = hwsp_place(plan->process, plan->options, 0, &plan->place);
-		shared[0].error = failed ? failed : become(plan, true);
+		failed = hwsp_place_process(plan->process, plan->options, 0, &plan->placement);
+		shared[0].error = failed ? failed : exec_child(plan, true);
 		_exit(127);
 	}
 	*error = first < 0 ? errno : 0;

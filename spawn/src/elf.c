@@ -104,7 +104,7 @@ static int find_loader(const struct image *image, char loader[PATH_MAX])
 }
 
 /* Why no zygote can be made of an ELF file of this machine. */
-static void judge(const struct image *image, const char *loader, char reasons[HWSP_REASON_BYTES])
+static void find_refusals(const struct image *image, const char *loader, char reasons[HWSP_REASON_BYTES])
 {
 	const char *name = strrchr(loader, '/');
 
@@ -138,7 +138,7 @@ int hwsp_elf(int fd, char reasons[HWSP_REASON_BYTES])
 	int error = read_at(&image, image.header.e_phoff, image.segments, bytes) ? find_loader(&image, loader)
 										 : ENOEXEC;
 	if (!error)
-		judge(&image, loader, reasons);
+		find_refusals(&image, loader, reasons);
 	free(image.segments);
 	return error;
 }

@@ -223,7 +223,7 @@ static uint64_t key_here(const struct hwsp_inherited *inherited, uint64_t who)
 	return mix_text(digest, "/proc/self/oom_score_adj");
 }
 
-uint64_t hwsp_key_place(const struct hwsp_inherited *inherited)
+uint64_t hwsp_key_attributes(const struct hwsp_inherited *inherited)
 {
 	uint64_t digest = mix(key_here(inherited, inherited->credentials), &inherited->session,
 		sizeof inherited->session);
@@ -252,5 +252,5 @@ uint64_t hwsp_key_variables(char *const *envp, const char *more_variables)
 
 uint64_t hwsp_key(char *const *envp, const char *more_variables, const struct hwsp_inherited *inherited)
 {
-	return hwsp_key_place(inherited) * 31 + hwsp_key_variables(envp, more_variables);
+	return hwsp_key_attributes(inherited) * 31 + hwsp_key_variables(envp, more_variables);
 }

@@ -69,7 +69,7 @@ static bool kernel_knows_more(void)
 	return access("/proc/sys/fs/binfmt_misc/register", F_OK) == 0;
 }
 
-static int judge(int fd, bool script_allowed, struct hwsp_program *program, char **interpreter)
+static int examine_program(int fd, bool script_allowed, struct hwsp_program *program, char **interpreter)
 {
 	char line[LINE_BYTES];
 	ssize_t got = pread(fd, line, sizeof line, 0);
@@ -103,7 +103,7 @@ static int examine(struct hwsp_program *program, bool script_allowed)
 	if (fd < 0)
 		return -fd;
 	bool privileged = file.st_mode & (S_ISUID | S_ISGID) || fgetxattr(fd, "security.capability", NULL, 0) > 0;
-	int error = judge(fd, script_allowed, program, &interpreter);
+	int error = examine_program(fd, script_allowed, program, &interpreter);
 	close(fd);
 	if (!error && privileged)
 		hwsp_add_reason(program->refusal, "it runs with other privileges than its caller");

@@ -32,7 +32,7 @@ static long now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static bool refuse(char reason[HWSP_REASON_BYTES], const char *what, const char *detail)
+static bool add_refusal(char reason[HWSP_REASON_BYTES], const char *what, const char *detail)
 {
 	hwsp_add_reason(reason, "%s%.100s", what, detail);
 	return false;
@@ -56,7 +56,7 @@ static bool check_given(const char *process, const struct hwsp_inherited *inheri
 		target_of("self", inherited->fds[i], own);
 		target_of(process, inherited->fds[i], its);
 		if (strcmp(own, its))
-			return refuse(reason, *its ? "it has replaced " : "it has closed ", own);
+			return add_refusal(reason, *its ? "it has replaced " : "it has closed ", own);
 	}
 	return true;
 }
@@ -79,11 +79,11 @@ static bool check_process(pid_t pid, const struct hwsp_inherited *inherited, int
 	if (directory)
 		closedir(directory);
 	if (tasks != 1)
-		good = refuse(reason, "it has started threads", "");
+		good = add_refusal(reason, "it has started threads", "");
 	snprintf(path, sizeof path, "/proc/%d/fd", pid);
 	directory = opendir(path);
 	if (!directory)
-		return refuse(reason, "it has become unreadable", "");
+		return add_refusal(reason, "it has become unreadable", "");
 	while ((entry = readdir(directory))) {
 		int fd = atoi(entry->d_name);
 		bool known = entry->d_name[0] == '.' || fd >= boundary;
@@ -92,7 +92,7 @@ static bool check_process(pid_t pid, const struct hwsp_inherited *inherited, int
 		if (known)
 			continue;
 		target_of(number, fd, target);
-		good = refuse(reason, "it has opened ", target);
+		good = add_refusal(reason, "it has opened ", target);
 	}
 	closedir(directory);
 	return check_given(number, inherited, reason) && good;
@@ -173,7 +173,7 @@ static bool check_memory(struct hwsp_watch *watch, pid_t pid, char *const *envp,
 	snprintf(path, sizeof path, "/proc/%d/maps", pid);
 	FILE *maps = fopen(path, "re");
 	if (!maps)
-		return refuse(reason, "it has become unreadable", "");
+		return add_refusal(reason, "it has become unreadable", "");
 	while (good && fgets(line, sizeof line, maps)) {
 		int name = 0;
 		line[strcspn(line, "\n")] = 0;
@@ -182,9 +182,9 @@ static bool check_memory(struct hwsp_watch *watch, pid_t pid, char *const *envp,
 		const char *file = original(name ? line + name : "", envp);
 		bool own = !strncmp(file, "/memfd:headwater-spawn", 22) || is_counters(file, envp);
 		if (is_device(file) || (permissions[1] == 'w' && permissions[3] == 's' && !own))
-			good = refuse(reason, "it shares memory with ", *file ? file : "others");
+			good = add_refusal(reason, "it shares memory with ", *file ? file : "others");
 		else if (file[0] == '/' && !own && !remember(watch, file))
-			good = refuse(reason, "it has loaded what is no longer there: ", file);
+			good = add_refusal(reason, "it has loaded what is no longer there: ", file);
 	}
 	fclose(maps);
 	return good;

@@ -69,7 +69,7 @@ struct chunk {
 };
 static struct chunk *chunks;
 
-static void *take(size_t bytes)
+static void *allocate(size_t bytes)
 {
 	bytes = (bytes + 15) & ~(size_t)15;
 	if (!chunks || bytes > chunks->bytes - chunks->used) {
@@ -228,7 +228,7 @@ __attribute__((noreturn)) static void serve(void)
 	enter();
 }
 
-static const char *prepare(int argc, char **argv, char *const *envp)
+static const char *prepare_stop(int argc, char **argv, char *const *envp)
 {
 	load.argv = argv;
 	load.top = (uintptr_t)(argv - 1);
@@ -246,10 +246,10 @@ static const char *prepare(int argc, char **argv, char *const *envp)
 
 void hwsp_load_stop(int argc, char **argv, char *const *envp)
 {
-	const char *reason = prepare(argc, argv, envp);
+	const char *reason = prepare_stop(argc, argv, envp);
 	if (reason)
 		hwsp_zygote_refuse("%s", reason);
-	hwsp_memory = (struct hwsp_memory){take, give_back};
+	hwsp_memory = (struct hwsp_memory){allocate, give_back};
 	stand_last();
 	__asm__ volatile("mov %[top], %%rsp\n\t"
 			 "xor %%ebp, %%ebp\n\t"

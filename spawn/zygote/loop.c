@@ -25,7 +25,7 @@
 typedef _Atomic uint32_t outcome;
 
 /* What a request brought. Its descriptors are private ones, -1: none came. */
-struct visit {
+struct served {
 	struct hwsp_head head;
 	struct hwsp_request request;
 	int cwd, results_file, answer, body, cgroup;
@@ -51,9 +51,9 @@ static int make_private(int fd)
 
 /* Descriptors came in ascending order at the lowest numbers there are, and no number is less than its place; so
  * from the last to the first each finds its place free. */
-static int arrange(struct visit *visit, int *fds, uint32_t count)
+static int arrange(struct served *served, int *fds, uint32_t count)
 {
-	const struct hwsp_inherited *inherited = &visit->request.inherited;
+	const struct hwsp_inherited *inherited = &served->request.inherited;
 	for (uint32_t i = count; i-- > 0;) {
 		int wanted = inherited->fds[i], ends = inherited->fd_ends[i] ? FD_CLOEXEC : 0;
 		if (fds[i] == wanted) {
@@ -69,13 +69,13 @@ static int arrange(struct visit *visit, int *fds, uint32_t count)
 }
 
 /* Takes the descriptors that aren't inherited. */
-static int unpack(struct visit *visit, int *fds, uint32_t count)
+static int unpack(struct served *served, int *fds, uint32_t count)
 {
-	uint32_t next = visit->head.fds;
-	int *places[] = {&visit->cwd, visit->head.flags & HWSP_OWN_RESULTS ? &visit->results_file : NULL,
-		visit->head.flags & HWSP_OWN_RESULTS ? &visit->answer : NULL,
-		visit->head.flags & HWSP_IN_FILE ? &visit->body : NULL,
-		visit->head.flags & HWSP_WITH_CGROUP ? &visit->cgroup : NULL};
+	uint32_t next = served->head.fds;
+	int *places[] = {&served->cwd, served->head.flags & HWSP_OWN_RESULTS ? &served->results_file : NULL,
+		served->head.flags & HWSP_OWN_RESULTS ? &served->answer : NULL,
+		served->head.flags & HWSP_IN_FILE ? &served->body : NULL,
+		served->head.flags & HWSP_WITH_CGROUP ? &served->cgroup : NULL};
 	for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
 		if (!places[i])
 			continue;
@@ -89,16 +89,16 @@ static int unpack(struct visit *visit, int *fds, uint32_t count)
 }
 
 /* The zygote becomes what its processes are to be like, so that they needn't. */
-static int adopt(const struct visit *visit)
+static int adopt(const struct served *served)
 {
 	static struct hwsp_inherited before;
 	static bool any_before;
-	const struct hwsp_inherited *now = &visit->request.inherited;
+	const struct hwsp_inherited *now = &served->request.inherited;
 	bool known = any_before;
 
 	/* Not if it fails half-way. */
 	any_before = false;
-	if (fchdir(visit->cwd) || setpgid(0, now->group))
+	if (fchdir(served->cwd) || setpgid(0, now->group))
 		return ENOTSUP;
 	umask(now->umask);
 	for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
@@ -129,7 +129,7 @@ static bool may_fail(const struct pspawn_process *process, const struct pspawn_o
 		options->flags & (PSPAWN_SETSID | PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER);
 }
 
-static void tell(outcome *told, int error)
+static void report_outcome(outcome *told, int error)
 {
 	atomic_store(told, error ? 2u + (uint32_t)error : 1u);
 	syscall(SYS_futex, told, FUTEX_WAKE, 1, NULL, NULL, 0);
@@ -178,27 +178,27 @@ static void close_ending(const struct hwsp_inherited *inherited, const struct ps
 }
 
 /* The new process, on its way to its program. */
-static bool become(struct visit *visit, uint32_t number, const struct hwsp_place *place)
+static bool become_process(struct served *served, uint32_t number, const struct hwsp_cpu_placement *placement)
 {
-	const struct pspawn_options *options = &visit->request.options;
-	const struct pspawn_process *process = &visit->request.processes[number];
-	struct hwsp_inherited inherited = visit->request.inherited;
+	const struct pspawn_options *options = &served->request.options;
+	const struct pspawn_process *process = &served->request.processes[number];
+	struct hwsp_inherited inherited = served->request.inherited;
 	sigset_t mask = {{0}};
 
 	close_range((unsigned)hwsp_zygote.socket, ~0u, 0);
 	hwsp_zygote.socket = -1;
 	hwsp_signals_as_caller(inherited.ignored);
-	int error = hwsp_apply(process, options, place);
+	int error = hwsp_apply(process, options, placement);
 	close_ending(&inherited, process);
 	/* It may have ended before this one asked to be told. */
 	if (!error && options->flags & PSPAWN_ENDS_WITH_CALLER && getppid() != owner_number)
 		_exit(127);
-	if (!error && !hwsp_present(process))
+	if (!error && !hwsp_process_identity_set(process))
 		error = ENOMEM;
 	if (may_fail(process, options))
-		tell(&visit->outcomes[number], error);
-	if (visit->outcomes)
-		munmap((void *)visit->outcomes, visit->head.count * sizeof *visit->outcomes);
+		report_outcome(&served->outcomes[number], error);
+	if (served->outcomes)
+		munmap((void *)served->outcomes, served->head.count * sizeof *served->outcomes);
 	if (error)
 		_exit(127);
 	if (options->flags & PSPAWN_SETSIGMASK)
@@ -208,8 +208,8 @@ static bool become(struct visit *visit, uint32_t number, const struct hwsp_place
 			if (inherited.blocked >> (signal - 1) & 1)
 				sigaddset(&mask, signal);
 	munmap(buffer, BUFFER_BYTES);
-	if (visit->mapped)
-		munmap(visit->mapped, visit->head.bytes);
+	if (served->mapped)
+		munmap(served->mapped, served->head.bytes);
 	hwsp_load_forget_requests();
 	hwsp_fork_child();
 	sigprocmask(SIG_SETMASK, &mask, NULL);
@@ -217,70 +217,70 @@ static bool become(struct visit *visit, uint32_t number, const struct hwsp_place
 }
 
 /* Waits for the outcome of a process that tells its own. */
-static void settle(struct visit *visit, uint32_t number)
+static void settle(struct served *served, uint32_t number)
 {
-	struct hwsp_result *result = &visit->results[number];
-	if (result->pid > 0 && !result->error && may_fail(&visit->request.processes[number], &visit->request.options))
-		result->error = outcome_of(&visit->outcomes[number], result->pid);
+	struct hwsp_result *result = &served->results[number];
+	if (result->pid > 0 && !result->error && may_fail(&served->request.processes[number], &served->request.options))
+		result->error = outcome_of(&served->outcomes[number], result->pid);
 }
 
 /* Room for the outcomes of the processes that tell theirs. */
-static int prepare_outcomes(struct visit *visit)
+static int prepare_outcomes(struct served *served)
 {
 	bool any = false;
-	for (uint32_t i = 0; i < visit->head.count; i++)
-		any = any || may_fail(&visit->request.processes[i], &visit->request.options);
+	for (uint32_t i = 0; i < served->head.count; i++)
+		any = any || may_fail(&served->request.processes[i], &served->request.options);
 	if (!any)
 		return 0;
-	void *memory = mmap(NULL, visit->head.count * sizeof *visit->outcomes, PROT_READ | PROT_WRITE,
+	void *memory = mmap(NULL, served->head.count * sizeof *served->outcomes, PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	visit->outcomes = memory == MAP_FAILED ? NULL : memory;
-	return visit->outcomes ? 0 : ENOMEM;
+	served->outcomes = memory == MAP_FAILED ? NULL : memory;
+	return served->outcomes ? 0 : ENOMEM;
 }
 
 /* Makes one process: true in it. In the zygote the result says what came of it. */
-static bool make(struct visit *visit, uint32_t number)
+static bool make_process(struct served *served, uint32_t number)
 {
-	struct pspawn_options *options = &visit->request.options;
-	const struct pspawn_process *process = &visit->request.processes[number];
-	struct hwsp_result *result = &visit->results[number];
-	struct hwsp_place place;
+	struct pspawn_options *options = &served->request.options;
+	const struct pspawn_process *process = &served->request.processes[number];
+	struct hwsp_result *result = &served->results[number];
+	struct hwsp_cpu_placement placement;
 	struct clone_args arguments = {
 		.flags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID,
 		.child_tid = (uint64_t)(uintptr_t)hwsp_thread_number(),
 		.parent_tid = (uint64_t)(uintptr_t)&result->pid,
 	};
 
-	result->error = hwsp_place(process, options, number, &place);
+	result->error = hwsp_place_process(process, options, number, &placement);
 	if (result->error)
 		return false;
-	if (visit->cgroup >= 0) {
+	if (served->cgroup >= 0) {
 		arguments.flags |= CLONE_INTO_CGROUP;
-		arguments.cgroup = (uint64_t)visit->cgroup;
+		arguments.cgroup = (uint64_t)served->cgroup;
 	}
 	long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
 	if (pid == 0)
-		return become(visit, number, &place);
+		return become_process(served, number, &placement);
 	if (pid < 0)
 		result->error = errno;
 	/* The others' group is the first one's that has begun. */
 	if (pid > 0 && options->flags & PSPAWN_ONE_GROUP && options->pgroup == 0) {
-		settle(visit, number);
+		settle(served, number);
 		options->pgroup = result->error ? 0 : (pid_t)pid;
 	}
 	return false;
 }
 
 /* Makes the processes of a request: true in each of them. */
-static bool make_all(struct visit *visit, struct hwsp_answer *answer)
+static bool make_all(struct served *served, struct hwsp_answer *answer)
 {
 	if (hwsp_zygote.before_fork)
 		hwsp_zygote.before_fork();
 	hwsp_fork_prepare();
-	for (answer->tried = 0; answer->tried < visit->head.count;) {
-		if (make(visit, answer->tried))
+	for (answer->tried = 0; answer->tried < served->head.count;) {
+		if (make_process(served, answer->tried))
 			return true;
-		int error = visit->results[answer->tried++].error;
+		int error = served->results[answer->tried++].error;
 		if (error == EAGAIN || error == ENOMEM) {
 			answer->error = (uint32_t)error;
 			break;
@@ -290,52 +290,52 @@ static bool make_all(struct visit *visit, struct hwsp_answer *answer)
 	if (hwsp_zygote.after_fork)
 		hwsp_zygote.after_fork();
 	for (uint32_t i = 0; i < answer->tried; i++)
-		settle(visit, i);
+		settle(served, i);
 	return false;
 }
 
 /* Reads a request's body and results. */
-static int open_visit(struct visit *visit, size_t body_bytes, int *fds, uint32_t fd_count)
+static int open_request(struct served *served, size_t body_bytes, int *fds, uint32_t fd_count)
 {
-	const char *body = buffer + sizeof visit->head;
-	int error = unpack(visit, fds, fd_count);
+	const char *body = buffer + sizeof served->head;
+	int error = unpack(served, fds, fd_count);
 
-	visit->results = standing_results;
-	if (!error && visit->head.flags & HWSP_OWN_RESULTS) {
-		visit->results = mmap(NULL, visit->head.count * sizeof *visit->results, PROT_READ | PROT_WRITE,
-			MAP_SHARED, visit->results_file, 0);
-		if (visit->results == MAP_FAILED)
+	served->results = standing_results;
+	if (!error && served->head.flags & HWSP_OWN_RESULTS) {
+		served->results = mmap(NULL, served->head.count * sizeof *served->results, PROT_READ | PROT_WRITE,
+			MAP_SHARED, served->results_file, 0);
+		if (served->results == MAP_FAILED)
 			return ENOMEM;
-		madvise(visit->results, visit->head.count * sizeof *visit->results, MADV_DONTFORK);
-	} else if (visit->head.count > HWSP_RESULTS) {
+		madvise(served->results, served->head.count * sizeof *served->results, MADV_DONTFORK);
+	} else if (served->head.count > HWSP_RESULTS) {
 		return EINVAL;
 	}
-	if (!error && visit->head.flags & HWSP_IN_FILE) {
-		visit->mapped = mmap(NULL, visit->head.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, visit->body, 0);
-		if (visit->mapped == MAP_FAILED) {
-			visit->mapped = NULL;
+	if (!error && served->head.flags & HWSP_IN_FILE) {
+		served->mapped = mmap(NULL, served->head.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, served->body, 0);
+		if (served->mapped == MAP_FAILED) {
+			served->mapped = NULL;
 			return ENOMEM;
 		}
-		body = visit->mapped;
-	} else if (body_bytes != visit->head.bytes) {
+		body = served->mapped;
+	} else if (body_bytes != served->head.bytes) {
 		return EINVAL;
 	}
 	if (!error)
-		error = hwsp_decode(body, visit->head.bytes, visit->head.count, &visit->request);
-	if (!error && visit->request.inherited.fd_count != visit->head.fds)
+		error = hwsp_decode(body, served->head.bytes, served->head.count, &served->request);
+	if (!error && served->request.inherited.fd_count != served->head.fds)
 		error = EINVAL;
-	return error ? error : arrange(visit, fds, visit->head.fds);
+	return error ? error : arrange(served, fds, served->head.fds);
 }
 
-static void close_visit(struct visit *visit)
+static void close_request(struct served *served)
 {
-	if (visit->mapped)
-		munmap(visit->mapped, visit->head.bytes);
-	if (visit->results && visit->results != MAP_FAILED && visit->results != standing_results)
-		munmap(visit->results, visit->head.count * sizeof *visit->results);
-	if (visit->outcomes)
-		munmap((void *)visit->outcomes, visit->head.count * sizeof *visit->outcomes);
-	hwsp_request_free(&visit->request);
+	if (served->mapped)
+		munmap(served->mapped, served->head.bytes);
+	if (served->results && served->results != MAP_FAILED && served->results != standing_results)
+		munmap(served->results, served->head.count * sizeof *served->results);
+	if (served->outcomes)
+		munmap((void *)served->outcomes, served->head.count * sizeof *served->outcomes);
+	hwsp_request_free(&served->request);
 	hwsp_load_forget_requests();
 	/* What belongs to the owner must not stay open here: others wait for its end. */
 	close_range(0, (unsigned)hwsp_zygote.socket - 1, 0);
@@ -344,27 +344,27 @@ static void close_visit(struct visit *visit)
 }
 
 /* Serves one request: true in a process that it made. */
-static bool serve(struct visit *visit, size_t received, int *fds, uint32_t fd_count)
+static bool serve_request(struct served *served, size_t received, int *fds, uint32_t fd_count)
 {
 	struct hwsp_answer answer = {0};
-	int error = open_visit(visit, received - sizeof visit->head, fds, fd_count);
+	int error = open_request(served, received - sizeof served->head, fds, fd_count);
 
 	if (!error)
-		error = adopt(visit);
+		error = adopt(served);
 	if (!error)
-		error = prepare_outcomes(visit);
-	if (!error && make_all(visit, &answer))
+		error = prepare_outcomes(served);
+	if (!error && make_all(served, &answer))
 		return true;
 	if (error)
 		answer.error = (uint32_t)error;
-	hwsp_send(visit->answer >= 0 ? visit->answer : hwsp_zygote.socket, &answer, sizeof answer, NULL, 0, NULL, 0);
-	close_visit(visit);
+	hwsp_send(served->answer >= 0 ? served->answer : hwsp_zygote.socket, &answer, sizeof answer, NULL, 0, NULL, 0);
+	close_request(served);
 	return false;
 }
 
 /* Waits for a request. False when the owner has ended, which its end of the socket doesn't tell while a fork of the
  * owner holds that too. */
-static bool await(void)
+static bool await_request(void)
 {
 	struct pollfd ready[] = {{.fd = hwsp_zygote.socket, .events = POLLIN}, {.fd = owner, .events = POLLIN}};
 	while (poll(ready, owner < 0 ? 1 : 2, -1) < 0)
@@ -438,7 +438,7 @@ void hwsp_zygote_leave_out(const char *reason)
 }
 
 /* Takes the memory for results, and tells that it has stopped. */
-static void greet(const char changed[HWSP_REASON_BYTES])
+static void send_hello(const char changed[HWSP_REASON_BYTES])
 {
 	struct hwsp_hello hello = {.version = HWSP_SPAWN_VERSION};
 	size_t received;
@@ -453,7 +453,7 @@ static void greet(const char changed[HWSP_REASON_BYTES])
 		_exit(127);
 	madvise(standing_results, bytes, MADV_DONTFORK);
 	memcpy(hello.reason, changed, sizeof hello.reason);
-	if (!hwsp_present_prepare() || !hwsp_thread_number())
+	if (!hwsp_process_identity_prepare() || !hwsp_thread_number())
 		hwsp_add_reason(hello.reason,
 			"the kernel, or a filter of system calls (seccomp), does not let a process change what "
 			"/proc shows of it");
@@ -478,25 +478,25 @@ void hwsp_zygote_serve(void)
 	sigset_t all;
 
 	if (hwsp_zygote.stop == PSPAWN_STOP_MAIN)
-		hwsp_surroundings_changed(changed);
+		hwsp_fork_safety_compare(changed);
 	/* Nothing that is meant for the caller's processes may end or interrupt it. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	greet(changed);
+	send_hello(changed);
 	for (;;) {
-		if (!await())
+		if (!await_request())
 			_exit(0);
-		struct visit visit = {.cwd = -1, .results_file = -1, .answer = -1, .body = -1, .cgroup = -1};
+		struct served served = {.cwd = -1, .results_file = -1, .answer = -1, .body = -1, .cgroup = -1};
 		int fds[HWSP_FDS_MAX + 8];
 		uint32_t fd_count = HWSP_FDS_MAX + 8;
 		size_t received;
 		if (hwsp_receive(hwsp_zygote.socket, buffer, BUFFER_BYTES, &received, fds, &fd_count) ||
-			received < sizeof visit.head)
+			received < sizeof served.head)
 			_exit(0);
-		memcpy(&visit.head, buffer, sizeof visit.head);
-		if (visit.head.version != HWSP_SPAWN_VERSION)
+		memcpy(&served.head, buffer, sizeof served.head);
+		if (served.head.version != HWSP_SPAWN_VERSION)
 			_exit(0);
-		if (serve(&visit, received, fds, fd_count))
+		if (serve_request(&served, received, fds, fd_count))
 			return;
 	}
 }

@@ -58,7 +58,7 @@ static void read_signals(struct sigaction *actions)
 }
 
 /* As Py_BytesMain() starts an interpreter. */
-static bool start(int argc, char **argv)
+static bool start_interpreter(int argc, char **argv)
 {
 	_Alignas(16) static char config[CONFIG_BYTES];
 
@@ -224,7 +224,7 @@ static bool is_archive(const char *name)
 }
 
 /* The interpreter takes on arguments, environment and standard files of the process. False: only exec can. */
-static bool become(const struct hwsp_python *read)
+static bool become_interpreter(const struct hwsp_python *read)
 {
 	static const char *const kinds[] = {"command", "module", "file", "archive", "input"};
 	char path[PATH_MAX];
@@ -283,7 +283,8 @@ int hwsp_python_main(int argc, char **argv)
 		hwsp_zygote_refuse("%s", strerror(errno));
 	unsigned opened = open_files();
 	hwsp_draws_begin();
-	if (!hwsp_python_read(argv, &read) || read.kind != HWSP_PYTHON_INPUT || read.what || !start(argc, argv))
+	if (!hwsp_python_read(argv, &read) || read.kind != HWSP_PYTHON_INPUT || read.what ||
+		!start_interpreter(argc, argv))
 		hwsp_zygote_refuse("the interpreter does not start with the %s given", "options");
 	reason = import(names);
 	if (reason && (reason[0] == '?' || reason[0] == '-'))
@@ -304,7 +305,7 @@ int hwsp_python_main(int argc, char **argv)
 	hwsp_py.PyOS_AfterFork_Child();
 	if (read.kind == HWSP_PYTHON_FILE && is_archive(read.what))
 		read.kind = HWSP_PYTHON_ARCHIVE;
-	if (!become(&read))
+	if (!become_interpreter(&read))
 		exec_interpreter();
 	return hwsp_python_end(hwsp_python_run(&read));
 }

@@ -64,7 +64,7 @@ __attribute__((constructor)) static void begin(int argc, char **argv, char **env
 	*kept = NULL;
 	if (hwsp_zygote.stop == PSPAWN_STOP_LOAD)
 		hwsp_load_stop(argc, argv, envp);
-	hwsp_surroundings_before(envp);
+	hwsp_fork_safety_remember(envp);
 	errno = 0;
 }
 

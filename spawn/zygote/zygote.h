@@ -50,19 +50,19 @@ __attribute__((noreturn, format(printf, 1, 2))) void hwsp_zygote_refuse(const ch
 /* The same, if that is for one of the modules that it was to import: see enum hwsp_refusal. */
 __attribute__((noreturn)) void hwsp_zygote_leave_out(const char *reason);
 
-/* surroundings.c: what constructors change. */
+/* fork_safety.c: what constructors change. */
 
 /* Remembers how the process is. */
-void hwsp_surroundings_before(char *const *envp);
+void hwsp_fork_safety_remember(char *const *envp);
 /* Adds what is otherwise now. */
-void hwsp_surroundings_changed(char reasons[HWSP_REASON_BYTES]);
+void hwsp_fork_safety_compare(char reasons[HWSP_REASON_BYTES]);
 
-/* present.c: how a process looks from outside. */
+/* process_identity.c: how a process looks from outside. */
 
 /* Finds out what will be needed. False if the kernel lets no process change what /proc shows of its arguments. */
-bool hwsp_present_prepare(void);
+bool hwsp_process_identity_prepare(void);
 /* Arguments and environment become the process's own, everywhere that they can be seen. */
-bool hwsp_present(const struct pspawn_process *process);
+bool hwsp_process_identity_set(const struct pspawn_process *process);
 
 /* cores.c: true if something has asked on which processors this process may run. */
 bool hwsp_cores_counted(void);

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "pspawn.h"
 
-#include "../../../spawn/src/behalf.h"
+#include "../../../spawn/src/spawn_on_behalf.h"
 
 /* Gives the number with this index, 0 after the last. */
 size_t hwsp_spawn_layout(unsigned index)

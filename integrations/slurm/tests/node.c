@@ -1,4 +1,4 @@
-/* sources: node.c words.c */
+/* sources: node.c parse.c */
 /* Nodes and supervisors that behave, and that do not. */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -27,9 +27,9 @@ static void check(const char *script, const char *input, const char *expected)
 	char text[256];
 	struct hwsl_process process = shell(script);
 
-	hwsl_say(process.input, input, strlen(input));
+	hwsl_write_all(process.input, input, strlen(input));
 	close(process.input);
-	CHECK(hwsl_hear(process.output, text, sizeof(text), false, 10000), "%s: no end", script);
+	CHECK(hwsl_read_text(process.output, text, sizeof(text), false, 10000), "%s: no end", script);
 	CHECK(strcmp(text, expected) == 0, "%s gives %s", script, text);
 	hwsl_end_process(&process, false);
 }
@@ -48,15 +48,15 @@ static void silence(void)
 	struct hwsl_process process = shell("echo first; echo second; exec sleep 1000");
 	double start = seconds();
 
-	CHECK(hwsl_hear(process.output, text, sizeof(text), true, 10000) && strncmp(text, "first\n", 6) == 0, "%s",
+	CHECK(hwsl_read_text(process.output, text, sizeof(text), true, 10000) && strncmp(text, "first\n", 6) == 0, "%s",
 		text);
-	CHECK(!hwsl_hear(process.output, text, sizeof(text), false, 100), "it does not end");
+	CHECK(!hwsl_read_text(process.output, text, sizeof(text), false, 100), "it does not end");
 	CHECK(seconds() - start < 10, "%f s", seconds() - start);
 	close(process.input);
 	hwsl_end_process(&process, true);
 	process = shell("exec echo 0123456789abcdef0123456789abcdef");
-	CHECK(!hwsl_hear(process.output, text, sizeof(text), false, 10000) && strlen(text) == sizeof(text) - 1, "%s",
-		text);
+	CHECK(!hwsl_read_text(process.output, text, sizeof(text), false, 10000) && strlen(text) == sizeof(text) - 1,
+		"%s", text);
 	close(process.input);
 	hwsl_end_process(&process, false);
 }
@@ -70,13 +70,14 @@ static void much(void)
 
 	memset(bytes, 'x', sizeof(bytes));
 	snprintf(expected, sizeof(expected), "%zu\n", sizeof(bytes));
-	hwsl_say(process.input, bytes, sizeof(bytes));
+	hwsl_write_all(process.input, bytes, sizeof(bytes));
 	close(process.input);
-	CHECK(hwsl_hear(process.output, text, sizeof(text), false, 10000) && strcmp(text, expected) == 0, "%s", text);
+	CHECK(hwsl_read_text(process.output, text, sizeof(text), false, 10000) && strcmp(text, expected) == 0, "%s",
+		text);
 	hwsl_end_process(&process, false);
 	process = shell("exec true");
-	hwsl_hear(process.output, text, sizeof(text), false, 10000);
-	hwsl_say(process.input, bytes, sizeof(bytes));
+	hwsl_read_text(process.output, text, sizeof(text), false, 10000);
+	hwsl_write_all(process.input, bytes, sizeof(bytes));
 	close(process.input);
 	hwsl_end_process(&process, false);
 }
@@ -106,7 +107,7 @@ int main(void)
 		char text[64];
 
 		CHECK(hwsl_start_process(&process, words, variables, &user, false), "%m");
-		CHECK(hwsl_hear(process.output, text, sizeof(text), false, 10000), "no end");
+		CHECK(hwsl_read_text(process.output, text, sizeof(text), false, 10000), "no end");
 		CHECK(strcmp(text, "65534\n65534\n65534\n") == 0, "%s", text);
 		close(process.input);
 		hwsl_end_process(&process, false);

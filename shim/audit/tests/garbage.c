@@ -122,7 +122,7 @@ static void in_child(char *environment[])
 		hwa_attach(environment);
 		look_at_all();
 		/* Nobody can be told, so this gives the table up. */
-		hwa_goes_live(AT_FDCWD, "/sw/lib/x", HWA_CHANGES_TREE);
+		hwa_announce_change(AT_FDCWD, "/sw/lib/x", HWA_CHANGES_TREE);
 		look_at_all();
 		_exit(0);
 	}

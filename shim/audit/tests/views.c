@@ -66,7 +66,7 @@ static void believed(void)
 	run("echo changed > file; touch new");
 	ANSWERS("file", HW_WANT_WHOLE, HWA_KNOWN);
 	ANSWERS("new", HW_WANT_ATTR, HWA_FAILS);
-	hwa_goes_unaudited();
+	hwa_announce_unaudited();
 	CHECK(!hwa_in_use(), "who can't tell the daemon goes on");
 	ANSWERS("new", HW_WANT_ATTR, HWA_ORIGINAL);
 }

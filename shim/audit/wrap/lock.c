@@ -23,7 +23,7 @@ static __attribute__((noinline)) void exchange(int fd, const struct hw_record *r
 	long position = hwa_sys(__NR_lseek, fd, 0, SEEK_CUR);
 	if (flags < 0 || own < 0 || position < 0)
 		return;
-	hwa_goes_live(AT_FDCWD, record->path, 0);
+	hwa_announce_change(AT_FDCWD, record->path, 0);
 	flags &= O_ACCMODE | O_APPEND | O_NONBLOCK | O_SYNC | O_DIRECT | O_NOATIME;
 	int original = hwa_open_original(record, (int)flags | O_CLOEXEC);
 	if (original < 0)

@@ -70,7 +70,7 @@ static __attribute__((noinline)) int serve_reopen(struct hwa_namespace *ns, int 
 	HWA_PATH_APART(original);
 	if (!hwa_link_into_store(dirfd, path, &original))
 		return UNSERVED;
-	hwa_goes_live(AT_FDCWD, original.at, 0);
+	hwa_announce_change(AT_FDCWD, original.at, 0);
 	if (hwa_is_replaced(original.at))
 		return fail(ns, ESTALE);
 	long fd = hwa_sys(__NR_openat, AT_FDCWD, original.at, flags, mode);
@@ -86,7 +86,7 @@ static int serve_open(struct hwa_namespace *ns, int dirfd, const char *path, int
 	int result = serve_reopen(ns, dirfd, path, flags, mode);
 	/* A file without a name changes no directory. */
 	if (result == UNSERVED && (flags & O_TMPFILE) != O_TMPFILE)
-		hwa_goes_live(dirfd, path, HWA_CHANGES_TARGET);
+		hwa_announce_change(dirfd, path, HWA_CHANGES_TARGET);
 	return result;
 }
 
@@ -193,7 +193,7 @@ static __attribute__((noinline)) FILE *serve_fopen_reopen(struct hwa_namespace *
 	HWA_PATH_APART(original);
 	if (!hwa_link_into_store(AT_FDCWD, path, &original))
 		return UNSERVED_POINTER;
-	hwa_goes_live(AT_FDCWD, original.at, 0);
+	hwa_announce_change(AT_FDCWD, original.at, 0);
 	if (!hwa_is_replaced(original.at))
 		return real(original.at, mode);
 	fail(ns, ESTALE);
@@ -208,7 +208,7 @@ static FILE *serve_fopen(struct hwa_namespace *ns, opens_file *real, const char 
 		return serve_fopen_read(ns, real, path, mode);
 	FILE *file = serve_fopen_reopen(ns, real, path, mode);
 	if (file == UNSERVED_POINTER)
-		hwa_goes_live(AT_FDCWD, path, HWA_CHANGES_TARGET);
+		hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET);
 	return file;
 }
 
@@ -227,7 +227,7 @@ WRAP_FOPEN(fopen64)
 	WRAP(FILE *, name, (const char *path, const char *mode, FILE *stream), (path, mode, stream)) \
 	{ \
 		if (path && mode && mode_writes(mode)) \
-			hwa_goes_live(AT_FDCWD, path, HWA_CHANGES_TARGET); \
+			hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET); \
 		return REAL(name)(path, mode, stream); \
 	}
 WRAP_FREOPEN(freopen)

@@ -23,7 +23,7 @@
 /* Something else than the session's files may be changed from here on, by the names that those have. */
 static void leave(void)
 {
-	hwa_goes_unaudited();
+	hwa_announce_unaudited();
 	hwa_leave();
 }
 
@@ -52,10 +52,10 @@ static __attribute__((noinline)) void note_mount(int dirfd, const char *path)
 	if (!known)
 		return leave();
 	if (hwa_in_scope(place.at, place.bytes))
-		hwa_goes_live(AT_FDCWD, place.at, HWA_CHANGES_TREE);
+		hwa_announce_change(AT_FDCWD, place.at, HWA_CHANGES_TREE);
 	const char *below;
 	for (size_t number = 0; (below = hwa_scope_below(place.at, place.bytes, &number));)
-		hwa_goes_live(AT_FDCWD, *below ? below : "/", HWA_CHANGES_TREE);
+		hwa_announce_change(AT_FDCWD, *below ? below : "/", HWA_CHANGES_TREE);
 }
 
 static void note_mounting(const char *source, const char *path, unsigned long flags)
@@ -133,7 +133,7 @@ WRAP(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c,
 static __attribute__((noinline)) void note_user(uid_t user)
 {
 	if (user != (uid_t)-1 && hwa_in_use() && !hwa_unaudited() && hwa_sys(__NR_geteuid) != (long)user)
-		hwa_goes_unaudited();
+		hwa_announce_unaudited();
 }
 
 WRAP(int, setuid, (uid_t user), (user))
@@ -170,10 +170,10 @@ typedef int clones(int (*run)(void *), void *stack, int flags, void *argument, v
 static int clone_elsewhere(clones *real, int (*run)(void *), void *stack, int flags, void *argument, void *parent_id,
 	void *tls, void *child_id)
 {
-	hwa_goes_unaudited();
-	bool away = hwa_set_away(true);
+	hwa_announce_unaudited();
+	bool away = hwa_set_suspended(true);
 	int result = real(run, stack, flags, argument, parent_id, tls, child_id);
-	hwa_set_away(away);
+	hwa_set_suspended(away);
 	return result;
 }
 
@@ -216,11 +216,11 @@ static long fork_elsewhere(calls *real, long number, uint64_t flags, bool has_st
 		leave();
 		return UNCALLED;
 	}
-	hwa_goes_unaudited();
-	bool away = hwa_set_away(true);
+	hwa_announce_unaudited();
+	bool away = hwa_set_suspended(true);
 	long result = real(number, a, b, c, d, e LAST_ARGUMENT);
 	if (result != 0)
-		hwa_set_away(away);
+		hwa_set_suspended(away);
 	return result;
 }
 

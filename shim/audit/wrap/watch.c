@@ -41,7 +41,7 @@ static __attribute__((noinline)) int serve_watch(struct hwa_namespace *ns, int i
 		return UNSERVED;
 	const struct hw_record *record = hwa_store_descriptor(fd);
 	if (record)
-		hwa_goes_live(AT_FDCWD, record->path, 0);
+		hwa_announce_change(AT_FDCWD, record->path, 0);
 	hwa_descriptor_link(fd, link);
 	long watch = hwa_sys(__NR_inotify_add_watch, instance, link, mask & ~(uint32_t)IN_DONT_FOLLOW);
 	return watch < 0 ? fail(ns, (int)-watch) : (int)watch;

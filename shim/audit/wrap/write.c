@@ -25,13 +25,14 @@
 		announce; \
 		return REAL(name) arguments; \
 	}
-#define HERE(path) hwa_goes_live(AT_FDCWD, path, 0)
-#define AT(dirfd, path) hwa_goes_live(dirfd, path, 0)
+#define HERE(path) hwa_announce_change(AT_FDCWD, path, 0)
+#define AT(dirfd, path) hwa_announce_change(dirfd, path, 0)
 /* What the path leads to; with these flags of a call itself. */
-#define FILE_HERE(path) hwa_goes_live(AT_FDCWD, path, HWA_CHANGES_TARGET)
-#define FILE_AT(dirfd, path, flags) hwa_goes_live(dirfd, path, (flags)&AT_SYMLINK_NOFOLLOW ? 0 : HWA_CHANGES_TARGET)
+#define FILE_HERE(path) hwa_announce_change(AT_FDCWD, path, HWA_CHANGES_TARGET)
+#define FILE_AT(dirfd, path, flags) \
+	hwa_announce_change(dirfd, path, (flags)&AT_SYMLINK_NOFOLLOW ? 0 : HWA_CHANGES_TARGET)
 /* The path may be a directory's. */
-#define TREE(dirfd, path) hwa_goes_live(dirfd, path, HWA_CHANGES_TREE)
+#define TREE(dirfd, path) hwa_announce_change(dirfd, path, HWA_CHANGES_TREE)
 
 WRITER(int, mkdir, (const char *path, mode_t mode), (path, mode), HERE(path))
 WRITER(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), AT(fd, path))
@@ -52,7 +53,7 @@ WRITER(int, linkat, (int old_fd, const char *old, int fd, const char *path, int 
 
 WRITER(int, unlink, (const char *path), (path), HERE(path))
 WRITER(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags),
-	hwa_goes_live(fd, path, flags &AT_REMOVEDIR ? HWA_CHANGES_TREE : 0))
+	hwa_announce_change(fd, path, flags &AT_REMOVEDIR ? HWA_CHANGES_TREE : 0))
 WRITER(int, rmdir, (const char *path), (path), TREE(AT_FDCWD, path))
 WRITER(int, remove, (const char *path), (path), TREE(AT_FDCWD, path))
 WRITER(int, rename, (const char *old, const char *path), (old, path), (TREE(AT_FDCWD, old), TREE(AT_FDCWD, path)))
@@ -111,9 +112,9 @@ static int announced(int fd)
 	bool directory = false;
 	const struct hw_record *record = hwa_attached() ? behind(fd, &directory) : NULL;
 	if (record)
-		hwa_goes_live(AT_FDCWD, record->path, 0);
+		hwa_announce_change(AT_FDCWD, record->path, 0);
 	else if (directory)
-		hwa_goes_live(fd, ".", 0);
+		hwa_announce_change(fd, ".", 0);
 	int original = record ? hwa_open_original(record, O_PATH) : OWN;
 	return record && original < 0 ? GONE : original;
 }
@@ -249,7 +250,7 @@ static __attribute__((noinline)) void note_limit(int resource, const struct rlim
 		hwa_sys(__NR_close, fd);
 	}
 	if (first != '|')
-		hwa_goes_unaudited();
+		hwa_announce_unaudited();
 }
 
 WRITER(int, setrlimit, (int resource, const struct rlimit *limit), (resource, limit), note_limit(resource, limit))

@@ -36,7 +36,7 @@ enum hwio_pattern {
  * How far a place has come in finding out which way is quicker: by all ranks, or by one. Numbers of one kind alone, so
  * that ranks can agree on them in one message.
  */
-struct hwio_course {
+struct hwio_trial {
 	int64_t step, trials, fruitless;
 	/* The least that one operation took, nanoseconds. */
 	int64_t all_ns, one_ns;
@@ -53,7 +53,7 @@ struct hwio_context {
 	uint64_t bytes;
 	double seconds_saved;
 	/* Of files that were opened there. */
-	struct hwio_course course;
+	struct hwio_trial trial;
 	enum hwio_pattern pattern;
 	bool has_pattern, is_off, is_from_profile;
 	/* Between the program and the call there is a language's run time, whose frames are nobody's. */

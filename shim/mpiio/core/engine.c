@@ -14,7 +14,7 @@
 
 #include "files/file.h"
 #include "memory/kernel.h"
-#include "memory/private.h"
+#include "memory/memory_map.h"
 #include "memory/records.h"
 #include "memory/signals.h"
 #include "patterns/incoming.h"
@@ -78,7 +78,7 @@ void hwio_count_busy(void)
 	hwio_enter();
 	hwio_is_busy = hwio_record_count() > 0 || hwio_incoming_any() || hwio_incoming_is_writing() ||
 		hwio_outstanding_any() || hwio_offer_any() || hwio_match_any();
-	hwio_quick.is_watchful = hwio_is_busy || hwio_private_is_threaded();
+	hwio_quick.is_watchful = hwio_is_busy || hwio_memory_map_is_threaded();
 	hwio_kernel_watch(hwio_is_busy);
 	hwio_leave();
 }

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "roles.h"
+#include "buffer_effects.h"
 
 #define HWIO_PAGE_BYTES 4096UL
 /* What one read or write of Linux moves at most. */

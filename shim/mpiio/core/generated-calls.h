@@ -1,9 +1,9 @@
-/* What wrappers tell the engine before the original is called: the generated ones by roles.h, those by hand also this. */
+/* What wrappers tell the engine before the original is called: the generated ones by buffer_effects.h, those by hand also this. */
 #ifndef HWIO_GENERATED_CALLS_H
 #define HWIO_GENERATED_CALLS_H
 
 #include "engine.h"
-#include "roles.h"
+#include "buffer_effects.h"
 
 /* The same as hwio_communicates for a send, in which this rank still answers those who ask it. */
 void hwio_sends(void);

@@ -18,7 +18,7 @@ typedef void handler(void *handle, int *error, ...);
 static handler *given[HANDLERS_MAX];
 static atomic_size_t count;
 
-static void run(handler *function, void *handle, int *error, void *more, void *most)
+static void run_handler(handler *function, void *handle, int *error, void *more, void *most)
 {
 	int depth = hwio_depth;
 	hwio_depth = 0;
@@ -35,7 +35,7 @@ static void run(handler *function, void *handle, int *error, void *more, void *m
 		va_start(rest, error); \
 		void *more = va_arg(rest, void *), *most = va_arg(rest, void *); \
 		va_end(rest); \
-		run(given[number], handle, error, more, most); \
+		run_handler(given[number], handle, error, more, most); \
 	}
 /* Numbers in base eight. */
 #define EIGHT(X, tens) X(tens##0) X(tens##1) X(tens##2) X(tens##3) X(tens##4) X(tens##5) X(tens##6) X(tens##7)

@@ -39,7 +39,7 @@ static void remember(struct ring *ring, struct hwio_left_bounds *bounds, uintptr
 }
 
 /* Why what lies at the beginning of this memory was left, the newest first; `is_last`: it is forgotten. */
-static enum hwio_left find(struct ring *ring, uintptr_t low, bool is_last)
+static enum hwio_left find_reason(struct ring *ring, uintptr_t low, bool is_last)
 {
 	for (unsigned int i = 1; i <= REMEMBERED; i++) {
 		unsigned int at = (ring->next - i) % REMEMBERED;
@@ -73,7 +73,7 @@ void hwio_left_count(enum hwio_pattern pattern, size_t bytes, enum hwio_left why
 void hwio_left_passed_on(enum hwio_pattern pattern, const void *memory, size_t bytes)
 {
 	if (hwio_left_is_near(&hwio_left_reads, memory))
-		hwio_left_count(pattern, bytes, find(&reads, (uintptr_t)memory, pattern == HWIO_READ_SCATTER));
+		hwio_left_count(pattern, bytes, find_reason(&reads, (uintptr_t)memory, pattern == HWIO_READ_SCATTER));
 }
 
 void hwio_left_gathered(const void *memory, size_t bytes, enum hwio_left why)
@@ -86,7 +86,7 @@ void hwio_left_written(const void *memory, size_t bytes)
 {
 	if (hwio_mode != HWIO_OFF && hwio_depth == 0 && bytes >= BYTES_MIN &&
 		hwio_left_is_near(&hwio_left_gathers, memory))
-		hwio_left_count(HWIO_GATHER_WRITE, bytes, find(&gathers, (uintptr_t)memory, true));
+		hwio_left_count(HWIO_GATHER_WRITE, bytes, find_reason(&gathers, (uintptr_t)memory, true));
 }
 
 bool hwio_left_sum(enum hwio_pattern pattern, enum hwio_left why, uint64_t *operations, uint64_t *bytes)

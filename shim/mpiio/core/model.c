@@ -44,7 +44,7 @@ static struct {
 /* What rank 0 has spent so far. */
 static double begun;
 
-static bool is_over(double next_s)
+static bool is_time_over(double next_s)
 {
 	return hwio_seconds() + next_s - begun > MEASURED_S_MAX;
 }
@@ -54,7 +54,7 @@ static double one_way(size_t bytes, char *buffer)
 {
 	int peer = hwio_ranks - 1;
 	double best = 1e9, took = 0;
-	for (int i = 0; i < ROUNDS && (i == 0 || !is_over(took)); i++) {
+	for (int i = 0; i < ROUNDS && (i == 0 || !is_time_over(took)); i++) {
 		double begin = hwio_seconds();
 		hwio_real.MPI_Send(buffer, (int)bytes, MPI_BYTE, peer, HWIO_TAG_ACK, hwio_control);
 		hwio_real.MPI_Recv(buffer, 0, MPI_BYTE, peer, HWIO_TAG_ACK, hwio_control, MPI_STATUS_IGNORE);
@@ -64,7 +64,7 @@ static double one_way(size_t bytes, char *buffer)
 	return best;
 }
 
-static void answer(char *buffer)
+static void answer_measurement(char *buffer)
 {
 	for (int bytes = 1; bytes > 0;) {
 		MPI_Status status;
@@ -85,7 +85,7 @@ static double agreement(double next_s)
 		abort();
 	for (int i = 1; order[0] == 0; i++) {
 		if (hwio_rank == 0)
-			order[0] = i == ROUNDS || is_over(next_s);
+			order[0] = i == ROUNDS || is_time_over(next_s);
 		double begin = hwio_seconds();
 		hwio_real.MPI_Bcast(order, sizeof(order), MPI_BYTE, 0, hwio_control);
 		hwio_real.MPI_Gather(&answer, 1, MPI_INT, answers, 1, MPI_INT, 0, hwio_control);
@@ -97,7 +97,7 @@ static double agreement(double next_s)
 }
 
 /* What one rank finds out, of the one that is furthest from it in number. */
-static void measure(void)
+static void measure_network(void)
 {
 	char *buffer = calloc(1, LARGE_BYTES), *copy = malloc(LARGE_BYTES);
 	if (!buffer || !copy)
@@ -115,7 +115,7 @@ static void measure(void)
 		memcpy(copy, buffer, LARGE_BYTES);
 		parameters.file_byte_s = (hwio_seconds() - begin) / (double)LARGE_BYTES;
 	} else if (hwio_rank == hwio_ranks - 1) {
-		answer(buffer);
+		answer_measurement(buffer);
 	}
 	free(copy);
 	free(buffer);
@@ -125,7 +125,7 @@ void hwio_model_start(void)
 {
 	const char *choice = getenv("HEADWATER_IO_MODEL");
 	is_forced = choice && strcmp(choice, "always") == 0;
-	measure();
+	measure_network();
 	/* Ranks that don't measure leave the processors to those that do. */
 	hwio_together_wait();
 	parameters.agreement_s = agreement(4 * parameters.latency_s);
@@ -172,7 +172,7 @@ double hwio_model_receive_gain(size_t bytes)
 	return hwio_mounts_is_one_node() ? -1 : (double)bytes * parameters.byte_s - 4 * parameters.latency_s;
 }
 
-double hwio_model_patience_s(size_t bytes)
+double hwio_model_timeout_s(size_t bytes)
 {
 	double message_s = (double)bytes * parameters.byte_s;
 	return message_s > PATIENCE_S_MIN ? message_s : PATIENCE_S_MIN;

@@ -20,7 +20,7 @@ double hwio_model_send_gain(size_t bytes, uint64_t pieces);
 /* The same for a message that is written where it arrives. */
 double hwio_model_receive_gain(size_t bytes);
 /* How long a sender waits until its receiver wants its data. Source of the least: §III.C, 10 ms. */
-double hwio_model_patience_s(size_t bytes);
+double hwio_model_timeout_s(size_t bytes);
 /* Whether a write of so many pieces, by different ranks, is quicker if they exchange them first. */
 bool hwio_model_exchanges(uint64_t bytes, uint64_t pieces, bool is_shared);
 /* Whether every pattern is taken, whatever it costs. */

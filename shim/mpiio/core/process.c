@@ -10,7 +10,7 @@
 #include "files/change.h"
 #include "memory/deferred.h"
 #include "memory/lease.h"
-#include "memory/private.h"
+#include "memory/memory_map.h"
 #include "memory/signals.h"
 #include "mpi/control.h"
 #include "patterns/incoming.h"
@@ -128,12 +128,12 @@ int hwio_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, voi
 	if (hwio_depth > 0)
 		return create_apart(thread, attributes, start, argument);
 	/* Messages are the business of the thread that has called MPI until now. */
-	if (!hwio_private_is_threaded() && hwio_is_busy) {
+	if (!hwio_memory_map_is_threaded() && hwio_is_busy) {
 		hwio_incoming_fetch_all();
 		hwio_incoming_wait();
 		hwio_deferred_round();
 	}
-	hwio_private_threads_begin();
+	hwio_memory_map_threads_begin();
 	return hwio_libc.pthread_create(thread, attributes, start, argument);
 }
 

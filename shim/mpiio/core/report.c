@@ -86,7 +86,7 @@ static char *own_lines(size_t *bytes)
 	return text;
 }
 
-static char *collect(size_t *bytes)
+static char *collect_reports(size_t *bytes)
 {
 	char *own = own_lines(bytes), *all = NULL;
 	int size = own ? (int)*bytes : 0, total = 0;
@@ -120,7 +120,7 @@ static void tell_transformed(const struct hwio_context *context)
 }
 
 /* For people: what was done, in a few lines. */
-static void tell(void)
+static void print_summary(void)
 {
 	for (size_t i = 0; i < hwio_context_count(); i++) {
 		const struct hwio_context *context = hwio_context_at(i);
@@ -151,7 +151,7 @@ void hwio_report(void)
 {
 	const char *where = getenv("HEADWATER_IO_REPORT");
 	size_t bytes;
-	char *all = collect(&bytes);
+	char *all = collect_reports(&bytes);
 	if (hwio_rank == 0 && where && strcmp(where, "none") != 0 && strcmp(where, "stderr") != 0) {
 		int descriptor = hwio_libc.open(where, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 		if (descriptor < 0 || hwio_libc.write(descriptor, all, bytes) != (ssize_t)bytes)
@@ -159,7 +159,7 @@ void hwio_report(void)
 		if (descriptor >= 0)
 			hwio_libc.close(descriptor);
 	} else if (hwio_rank == 0 && (!where || strcmp(where, "stderr") == 0)) {
-		tell();
+		print_summary();
 	}
 	free(all);
 }

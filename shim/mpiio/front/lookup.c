@@ -23,15 +23,15 @@ static lookup next_lookup(void)
 	return function;
 }
 
-static bool is_of_mpi(const char *name)
+static bool is_mpi_name(const char *name)
 {
 	return strncmp(name + (name[0] == 'P'), "MPI_", 4) == 0;
 }
 
 /* Not before a function of the name that is somebody else's. */
-static void *before(void *found, const char *name)
+static void *interposed_function(void *found, const char *name)
 {
-	for (unsigned int slot = is_of_mpi(name) ? 0 : hwio_slots_of_mpi; slot < hwio_slots_all; slot++) {
+	for (unsigned int slot = is_mpi_name(name) ? 0 : hwio_slots_of_mpi; slot < hwio_slots_all; slot++) {
 		if (strcmp(hwio_names[slot], name) != 0)
 			continue;
 		if (slot < hwio_slots_of_mpi)
@@ -53,7 +53,7 @@ void *hwio_front_dlsym(void *handle, const char *name)
 	if (found == NULL)
 		return NULL;
 	int error = errno;
-	found = before(found, name);
+	found = interposed_function(found, name);
 	errno = error;
 	return found;
 }

@@ -133,13 +133,13 @@ static void *entry_of(const char *name)
 }
 
 /* What the program would have called: what the loader finds next, or what an object has that is not seen by all. */
-static void *original(const char *name)
+static void *original_function(const char *name)
 {
 	void *function = hwio_next(name);
 	return function != NULL ? function : hwio_object_function(mpi.base, name);
 }
 
-static bool is_of_mpi(void *function)
+static bool is_mpi_function(void *function)
 {
 	Dl_info where;
 	return dladdr(function, &where) != 0 && (uintptr_t)where.dli_fbase == mpi.base;
@@ -155,7 +155,7 @@ static void *entry_for(const char *name, void *function)
 	if (own == NULL)
 		return NULL;
 	/* Another tool stands before MPI: it comes back by PMPI_X. */
-	if (!is_profiling && function != NULL && function != own && !is_of_mpi(function))
+	if (!is_profiling && function != NULL && function != own && !is_mpi_function(function))
 		return NULL;
 	return entry_of(is_profiling ? name + 1 : name);
 }
@@ -167,7 +167,7 @@ static void take_mpi(void)
 	size_t count = 0;
 
 	for (unsigned int slot = 0; slot < hwio_slots_of_mpi && count < OLD_MAX; slot++) {
-		void *call = entry_for(hwio_names[slot], original(hwio_names[slot]));
+		void *call = entry_for(hwio_names[slot], original_function(hwio_names[slot]));
 		if (call != NULL)
 			all[count++] = (struct hwio_replacement){hwio_names[slot], call, NULL};
 	}
@@ -313,14 +313,14 @@ void *hwio_pick(unsigned int slot, bool *is_final)
 	enum state now = settled();
 
 	*is_final = now != UNKNOWN;
-	void *function = original(name), *entry = now == PICKED ? entry_for(name, function) : NULL;
+	void *function = original_function(name), *entry = now == PICKED ? entry_for(name, function) : NULL;
 	return entry != NULL ? entry : function;
 }
 
 void *hwio_pick_for(unsigned int slot, void *found)
 {
 	const char *name = hwio_names[slot];
-	void *entry = settled() == PICKED && is_of_mpi(found) ? entry_of(name + (name[0] == 'P')) : NULL;
+	void *entry = settled() == PICKED && is_mpi_function(found) ? entry_of(name + (name[0] == 'P')) : NULL;
 	return entry != NULL ? entry : found;
 }
 

@@ -28,7 +28,7 @@ struct pages {
 };
 
 /* Sets the protection of pages; not by a function that somebody stands before. */
-static bool protect(const struct pages *pages, int protection)
+static bool protect_code(const struct pages *pages, int protection)
 {
 	return syscall(SYS_mprotect, pages->start, pages->end - pages->start, protection) == 0;
 }
@@ -53,10 +53,10 @@ static struct pages pages_at(const struct dl_phdr_info *info, uintptr_t address)
 	return found;
 }
 
-static void close_pages(struct pages *open)
+static void restore_protection(struct pages *open)
 {
 	if (open->end != 0)
-		protect(open, open->protection);
+		protect_code(open, open->protection);
 	*open = (struct pages){0};
 }
 
@@ -71,8 +71,8 @@ static bool open_pages(const struct dl_phdr_info *info, struct pages *open, uint
 	struct pages pages = pages_at(info, address);
 	if (pages.end == 0 || pages.protection & PROT_WRITE)
 		return pages.end != 0;
-	close_pages(open);
-	if (!protect(&pages, pages.protection | PROT_WRITE))
+	restore_protection(open);
+	if (!protect_code(&pages, pages.protection | PROT_WRITE))
 		return false;
 	*open = pages;
 	return true;
@@ -101,7 +101,7 @@ static int replace_symbols(struct dl_phdr_info *info, size_t size, void *of)
 		one->original = (void *)(work->base + symbol->st_value);
 		set_word(info, &open, (uintptr_t)&symbol->st_value, (uintptr_t)one->call - work->base);
 	}
-	close_pages(&open);
+	restore_protection(&open);
 	return 1;
 }
 
@@ -130,7 +130,7 @@ static void replace_in(const struct dl_phdr_info *info, const struct work *work,
 			}
 		}
 	}
-	close_pages(&open);
+	restore_protection(&open);
 }
 
 static int replace_bound(struct dl_phdr_info *info, size_t size, void *of)

@@ -134,7 +134,7 @@ impl<'a> Variant<'a> {
     pub fn wrappers(&self) -> Result<String> {
         let Target { family, major, macro_of_major } = self.target;
         let mut text = format!(
-            "/* Generated from shim/mpiio/calls. */\n#include <dlfcn.h>\n#include <limits.h>\n\n#include \"real.h\"\n#include \"roles.h\"\n\
+            "/* Generated from shim/mpiio/calls. */\n#include <dlfcn.h>\n#include <limits.h>\n\n#include \"real.h\"\n#include \"buffer_effects.h\"\n\
              #include \"variant.h\"\n\n_Static_assert({macro_of_major} == {major}, \"mpi.h is of another MPI\");\n\n\
              #undef hwio_real\nstruct hwio_real hwio_real;\nstruct hwio_libc hwio_libc;\n"
         );
@@ -247,9 +247,9 @@ impl<'a> Variant<'a> {
         text.push_str(&self.narrowed(function));
         if function.is_lasting {
             text.push_str(
-                "\tif (hwio_depth == 0) {\n\t\tif (hwio_is_busy)\n\t\t\thwio_communicates();\n\t\thwio_is_lasting = 1;\n",
+                "\tif (hwio_depth == 0) {\n\t\tif (hwio_is_busy)\n\t\t\thwio_communicates();\n\t\thwio_stays_in_use = 1;\n",
             );
-            let _ = write!(text, "{roles}\t\thwio_is_lasting = 0;\n\t}}\n");
+            let _ = write!(text, "{roles}\t\thwio_stays_in_use = 0;\n\t}}\n");
         } else if function.is_sync || !roles.is_empty() {
             text.push_str("\tif (hwio_is_busy && hwio_depth == 0) {\n");
             text.push_str(if function.is_sync { "\t\thwio_communicates();\n" } else { "" });
@@ -503,7 +503,7 @@ mod tests {
         has("\t\thwio_communicates();\n\t\thwio_in(buf, count, datatype);\n");
         has("\t\tif (hwio_is_under_root(root, comm)) {\n\t\t\thwio_in(sendbuf, sendcount, sendtype);\n\t\t}\n");
         has("\t\t\tif (sendbuf == MPI_IN_PLACE)\n\t\t\t\thwio_inout_v_c(recvbuf, recvcounts, displs, recvtype, comm);");
-        has("\t\thwio_is_lasting = 1;\n\t\thwio_in(buf, count, datatype);\n\t\thwio_is_lasting = 0;\n");
+        has("\t\thwio_stays_in_use = 1;\n\t\thwio_in(buf, count, datatype);\n\t\thwio_stays_in_use = 0;\n");
         has("{ \"MPI_Igatherv_c\", (void *)hwio_MPI_Igatherv_c },");
         has("{ \"close\", (void *)hwio_close },");
         has("\t\thwio_given(path, PATH_MAX);\n\t\thwio_given(buffer, (size_t)bytes);\n");

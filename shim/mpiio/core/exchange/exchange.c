@@ -260,7 +260,7 @@ int hwio_exchange(const struct hwio_plan *plan, uint32_t own, const struct hwio_
 	return error ? error : hwio_mounts_publish(descriptor);
 }
 
-static void reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
+static void send_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
 {
 	struct hwio_reply reply = {.id = id, .kind = (int32_t)kind, .error = error};
 	hwio_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, id), hwio_control);
@@ -282,7 +282,7 @@ static bool take_part(uint64_t id, const struct hwio_layout *layout, int root, i
 		return false;
 	}
 	int error = hwio_exchange(&plan, own, layout, descriptor, space);
-	reply(id, root, error ? HWIO_REPLY_FAILED : HWIO_REPLY_DONE, error);
+	send_reply(id, root, error ? HWIO_REPLY_FAILED : HWIO_REPLY_DONE, error);
 	hwio_real.MPI_Recv(&end, sizeof(end), MPI_BYTE, root, tag, hwio_control, MPI_STATUS_IGNORE);
 	return end.kind == HWIO_VERDICT_DROP;
 }
@@ -301,7 +301,7 @@ bool hwio_exchange_join(const struct hwio_verdict *verdict, const struct hwio_la
 		hwio_leave();
 	}
 	bool is_done = false;
-	reply(verdict->id, root, file ? HWIO_REPLY_READY : HWIO_REPLY_FAILED, error);
+	send_reply(verdict->id, root, file ? HWIO_REPLY_READY : HWIO_REPLY_FAILED, error);
 	if (file)
 		is_done = take_part(verdict->id, layout, root, file->descriptor, space);
 	if (!is_done)

@@ -9,12 +9,12 @@
 #include "exchange.h"
 #include "real.h"
 
-static bool lies_in(const struct hwio_pending *one, const struct hwio_target *target)
+static bool lies_in_target(const struct hwio_pending *one, const struct hwio_target *target)
 {
 	return one->layout.low >= target->low && one->layout.high <= target->high;
 }
 
-static bool map(const struct hwio_layout *layout, const struct hwio_target *target, struct hwio_runs *runs)
+static bool map_to_target(const struct hwio_layout *layout, const struct hwio_target *target, struct hwio_runs *runs)
 {
 	runs->count = 0;
 	for (size_t i = 0; i < layout->count; i++) {
@@ -31,11 +31,11 @@ bool hwio_plan_make(const struct hwio_target *target, const struct hwio_layout *
 	plan->low = (uint64_t)target->offset;
 	plan->high = plan->low + (target->high - target->low);
 	plan->shares[0].world_rank = hwio_rank;
-	if (!map(own, target, &plan->shares[0].runs))
+	if (!map_to_target(own, target, &plan->shares[0].runs))
 		return false;
 	plan->count = 1;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next) {
-		if (!lies_in(one, target))
+		if (!lies_in_target(one, target))
 			continue;
 		for (uint32_t i = 0; i < plan->count; i++)
 			if (plan->shares[i].world_rank == one->world_rank)
@@ -44,7 +44,7 @@ bool hwio_plan_make(const struct hwio_target *target, const struct hwio_layout *
 			return false;
 		struct hwio_share *share = &plan->shares[plan->count++];
 		share->world_rank = one->world_rank;
-		if (!map(&one->layout, target, &share->runs))
+		if (!map_to_target(&one->layout, target, &share->runs))
 			return false;
 	}
 	return plan->count > 1;
@@ -61,7 +61,7 @@ bool hwio_exchange_is_better(const struct hwio_target *target, const struct hwio
 	return hwio_model_exchanges(plan.high - plan.low, pieces, hwio_file_system_is_shared(target->descriptor));
 }
 
-static void ask(struct hwio_pending *one, const struct hwio_target *target)
+static void ask_rank(struct hwio_pending *one, const struct hwio_target *target)
 {
 	struct hwio_verdict verdict = {.id = one->id, .kind = HWIO_VERDICT_EXCHANGE, .identity = *target->identity};
 	verdict.path_bytes = (uint32_t)strlen(target->path) + 1;
@@ -76,7 +76,7 @@ static bool are_all_ready(const struct hwio_target *target)
 	bool are_ready = true;
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
-		if (!lies_in(one, target) || hwio_pending_reply(one).kind == HWIO_REPLY_READY)
+		if (!lies_in_target(one, target) || hwio_pending_reply(one).kind == HWIO_REPLY_READY)
 			continue;
 		are_ready = false;
 		hwio_pending_fill(one);
@@ -87,16 +87,16 @@ static bool are_all_ready(const struct hwio_target *target)
 static void tell_plan(const struct hwio_target *target, const struct hwio_plan *plan)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (lies_in(one, target))
+		if (lies_in_target(one, target))
 			hwio_real.MPI_Send(plan, sizeof(*plan), MPI_BYTE, one->world_rank,
 				HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
 /* Everybody has written, or everybody's data comes here. */
-static void end(const struct hwio_target *target, bool is_done)
+static void end_root_exchange(const struct hwio_target *target, bool is_done)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (lies_in(one, target))
+		if (lies_in_target(one, target))
 			hwio_pending_tell(one, is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND);
 }
 
@@ -104,7 +104,7 @@ static void fill_all(const struct hwio_target *target)
 {
 	for (struct hwio_pending *one = hwio_pending_list, *next; one; one = next) {
 		next = one->next;
-		if (lies_in(one, target))
+		if (lies_in_target(one, target))
 			hwio_pending_fill(one);
 	}
 }
@@ -120,8 +120,8 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 		return false;
 	}
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (lies_in(one, target))
-			ask(one, target);
+		if (lies_in_target(one, target))
+			ask_rank(one, target);
 	bool is_done = are_all_ready(target);
 	uint32_t number = hwio_plan_sort(&plan);
 	if (!is_done)
@@ -130,16 +130,16 @@ bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_lay
 	if (is_done) {
 		is_done = hwio_exchange(&plan, number, own, target->descriptor, space) == 0;
 		for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-			if (lies_in(one, target))
+			if (lies_in_target(one, target))
 				is_done &= hwio_pending_reply(one).kind == HWIO_REPLY_DONE;
-		end(target, is_done);
+		end_root_exchange(target, is_done);
 		if (!is_done && (off_t)plan.high > target->bytes_before &&
 			hwio_libc.ftruncate(target->descriptor, target->bytes_before) != 0)
 			hwio_say("%s can't be cut to its former size: %m", target->path);
 	}
 	if (is_done)
 		for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-			one->is_told |= lies_in(one, target);
+			one->is_told |= lies_in_target(one, target);
 	else
 		fill_all(target);
 	hwio_exchange_free(space);

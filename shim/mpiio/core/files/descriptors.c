@@ -17,7 +17,7 @@
 unsigned int hwio_descriptor_changes;
 
 /* Waits for what other ranks write of this file. False, with errno set: something of it has failed. */
-static bool is_written(int descriptor)
+static bool await_writes(int descriptor)
 {
 	struct stat status;
 	if (!hwio_is_busy || hwio_depth > 0 || fstat(descriptor, &status) != 0)
@@ -38,7 +38,7 @@ int hwio_close(int descriptor)
 		errno = EBADF;
 		return -1;
 	}
-	bool is_good = is_written(descriptor);
+	bool is_good = await_writes(descriptor);
 	int error = errno, result = hwio_libc.close(descriptor);
 	if (!is_good)
 		errno = error;
@@ -64,7 +64,7 @@ int hwio_fclose(FILE *stream)
 {
 	hwio_descriptor_changed();
 	int descriptor = hwio_is_busy && hwio_depth == 0 ? fileno(stream) : -1;
-	bool is_good = descriptor < 0 || (fflush(stream) == 0 && is_written(descriptor));
+	bool is_good = descriptor < 0 || (fflush(stream) == 0 && await_writes(descriptor));
 	int error = errno, result = hwio_libc.fclose(stream);
 	if (!is_good)
 		errno = error;
@@ -165,10 +165,10 @@ int hwio_lockf64(int descriptor, int command, off64_t bytes)
 
 int hwio_fsync(int descriptor)
 {
-	return is_written(descriptor) ? hwio_libc.fsync(descriptor) : -1;
+	return await_writes(descriptor) ? hwio_libc.fsync(descriptor) : -1;
 }
 
 int hwio_fdatasync(int descriptor)
 {
-	return is_written(descriptor) ? hwio_libc.fdatasync(descriptor) : -1;
+	return await_writes(descriptor) ? hwio_libc.fdatasync(descriptor) : -1;
 }

@@ -113,7 +113,7 @@ bool hwio_identity_agrees(const struct hwio_identity *a, const struct hwio_ident
 		(a->bytes == b->bytes && a->modified_ns == b->modified_ns && a->changed_ns == b->changed_ns);
 }
 
-static struct hwio_file *take(const struct hwio_identity *identity)
+static struct hwio_file *allocate_file(const struct hwio_identity *identity)
 {
 	struct hwio_file *file = unused;
 	if (!file)
@@ -162,7 +162,7 @@ struct hwio_file *hwio_file_of(int descriptor, const struct stat *status)
 		high = own >= 0 ? own : fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
 	if (own >= 0 && own != high)
 		hwio_libc.close(own);
-	struct hwio_file *file = high >= 0 ? take(&identity) : NULL;
+	struct hwio_file *file = high >= 0 ? allocate_file(&identity) : NULL;
 	if (!file) {
 		if (high >= 0)
 			hwio_libc.close(high);
@@ -199,7 +199,7 @@ struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_
 	struct hwio_file *file = NULL;
 	if (fstat(high, &status) == 0 && S_ISREG(status.st_mode) && hwio_identity_of(high, &status, &identity) &&
 		hwio_identity_agrees(&identity, wanted, is_written))
-		file = take(&identity);
+		file = allocate_file(&identity);
 	if (!file) {
 		hwio_libc.close(high);
 		return NULL;

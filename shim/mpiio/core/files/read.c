@@ -14,7 +14,7 @@
 #include "../context.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "../model.h"
 #include "../mpi/control.h"
 #include "../patterns/delegated.h"
@@ -50,9 +50,9 @@ static enum hwio_left why_not(const struct hwio_file *file, const void *memory, 
 		return HWIO_LEFT_OPENED;
 	if (!hwio_mounts_share(&file->identity))
 		return HWIO_LEFT_NOT_SHARED;
-	if (!hwio_private_can_fill())
+	if (!hwio_memory_map_can_fill())
 		return HWIO_LEFT_THREADS;
-	return hwio_private_is(memory, bytes) ? HWIO_NOT_LEFT : HWIO_LEFT_MEMORY;
+	return hwio_memory_map_is_private(memory, bytes) ? HWIO_NOT_LEFT : HWIO_LEFT_MEMORY;
 }
 
 static bool put_off(int descriptor, void *memory, size_t bytes, off_t offset, const struct stat *status,
@@ -77,7 +77,7 @@ static bool put_off(int descriptor, void *memory, size_t bytes, off_t offset, co
 #define LOOK_EVERY 17
 
 /* A file that isn't worth it as a whole isn't in parts. */
-static bool is_worth_it(int descriptor, struct stat *status)
+static bool is_file_worth_it(int descriptor, struct stat *status)
 {
 	static __thread struct {
 		int descriptor;
@@ -106,7 +106,7 @@ bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset,
 	if (!hwio_looks_at(bytes) || hwio_mode == HWIO_OBSERVE || hwio_fortran_is_buffer(memory, bytes))
 		return false;
 	int saved = errno;
-	bool is_worth = is_worth_it(descriptor, &status);
+	bool is_worth = is_file_worth_it(descriptor, &status);
 	struct hwio_context *context = is_worth ? hwio_context_of(HWIO_OP_READ, caller) : NULL;
 	hwio_read_left = is_worth ? HWIO_NOT_LEFT : HWIO_LEFT_SMALL_FILE;
 	if (hwio_context_is_off(context) || hwio_fortran_is_other(context)) {
@@ -220,7 +220,7 @@ static void before_read(int descriptor, void *memory, size_t bytes, off_t offset
 }
 
 /* Nothing is to be seen to. */
-static inline bool is_plain(size_t bytes)
+static inline bool needs_nothing(size_t bytes)
 {
 	return bytes < hwio_bytes_min && !hwio_is_busy;
 }
@@ -228,7 +228,7 @@ static inline bool is_plain(size_t bytes)
 ssize_t hwio_read(int descriptor, void *memory, size_t bytes)
 {
 	ssize_t result;
-	if (is_plain(bytes)) {
+	if (needs_nothing(bytes)) {
 		result = hwio_libc.read(descriptor, memory, bytes);
 		hwio_left_read(descriptor, memory, result, HWIO_LEFT_SMALL);
 		return result;
@@ -246,7 +246,7 @@ ssize_t hwio_pread(int descriptor, void *memory, size_t bytes, off_t offset)
 {
 	ssize_t result;
 	hwio_read_left = HWIO_LEFT_SMALL;
-	if (is_plain(bytes)) {
+	if (needs_nothing(bytes)) {
 		result = hwio_libc.pread(descriptor, memory, bytes, offset);
 		hwio_left_read(descriptor, memory, result, hwio_read_left);
 		return result;

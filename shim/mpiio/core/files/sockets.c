@@ -6,7 +6,7 @@
 #include <sys/uio.h>
 
 #include "../generated-calls.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "../patterns/incoming.h"
 #include "change.h"
 #include "real.h"
@@ -133,7 +133,7 @@ static void lasting(const struct aiocb *request, bool is_write)
 	if (!request || hwio_mode == HWIO_OFF || hwio_depth > 0)
 		return;
 	outgoing((void *)(uintptr_t)request->aio_buf, request->aio_nbytes);
-	hwio_private_exclude((void *)(uintptr_t)request->aio_buf, request->aio_nbytes);
+	hwio_memory_map_exclude((void *)(uintptr_t)request->aio_buf, request->aio_nbytes);
 	if (is_write)
 		hwio_before_change(request->aio_fildes, 0, INT64_MAX);
 }

@@ -23,7 +23,7 @@
 #define AT_END 0x0010
 #define HAS_FAILED 0x0020
 
-static bool is_plain(FILE *stream)
+static bool is_plain_stream(FILE *stream)
 {
 	return !(stream->_flags & (IN_BACKUP | AT_END | HAS_FAILED)) && stream->_IO_save_base == NULL &&
 		stream->_mode <= 0 && fileno(stream) >= 0;
@@ -71,7 +71,7 @@ static size_t read_stream(void *memory, size_t size, size_t count, FILE *stream)
 	size_t done = 0;
 	hwio_read_left = HWIO_NOT_LEFT;
 	/* One read of Linux has a limit, a fread has none. */
-	while (done < bytes && is_plain(stream)) {
+	while (done < bytes && is_plain_stream(stream)) {
 		size_t part = read_past((char *)memory + done, bytes - done, stream);
 		if (part == 0)
 			break;
@@ -119,7 +119,7 @@ static bool write_past(const void *memory, size_t bytes, FILE *stream)
 {
 	ssize_t written;
 	int descriptor = fileno(stream), flags = descriptor < 0 ? -1 : fcntl(descriptor, F_GETFL);
-	if (!is_plain(stream) || flags < 0 || (flags & O_APPEND) || fflush(stream) != 0)
+	if (!is_plain_stream(stream) || flags < 0 || (flags & O_APPEND) || fflush(stream) != 0)
 		return false;
 	off_t position = ftello(stream);
 	if (position < 0 || !hwio_write_instead(descriptor, memory, bytes, position, &written))

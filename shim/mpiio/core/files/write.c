@@ -41,7 +41,7 @@ bool hwio_write_instead(int descriptor, const void *memory, size_t bytes, off_t 
 }
 
 /* A small write beside deferred reads costs a look at its file. */
-static void before(int descriptor, off_t offset, size_t bytes)
+static void before_write(int descriptor, off_t offset, size_t bytes)
 {
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
@@ -66,7 +66,7 @@ ssize_t hwio_write(int descriptor, const void *memory, size_t bytes)
 	hwio_observe_write(memory, bytes);
 	if (hwio_write_instead(descriptor, memory, bytes, HWIO_OWN_POSITION, &result))
 		return result;
-	before(descriptor, HWIO_OWN_POSITION, bytes);
+	before_write(descriptor, HWIO_OWN_POSITION, bytes);
 	result = hwio_libc.write(descriptor, memory, bytes);
 	hwio_after_change(descriptor);
 	return result;
@@ -82,7 +82,7 @@ ssize_t hwio_pwrite(int descriptor, const void *memory, size_t bytes, off_t offs
 	hwio_observe_write(memory, bytes);
 	if (offset >= 0 && hwio_write_instead(descriptor, memory, bytes, offset, &result))
 		return result;
-	before(descriptor, offset, bytes);
+	before_write(descriptor, offset, bytes);
 	result = hwio_libc.pwrite(descriptor, memory, bytes, offset);
 	hwio_after_change(descriptor);
 	return result;
@@ -127,7 +127,7 @@ static void before_vector(int descriptor, const struct iovec *pieces, int count,
 		hwio_use_in(pieces[i].iov_base, pieces[i].iov_len);
 		bytes += pieces[i].iov_len;
 	}
-	before(descriptor, offset, bytes);
+	before_write(descriptor, offset, bytes);
 }
 
 static void observe_vector(const struct iovec *pieces, int count)

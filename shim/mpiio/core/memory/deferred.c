@@ -12,7 +12,7 @@
 #include "../patterns/incoming.h"
 #include "lease.h"
 #include "pages.h"
-#include "private.h"
+#include "memory_map.h"
 #include "real.h"
 
 /* Around a touched page this much is filled at first; twice as much each time the program goes on behind it. */
@@ -44,12 +44,12 @@ static bool find_owed(uintptr_t low, uintptr_t high, struct hwio_range *owed)
 	return false;
 }
 
-static void pay(uintptr_t low, uintptr_t high)
+static void complete_range(uintptr_t low, uintptr_t high)
 {
 	hwio_memory_in((void *)low, high - low);
 }
 
-static const struct hwio_source reads = {find_owed, pay};
+static const struct hwio_source reads = {find_owed, complete_range};
 
 void hwio_deferred_stand(const struct hwio_record *record)
 {
@@ -119,7 +119,7 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 }
 
 /* What the program would have read can't be had any more. As with a mapped file that is cut, that is SIGBUS. */
-static void fail(const struct hwio_file *file)
+static void raise_bus_error(const struct hwio_file *file)
 {
 	hwio_say("%s can't be read any more (%s): a read of it had been put off; --io off avoids that",
 		file->path[0] ? file->path : "a file without a name", strerror(errno));
@@ -139,16 +139,16 @@ static void warn_if_changed(const struct hwio_file *file)
 /* Other threads must not see a page before all of it is there. */
 static bool is_apart(void)
 {
-	return hwio_private_is_threaded() || hwio_lease_is_server();
+	return hwio_memory_map_is_threaded() || hwio_lease_is_server();
 }
 
-static void read_part(const struct hwio_record *part)
+static void read_record(const struct hwio_record *part)
 {
 	size_t bytes = part->high - part->low;
-	bool is_good = is_apart() ? hwio_private_fill(part->low, part->high, part->file->descriptor, part->offset)
+	bool is_good = is_apart() ? hwio_memory_map_fill(part->low, part->high, part->file->descriptor, part->offset)
 				  : hwio_read_whole(part->file->descriptor, (void *)part->low, bytes, part->offset);
 	if (!is_good)
-		fail(part->file);
+		raise_bus_error(part->file);
 }
 
 /* Fills all that is deferred in these pages; what is in memory then may still be used if it is unchanged. */
@@ -167,7 +167,7 @@ static void fill_pages(uintptr_t low, uintptr_t high)
 		part.high = to;
 		hwio_file_keep(part.file);
 		warn_if_changed(part.file);
-		read_part(&part);
+		read_record(&part);
 		hwio_record_cut(from, to);
 		part.state = HWIO_PEEKED;
 		hwio_record_add(&part);
@@ -240,7 +240,7 @@ bool hwio_deferred_in(uintptr_t low, uintptr_t high)
 	return is_any;
 }
 
-static void give_up(uintptr_t low, uintptr_t high)
+static void give_up_range(uintptr_t low, uintptr_t high)
 {
 	hwio_record_cut(low, high);
 	hwio_pages_settle(low, high);
@@ -263,7 +263,7 @@ void hwio_memory_out(void *memory, size_t bytes)
 		fill_within(first, hwio_page_up(low));
 	if (high != last)
 		fill_within(hwio_page_down(high), last);
-	give_up(low, high);
+	give_up_range(low, high);
 	hwio_leave();
 }
 
@@ -271,14 +271,14 @@ void hwio_memory_out_loosely(void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
 	/* Beside threads MPI can't be let at pages that stay protected. */
-	if (hwio_private_is_threaded() || hwio_record_count() + 4 > HWIO_RECORDS_MAX) {
+	if (hwio_memory_map_is_threaded() || hwio_record_count() + 4 > HWIO_RECORDS_MAX) {
 		hwio_memory_out(memory, bytes);
 		return;
 	}
 	if (!hwio_may_be_recorded(hwio_page_down(low), hwio_page_up(high)) || bytes == 0)
 		return;
 	hwio_enter();
-	give_up(low, high);
+	give_up_range(low, high);
 	hwio_leave();
 }
 
@@ -327,7 +327,7 @@ bool hwio_deferred_touch(uintptr_t address)
 }
 
 /* Whether the record is of this part of the file. */
-static bool is_of(const struct hwio_record *record, const struct hwio_file *file, off_t low, off_t high)
+static bool is_in_range(const struct hwio_record *record, const struct hwio_file *file, off_t low, off_t high)
 {
 	off_t end = record->offset + (off_t)(record->high - record->low);
 	return record->file->identity.device == file->identity.device &&
@@ -339,7 +339,8 @@ static bool is_any_deferred_of(const struct hwio_file *file, off_t low, off_t hi
 	bool is_any = false;
 	hwio_enter();
 	for (size_t index = 0; hwio_record_at(index) && !is_any; index++)
-		is_any = hwio_record_at(index)->state == HWIO_DEFERRED && is_of(hwio_record_at(index), file, low, high);
+		is_any = hwio_record_at(index)->state == HWIO_DEFERRED &&
+			is_in_range(hwio_record_at(index), file, low, high);
 	hwio_leave();
 	return is_any;
 }
@@ -352,7 +353,7 @@ void hwio_deferred_fill_file(const struct hwio_file *file, off_t low, off_t high
 	hwio_enter();
 	for (size_t index = 0; hwio_record_at(index); index++) {
 		struct hwio_record *record = hwio_record_at(index);
-		if (!is_of(record, file, low, high))
+		if (!is_in_range(record, file, low, high))
 			continue;
 		uintptr_t from = record->low, to = record->high;
 		if (record->state == HWIO_DEFERRED)

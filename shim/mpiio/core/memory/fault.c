@@ -10,7 +10,7 @@
 #include "deferred.h"
 #include "kernel.h"
 #include "pages.h"
-#include "private.h"
+#include "memory_map.h"
 #include "real.h"
 #include "signals.h"
 
@@ -18,24 +18,24 @@
 enum answer { NOT_OURS, ANSWERED, NEEDS_MESSAGES };
 
 /* Whether what is deferred there is still written by other ranks. */
-static bool is_written(uintptr_t address)
+static bool is_written_by_others(uintptr_t address)
 {
 	uintptr_t page = hwio_page_down(address);
 	return hwio_incoming_is_writing() && hwio_deferred_in(page, page + HWIO_PAGE_BYTES);
 }
 
-static void fill(uintptr_t address)
+static void fill_page(uintptr_t address)
 {
 	/* A page may hold parts of both. */
 	hwio_incoming_touch(address);
-	if (is_written(address))
+	if (is_written_by_others(address))
 		hwio_incoming_wait();
 	hwio_enter();
 	hwio_deferred_touch(address);
 	hwio_leave();
 }
 
-static enum answer answer(uintptr_t address)
+static enum answer answer_fault(uintptr_t address)
 {
 	static __thread uintptr_t last_address __attribute__((tls_model("initial-exec")));
 	static __thread int repetitions __attribute__((tls_model("initial-exec")));
@@ -43,15 +43,15 @@ static enum answer answer(uintptr_t address)
 	hwio_enter();
 	enum answer result = NOT_OURS;
 	if (hwio_pages_find(address, &closed)) {
-		bool needs_messages = hwio_incoming_holds(address) || is_written(address);
+		bool needs_messages = hwio_incoming_holds(address) || is_written_by_others(address);
 		repetitions = 0;
 		result = needs_messages && hwio_depth == 0 ? NEEDS_MESSAGES : ANSWERED;
 		/* Within MPI no rank can be asked: it is let at the page until it has returned, and nobody else looks. */
 		if (needs_messages && hwio_depth > 0)
 			hwio_incoming_expose(address);
-		if (result == ANSWERED && !is_written(address) && !hwio_deferred_touch(address))
+		if (result == ANSWERED && !is_written_by_others(address) && !hwio_deferred_touch(address))
 			hwio_pages_settle(address, address + 1);
-	} else if (hwio_private_page_is_open(address) && (address != last_address || repetitions < 3)) {
+	} else if (hwio_memory_map_page_is_open(address) && (address != last_address || repetitions < 3)) {
 		/* Another thread has answered this page's fault in the meantime. */
 		repetitions = address == last_address ? repetitions + 1 : 0;
 		last_address = address;
@@ -63,7 +63,7 @@ static enum answer answer(uintptr_t address)
 
 static void fill_aside(struct hwio_aside *of)
 {
-	fill(of->address);
+	fill_page(of->address);
 }
 
 static void on_fault(int signal, siginfo_t *info, void *context)
@@ -71,9 +71,9 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	int saved = errno, before = hwio_handler_begins();
 	struct hwio_aside aside = {.work = fill_aside, .address = (uintptr_t)info->si_addr};
 	/* Sent by kill it has no address; a fault in what isn't mapped has another code. */
-	enum answer result = info->si_code == SEGV_ACCERR ? answer(aside.address) : NOT_OURS;
+	enum answer result = info->si_code == SEGV_ACCERR ? answer_fault(aside.address) : NOT_OURS;
 	if (result == NEEDS_MESSAGES && !hwio_aside(context, &aside))
-		fill(aside.address);
+		fill_page(aside.address);
 	errno = saved;
 	if (result == NOT_OURS)
 		hwio_signal_give(signal, info, context);

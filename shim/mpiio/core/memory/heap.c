@@ -9,7 +9,7 @@
 #include "../files/change.h"
 #include "../generated-calls.h"
 #include "../patterns/incoming.h"
-#include "private.h"
+#include "memory_map.h"
 #include "real.h"
 #include "records.h"
 
@@ -60,7 +60,7 @@ void hwio_before_mapping(void *address, size_t bytes, int protection, int flags,
 		return;
 	int saved = errno;
 	if ((flags & MAP_TYPE) != MAP_PRIVATE || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)))
-		hwio_private_forget();
+		hwio_memory_map_forget();
 	if ((flags & MAP_FIXED) && hwio_is_busy)
 		hwio_use_gone(address, bytes);
 	/* What is stored there changes the file without a call. */
@@ -88,7 +88,7 @@ static void give_pages(void *address, size_t bytes)
 {
 	uintptr_t low = hwio_page_down((uintptr_t)address), high = hwio_page_up((uintptr_t)address + bytes);
 	int saved = errno;
-	hwio_private_forget();
+	hwio_memory_map_forget();
 	if (hwio_is_busy && hwio_depth == 0)
 		hwio_use_gone((void *)low, high - low);
 	errno = saved;
@@ -99,7 +99,7 @@ int hwio_munmap(void *address, size_t bytes)
 	give_pages(address, bytes);
 	/* Of an address within a page nothing is unmapped. */
 	if (hwio_depth == 0 && (uintptr_t)address % HWIO_PAGE_BYTES == 0)
-		hwio_private_gone((uintptr_t)address, hwio_page_up((uintptr_t)address + bytes));
+		hwio_memory_map_unmapped((uintptr_t)address, hwio_page_up((uintptr_t)address + bytes));
 	return hwio_libc.munmap(address, bytes);
 }
 
@@ -113,7 +113,7 @@ void *hwio_mremap(void *address, size_t old_bytes, size_t new_bytes, int flags, 
 			hwio_use_gone(new_address, new_bytes);
 		errno = saved;
 	}
-	hwio_private_forget();
+	hwio_memory_map_forget();
 	return hwio_libc.mremap(address, old_bytes, new_bytes, flags, new_address);
 }
 
@@ -132,7 +132,7 @@ static void before_protection(void *address, size_t bytes)
 		hwio_use_in(address, bytes);
 		errno = saved;
 	}
-	hwio_private_forget();
+	hwio_memory_map_forget();
 }
 
 int hwio_mprotect(void *address, size_t bytes, int protection)
@@ -149,36 +149,36 @@ int hwio_pkey_mprotect(void *address, size_t bytes, int protection, int key)
 
 void *hwio_shmat(int segment, const void *address, int flags)
 {
-	hwio_private_forget();
+	hwio_memory_map_forget();
 	return hwio_libc.shmat(segment, address, flags);
 }
 
 int hwio_shmdt(const void *address)
 {
-	hwio_private_forget();
+	hwio_memory_map_forget();
 	return hwio_libc.shmdt(address);
 }
 
 /* The kernel, or the C library, is at this memory from now on. */
-static void before_lasting(const void *address, size_t bytes)
+static void before_persistent(const void *address, size_t bytes)
 {
 	if (hwio_mode == HWIO_OFF || hwio_depth > 0)
 		return;
 	int saved = errno;
 	hwio_use_in(address, bytes);
-	hwio_private_exclude(address, bytes);
+	hwio_memory_map_exclude(address, bytes);
 	errno = saved;
 }
 
 int hwio_mlock(const void *address, size_t bytes)
 {
-	before_lasting(address, bytes);
+	before_persistent(address, bytes);
 	return hwio_libc.mlock(address, bytes);
 }
 
 int hwio_mlock2(const void *address, size_t bytes, unsigned int flags)
 {
-	before_lasting(address, bytes);
+	before_persistent(address, bytes);
 	return hwio_libc.mlock2(address, bytes, flags);
 }
 
@@ -186,7 +186,7 @@ int hwio_mlockall(int flags)
 {
 	hwio_settle_everything();
 	if (hwio_mode != HWIO_OFF && hwio_depth == 0)
-		hwio_private_exclude(NULL, UINTPTR_MAX);
+		hwio_memory_map_exclude(NULL, UINTPTR_MAX);
 	return hwio_libc.mlockall(flags);
 }
 
@@ -194,7 +194,7 @@ int hwio_mlockall(int flags)
 static void before_buffer(void *buffer, size_t bytes)
 {
 	if (buffer)
-		before_lasting(buffer, bytes);
+		before_persistent(buffer, bytes);
 }
 
 int hwio_setvbuf(FILE *stream, char *buffer, int mode, size_t bytes)

@@ -21,7 +21,7 @@
 #include "../patterns/incoming.h"
 #include "../signals/aside.h"
 #include "../signals/handler.h"
-#include "private.h"
+#include "memory_map.h"
 #include "real.h"
 #include "records.h"
 #include "signals.h"
@@ -168,7 +168,7 @@ long hwio_syscall(long number, long a, long b, long c, long d, long e, long f)
 	if (is_seen_to(number, arguments, &result))
 		return result;
 	if (is_of_memory(number))
-		hwio_private_forget();
+		hwio_memory_map_forget();
 	if (number == SYS_mmap)
 		hwio_before_mapping((void *)a, (size_t)b, (int)c, (int)d, (int)e);
 	if (hwio_is_busy && hwio_depth == 0) {
@@ -247,7 +247,7 @@ static bool needs_its_place(long number)
 	}
 }
 
-static void answer(struct hwio_aside *of)
+static void execute_call(struct hwio_aside *of)
 {
 	const long *a = of->arguments;
 	long (*call)(long, ...) = hwio_is_inside() ? (long (*)(long, ...))hwio_libc.syscall
@@ -258,7 +258,7 @@ static void answer(struct hwio_aside *of)
 	is_answering = false;
 }
 
-static void settle(struct hwio_aside *of)
+static void settle_call(struct hwio_aside *of)
 {
 	(void)of;
 	if (!hwio_is_inside())
@@ -278,15 +278,17 @@ static void on_call(int signal, siginfo_t *info, void *of)
 		hwio_signal_give(signal, info, of);
 	} else if (is_answering || info->si_arch != MACHINE || needs_its_place(info->si_syscall)) {
 		/* Calls of calls come where somebody has put other instructions in the place of libc's, as some file systems do. */
-		struct hwio_aside aside = {.work = settle};
+		struct hwio_aside aside = {.work = settle_call};
 		PLACE(context) -= INSTRUCTION_BYTES;
 		if (!may_settle || !hwio_aside(context, &aside))
-			settle(&aside);
+			settle_call(&aside);
 	} else {
-		struct hwio_aside aside = {
-			.work = answer, .is_call = true, .number = info->si_syscall, .arguments = ARGUMENTS(context)};
+		struct hwio_aside aside = {.work = execute_call,
+			.is_call = true,
+			.number = info->si_syscall,
+			.arguments = ARGUMENTS(context)};
 		if (!may_settle || !hwio_aside(context, &aside)) {
-			answer(&aside);
+			execute_call(&aside);
 			RESULT(context) = aside.result;
 		}
 	}

@@ -15,7 +15,7 @@
 #include "../patterns/outstanding.h"
 #include "../signals/handler.h"
 #include "deferred.h"
-#include "private.h"
+#include "memory_map.h"
 #include "real.h"
 #include "signals.h"
 
@@ -51,7 +51,7 @@ static void give_up_broken(void)
 	hwio_leave();
 }
 
-static void *serve(void *unused)
+static void *serve_leases(void *unused)
 {
 	sigset_t told;
 	siginfo_t about;
@@ -75,7 +75,7 @@ static void *serve(void *unused)
 }
 
 /* With the lock held, and so all signals blocked, as they stay in the thread. */
-static bool start(void)
+static bool start_thread(void)
 {
 	static bool is_prepared;
 	pthread_attr_t attributes;
@@ -83,7 +83,7 @@ static bool start(void)
 	if (server != 0)
 		return true;
 	/* Memory is filled while others look at it. */
-	if (!hwio_private_can_fill_apart() || (!is_prepared && sem_init(&has_begun, 0, 0) != 0) ||
+	if (!hwio_memory_map_can_fill_apart() || (!is_prepared && sem_init(&has_begun, 0, 0) != 0) ||
 		pthread_attr_init(&attributes) != 0)
 		return false;
 	is_prepared = true;
@@ -92,7 +92,7 @@ static bool start(void)
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attributes, STACK_BYTES);
 	hwio_libc.pthread_sigmask(SIG_SETMASK, &all, &before);
-	bool is_good = hwio_libc.pthread_create(&thread, &attributes, serve, NULL) == 0;
+	bool is_good = hwio_libc.pthread_create(&thread, &attributes, serve_leases, NULL) == 0;
 	hwio_libc.pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	while (is_good && sem_wait(&has_begun) != 0)
@@ -102,7 +102,7 @@ static bool start(void)
 
 bool hwio_lease_take(int descriptor)
 {
-	if (!start()) {
+	if (!start_thread()) {
 		errno = EAGAIN;
 		return false;
 	}

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "private.h"
+#include "memory_map.h"
 #include "real.h"
-#include "roles.h"
+#include "buffer_effects.h"
 
 #define SOURCES_MAX 4
 #define ADMITTED_MAX 32
@@ -92,13 +92,13 @@ static void note_closed(uintptr_t low, uintptr_t high)
 	replace(first, end, &one, 1);
 }
 
-static bool protect(uintptr_t low, uintptr_t high, int protection)
+static bool protect_pages(uintptr_t low, uintptr_t high, int protection)
 {
 	return hwio_libc.mprotect((void *)low, high - low, protection) == 0;
 }
 
 /* In memory that is reserved at once, since a fault never allocates. */
-static bool reserve(void)
+static bool reserve_pages(void)
 {
 	if (!closed) {
 		void *memory = hwio_libc.mmap(NULL, TABLE_MAX * sizeof(*closed), PROT_READ | PROT_WRITE,
@@ -114,7 +114,7 @@ void hwio_pages_open(uintptr_t low, uintptr_t high)
 		struct hwio_range one = closed[index], rest[2];
 		uintptr_t from = most(one.low, low), to = least(one.high, high);
 		size_t count = 0;
-		if (closed_count == TABLE_MAX || !protect(from, to, PROT_READ | PROT_WRITE)) {
+		if (closed_count == TABLE_MAX || !protect_pages(from, to, PROT_READ | PROT_WRITE)) {
 			hwio_say("memory can't be opened again: %m");
 			raise(SIGBUS);
 			return;
@@ -141,9 +141,9 @@ static bool close_pages(uintptr_t low, uintptr_t high)
 	size_t index = find_closed(low);
 	if (index < closed_count && closed[index].low <= low && closed[index].high >= high)
 		return true;
-	if (!reserve() || closed_count >= HWIO_CLOSED_MAX)
+	if (!reserve_pages() || closed_count >= HWIO_CLOSED_MAX)
 		return false;
-	if (protect(low, high, PROT_NONE)) {
+	if (protect_pages(low, high, PROT_NONE)) {
 		note_closed(low, high);
 		return true;
 	}
@@ -151,7 +151,7 @@ static bool close_pages(uintptr_t low, uintptr_t high)
 	for (; low < high; index++) {
 		uintptr_t end = index < closed_count ? least(most(closed[index].low, low), high) : high;
 		if (low < end)
-			protect(low, end, PROT_READ | PROT_WRITE);
+			protect_pages(low, end, PROT_READ | PROT_WRITE);
 		low = index < closed_count ? most(closed[index].high, end) : high;
 	}
 	return false;
@@ -198,7 +198,7 @@ size_t hwio_pages_admit(uintptr_t low, uintptr_t high)
 	struct hwio_range range = whole_pages(low, high);
 	hwio_enter();
 	size_t before = admitted_count;
-	if (!hwio_private_is_threaded() && is_any_closed(range.low, range.high)) {
+	if (!hwio_memory_map_is_threaded() && is_any_closed(range.low, range.high)) {
 		/* With no place left, one stands for all between. What isn't owed there is never protected. */
 		if (admitted_count == ADMITTED_MAX) {
 			struct hwio_range *last = &admitted[ADMITTED_MAX - 1];
@@ -213,7 +213,7 @@ size_t hwio_pages_admit(uintptr_t low, uintptr_t high)
 	return before;
 }
 
-static void pay(uintptr_t low, uintptr_t high)
+static void complete_sources(uintptr_t low, uintptr_t high)
 {
 	for (size_t i = 0; i < source_count; i++)
 		sources[i]->pay(low, high);
@@ -227,7 +227,7 @@ void hwio_pages_dismiss(size_t wanted)
 		bool is_good = hwio_pages_settle(range.low, range.high);
 		hwio_leave();
 		if (!is_good)
-			pay(range.low, range.high);
+			complete_sources(range.low, range.high);
 	}
 	hwio_is_exposed = admitted_count > 0;
 }

@@ -11,7 +11,7 @@ static struct hwio_record *table;
 static size_t count;
 static size_t count_by_state[3];
 
-static bool reserve(void)
+static bool reserve_records(void)
 {
 	if (table)
 		return true;
@@ -70,7 +70,7 @@ static void remove_between(size_t first, size_t end)
 
 static bool insert_at(size_t index, const struct hwio_record *record)
 {
-	if (!reserve() || count == HWIO_RECORDS_MAX)
+	if (!reserve_records() || count == HWIO_RECORDS_MAX)
 		return false;
 	memmove(&table[index + 1], &table[index], (count - index) * sizeof(*table));
 	table[index] = *record;

@@ -16,7 +16,7 @@
 #include "../generated-calls.h"
 #include "../model.h"
 #include "control.h"
-#include "course.h"
+#include "trial.h"
 #include "mounts.h"
 #include "real.h"
 
@@ -27,7 +27,7 @@
 #define HEAD_BYTES 8
 
 enum direction { READ, WRITE, DIRECTIONS };
-#define COURSE_NUMBERS (sizeof(struct hwio_course) / sizeof(int64_t))
+#define COURSE_NUMBERS (sizeof(struct hwio_trial) / sizeof(int64_t))
 
 /* What a rank tells of its part of an operation, and of those before. */
 struct part {
@@ -43,7 +43,7 @@ struct hwio_collective {
 	/* Offsets aren't bytes, or order matters. */
 	bool is_left;
 	/* The same on all ranks. */
-	struct hwio_course courses[DIRECTIONS];
+	struct hwio_trial trials[DIRECTIONS];
 	/* Where these were when the file was opened. */
 	int64_t steps[DIRECTIONS];
 	struct hwio_pair pairs[DIRECTIONS];
@@ -108,16 +108,16 @@ static bool has_threads(void)
 	return level == MPI_THREAD_MULTIPLE;
 }
 
-static struct hwio_course known_course(struct hwio_context *context)
+static struct hwio_trial known_course(struct hwio_context *context)
 {
 	if (hwio_context_is_off(context))
-		return (struct hwio_course){.step = HWIO_COURSE_OVER};
-	return hwio_model_is_forced() ? (struct hwio_course){.step = HWIO_COURSE_FORCED} : context->course;
+		return (struct hwio_trial){.step = HWIO_COURSE_OVER};
+	return hwio_model_is_forced() ? (struct hwio_trial){.step = HWIO_COURSE_FORCED} : context->trial;
 }
 
-static bool is_over(const struct hwio_collective *c, enum direction way)
+static bool is_trial_over(const struct hwio_collective *c, enum direction way)
 {
-	return c->courses[way].step == HWIO_COURSE_OVER;
+	return c->trials[way].step == HWIO_COURSE_OVER;
 }
 
 static void free_collective(struct hwio_collective *c)
@@ -129,7 +129,7 @@ static void free_collective(struct hwio_collective *c)
 	free(c);
 }
 
-static struct hwio_collective *make(const struct hwio_comm *known)
+static struct hwio_collective *make_collective(const struct hwio_comm *known)
 {
 	struct hwio_collective *c = calloc(1, sizeof(*c));
 	if (!c)
@@ -153,7 +153,7 @@ struct hwio_collective *hwio_collective_open(MPI_Comm comm, const struct hwio_op
 	int64_t mine[1 + DIRECTIONS * COURSE_NUMBERS], all[1 + DIRECTIONS * COURSE_NUMBERS];
 	bool can = opened && known->size <= RANKS_MAX && hwio_mode != HWIO_VERIFY && !(opened->mode & strange) &&
 		!has_threads() && is_coherent(opened);
-	struct hwio_collective *c = can ? make(known) : NULL;
+	struct hwio_collective *c = can ? make_collective(known) : NULL;
 	for (size_t i = 0; i < sizeof(mine) / sizeof(*mine); i++)
 		mine[i] = INT64_MAX;
 	mine[0] = c != NULL;
@@ -162,16 +162,16 @@ struct hwio_collective *hwio_collective_open(MPI_Comm comm, const struct hwio_op
 		bool is_possible = !(opened->mode & (way == READ ? MPI_MODE_WRONLY : MPI_MODE_RDONLY));
 		c->contexts[way] = is_possible ? hwio_context_here(way == READ ? HWIO_OP_READ_ALL : HWIO_OP_WRITE_ALL)
 					       : NULL;
-		struct hwio_course course = known_course(c->contexts[way]);
-		memcpy(&mine[1 + (size_t)way * COURSE_NUMBERS], &course, sizeof(course));
+		struct hwio_trial trial = known_course(c->contexts[way]);
+		memcpy(&mine[1 + (size_t)way * COURSE_NUMBERS], &trial, sizeof(trial));
 	}
 	hwio_real.MPI_Allreduce(mine, all, (int)(sizeof(mine) / sizeof(*mine)), MPI_INT64_T, MPI_MIN, comm);
 	bool is_agreed = c && all[0];
 	if (is_agreed)
-		memcpy(c->courses, &all[1], sizeof(c->courses));
+		memcpy(c->trials, &all[1], sizeof(c->trials));
 	for (int way = 0; is_agreed && way < DIRECTIONS; way++)
-		c->steps[way] = c->courses[way].step;
-	if (is_agreed && (!is_over(c, READ) || !is_over(c, WRITE)) &&
+		c->steps[way] = c->trials[way].step;
+	if (is_agreed && (!is_trial_over(c, READ) || !is_trial_over(c, WRITE)) &&
 		hwio_real.MPI_Comm_split(comm, 0, c->rank, &c->comm) == MPI_SUCCESS) {
 		hwio_real.MPI_Comm_set_errhandler(c->comm, MPI_ERRORS_RETURN);
 		return c;
@@ -181,7 +181,7 @@ struct hwio_collective *hwio_collective_open(MPI_Comm comm, const struct hwio_op
 }
 
 /* Each rank's part, known to all. False on all ranks: they can't talk. */
-static bool agree(struct hwio_collective *c, enum direction way, const struct part *mine)
+static bool share_parts(struct hwio_collective *c, enum direction way, const struct part *mine)
 {
 	int numbers = sizeof(*mine) / sizeof(int64_t);
 	if (hwio_real.MPI_Allgather(mine, numbers, MPI_INT64_T, c->parts, numbers, MPI_INT64_T, c->comm) != MPI_SUCCESS)
@@ -194,7 +194,7 @@ static bool agree(struct hwio_collective *c, enum direction way, const struct pa
 		one_ns = part->one_ns < one_ns ? part->one_ns : one_ns;
 		all_bytes += part->all_bytes;
 	}
-	hwio_course_learns(&c->courses[way], &c->pairs[way], all_ns, all_bytes, one_ns);
+	hwio_trial_learns(&c->trials[way], &c->pairs[way], all_ns, all_bytes, one_ns);
 	c->told[way] = (struct part){0};
 	return true;
 }
@@ -211,17 +211,17 @@ void hwio_collective_close(struct hwio_collective *c)
 		struct part mine = c->told[way];
 		mine.bytes = -1;
 		if (c->pairs[way].is_comparable)
-			agree(c, way, &mine);
-		hwio_course_pauses(&c->courses[way], c->steps[way]);
-		if (c->contexts[way] && c->courses[way].step != HWIO_COURSE_FORCED)
-			c->contexts[way]->course = c->courses[way];
+			share_parts(c, way, &mine);
+		hwio_trial_pauses(&c->trials[way], c->steps[way]);
+		if (c->contexts[way] && c->trials[way].step != HWIO_COURSE_FORCED)
+			c->contexts[way]->trial = c->trials[way];
 	}
 	hwio_real.MPI_Comm_free(&c->comm);
 	free_collective(c);
 	hwio_step_out();
 }
 
-static int original(const struct call *call)
+static int call_original(const struct call *call)
 {
 	if (call->direction == READ)
 		return call->has_offset
@@ -274,7 +274,7 @@ static bool survey(const struct hwio_collective *c, enum direction way, struct w
 }
 
 /* Rank 0's own operation. What fails is left to the original, which reports it to the program's handler. */
-static bool transfer(const struct call *call, const struct whole *whole)
+static bool transfer_own(const struct call *call, const struct whole *whole)
 {
 	MPI_Errhandler handler;
 	MPI_Status status;
@@ -297,7 +297,7 @@ static bool transfer(const struct call *call, const struct whole *whole)
 static bool read_by_one(const struct hwio_collective *c, const struct call *call, const struct whole *whole)
 {
 	const struct part *mine = &c->parts[c->rank];
-	int64_t is_good = c->rank == 0 && transfer(call, whole);
+	int64_t is_good = c->rank == 0 && transfer_own(call, whole);
 	memcpy(room, &is_good, sizeof(is_good));
 	hwio_real.MPI_Bcast(room, (int)(HEAD_BYTES + whole->range), MPI_BYTE, 0, c->comm);
 	memcpy(&is_good, room, sizeof(is_good));
@@ -318,7 +318,7 @@ static bool write_by_one(const struct hwio_collective *c, const struct call *cal
 	hwio_real.MPI_Gatherv(call->memory, c->counts[c->rank], MPI_BYTE, room, c->counts, c->places, MPI_BYTE, 0,
 		c->comm);
 	if (c->rank == 0)
-		is_good = transfer(call, whole);
+		is_good = transfer_own(call, whole);
 	hwio_real.MPI_Bcast(&is_good, 1, MPI_INT, 0, c->comm);
 	return is_good;
 }
@@ -336,11 +336,10 @@ static void tell_of(struct hwio_collective *c, enum direction way, const struct 
 	const char *why)
 {
 	struct hwio_context *context = c->contexts[way];
-	const struct hwio_course *course = &c->courses[way];
+	const struct hwio_trial *trial = &c->trials[way];
 	if (context && was_done) {
-		int64_t saved_ns = course->one_ns > 0 && course->one_ns < course->all_ns
-			? course->all_ns - course->one_ns
-			: 0;
+		int64_t saved_ns = trial->one_ns > 0 && trial->one_ns < trial->all_ns ? trial->all_ns - trial->one_ns
+										      : 0;
 		hwio_context_transformed(context, HWIO_COLLECTIVE, (uint64_t)whole->bytes, (double)saved_ns / 1e9);
 	}
 	if (context && why)
@@ -356,31 +355,31 @@ static int asked(struct hwio_collective *c, struct call *call)
 	struct whole whole = {0};
 	const char *why = NULL;
 	bool was_done = false;
-	if (!agree(c, way, &mine)) {
+	if (!share_parts(c, way, &mine)) {
 		c->is_left = true;
-		return original(call);
+		return call_original(call);
 	}
 	bool can = survey(c, way, &whole);
-	if (hwio_course_takes(&c->courses[way], &c->pairs[way], can, whole.bytes, &why)) {
+	if (hwio_trial_takes(&c->trials[way], &c->pairs[way], can, whole.bytes, &why)) {
 		was_done = way == READ ? read_by_one(c, call, &whole) : write_by_one(c, call, &whole);
-		hwio_course_has_taken(&c->courses[way], was_done, &why);
+		hwio_trial_has_taken(&c->trials[way], was_done, &why);
 	}
 	if (was_done) {
 		finish(c, call);
 		c->told[way].one_ns = nanoseconds_since(begin);
 	}
 	tell_of(c, way, &whole, was_done, why);
-	return was_done ? MPI_SUCCESS : original(call);
+	return was_done ? MPI_SUCCESS : call_original(call);
 }
 
 /* As the program wants it, and measured. */
 static int timed(struct hwio_collective *c, const struct call *call)
 {
 	double begin = hwio_seconds();
-	int result = original(call);
+	int result = call_original(call);
 	c->told[call->direction].all_ns = nanoseconds_since(begin);
 	c->told[call->direction].all_bytes = (int64_t)hwio_type_bytes(call->count, call->type);
-	hwio_course_passes(&c->courses[call->direction]);
+	hwio_trial_passes(&c->trials[call->direction]);
 	return result;
 }
 
@@ -391,13 +390,13 @@ static int looked_at(struct hwio_collective *c, struct call *call)
 	if (context)
 		hwio_context_begins(context);
 	if (hwio_mode != HWIO_OBSERVE)
-		return hwio_course_asks(&c->courses[call->direction]) ? asked(c, call) : timed(c, call);
+		return hwio_trial_asks(&c->trials[call->direction]) ? asked(c, call) : timed(c, call);
 	if (context && bytes > 0 && bytes <= RANGE_BYTES_MAX / (size_t)c->size)
 		hwio_context_seen(context, HWIO_COLLECTIVE, bytes, "one rank may be quicker");
-	return original(call);
+	return call_original(call);
 }
 
-static int run(struct call call)
+static int run_call(struct call call)
 {
 	struct hwio_opened *one = hwio_depth == 0 && hwio_mode != HWIO_OFF ? hwio_opened_of(call.file) : NULL;
 	bool is_settled = hwio_is_busy && hwio_depth == 0, is_changed = is_settled && one && one->descriptor >= 0;
@@ -410,8 +409,8 @@ static int run(struct call call)
 		hwio_before_change(one->descriptor, 0, INT64_MAX);
 	hwio_step_in();
 	struct hwio_collective *c = one ? one->collective : NULL;
-	bool is_left = !c || c->is_left || is_over(c, call.direction);
-	int result = is_left ? original(&call) : looked_at(c, &call);
+	bool is_left = !c || c->is_left || is_trial_over(c, call.direction);
+	int result = is_left ? call_original(&call) : looked_at(c, &call);
 	hwio_step_out();
 	if (is_changed && call.direction == WRITE)
 		hwio_after_change(one->descriptor);
@@ -421,21 +420,21 @@ static int run(struct call call)
 int hwio_MPI_File_read_at_all(MPI_File file, MPI_Offset offset, void *buffer, int count, MPI_Datatype type,
 	MPI_Status *status)
 {
-	return run((struct call){READ, file, true, offset, buffer, count, type, status, NULL});
+	return run_call((struct call){READ, file, true, offset, buffer, count, type, status, NULL});
 }
 
 int hwio_MPI_File_read_all(MPI_File file, void *buffer, int count, MPI_Datatype type, MPI_Status *status)
 {
-	return run((struct call){READ, file, false, 0, buffer, count, type, status, NULL});
+	return run_call((struct call){READ, file, false, 0, buffer, count, type, status, NULL});
 }
 
 int hwio_MPI_File_write_at_all(MPI_File file, MPI_Offset offset, const void *buffer, int count, MPI_Datatype type,
 	MPI_Status *status)
 {
-	return run((struct call){WRITE, file, true, offset, (void *)(uintptr_t)buffer, count, type, status, NULL});
+	return run_call((struct call){WRITE, file, true, offset, (void *)(uintptr_t)buffer, count, type, status, NULL});
 }
 
 int hwio_MPI_File_write_all(MPI_File file, const void *buffer, int count, MPI_Datatype type, MPI_Status *status)
 {
-	return run((struct call){WRITE, file, false, 0, (void *)(uintptr_t)buffer, count, type, status, NULL});
+	return run_call((struct call){WRITE, file, false, 0, (void *)(uintptr_t)buffer, count, type, status, NULL});
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../generated-calls.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "control.h"
 #include "real.h"
 
@@ -76,7 +76,7 @@ static bool find_members(MPI_Comm comm, struct hwio_comm *known)
 }
 
 /* None of two threads that use it for the first time throws away what the other has found. */
-static struct hwio_comm *make(MPI_Comm comm)
+static struct hwio_comm *make_comm(MPI_Comm comm)
 {
 	static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 	struct hwio_comm *known = NULL;
@@ -98,15 +98,15 @@ struct hwio_comm *hwio_comm_of(MPI_Comm comm)
 {
 	struct hwio_comm *known = NULL;
 	int is_found = 0;
-	if (hwio_last_comm.known && comm == hwio_last_comm.comm && !hwio_private_is_threaded())
+	if (hwio_last_comm.known && comm == hwio_last_comm.comm && !hwio_memory_map_is_threaded())
 		return hwio_last_comm.known->is_usable ? hwio_last_comm.known : NULL;
 	if (comm == MPI_COMM_NULL || key == MPI_KEYVAL_INVALID)
 		return NULL;
 	hwio_step_in();
 	if (hwio_real.MPI_Comm_get_attr(comm, key, &known, &is_found) == MPI_SUCCESS && !is_found)
-		known = make(comm);
+		known = make_comm(comm);
 	hwio_step_out();
-	if (!hwio_private_is_threaded())
+	if (!hwio_memory_map_is_threaded())
 		hwio_last_comm = (struct hwio_last_comm){comm, known};
 	return known && known->is_usable ? known : NULL;
 }

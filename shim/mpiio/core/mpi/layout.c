@@ -224,7 +224,7 @@ static bool flatten(MPI_Datatype type, struct list *list, int depth)
 	return is_good;
 }
 
-static void measure(struct hwio_layout *layout)
+static void measure_layout(struct hwio_layout *layout)
 {
 	intptr_t low = INTPTR_MAX, high = INTPTR_MIN;
 	layout->bytes = 0;
@@ -260,7 +260,7 @@ bool hwio_layout_make(struct hwio_layout *layout, const void *buffer, MPI_Count 
 		free(all.blocks);
 		layout->blocks = &layout->single;
 	}
-	measure(layout);
+	measure_layout(layout);
 	return true;
 }
 

@@ -107,7 +107,7 @@ void hwio_mounts_parse(FILE *file, bool is_one_machine)
 	free(line);
 }
 
-static void look(bool is_one_machine)
+static void find_mounts(bool is_one_machine)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	if (file) {
@@ -137,7 +137,7 @@ void hwio_mounts_start(void)
 	mine[3] = ~mine[1];
 	hwio_together_reduce(mine, least, 4, MPI_UINT64_T, MPI_MIN);
 	is_one_node = least[1] == ~least[3];
-	look(least[0] == ~least[2]);
+	find_mounts(least[0] == ~least[2]);
 	for (size_t i = 0; i < mount_count; i++)
 		hashes[i] = mounts[i].hash;
 	hwio_together_tell(hashes, sizeof(hashes));
@@ -157,7 +157,7 @@ void hwio_mounts_start(void)
 }
 
 /* NULL: not all ranks have it. */
-static const struct mount *find(uint64_t device)
+static const struct mount *find_mount(uint64_t device)
 {
 	for (size_t i = 0; i < mount_count; i++)
 		if (device && mounts[i].device == device)
@@ -167,12 +167,12 @@ static const struct mount *find(uint64_t device)
 
 bool hwio_mounts_share(const struct hwio_identity *identity)
 {
-	return is_one_node || find(identity->device);
+	return is_one_node || find_mount(identity->device);
 }
 
 bool hwio_mounts_are_seen_at_once(const struct hwio_identity *identity)
 {
-	const struct mount *mount = find(identity->device);
+	const struct mount *mount = find_mount(identity->device);
 	return is_one_node || (mount && mount->seen == SEEN_AT_ONCE);
 }
 
@@ -184,7 +184,7 @@ int hwio_mounts_publish(int descriptor)
 		return 0;
 	if (fstat(descriptor, &status) != 0)
 		return errno;
-	const struct mount *mount = find(status.st_dev);
+	const struct mount *mount = find_mount(status.st_dev);
 	if (!mount || mount->seen == SEEN_AT_ONCE)
 		return 0;
 	int result = mount->seen == SEEN_BY_STAT

@@ -208,7 +208,7 @@ static bool is_worth_sieving(int descriptor, const struct hwio_run *run)
 }
 
 /* What a stream of bytes is copied into. */
-static void fill(struct walk *walk, const char *from, uint64_t bytes)
+static void copy_stream(struct walk *walk, const char *from, uint64_t bytes)
 {
 	struct iovec vector[VECTOR_MAX];
 	while (bytes > 0) {
@@ -237,7 +237,7 @@ static bool read_sieved(int descriptor, struct walk *walk, const struct hwio_run
 		uint64_t offset = run->offset + piece * run->stride;
 		is_good = hwio_read_whole(descriptor, sieve, (count - 1) * run->stride + run->bytes, (off_t)offset);
 		for (uint64_t i = 0; i < count && is_good; i++)
-			fill(walk, sieve + i * run->stride, run->bytes);
+			copy_stream(walk, sieve + i * run->stride, run->bytes);
 	}
 	hwio_libc.munmap(sieve, at_once * run->stride);
 	return is_good;

@@ -15,13 +15,13 @@
 #include "../files/change.h"
 #include "../generated-calls.h"
 #include "../memory/fault.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "../model.h"
 #include "../report.h"
 #include "control.h"
 #include "../patterns/incoming.h"
 #include "mounts.h"
-#include "../muster.h"
+#include "../rendezvous.h"
 #include "../patterns/offer.h"
 #include "../patterns/outstanding.h"
 #include "real.h"
@@ -85,7 +85,7 @@ static enum hwio_mode wanted_mode(void)
 }
 
 /* Threads that were there before MPI was. */
-static bool has_threads(void)
+static bool has_earlier_threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
 	int count = 0;
@@ -130,7 +130,7 @@ static const char *gpu_driver(void)
 #define VERSION 3
 
 /* Whether all ranks are of this version, and want the same. */
-static bool agree(enum hwio_mode mode)
+static bool agree_on_mode(enum hwio_mode mode)
 {
 	int32_t mine[4] = {VERSION, -VERSION, (int32_t)mode, -(int32_t)mode}, least[4] = {0};
 	hwio_together_reduce(mine, least, 4, MPI_INT32_T, MPI_MIN);
@@ -142,12 +142,12 @@ static void at_exit(void)
 	hwio_settle_for_others();
 }
 
-static bool begin(enum hwio_mode mode)
+static bool agree_and_start(enum hwio_mode mode)
 {
 	const char *least = getenv("HEADWATER_IO_BYTES_MIN"), *profile = getenv("HEADWATER_IO_PROFILE");
 	hwio_real.MPI_Comm_rank(MPI_COMM_WORLD, &hwio_rank);
 	hwio_real.MPI_Comm_size(MPI_COMM_WORLD, &hwio_ranks);
-	bool is_everybody = is_promised() || hwio_muster_end(hwio_ranks);
+	bool is_everybody = is_promised() || hwio_rendezvous_end(hwio_ranks);
 	if (!is_everybody || hwio_ranks < 2 || hwio_real.MPI_Comm_dup(MPI_COMM_WORLD, &hwio_control) != MPI_SUCCESS)
 		return false;
 	hwio_real.MPI_Comm_set_errhandler(hwio_control, MPI_ERRORS_RETURN);
@@ -159,7 +159,7 @@ static bool begin(enum hwio_mode mode)
 	if (driver && hwio_rank == 0)
 		hwio_report_reason("%s is loaded: MPI may be given a GPU's memory, so the job's I/O is left as it is",
 			driver);
-	if (!agree(hwio_fault_start() && !driver ? mode : HWIO_OFF))
+	if (!agree_on_mode(hwio_fault_start() && !driver ? mode : HWIO_OFF))
 		return false;
 	if (hwio_rank == 0 && getrandom(hwio_cookie, sizeof(hwio_cookie), 0) != sizeof(hwio_cookie))
 		hwio_say("there is no randomness; the job's I/O is left as it is");
@@ -185,24 +185,24 @@ static bool begin(enum hwio_mode mode)
 /* What this rank wants, and asks the others for before MPI is up. */
 static enum hwio_mode wanted = HWIO_OFF;
 
-static void ask(void)
+static void begin_rendezvous(void)
 {
 	int saved = errno;
-	if (has_threads())
-		hwio_private_threads_begin();
+	if (has_earlier_threads())
+		hwio_memory_map_threads_begin();
 	wanted = is_left_to_others() ? HWIO_OFF : wanted_mode();
 	if (wanted != HWIO_OFF && !is_promised())
-		hwio_muster_begin();
+		hwio_rendezvous_begin();
 	errno = saved;
 }
 
-static void start(bool is_up)
+static void start_after_init(bool is_up)
 {
 	int saved = errno;
 	hwio_step_in();
-	bool is_agreed = is_up && wanted != HWIO_OFF && begin(wanted);
+	bool is_agreed = is_up && wanted != HWIO_OFF && agree_and_start(wanted);
 	if (!is_up)
-		hwio_muster_end(0);
+		hwio_rendezvous_end(0);
 	hwio_step_out();
 	if (is_agreed) {
 		hwio_mode = wanted;
@@ -233,24 +233,24 @@ void hwio_finish(void)
 int hwio_MPI_Init(int *count, char ***arguments)
 {
 	if (hwio_depth == 0)
-		ask();
+		begin_rendezvous();
 	hwio_step_in();
 	int result = hwio_real.MPI_Init(count, arguments);
 	hwio_step_out();
 	if (hwio_depth == 0)
-		start(result == MPI_SUCCESS);
+		start_after_init(result == MPI_SUCCESS);
 	return result;
 }
 
 int hwio_MPI_Init_thread(int *count, char ***arguments, int required, int *provided)
 {
 	if (hwio_depth == 0)
-		ask();
+		begin_rendezvous();
 	hwio_step_in();
 	int result = hwio_real.MPI_Init_thread(count, arguments, required, provided);
 	hwio_step_out();
 	if (hwio_depth == 0)
-		start(result == MPI_SUCCESS);
+		start_after_init(result == MPI_SUCCESS);
 	return result;
 }
 

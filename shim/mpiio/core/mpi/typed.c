@@ -20,7 +20,7 @@ struct plain {
 	bool is_made;
 };
 
-static int make_plain(size_t bytes, struct plain *plain)
+static int make_plain_type(size_t bytes, struct plain *plain)
 {
 	*plain = (struct plain){(int)bytes, MPI_BYTE, false};
 	MPI_Datatype chunk;
@@ -65,7 +65,7 @@ int hwio_typed_read(const void *buffer, MPI_Count count, MPI_Datatype type, void
 	size_t length = element_bytes * (size_t)used;
 	char *all = length > bytes ? malloc(length) : to;
 	hwio_step_in();
-	int result = all && used <= INT_MAX ? make_plain(length, &plain) : MPI_ERR_OTHER;
+	int result = all && used <= INT_MAX ? make_plain_type(length, &plain) : MPI_ERR_OTHER;
 	if (result == MPI_SUCCESS) {
 		result = copy(buffer, (int)used, type, all, plain.count, plain.type);
 		free_plain(&plain);
@@ -82,7 +82,7 @@ int hwio_typed_write(void *buffer, MPI_Count count, MPI_Datatype type, const voi
 {
 	struct plain plain;
 	hwio_step_in();
-	int result = make_plain(bytes, &plain);
+	int result = make_plain_type(bytes, &plain);
 	if (result == MPI_SUCCESS) {
 		result = copy(from, plain.count, plain.type, buffer, (int)count, type);
 		free_plain(&plain);

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "../context.h"
-#include "../exchange/held.h"
+#include "../exchange/deferred_write.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../memory/pages.h"
@@ -63,11 +63,11 @@ static struct {
 
 bool hwio_incoming_is_writing(void)
 {
-	return awaited_list != NULL || hwio_held_any();
+	return awaited_list != NULL || hwio_deferred_write_any();
 }
 
 /* Whether any piece may lie in the range. */
-static bool do_meet(const struct hwio_runs *runs, uint64_t low, uint64_t high)
+static bool overlaps_runs(const struct hwio_runs *runs, uint64_t low, uint64_t high)
 {
 	for (uint32_t i = 0; i < runs->count; i++) {
 		const struct hwio_run *run = &runs->run[i];
@@ -80,9 +80,9 @@ static bool do_meet(const struct hwio_runs *runs, uint64_t low, uint64_t high)
 bool hwio_delegated_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
 {
 	for (const struct awaited *one = awaited_list; one; one = one->next)
-		if (one->device == device && one->inode == inode && do_meet(&one->runs, low, high))
+		if (one->device == device && one->inode == inode && overlaps_runs(&one->runs, low, high))
 			return true;
-	return hwio_held_overlaps(device, inode, low, high);
+	return hwio_deferred_write_overlaps(device, inode, low, high);
 }
 
 bool hwio_delegated_elsewhere(uint64_t device, uint64_t inode)
@@ -90,7 +90,7 @@ bool hwio_delegated_elsewhere(uint64_t device, uint64_t inode)
 	for (const struct awaited *one = awaited_list; one; one = one->next)
 		if (one->device != device || one->inode != inode)
 			return true;
-	return hwio_held_any() && !hwio_held_overlaps(device, inode, 0, UINT64_MAX);
+	return hwio_deferred_write_any() && !hwio_deferred_write_overlaps(device, inode, 0, UINT64_MAX);
 }
 
 int hwio_delegated_error(uint64_t device, uint64_t inode)
@@ -102,7 +102,7 @@ int hwio_delegated_error(uint64_t device, uint64_t inode)
 }
 
 /* Takes one rank's answer. What it couldn't write is written here. False, with errno set: that has failed too. */
-static bool collect(struct awaited *one)
+static bool collect_reply(struct awaited *one)
 {
 	struct hwio_pending stub = {.id = one->id, .world_rank = one->world_rank};
 	bool is_good = true;
@@ -146,7 +146,7 @@ int hwio_incoming_wait(void)
 {
 	uint64_t device, inode;
 	hwio_step_in();
-	int error = hwio_held_flush(&device, &inode);
+	int error = hwio_deferred_write_flush(&device, &inode);
 	if (error)
 		note_failure(device, inode, error);
 	while (awaited_list) {
@@ -154,7 +154,7 @@ int hwio_incoming_wait(void)
 		struct awaited *one = awaited_list;
 		awaited_list = one->next;
 		hwio_leave();
-		if (!collect(one)) {
+		if (!collect_reply(one)) {
 			error = errno;
 			note_failure(one->device, one->inode, error);
 		}
@@ -242,7 +242,7 @@ static bool find_file(struct writing *w)
 	return w->file != NULL;
 }
 
-static bool lies_in(const struct hwio_pending *one, const struct writing *w)
+static bool lies_in_writing(const struct hwio_pending *one, const struct writing *w)
 {
 	return one->layout.low >= w->low && one->layout.high <= w->high;
 }
@@ -262,7 +262,7 @@ static bool has_changed(const struct hwio_pending *one)
 	return has_changed;
 }
 
-static bool map(const struct hwio_pending *one, const struct writing *w, struct hwio_runs *runs)
+static bool map_writing(const struct hwio_pending *one, const struct writing *w, struct hwio_runs *runs)
 {
 	runs->count = 0;
 	for (size_t i = 0; i < one->layout.count; i++) {
@@ -282,7 +282,7 @@ static size_t sift(const struct writing *w)
 		next = one->next;
 		if (one->layout.low >= w->high || one->layout.high <= w->low)
 			continue;
-		if (lies_in(one, w) && !has_changed(one) && map(one, w, &runs)) {
+		if (lies_in_writing(one, w) && !has_changed(one) && map_writing(one, w, &runs)) {
 			left++;
 			continue;
 		}
@@ -293,14 +293,14 @@ static size_t sift(const struct writing *w)
 	return left;
 }
 
-static void tell(struct hwio_pending *one, const struct writing *w)
+static void send_verdict(struct hwio_pending *one, const struct writing *w)
 {
 	struct hwio_verdict verdict = {
 		.id = one->id, .kind = HWIO_VERDICT_WRITE, .is_sent_too = w->is_sent_too, .identity = w->identity};
 	struct awaited *waiting = calloc(1, sizeof(*waiting));
 	if (!waiting)
 		abort();
-	map(one, w, &verdict.runs);
+	map_writing(one, w, &verdict.runs);
 	verdict.path_bytes = (uint32_t)strlen(w->path) + 1;
 	memcpy(verdict.path, w->path, verdict.path_bytes);
 	hwio_real.MPI_Send(&verdict, (int)(offsetof(struct hwio_verdict, path) + verdict.path_bytes), MPI_BYTE,
@@ -348,12 +348,12 @@ static bool find_own(const struct writing *w, struct hwio_layout *own)
 {
 	size_t count = 0, filled = 0;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		count += lies_in(one, w) ? one->layout.count : 0;
+		count += lies_in_writing(one, w) ? one->layout.count : 0;
 	struct hwio_block *blocks = malloc((count + 1) * sizeof(*blocks));
 	if (!blocks)
 		return false;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		for (size_t i = 0; lies_in(one, w) && i < one->layout.count; i++)
+		for (size_t i = 0; lies_in_writing(one, w) && i < one->layout.count; i++)
 			blocks[filled++] = (struct hwio_block){
 				(intptr_t)(one->layout.buffer + one->layout.blocks[i].at - (char *)w->low),
 				one->layout.blocks[i].bytes};
@@ -448,8 +448,8 @@ static void stand_for_file(const struct writing *w, struct hwio_context *context
 static bool write_apart(struct writing *w, const struct hwio_layout *own)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (lies_in(one, w))
-			tell(one, w);
+		if (lies_in_writing(one, w))
+			send_verdict(one, w);
 	bool is_done = write_own(w, own);
 	/* By now the others have most of the space, and the rest is soon reserved. */
 	bool may_return = w->may_return && is_done &&
@@ -475,13 +475,14 @@ static bool delegate(struct writing *w, struct hwio_context *context, bool *is_g
 	if (!find_own(w, &own))
 		return false;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
-		if (lies_in(one, w)) {
+		if (lies_in_writing(one, w)) {
 			*is_gather |= one->context && one->context->kind == HWIO_OP_GATHER;
 			hwio_context_used(one->context);
 		}
 	if (!w->is_sent_too && hwio_exchange_is_better(&target, &own)) {
 		size_t admitted = hwio_pages_admit(w->low, w->high);
-		is_done = (w->may_return && hwio_held_add(&target, &own)) || hwio_exchange_write(&target, &own);
+		is_done = (w->may_return && hwio_deferred_write_add(&target, &own)) ||
+			hwio_exchange_write(&target, &own);
 		hwio_pages_dismiss(admitted);
 	} else {
 		is_done = write_apart(w, &own);

@@ -11,7 +11,7 @@
 #include "../generated-calls.h"
 #include "../left.h"
 #include "../memory/pages.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "../model.h"
 #include "../mpi/control.h"
 #include "../mpi/mounts.h"
@@ -60,7 +60,7 @@ struct gather {
 	enum hwio_left why;
 };
 
-static void *block_of(const struct gather *g, int rank, MPI_Count *count)
+static void *gather_block_of(const struct gather *g, int rank, MPI_Count *count)
 {
 	MPI_Aint lower, extent = 0, elements = (MPI_Aint)rank * g->receive_count;
 	if (g->receive_type != MPI_DATATYPE_NULL)
@@ -73,7 +73,7 @@ static void *block_of(const struct gather *g, int rank, MPI_Count *count)
 	return (char *)g->receive + elements * extent;
 }
 
-static int call(const struct gather *g)
+static int call_gather(const struct gather *g)
 {
 #if MPI_VERSION >= 4
 	if (g->is_large)
@@ -87,10 +87,10 @@ static int call(const struct gather *g)
 		g->receive_type, g->root, g->comm);
 }
 
-static int original(const struct gather *g)
+static int gather_unchanged(const struct gather *g)
 {
 	hwio_step_in();
-	int result = call(g);
+	int result = call_gather(g);
 	hwio_step_out();
 	return result;
 }
@@ -99,7 +99,7 @@ static void clear_destination(const struct gather *g)
 {
 	for (int rank = 0; hwio_is_busy && rank < g->known->size; rank++) {
 		MPI_Count count;
-		void *block = block_of(g, rank, &count);
+		void *block = gather_block_of(g, rank, &count);
 		if (!(rank == g->root && g->send == MPI_IN_PLACE))
 			hwio_out(block, count, g->receive_type);
 	}
@@ -113,12 +113,12 @@ static void free_layouts(struct gather *g)
 	g->layouts = NULL;
 }
 
-static bool decide(struct gather *g)
+static bool decide_gather(struct gather *g)
 {
 	size_t bytes = 0;
 	if ((hwio_mode != HWIO_AUTO && hwio_mode != HWIO_VERIFY) || g->known->size > RANKS_MAX)
 		return false;
-	g->why = hwio_private_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_BUSY;
+	g->why = hwio_memory_map_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_BUSY;
 	if (g->why == HWIO_LEFT_THREADS || hwio_incoming_any())
 		return false;
 	g->why = HWIO_NOT_LEFT;
@@ -129,7 +129,7 @@ static bool decide(struct gather *g)
 	bool is_fit = g->layouts != NULL && g->send_count <= INT_MAX;
 	for (int rank = 0; rank < g->known->size && is_fit; rank++) {
 		MPI_Count count;
-		void *block = block_of(g, rank, &count);
+		void *block = gather_block_of(g, rank, &count);
 		is_fit = count <= INT_MAX && hwio_layout_make(&g->layouts[rank], block, count, g->receive_type);
 		if (!is_fit || rank == g->root || g->layouts[rank].bytes < PART_BYTES_MIN)
 			continue;
@@ -143,10 +143,10 @@ static bool decide(struct gather *g)
 	return false;
 }
 
-static int take_own(const struct gather *g)
+static int copy_own_part(const struct gather *g)
 {
 	MPI_Count count;
-	void *block = block_of(g, g->root, &count);
+	void *block = gather_block_of(g, g->root, &count);
 	if (g->send == MPI_IN_PLACE)
 		return MPI_SUCCESS;
 	hwio_in(g->send, g->send_count, g->send_type);
@@ -160,7 +160,7 @@ static int take_part(struct gather *g, const struct order *order, int rank, cons
 {
 	int peer = g->known->world_ranks[rank];
 	MPI_Count count;
-	void *block = block_of(g, rank, &count);
+	void *block = gather_block_of(g, rank, &count);
 	struct hwio_layout *layout = &g->layouts[rank];
 	if (edges->bytes == 0)
 		return MPI_SUCCESS;
@@ -186,14 +186,14 @@ static int take_part(struct gather *g, const struct order *order, int rank, cons
 	return MPI_SUCCESS;
 }
 
-static int root_side(struct gather *g, const struct order *order)
+static int gather_at_root(struct gather *g, const struct order *order)
 {
 	struct edges *edges = malloc((size_t)g->known->size * sizeof(*edges));
 	if (!edges)
 		abort();
 	hwio_context_begins(g->context);
 	hwio_real.MPI_Gather(MPI_IN_PLACE, 0, MPI_BYTE, edges, sizeof(*edges), MPI_BYTE, g->root, g->comm);
-	int result = take_own(g);
+	int result = copy_own_part(g);
 	for (int rank = 0; rank < g->known->size; rank++) {
 		int one = rank == g->root ? MPI_SUCCESS : take_part(g, order, rank, &edges[rank]);
 		result = result == MPI_SUCCESS ? one : result;
@@ -202,7 +202,7 @@ static int root_side(struct gather *g, const struct order *order)
 	return result;
 }
 
-static int other_side(struct gather *g, const struct order *order)
+static int gather_at_rank(struct gather *g, const struct order *order)
 {
 	struct edges edges = {0};
 	struct hwio_layout layout;
@@ -236,15 +236,15 @@ static int other_side(struct gather *g, const struct order *order)
 }
 
 /* The root's gather goes as messages; if it is written, that is told. */
-static void note_left(const struct gather *g)
+static void note_gather_left(const struct gather *g)
 {
 	MPI_Count count, all = 0;
 	if (g->why == HWIO_NOT_LEFT || hwio_mode == HWIO_OFF)
 		return;
 	hwio_step_in();
-	void *first = block_of(g, 0, &count);
+	void *first = gather_block_of(g, 0, &count);
 	for (int rank = 0; rank < g->known->size; rank++) {
-		block_of(g, rank, &count);
+		gather_block_of(g, rank, &count);
 		all += count;
 	}
 	size_t bytes = hwio_type_bytes(all, g->receive_type);
@@ -264,14 +264,14 @@ static int gather(struct gather *g)
 	if (g->send != MPI_IN_PLACE)
 		hwio_in(g->send, g->send_count, g->send_type);
 	if (!hwio_turn_comes(turn)) {
-		g->why = hwio_private_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_NO_GAIN;
+		g->why = hwio_memory_map_is_threaded() ? HWIO_LEFT_THREADS : HWIO_LEFT_NO_GAIN;
 		if (is_root)
-			note_left(g);
-		return original(g);
+			note_gather_left(g);
+		return gather_unchanged(g);
 	}
 	hwio_step_in();
 	if (is_root) {
-		order.is_tried = decide(g);
+		order.is_tried = decide_gather(g);
 		order.skip = hwio_turn_skip(turn, order.is_tried);
 		order.id = hwio_envelope_id() | HWIO_ID_OF_GATHER;
 	}
@@ -279,19 +279,19 @@ static int gather(struct gather *g)
 	turn->skip = order.skip;
 	int result = MPI_SUCCESS;
 	if (order.is_tried)
-		result = is_root ? root_side(g, &order) : other_side(g, &order);
+		result = is_root ? gather_at_root(g, &order) : gather_at_rank(g, &order);
 	hwio_step_out();
 	free_layouts(g);
 	if (!order.is_tried)
-		result = original(g);
+		result = gather_unchanged(g);
 	if (!order.is_tried && is_root)
-		note_left(g);
+		note_gather_left(g);
 	if (is_root && hwio_mode == HWIO_OBSERVE)
 		hwio_observe_received(g->receive, g->known->size, g->receive_count, g->receive_type);
 	return order.is_tried && result != MPI_SUCCESS ? hwio_error(g->comm, result) : result;
 }
 
-static size_t part_bytes(const void *of)
+static size_t gather_part_bytes(const void *of)
 {
 	const struct gather *g = of;
 	bool is_root = g->known->rank == g->root;
@@ -300,30 +300,30 @@ static size_t part_bytes(const void *of)
 }
 
 /* Whether it is worth a question, which all ranks find alike; the parts of MPI_Gatherv only the root knows. */
-static bool may_gain(const struct gather *g)
+static bool may_gather_gain(const struct gather *g)
 {
 	if (g->has_counts)
 		return hwio_model_gather_gain(SIZE_MAX / 2, g->known->size) > 0;
-	size_t part = part_bytes(g);
+	size_t part = gather_part_bytes(g);
 	return part >= hwio_bytes_min && hwio_model_gather_gain(part * (size_t)g->known->size, g->known->size) > 0;
 }
 
-static int enter(struct gather *g)
+static int enter_gather(struct gather *g)
 {
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
-		return original(g);
+		return gather_unchanged(g);
 	g->known = hwio_comm_of(g->comm);
 	bool is_plain = !g->known || g->root < 0 || g->root >= g->known->size;
 	bool is_even = !is_plain &&
-		(g->has_counts || hwio_comm_is_even(g->known, g->comm, HWIO_TURN_GATHER, part_bytes, g));
-	if (is_even && may_gain(g))
+		(g->has_counts || hwio_comm_is_even(g->known, g->comm, HWIO_TURN_GATHER, gather_part_bytes, g));
+	if (is_even && may_gather_gain(g))
 		return gather(g);
 	if (!is_plain && g->known->rank == g->root) {
-		bool is_small = !g->has_counts && part_bytes(g) < hwio_bytes_min;
+		bool is_small = !g->has_counts && gather_part_bytes(g) < hwio_bytes_min;
 		g->why = is_small                   ? HWIO_LEFT_SMALL
 			: hwio_mounts_is_one_node() ? HWIO_LEFT_ONE_NODE
 						    : HWIO_LEFT_NO_GAIN;
-		note_left(g);
+		note_gather_left(g);
 	}
 	if (hwio_is_busy) {
 		hwio_communicates();
@@ -334,7 +334,7 @@ static int enter(struct gather *g)
 		else if (g->known->rank == g->root)
 			clear_destination(g);
 	}
-	return original(g);
+	return gather_unchanged(g);
 }
 
 /* Apart, so that a small gather is a jump to MPI. */
@@ -349,7 +349,7 @@ __attribute__((noinline)) static int enter_alike(const void *send, int send_coun
 		.receive_type = receive_type,
 		.root = root,
 		.comm = comm};
-	return enter(&g);
+	return enter_gather(&g);
 }
 
 int hwio_MPI_Gather(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
@@ -374,7 +374,7 @@ int hwio_MPI_Gatherv(const void *send, int send_count, MPI_Datatype send_type, v
 		.receive_type = receive_type,
 		.root = root,
 		.comm = comm};
-	return enter(&g);
+	return enter_gather(&g);
 }
 
 #if MPI_VERSION >= 4
@@ -392,6 +392,6 @@ int hwio_MPI_Gatherv_c(const void *send, MPI_Count send_count, MPI_Datatype send
 		.receive_type = receive_type,
 		.root = root,
 		.comm = comm};
-	return enter(&g);
+	return enter_gather(&g);
 }
 #endif

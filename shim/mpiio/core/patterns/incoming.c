@@ -9,7 +9,7 @@
 #include "../context.h"
 #include "../generated-calls.h"
 #include "../memory/pages.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "delegated.h"
 #include "envelope.h"
 #include "offer.h"
@@ -160,12 +160,13 @@ static bool is_ascending(const struct hwio_layout *layout)
 
 static bool can_defer(const struct hwio_layout *layout)
 {
-	return layout->bytes >= 4 * HWIO_PAGE_BYTES && is_ascending(layout) && !hwio_private_is_threaded() &&
+	return layout->bytes >= 4 * HWIO_PAGE_BYTES && is_ascending(layout) && !hwio_memory_map_is_threaded() &&
 		hwio_page_up(layout->low) < hwio_page_down(layout->high) &&
-		hwio_private_is((void *)layout->low, layout->high - layout->low);
+		hwio_memory_map_is_private((void *)layout->low, layout->high - layout->low);
 }
 
-static struct hwio_pending *make(uint64_t id, int world_rank, struct hwio_layout *layout, struct hwio_context *context)
+static struct hwio_pending *make_pending(uint64_t id, int world_rank, struct hwio_layout *layout,
+	struct hwio_context *context)
 {
 	struct hwio_pending *one = calloc(1, sizeof(*one));
 	if (!one)
@@ -180,7 +181,7 @@ static struct hwio_pending *make(uint64_t id, int world_rank, struct hwio_layout
 	return one;
 }
 
-static void begin(struct hwio_pending *one, const char *first, const char *last)
+static void begin_pending(struct hwio_pending *one, const char *first, const char *last)
 {
 	one->has_edges = true;
 	memcpy(one->first, first, HWIO_PAGE_BYTES);
@@ -200,7 +201,7 @@ static void begin(struct hwio_pending *one, const char *first, const char *last)
 
 void hwio_incoming_take_now(uint64_t id, int world_rank, struct hwio_layout *layout, size_t bytes)
 {
-	struct hwio_pending *one = make(id, world_rank, layout, NULL);
+	struct hwio_pending *one = make_pending(id, world_rank, layout, NULL);
 	one->layout.bytes = bytes;
 	hwio_pending_tell(one, HWIO_VERDICT_SEND);
 	hwio_pending_reply(one);
@@ -212,7 +213,7 @@ void hwio_incoming_take(const struct hwio_offer *offer, struct hwio_layout *layo
 {
 	const struct hwio_envelope *envelope = &offer->envelope;
 	if (may_defer && layout->bytes == envelope->bytes && can_defer(layout))
-		begin(make(envelope->id, envelope->sender, layout, NULL), offer->first, offer->last);
+		begin_pending(make_pending(envelope->id, envelope->sender, layout, NULL), offer->first, offer->last);
 	else
 		hwio_incoming_take_now(envelope->id, envelope->sender, layout, envelope->bytes);
 }
@@ -220,7 +221,7 @@ void hwio_incoming_take(const struct hwio_offer *offer, struct hwio_layout *layo
 bool hwio_incoming_expect(uint64_t id, int world_rank, struct hwio_layout *layout, const char *first, const char *last,
 	struct hwio_context *context)
 {
-	begin(make(id, world_rank, layout, context), first, last);
+	begin_pending(make_pending(id, world_rank, layout, context), first, last);
 	return true;
 }
 
@@ -236,7 +237,7 @@ void hwio_incoming_refuse(const struct hwio_envelope *envelope)
 	if (envelope->kind == HWIO_HINT)
 		hwio_real.MPI_Send(&ack, sizeof(ack), MPI_BYTE, envelope->sender, HWIO_TAG_ACK, hwio_control);
 	else
-		drop(make(envelope->id, envelope->sender, &scratch, NULL));
+		drop(make_pending(envelope->id, envelope->sender, &scratch, NULL));
 }
 
 /* Any pending byte, or page, of the range. */
@@ -322,7 +323,7 @@ void hwio_incoming_drop(uintptr_t low, uintptr_t high)
 }
 
 /* Whether two layouts, both in the order of their addresses, have a byte in common. */
-static bool do_meet(const struct hwio_layout *a, const struct hwio_layout *b)
+static bool overlaps_layout(const struct hwio_layout *a, const struct hwio_layout *b)
 {
 	for (size_t i = 0, j = 0; i < a->count && j < b->count;) {
 		const char *low_a = a->buffer + a->blocks[i].at, *high_a = low_a + a->blocks[i].bytes;
@@ -355,7 +356,7 @@ void hwio_incoming_drop_blocks(const struct hwio_layout *layout)
 		next = one->next;
 		if (is_sorted && is_same_memory(&one->layout, layout))
 			drop(one);
-		else if (!is_sorted || do_meet(&one->layout, layout))
+		else if (!is_sorted || overlaps_layout(&one->layout, layout))
 			fetch(one);
 		else
 			continue;

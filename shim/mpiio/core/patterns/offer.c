@@ -10,7 +10,7 @@
 #include "../exchange/exchange.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "../model.h"
 #include "../mpi/mounts.h"
 #include "envelope.h"
@@ -28,7 +28,7 @@ struct late {
 
 static struct late *late_list;
 
-static void reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
+static void send_offer_reply(uint64_t id, int world_rank, enum hwio_reply_kind kind, int error)
 {
 	struct hwio_reply reply = {.id = id, .kind = (int32_t)kind, .error = error};
 	hwio_real.MPI_Send(&reply, sizeof(reply), MPI_BYTE, world_rank, HWIO_TAG_OF(HWIO_TAG_REPLY, id), hwio_control);
@@ -54,7 +54,7 @@ static bool write_there(const struct hwio_verdict *verdict, const struct hwio_la
 	return is_good && *error == 0;
 }
 
-static void carry_out(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int world_rank,
+static void carry_out_verdict(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int world_rank,
 	struct hwio_context *context)
 {
 	int error = 0;
@@ -62,13 +62,13 @@ static void carry_out(const struct hwio_verdict *verdict, const struct hwio_layo
 	switch (verdict->kind) {
 	case HWIO_VERDICT_WRITE:
 		if (write_there(verdict, layout, &error)) {
-			reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
+			send_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
 			if (verdict->is_sent_too)
 				hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
 			hwio_context_used(context);
 			break;
 		}
-		reply(verdict->id, world_rank, HWIO_REPLY_FAILED, error);
+		send_offer_reply(verdict->id, world_rank, HWIO_REPLY_FAILED, error);
 		hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
 		break;
 	case HWIO_VERDICT_EXCHANGE:
@@ -76,10 +76,10 @@ static void carry_out(const struct hwio_verdict *verdict, const struct hwio_layo
 			hwio_context_used(context);
 		break;
 	case HWIO_VERDICT_DROP:
-		reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
+		send_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
 		break;
 	default:
-		reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
+		send_offer_reply(verdict->id, world_rank, HWIO_REPLY_DONE, 0);
 		hwio_stream_send(layout, layout->bytes, world_rank, data_tag);
 		hwio_context_touched(context, hwio_context_operation(context));
 	}
@@ -147,7 +147,7 @@ static bool give_up_waiting(struct late *one, uint64_t id, const struct hwio_lay
 {
 	if (!send_copy(one, id, layout, world_rank))
 		return false;
-	reply(id, world_rank, HWIO_REPLY_LATE, 0);
+	send_offer_reply(id, world_rank, HWIO_REPLY_LATE, 0);
 	return true;
 }
 
@@ -159,7 +159,7 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_
 	int has_come = 0;
 	hwio_real.MPI_Irecv(&one->received, sizeof(one->received), MPI_BYTE, world_rank,
 		HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &one->verdict);
-	double end = hwio_seconds() + hwio_model_patience_s(layout->bytes);
+	double end = hwio_seconds() + hwio_model_timeout_s(layout->bytes);
 	for (;;) {
 		hwio_real.MPI_Test(&one->verdict, &has_come, MPI_STATUS_IGNORE);
 		if (has_come)
@@ -174,7 +174,7 @@ void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_
 		}
 		hwio_pause();
 	}
-	carry_out(&one->received, layout, world_rank, context);
+	carry_out_verdict(&one->received, layout, world_rank, context);
 	free(one);
 	if (late_list)
 		reap(false);
@@ -193,7 +193,7 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 {
 	size_t bytes = hwio_type_bytes(count, type);
 	if (!hwio_looks_at(bytes) || hwio_mode == HWIO_OBSERVE || bytes < HWIO_OFFERED_BYTES_MIN || destination < 0 ||
-		hwio_private_is_threaded() || buffer == MPI_BOTTOM)
+		hwio_memory_map_is_threaded() || buffer == MPI_BOTTOM)
 		return false;
 	offering->context = hwio_context_here(HWIO_OP_SEND);
 	struct hwio_comm *known = hwio_context_is_off(offering->context) ? NULL : hwio_comm_of(comm);
@@ -292,7 +292,7 @@ struct hwio_offered *hwio_offer_start(bool is_synchronous, const void *buffer, M
 		HWIO_TAG_OF(HWIO_TAG_VERDICT, id), hwio_control, &offered->late->verdict);
 	hwio_step_out();
 	offered->request = *request;
-	offered->end = hwio_seconds() + hwio_model_patience_s(offering.layout.bytes);
+	offered->end = hwio_seconds() + hwio_model_timeout_s(offering.layout.bytes);
 	offered->next = offered_list;
 	offered_list = offered;
 	hwio_count_busy();
@@ -320,7 +320,7 @@ static bool is_unseen(struct hwio_offered *offered)
 		!is_received)
 		return true;
 	offered->is_unseen = false;
-	offered->end = hwio_seconds() + hwio_model_patience_s(offered->offering.layout.bytes);
+	offered->end = hwio_seconds() + hwio_model_timeout_s(offered->offering.layout.bytes);
 	return false;
 }
 
@@ -336,7 +336,8 @@ bool hwio_offer_progress(struct hwio_offered *offered, bool is_last)
 		if (is_told) {
 			/* An exchange looks at the others first. */
 			offered->is_done = true;
-			carry_out(&offered->late->received, &offering->layout, offering->peer, offering->context);
+			carry_out_verdict(&offered->late->received, &offering->layout, offering->peer,
+				offering->context);
 		} else if (!is_unseen(offered) && hwio_seconds() > offered->end) {
 			send_late(offered);
 		}

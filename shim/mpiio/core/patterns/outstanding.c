@@ -21,7 +21,7 @@ struct outstanding {
 	struct hwio_context *context;
 	bool is_begun;
 	/* The data as it was before the file's lease was given up. */
-	void *held;
+	void *contents;
 	/* A copy of the data that is on its way, because the file was about to change. */
 	char *copy;
 	MPI_Request sending[HWIO_PIECES_MAX];
@@ -30,7 +30,7 @@ struct outstanding {
 };
 
 /* On a network file system a node may not see at once that a file has changed. */
-#define PATIENCE_SECONDS 2.0
+#define TIMEOUT_SECONDS 2.0
 /* At the end of MPI. */
 #define FINISH_SECONDS_MAX 10.0
 /* Who waits for a message looks at it within this time. */
@@ -99,33 +99,33 @@ static bool read_pieces(const struct outstanding *one, char *memory)
 }
 
 /* Whether the data no longer depends on the file. */
-static bool hold(struct outstanding *one)
+static bool detach_from_file(struct outstanding *one)
 {
 	size_t bytes = hwio_runs_bytes(&one->runs);
-	if (one->copy || one->held)
+	if (one->copy || one->contents)
 		return true;
 	/* By its number: some MPIs see mappings, and look at what they know of memory, which is the program's thread's. */
 	long mapped = hwio_libc.syscall(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void *memory = (void *)mapped;
 	if (memory != MAP_FAILED && read_pieces(one, memory))
-		one->held = memory;
+		one->contents = memory;
 	else if (memory != MAP_FAILED)
 		hwio_libc.syscall(SYS_munmap, memory, bytes, 0, 0, 0, 0);
-	return one->held != NULL;
+	return one->contents != NULL;
 }
 
 void hwio_outstanding_hold(const struct hwio_file *file)
 {
 	for (struct outstanding *one = list; one; one = one->next)
 		if (one->file == file)
-			hold(one);
+			detach_from_file(one);
 }
 
 static void free_held(struct outstanding *one)
 {
-	if (one->held)
-		hwio_libc.munmap(one->held, hwio_runs_bytes(&one->runs));
-	one->held = NULL;
+	if (one->contents)
+		hwio_libc.munmap(one->contents, hwio_runs_bytes(&one->runs));
+	one->contents = NULL;
 }
 
 /* What this rank has sent to itself needs nobody's answer. */
@@ -143,7 +143,7 @@ static void note_beginning(uint64_t id, int world_rank)
 	hwio_leave();
 }
 
-static struct outstanding *take(uint64_t id, int world_rank)
+static struct outstanding *take_outstanding(uint64_t id, int world_rank)
 {
 	hwio_enter();
 	struct outstanding **link = &list, *found = NULL;
@@ -164,9 +164,9 @@ static char *read_copy(const struct outstanding *one, size_t bytes)
 	char *copy = malloc(bytes);
 	/* No lease is given up meanwhile. */
 	hwio_enter();
-	bool is_good = copy && (one->held || read_runs(one, copy, bytes));
-	if (is_good && one->held)
-		memcpy(copy, one->held, bytes);
+	bool is_good = copy && (one->contents || read_runs(one, copy, bytes));
+	if (is_good && one->contents)
+		memcpy(copy, one->contents, bytes);
 	hwio_leave();
 	if (!is_good) {
 		free(copy);
@@ -188,26 +188,26 @@ static bool push(struct outstanding *one)
 	return one->copy != NULL;
 }
 
-static void give_up(const struct outstanding *one)
+static void report_failure(const struct outstanding *one)
 {
 	hwio_say("%s can't be read any more, and rank %d waits for it: %m", one->file->path, one->world_rank);
 	hwio_real.MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 /* Reads what the receiver couldn't, and sends it. */
-static void serve(struct outstanding *one)
+static void send_instead(struct outstanding *one)
 {
 	size_t bytes = hwio_runs_bytes(&one->runs);
 	struct hwio_layout all = {.bytes = bytes, .count = 1, .buffer = read_copy(one, bytes)};
 	all.single = (struct hwio_block){0, bytes};
 	all.blocks = &all.single;
 	if (!all.buffer)
-		give_up(one);
+		report_failure(one);
 	hwio_stream_send(&all, bytes, one->world_rank, HWIO_TAG_OF(HWIO_TAG_DATA, one->id));
 	free(all.buffer);
 }
 
-static void release(struct outstanding *one)
+static void release_outstanding(struct outstanding *one)
 {
 	free_held(one);
 	hwio_enter();
@@ -221,45 +221,45 @@ static void release(struct outstanding *one)
 	}
 }
 
-static void fill(struct outstanding *one, const struct hwio_layout *layout)
+static void fill_layout(struct outstanding *one, const struct hwio_layout *layout)
 {
 	/* No lease is given up meanwhile. */
 	hwio_enter();
-	bool is_good = one->held || hwio_runs_transfer(one->file->descriptor, &one->runs, layout, false);
-	if (one->held)
-		hwio_layout_copy(layout, 0, one->held, hwio_runs_bytes(&one->runs), true);
+	bool is_good = one->contents || hwio_runs_transfer(one->file->descriptor, &one->runs, layout, false);
+	if (one->contents)
+		hwio_layout_copy(layout, 0, one->contents, hwio_runs_bytes(&one->runs), true);
 	hwio_leave();
 	if (!is_good)
-		give_up(one);
-	release(one);
+		report_failure(one);
+	release_outstanding(one);
 }
 
 void hwio_outstanding_fill(uint64_t id, const struct hwio_layout *layout)
 {
 	pthread_mutex_lock(&talking);
-	struct outstanding *one = take(id, hwio_rank);
+	struct outstanding *one = take_outstanding(id, hwio_rank);
 	if (one)
-		fill(one, layout);
+		fill_layout(one, layout);
 	pthread_mutex_unlock(&talking);
 }
 
-static void answer(const struct hwio_ack *ack, int world_rank)
+static void handle_ack(const struct hwio_ack *ack, int world_rank)
 {
 	if (ack->is_begun) {
 		note_beginning(ack->id, world_rank);
 		return;
 	}
-	struct outstanding *one = take(ack->id, world_rank);
+	struct outstanding *one = take_outstanding(ack->id, world_rank);
 	if (!one)
 		return;
 	if (!ack->is_read) {
 		if (!one->copy)
-			serve(one);
+			send_instead(one);
 		hwio_context_touched(one->context, hwio_context_operation(one->context));
 	}
 	if (!ack->is_same)
 		hwio_context_switch_off(one->context, "what another rank read was not what was sent");
-	release(one);
+	release_outstanding(one);
 }
 
 void hwio_outstanding_poll(void)
@@ -278,13 +278,13 @@ void hwio_outstanding_poll(void)
 		if (hwio_real.MPI_Recv(&ack, sizeof(ack), MPI_BYTE, status.MPI_SOURCE, HWIO_TAG_ACK, hwio_control,
 			    MPI_STATUS_IGNORE) != MPI_SUCCESS)
 			break;
-		answer(&ack, status.MPI_SOURCE);
+		handle_ack(&ack, status.MPI_SOURCE);
 	}
 	hwio_step_out();
 	pthread_mutex_unlock(&talking);
 }
 
-static bool is_of(const struct outstanding *one, const struct hwio_file *file)
+static bool depends_on(const struct outstanding *one, const struct hwio_file *file)
 {
 	return !file ||
 		(one->file->identity.device == file->identity.device &&
@@ -296,7 +296,7 @@ static bool waits_for(const struct hwio_file *file)
 	bool waits = false;
 	hwio_enter();
 	for (const struct outstanding *one = list; one && !waits; one = one->next)
-		waits = !one->copy && !is_own(one) && is_of(one, file);
+		waits = !one->copy && !is_own(one) && depends_on(one, file);
 	hwio_leave();
 	return waits;
 }
@@ -305,8 +305,8 @@ static void hold_own(const struct hwio_file *file)
 {
 	hwio_enter();
 	for (struct outstanding *one = list; one; one = one->next)
-		if (is_own(one) && is_of(one, file) && !hold(one))
-			give_up(one);
+		if (is_own(one) && depends_on(one, file) && !detach_from_file(one))
+			report_failure(one);
 	hwio_leave();
 }
 
@@ -317,17 +317,17 @@ static bool push_to_all(const struct hwio_file *file)
 	if (pthread_mutex_trylock(&talking) != 0)
 		return false;
 	for (struct outstanding *one = list; one; one = one->next)
-		if (!one->copy && !one->is_begun && !is_own(one) && is_of(one, file))
+		if (!one->copy && !one->is_begun && !is_own(one) && depends_on(one, file))
 			is_any |= push(one);
 	pthread_mutex_unlock(&talking);
 	return is_any;
 }
 
-/* Until nobody depends on the file; who has not begun within `patience_s` is sent the data. Says whether any was. */
-static bool settle(const struct hwio_file *file, double patience_s)
+/* Until nobody depends on the file; who has not begun within `timeout_s` is sent the data. Says whether any was. */
+static bool settle_file(const struct hwio_file *file, double timeout_s)
 {
 	bool is_any = false;
-	double end = hwio_seconds() + patience_s;
+	double end = hwio_seconds() + timeout_s;
 	hwio_step_in();
 	for (;;) {
 		hwio_outstanding_poll();
@@ -344,7 +344,7 @@ static bool settle(const struct hwio_file *file, double patience_s)
 void hwio_outstanding_settle(void)
 {
 	if (count > 0)
-		settle(NULL, BEGINNING_SECONDS_MAX);
+		settle_file(NULL, BEGINNING_SECONDS_MAX);
 }
 
 void hwio_outstanding_keep(const struct hwio_file *file, bool is_changing)
@@ -354,7 +354,7 @@ void hwio_outstanding_keep(const struct hwio_file *file, bool is_changing)
 	hold_own(file);
 	if (!waits_for(file))
 		return;
-	bool is_any = settle(file, hwio_mounts_is_one_node() ? 0 : PATIENCE_SECONDS);
+	bool is_any = settle_file(file, hwio_mounts_is_one_node() ? 0 : TIMEOUT_SECONDS);
 	/* Receivers see by its times that the file isn't the one that was meant. */
 	struct timespec tick = {0, HWIO_TICK_NS};
 	if (is_any && is_changing)

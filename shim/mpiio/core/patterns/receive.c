@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../context.h"
-#include "../exchange/held.h"
+#include "../exchange/deferred_write.h"
 #include "../generated-calls.h"
 #include "../memory/deferred.h"
 #include "../memory/pages.h"
@@ -21,16 +21,16 @@
 #include "real.h"
 
 /* Attributes that a node has kept may be a little older than the file. */
-#define PATIENCE_SECONDS 3.0
-#define HELD_FILES 8
+#define TIMEOUT_SECONDS 3.0
+#define CACHED_FILES_MAX 8
 #define AHEAD_BYTES (4UL << 20)
 
 /* Files that hints have named lately, and where in them the next hint may lead. */
-static struct held {
+static struct cached {
 	struct hwio_file *file;
 	uint64_t offset, stride, advised;
-} held[HELD_FILES];
-static size_t held_next;
+} cached[CACHED_FILES_MAX];
+static size_t cached_next;
 
 static struct hwio_file *open_file(const struct hwio_hint *hint)
 {
@@ -42,47 +42,47 @@ static struct hwio_file *open_file(const struct hwio_hint *hint)
 	return file;
 }
 
-static struct held *hold(const struct hwio_hint *hint)
+static struct cached *cached_file(const struct hwio_hint *hint)
 {
-	for (size_t i = 0; i < HELD_FILES; i++)
-		if (held[i].file && strcmp(held[i].file->path, hint->path) == 0 &&
-			hwio_identity_agrees(&held[i].file->identity, &hint->identity, false))
-			return &held[i];
-	double end = hwio_seconds() + PATIENCE_SECONDS;
+	for (size_t i = 0; i < CACHED_FILES_MAX; i++)
+		if (cached[i].file && strcmp(cached[i].file->path, hint->path) == 0 &&
+			hwio_identity_agrees(&cached[i].file->identity, &hint->identity, false))
+			return &cached[i];
+	double end = hwio_seconds() + TIMEOUT_SECONDS;
 	struct hwio_file *file;
 	while (!(file = open_file(hint)) && errno != ENOLCK && hwio_seconds() < end)
 		hwio_pause();
 	if (!file)
 		return NULL;
-	struct held *place = &held[held_next++ % HELD_FILES];
+	struct cached *place = &cached[cached_next++ % CACHED_FILES_MAX];
 	hwio_enter();
 	if (place->file)
 		hwio_file_release(place->file);
-	*place = (struct held){.file = file};
+	*place = (struct cached){.file = file};
 	hwio_leave();
 	return place;
 }
 
 /* Rows that come one by one, at the same distance, are asked of the file system together. */
-static void advise(struct held *held, const struct hwio_runs *runs)
+static void advise(struct cached *cached, const struct hwio_runs *runs)
 {
 	const struct hwio_run *run = &runs->run[0];
 	if (runs->count != 1 || run->count != 1 || run->bytes >= AHEAD_BYTES)
 		return;
-	uint64_t stride = run->offset - held->offset;
+	uint64_t stride = run->offset - cached->offset;
 	/* Rows that overlap are many, and mostly there already. */
-	bool is_apart = run->offset > held->offset && stride >= run->bytes;
-	if (is_apart && stride == held->stride && stride < AHEAD_BYTES) {
-		uint64_t from = held->advised > run->offset ? held->advised : run->offset + stride;
+	bool is_apart = run->offset > cached->offset && stride >= run->bytes;
+	if (is_apart && stride == cached->stride && stride < AHEAD_BYTES) {
+		uint64_t from = cached->advised > run->offset ? cached->advised : run->offset + stride;
 		if (from < run->offset + AHEAD_BYTES / 2) {
 			for (; from < run->offset + AHEAD_BYTES; from += stride)
-				posix_fadvise(held->file->descriptor, (off_t)from, (off_t)run->bytes,
+				posix_fadvise(cached->file->descriptor, (off_t)from, (off_t)run->bytes,
 					POSIX_FADV_WILLNEED);
-			held->advised = from;
+			cached->advised = from;
 		}
 	}
-	held->stride = stride;
-	held->offset = run->offset;
+	cached->stride = stride;
+	cached->offset = run->offset;
 }
 
 static bool compare(const struct hwio_hint *hint, const struct hwio_layout *layout)
@@ -113,12 +113,12 @@ static void take_hint(const struct hwio_hint *hint, const struct hwio_layout *la
 	struct hwio_ack ack = {.id = hint->envelope.id, .is_same = 1};
 	struct hwio_ack begun = {.id = hint->envelope.id, .is_begun = 1};
 	hwio_real.MPI_Send(&begun, sizeof(begun), MPI_BYTE, hint->envelope.sender, HWIO_TAG_ACK, hwio_control);
-	struct held *held = hwio_hint_is_sound(hint) ? hold(hint) : NULL;
-	ack.is_read = held != NULL;
-	if (held)
-		advise(held, &hint->runs);
-	ack.is_read = held && hwio_runs_transfer(held->file->descriptor, &hint->runs, layout, false) &&
-		hwio_file_is_unchanged(held->file);
+	struct cached *cached = hwio_hint_is_sound(hint) ? cached_file(hint) : NULL;
+	ack.is_read = cached != NULL;
+	if (cached)
+		advise(cached, &hint->runs);
+	ack.is_read = cached && hwio_runs_transfer(cached->file->descriptor, &hint->runs, layout, false) &&
+		hwio_file_is_unchanged(cached->file);
 	if (hint->is_verified) {
 		ack.is_same = compare(hint, layout) || !ack.is_read;
 		ack.is_read = 1;
@@ -186,7 +186,7 @@ static void set_status(MPI_Status *status, uint64_t bytes)
 }
 
 /* Makes the buffer what the message of ours says; frees the layout. */
-static int take(const union arrived *arrived, struct hwio_layout *layout, MPI_Status *status, bool may_defer)
+static int place_data(const union arrived *arrived, struct hwio_layout *layout, MPI_Status *status, bool may_defer)
 {
 	uint64_t bytes = arrived->envelope.bytes;
 	if (bytes > layout->bytes) {
@@ -216,7 +216,7 @@ static int take_typed(const union arrived *arrived, void *buffer, MPI_Count coun
 	struct hwio_layout elsewhere;
 	char *data = bytes <= hwio_type_bytes(count, type) ? malloc(bytes) : NULL;
 	hwio_layout_make(&elsewhere, data, data ? (MPI_Count)bytes : 0, MPI_BYTE);
-	int result = take(arrived, &elsewhere, status, false);
+	int result = place_data(arrived, &elsewhere, status, false);
 	if (result == MPI_SUCCESS)
 		result = hwio_typed_write(buffer, count, type, data, bytes);
 	free(data);
@@ -255,7 +255,7 @@ static int see_to(void *buffer, MPI_Count count, MPI_Datatype type, MPI_Comm com
 	size_t admitted = hwio_is_busy ? admit(buffer, count, type) : 0;
 	int result = MPI_SUCCESS;
 	if (recognise(buffer, count, type, bytes, &layout, &arrived))
-		result = layout.bytes ? take(&arrived, &layout, status, may_defer)
+		result = layout.bytes ? place_data(&arrived, &layout, status, may_defer)
 				      : take_typed(&arrived, buffer, count, type, status);
 	if (hwio_is_exposed)
 		hwio_pages_dismiss(admitted);
@@ -299,11 +299,11 @@ static bool is_concerned(const void *buffer, MPI_Count count, MPI_Datatype type)
 static int match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
 	int is_there = 0, result = MPI_SUCCESS;
-	while ((hwio_held_any() || hwio_outstanding_any()) && !is_there && result == MPI_SUCCESS) {
+	while ((hwio_deferred_write_any() || hwio_outstanding_any()) && !is_there && result == MPI_SUCCESS) {
 		result = hwio_real.MPI_Improbe(source, tag, comm, &is_there, message, status);
 		if (!is_there && result == MPI_SUCCESS) {
 			hwio_outstanding_poll();
-			hwio_held_poll();
+			hwio_deferred_write_poll();
 			hwio_pause();
 		}
 	}
@@ -342,7 +342,7 @@ static int receive_beside(void *buffer, int count, MPI_Datatype type, int source
 		hwio_out_received(all == layout.bytes ? &layout : &part);
 		size_t admitted = hwio_pages_admit(layout.low, layout.high);
 		if (is_ours) {
-			result = take(&arrived, &layout, status, !hwio_requests_receiving());
+			result = place_data(&arrived, &layout, status, !hwio_requests_receiving());
 			hwio_pages_dismiss(admitted);
 			return result == MPI_SUCCESS ? result : hwio_error(comm, result);
 		}
@@ -394,10 +394,10 @@ static int receive_probed(void *buffer, int count, MPI_Datatype type, int source
 }
 
 /* What other threads may match: nothing is put off in the memory, and no write is held. */
-static void make_plain(void *buffer, int count, MPI_Datatype type)
+static void complete_deferred(void *buffer, int count, MPI_Datatype type)
 {
 	hwio_before_receive(buffer, count, type);
-	if (hwio_held_any())
+	if (hwio_deferred_write_any())
 		hwio_incoming_wait();
 }
 
@@ -423,7 +423,7 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 	int result;
 	bool is_shared = hwio_match_is_shared();
 	if (is_shared)
-		make_plain(buffer, count, type);
+		complete_deferred(buffer, count, type);
 	hwio_match_lock(is_shared);
 	if (hwio_match_taken(buffer, count, type, source, tag, comm, status, is_shared, &result))
 		return result;
@@ -433,9 +433,9 @@ __attribute__((noinline)) static int receive_or_not(void *buffer, int count, MPI
 		hwio_step_out();
 		return result;
 	}
-	if (is_shared || (hwio_outstanding_any() && !hwio_held_any()))
+	if (is_shared || (hwio_outstanding_any() && !hwio_deferred_write_any()))
 		result = receive_posted(buffer, count, type, source, tag, comm, is_shared, kept);
-	else if (hwio_held_any())
+	else if (hwio_deferred_write_any())
 		result = receive_probed(buffer, count, type, source, tag, comm, kept);
 	else
 		result = hwio_real.MPI_Recv(buffer, count, type, source, tag, comm, kept);

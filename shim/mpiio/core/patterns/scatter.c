@@ -69,7 +69,7 @@ struct scatter {
 	struct hwio_file *file;
 };
 
-static const void *block_of(const struct scatter *s, int rank, MPI_Count *count)
+static const void *scatter_block_of(const struct scatter *s, int rank, MPI_Count *count)
 {
 	MPI_Aint lower, extent = 0, elements = (MPI_Aint)rank * s->send_count;
 	if (s->send_type != MPI_DATATYPE_NULL)
@@ -82,7 +82,7 @@ static const void *block_of(const struct scatter *s, int rank, MPI_Count *count)
 	return (const char *)s->send + elements * extent;
 }
 
-static int call(const struct scatter *s)
+static int call_scatter(const struct scatter *s)
 {
 #if MPI_VERSION >= 4
 	if (s->is_large)
@@ -96,10 +96,10 @@ static int call(const struct scatter *s)
 		s->receive_type, s->root, s->comm);
 }
 
-static int original(const struct scatter *s)
+static int scatter_unchanged(const struct scatter *s)
 {
 	hwio_step_in();
-	int result = call(s);
+	int result = call_scatter(s);
 	hwio_step_out();
 	return result;
 }
@@ -109,7 +109,7 @@ static void fill_source(const struct scatter *s)
 {
 	for (int rank = 0; rank < s->known->size; rank++) {
 		MPI_Count count;
-		const void *block = block_of(s, rank, &count);
+		const void *block = scatter_block_of(s, rank, &count);
 		if (!(rank == s->root && s->receive == MPI_IN_PLACE))
 			hwio_in(block, count, s->send_type);
 	}
@@ -121,7 +121,7 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 	struct hwio_layout layout;
 	struct hwio_file *file = NULL;
 	MPI_Count count;
-	const void *block = block_of(s, rank, &count);
+	const void *block = scatter_block_of(s, rank, &count);
 	struct part *part = &s->parts[rank];
 	/* Whoever can't read gets it in one message. */
 	if (count > INT_MAX || !hwio_layout_make(&layout, block, count, s->send_type))
@@ -144,7 +144,7 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 	return true;
 }
 
-static void release(struct scatter *s)
+static void release_scatter(struct scatter *s)
 {
 	hwio_enter();
 	if (s->file)
@@ -153,7 +153,7 @@ static void release(struct scatter *s)
 	hwio_leave();
 }
 
-static bool is_worth_it(struct scatter *s, size_t by_file)
+static bool is_scatter_worth_it(struct scatter *s, size_t by_file)
 {
 	if (by_file == 0)
 		return false;
@@ -169,7 +169,7 @@ static bool is_worth_it(struct scatter *s, size_t by_file)
 }
 
 /* Whether, and by which file, the root can do it. */
-static bool decide(struct scatter *s, struct order *order)
+static bool decide_scatter(struct scatter *s, struct order *order)
 {
 	size_t by_file = 0;
 	bool is_known = true;
@@ -182,8 +182,8 @@ static bool decide(struct scatter *s, struct order *order)
 		is_known = find_part(s, rank, &by_file);
 	if (!is_known && by_file > 0)
 		s->why = HWIO_LEFT_LAYOUT;
-	if (!is_known || !is_worth_it(s, by_file)) {
-		release(s);
+	if (!is_known || !is_scatter_worth_it(s, by_file)) {
+		release_scatter(s);
 		return false;
 	}
 	order->id = hwio_envelope_id();
@@ -194,7 +194,7 @@ static bool decide(struct scatter *s, struct order *order)
 	return true;
 }
 
-static bool read_part(const struct part *part, const struct order *order, const struct hwio_layout *layout)
+static bool read_scatter_part(const struct part *part, const struct order *order, const struct hwio_layout *layout)
 {
 	if (part->bytes > layout->bytes || !hwio_path_is_sound(order->path, order->path_bytes) ||
 		!hwio_runs_are_sound(&part->runs, part->bytes))
@@ -212,10 +212,10 @@ static bool read_part(const struct part *part, const struct order *order, const 
 }
 
 /* The root's own part goes from its one buffer into the other. */
-static int take_own(const struct scatter *s)
+static int copy_own_part(const struct scatter *s)
 {
 	MPI_Count count;
-	const void *block = block_of(s, s->root, &count);
+	const void *block = scatter_block_of(s, s->root, &count);
 	const struct part *part = &s->parts[s->root];
 	struct hwio_layout layout;
 	if (s->receive == MPI_IN_PLACE)
@@ -235,12 +235,12 @@ static int take_own(const struct scatter *s)
 }
 
 /* The root serves those who couldn't read, in turn. */
-static int serve(const struct scatter *s, const int *has_read, uint64_t id)
+static int serve_ranks(const struct scatter *s, const int *has_read, uint64_t id)
 {
 	int result = MPI_SUCCESS;
 	for (int rank = 0; rank < s->known->size && result == MPI_SUCCESS; rank++) {
 		MPI_Count count;
-		const void *block = block_of(s, rank, &count);
+		const void *block = scatter_block_of(s, rank, &count);
 		if (rank == s->root || has_read[rank])
 			continue;
 		hwio_in(block, count, s->send_type);
@@ -250,7 +250,7 @@ static int serve(const struct scatter *s, const int *has_read, uint64_t id)
 	return result;
 }
 
-static int root_side(struct scatter *s, const struct order *order)
+static int scatter_at_root(struct scatter *s, const struct order *order)
 {
 	int is_done = 1, result;
 	int *has_read = calloc((size_t)s->known->size, sizeof(*has_read));
@@ -258,7 +258,7 @@ static int root_side(struct scatter *s, const struct order *order)
 		abort();
 	double begin = hwio_seconds();
 	hwio_real.MPI_Scatter(s->parts, sizeof(*s->parts), MPI_BYTE, MPI_IN_PLACE, 0, MPI_BYTE, s->root, s->comm);
-	result = take_own(s);
+	result = copy_own_part(s);
 	hwio_real.MPI_Gather(&is_done, 1, MPI_INT, has_read, 1, MPI_INT, s->root, s->comm);
 	int refused = 0;
 	size_t bytes = 0;
@@ -266,13 +266,13 @@ static int root_side(struct scatter *s, const struct order *order)
 		refused += !has_read[rank] && s->parts[rank].runs.count > 0;
 		bytes += s->parts[rank].bytes;
 	}
-	int served = serve(s, has_read, order->id);
+	int served = serve_ranks(s, has_read, order->id);
 	if (refused > 0)
 		hwio_context_switch_off(s->context, "another rank can't read the file");
 	hwio_context_transformed(s->context, HWIO_READ_SCATTER, bytes,
 		hwio_model_scatter_saved(bytes, s->known->size, hwio_seconds() - begin));
 	free(has_read);
-	release(s);
+	release_scatter(s);
 	return result == MPI_SUCCESS ? served : result;
 }
 
@@ -292,14 +292,14 @@ static int receive_part(const struct scatter *s, const struct order *order)
 	return result;
 }
 
-static int other_side(struct scatter *s, const struct order *order)
+static int scatter_at_rank(struct scatter *s, const struct order *order)
 {
 	struct part part;
 	struct hwio_layout layout;
 	hwio_real.MPI_Scatter(NULL, 0, MPI_BYTE, &part, sizeof(part), MPI_BYTE, s->root, s->comm);
 	int has_read = 0;
 	if (part.runs.count > 0 && hwio_layout_make(&layout, s->receive, s->receive_count, s->receive_type)) {
-		has_read = read_part(&part, order, &layout);
+		has_read = read_scatter_part(&part, order, &layout);
 		hwio_layout_free(&layout);
 	}
 	hwio_real.MPI_Gather(&has_read, 1, MPI_INT, NULL, 0, MPI_INT, s->root, s->comm);
@@ -320,7 +320,7 @@ static int verify(struct scatter *s, const struct order *order, int result)
 	hwio_step_out();
 	if (is_root)
 		fill_source(s);
-	int second = original(s);
+	int second = scatter_unchanged(s);
 	hwio_step_in();
 	if (read) {
 		char *sent = malloc(layout.bytes + 1);
@@ -343,15 +343,15 @@ static int verify(struct scatter *s, const struct order *order, int result)
 }
 
 /* The root's scatter goes as messages. */
-static void note_left(const struct scatter *s)
+static void note_scatter_left(const struct scatter *s)
 {
 	MPI_Count count, all = 0;
 	if (s->why == HWIO_NOT_LEFT && hwio_left_reads.high == 0)
 		return;
 	hwio_step_in();
-	const void *first = block_of(s, 0, &count);
+	const void *first = scatter_block_of(s, 0, &count);
 	for (int rank = 0; rank < s->known->size; rank++) {
-		block_of(s, rank, &count);
+		scatter_block_of(s, rank, &count);
 		all += count;
 	}
 	size_t bytes = hwio_type_bytes(all, s->send_type);
@@ -372,14 +372,14 @@ static int scatter(struct scatter *s)
 		hwio_communicates();
 	if (!hwio_turn_comes(turn)) {
 		if (is_root) {
-			note_left(s);
+			note_scatter_left(s);
 			fill_source(s);
 		}
-		return original(s);
+		return scatter_unchanged(s);
 	}
 	hwio_step_in();
 	if (is_root) {
-		order.action = decide(s, &order) ? BY_FILE : AS_ALWAYS;
+		order.action = decide_scatter(s, &order) ? BY_FILE : AS_ALWAYS;
 		order.skip = hwio_turn_skip(turn, order.action == BY_FILE);
 	}
 	hwio_real.MPI_Bcast(&order, sizeof(order), MPI_BYTE, s->root, s->comm);
@@ -388,17 +388,17 @@ static int scatter(struct scatter *s)
 	if (order.action == BY_FILE) {
 		if (!is_root)
 			hwio_out(s->receive, s->receive_count, s->receive_type);
-		result = is_root ? root_side(s, &order) : other_side(s, &order);
+		result = is_root ? scatter_at_root(s, &order) : scatter_at_rank(s, &order);
 	}
 	hwio_step_out();
 	if (order.action != BY_FILE) {
 		if (is_root) {
-			note_left(s);
+			note_scatter_left(s);
 			fill_source(s);
 		}
 		if (is_root && hwio_mode == HWIO_OBSERVE)
 			hwio_observe_scatter(s->send, s->known->size, s->send_count, s->send_type);
-		result = original(s);
+		result = scatter_unchanged(s);
 	} else if (order.is_verified) {
 		result = verify(s, &order, result);
 	}
@@ -407,7 +407,7 @@ static int scatter(struct scatter *s)
 }
 
 /* Both sides know the size of a part. */
-static size_t part_bytes(const void *of)
+static size_t scatter_part_bytes(const void *of)
 {
 	const struct scatter *s = of;
 	bool is_root = !s->known || s->known->rank == s->root;
@@ -415,9 +415,9 @@ static size_t part_bytes(const void *of)
 		       : hwio_type_bytes(s->receive_count, s->receive_type);
 }
 
-static bool may_gain(const struct scatter *s)
+static bool may_scatter_gain(const struct scatter *s)
 {
-	size_t bytes = part_bytes(s);
+	size_t bytes = scatter_part_bytes(s);
 	return bytes >= hwio_bytes_min && hwio_model_scatter_gain(bytes * (size_t)s->known->size, s->known->size) > 0;
 }
 
@@ -434,13 +434,13 @@ __attribute__((noinline)) static int enter(const void *send, int send_count, MPI
 		.root = root,
 		.comm = comm};
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
-		return original(&s);
+		return scatter_unchanged(&s);
 	s.known = hwio_comm_of(comm);
 	bool is_fit = s.known && root >= 0 && root < s.known->size &&
-		hwio_comm_is_even(s.known, comm, HWIO_TURN_SCATTER, part_bytes, &s);
-	if (!is_fit || !may_gain(&s)) {
+		hwio_comm_is_even(s.known, comm, HWIO_TURN_SCATTER, scatter_part_bytes, &s);
+	if (!is_fit || !may_scatter_gain(&s)) {
 		if (s.known && s.known->rank == root)
-			note_left(&s);
+			note_scatter_left(&s);
 		if (hwio_is_busy) {
 			hwio_communicates();
 			if (s.known && s.known->rank == root)
@@ -450,7 +450,7 @@ __attribute__((noinline)) static int enter(const void *send, int send_count, MPI
 			if (receive != MPI_IN_PLACE)
 				hwio_out(receive, receive_count, receive_type);
 		}
-		return original(&s);
+		return scatter_unchanged(&s);
 	}
 	if (receive != MPI_IN_PLACE && hwio_is_busy)
 		hwio_out(receive, receive_count, receive_type);
@@ -463,7 +463,7 @@ __attribute__((noinline)) static void pass_noted(const void *send, int send_coun
 	struct scatter s = {.send = send, .send_count = send_count, .send_type = send_type, .root = root, .comm = comm};
 	s.known = hwio_last_comm.known;
 	if (s.known->rank == root)
-		note_left(&s);
+		note_scatter_left(&s);
 }
 
 int hwio_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, void *receive, int receive_count,
@@ -481,7 +481,7 @@ int hwio_MPI_Scatter(const void *send, int send_count, MPI_Datatype send_type, v
 static int enter_by_counts(struct scatter *s)
 {
 	if (hwio_depth > 0 || hwio_mode == HWIO_OFF)
-		return original(s);
+		return scatter_unchanged(s);
 	s->known = hwio_comm_of(s->comm);
 	if (!s->known || s->root < 0 || s->root >= s->known->size) {
 		if (hwio_is_busy) {
@@ -490,7 +490,7 @@ static int enter_by_counts(struct scatter *s)
 			if (s->receive != MPI_IN_PLACE)
 				hwio_out(s->receive, s->receive_count, s->receive_type);
 		}
-		return original(s);
+		return scatter_unchanged(s);
 	}
 	if (s->receive != MPI_IN_PLACE && hwio_is_busy)
 		hwio_out(s->receive, s->receive_count, s->receive_type);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "../generated-calls.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "../mpi/typed.h"
 #include "../patterns/envelope.h"
 #include "../patterns/receive.h"
@@ -31,7 +31,7 @@ static pthread_mutex_t matching = PTHREAD_MUTEX_INITIALIZER;
 bool hwio_match_is_shared(void)
 {
 	int level = 0;
-	return hwio_private_is_threaded() && hwio_real.MPI_Query_thread(&level) == MPI_SUCCESS &&
+	return hwio_memory_map_is_threaded() && hwio_real.MPI_Query_thread(&level) == MPI_SUCCESS &&
 		level == MPI_THREAD_MULTIPLE;
 }
 
@@ -53,7 +53,7 @@ static bool matches(const struct hwio_taken *one, int source, int tag, MPI_Comm 
 		(tag == MPI_ANY_TAG || tag == one->status.MPI_TAG);
 }
 
-static void copy_status(const struct hwio_taken *one, MPI_Status *status)
+static void copy_taken_status(const struct hwio_taken *one, MPI_Status *status)
 {
 	if (status == MPI_STATUS_IGNORE)
 		return;
@@ -72,7 +72,7 @@ bool hwio_match_is_taken(int source, int tag, MPI_Comm comm, MPI_Status *status)
 	while (one && !matches(one, source, tag, comm))
 		one = one->next;
 	if (one)
-		copy_status(one, status);
+		copy_taken_status(one, status);
 	hwio_leave();
 	return one != NULL;
 }
@@ -105,7 +105,7 @@ int hwio_match_deliver(struct hwio_taken *one, void *buffer, MPI_Count count, MP
 	} else {
 		hwio_error(one->comm, result);
 	}
-	copy_status(one, status);
+	copy_taken_status(one, status);
 	free(one->content);
 	free(one);
 	return result;
@@ -117,7 +117,7 @@ bool hwio_match_any(void)
 }
 
 /* Takes the message that a probe has shown, if it may be one of ours; its status then tells of the data. */
-static void take(MPI_Comm comm, MPI_Status *status)
+static void take_probed(MPI_Comm comm, MPI_Status *status)
 {
 	int bytes = 0, is_there = 0;
 	MPI_Message message;
@@ -141,7 +141,7 @@ static void take(MPI_Comm comm, MPI_Status *status)
 	memcpy(&envelope, content, sizeof(envelope));
 	if (hwio_is_ours(content, (size_t)bytes))
 		hwio_real.MPI_Status_set_elements_x(&one->status, MPI_BYTE, (MPI_Count)envelope.bytes);
-	copy_status(one, status);
+	copy_taken_status(one, status);
 	hwio_enter();
 	struct hwio_taken **link = &taken_list;
 	while (*link)
@@ -175,7 +175,7 @@ bool hwio_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int so
 }
 
 /* Looks, and takes what may be ours. */
-static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+static int probe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
 	*flag = hwio_match_is_taken(source, tag, comm, status);
 	if (*flag)
@@ -183,7 +183,7 @@ static int look(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *statu
 	hwio_step_in();
 	int result = hwio_real.MPI_Iprobe(source, tag, comm, flag, status);
 	if (result == MPI_SUCCESS && *flag && source != MPI_PROC_NULL)
-		take(comm, status);
+		take_probed(comm, status);
 	hwio_step_out();
 	return result;
 }
@@ -197,7 +197,7 @@ int hwio_MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *s
 		hwio_communicates();
 	bool is_shared = hwio_match_is_shared();
 	hwio_match_lock(is_shared);
-	int result = look(source, tag, comm, flag, status == MPI_STATUS_IGNORE ? &own : status);
+	int result = probe(source, tag, comm, flag, status == MPI_STATUS_IGNORE ? &own : status);
 	hwio_match_unlock(is_shared);
 	return result;
 }
@@ -221,7 +221,7 @@ int hwio_MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 	hwio_step_in();
 	result = hwio_real.MPI_Probe(source, tag, comm, kept);
 	if (result == MPI_SUCCESS && source != MPI_PROC_NULL)
-		take(comm, kept);
+		take_probed(comm, kept);
 	hwio_step_out();
 	return result;
 }
@@ -248,7 +248,7 @@ static bool hand_over(MPI_Comm comm, int source, int tag, MPI_Message *message, 
 	matched_list = one;
 	hwio_leave();
 	*message = one->message;
-	copy_status(one->taken, status);
+	copy_taken_status(one->taken, status);
 	return true;
 }
 
@@ -262,7 +262,7 @@ int hwio_MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message 
 		hwio_communicates();
 	bool is_shared = hwio_match_is_shared();
 	hwio_match_lock(is_shared);
-	result = look(source, tag, comm, flag, &shown);
+	result = probe(source, tag, comm, flag, &shown);
 	if (result == MPI_SUCCESS && *flag && !hand_over(comm, source, tag, message, status)) {
 		/* Just what was shown: another one, that has come since, may be ours. */
 		hwio_step_in();

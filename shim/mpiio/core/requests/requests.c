@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../exchange/held.h"
+#include "../exchange/deferred_write.h"
 #include "../generated-calls.h"
 #include "../patterns/envelope.h"
 #include "../patterns/incoming.h"
@@ -62,7 +62,7 @@ void hwio_requests_receive(MPI_Request request, bool has_send, void *buffer, MPI
 }
 
 /* What the program is told of a message that was delivered before. */
-static void copy_status(const struct hwio_tracked *one, MPI_Status *status)
+static void copy_tracked_status(const struct hwio_tracked *one, MPI_Status *status)
 {
 	int error = status->MPI_ERROR;
 	*status = one->status;
@@ -92,7 +92,7 @@ static int completed(struct hwio_tracked *one, MPI_Status *status)
 	if (copy.kind == HWIO_OFFERED) {
 		hwio_offer_progress(one->offered, true);
 	} else if (copy.is_delivered) {
-		copy_status(one, status);
+		copy_tracked_status(one, status);
 		result = copy.result;
 	} else if (copy.is_seen) {
 		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
@@ -140,17 +140,17 @@ int hwio_MPI_Irecv(void *buffer, int count, MPI_Datatype type, int source, int t
 }
 
 /* Whether a call that waits has anything of ours to look after. */
-static bool is_plain(void)
+static bool has_nothing_pending(void)
 {
 	return (!hwio_tracked_any() && !hwio_is_busy) || hwio_depth > 0 || hwio_mode == HWIO_OFF ||
-		(!hwio_tracked_any() && !hwio_outstanding_any() && !hwio_held_any());
+		(!hwio_tracked_any() && !hwio_outstanding_any() && !hwio_deferred_write_any());
 }
 
 /* Between two looks at what the program waits for. */
 static void meanwhile(void)
 {
 	hwio_outstanding_poll();
-	hwio_held_poll();
+	hwio_deferred_write_poll();
 	hwio_pause();
 }
 
@@ -196,7 +196,7 @@ static struct hwio_tracked *claim(MPI_Request request)
 }
 
 /* A receive that MPI has ended with an error is nobody's any more. */
-static void fail(struct hwio_tracked *one, MPI_Request now)
+static void fail_receive(struct hwio_tracked *one, MPI_Request now)
 {
 	if (one && now == MPI_REQUEST_NULL && (one->kind == HWIO_RECEIVE || one->kind == HWIO_SEND_RECEIVE))
 		hwio_tracked_forget(one);
@@ -206,7 +206,7 @@ static void fail(struct hwio_tracked *one, MPI_Request now)
 
 int hwio_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 {
-	if (is_plain())
+	if (has_nothing_pending())
 		return hwio_real.MPI_Test(request, flag, status);
 	struct hwio_tracked *one = claim(*request);
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
@@ -221,16 +221,16 @@ int hwio_MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
 	hwio_outstanding_poll();
 	if (result == MPI_SUCCESS && *flag)
 		return completed(one, kept);
-	fail(one, *request);
+	fail_receive(one, *request);
 	return result;
 }
 
 int hwio_MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
 	int flag = 0, result = MPI_SUCCESS;
-	if (is_plain())
+	if (has_nothing_pending())
 		return hwio_real.MPI_Wait(request, status);
-	if (hwio_outstanding_any() || hwio_offer_any() || hwio_held_any()) {
+	if (hwio_outstanding_any() || hwio_offer_any() || hwio_deferred_write_any()) {
 		while (result == MPI_SUCCESS && !flag) {
 			result = hwio_MPI_Test(request, &flag, status);
 			if (!flag && result == MPI_SUCCESS)
@@ -245,7 +245,7 @@ int hwio_MPI_Wait(MPI_Request *request, MPI_Status *status)
 	hwio_step_out();
 	if (result == MPI_SUCCESS)
 		return completed(one, kept);
-	fail(one, *request);
+	fail_receive(one, *request);
 	return result;
 }
 
@@ -313,7 +313,7 @@ static int complete_those(struct several *several, const MPI_Request requests[],
 		if (!indices)
 			batch_count -= several->ours[i] && several->ours[i]->is_active;
 		if (class != MPI_SUCCESS && status->MPI_ERROR != MPI_SUCCESS) {
-			fail(several->ours[at], requests[at]);
+			fail_receive(several->ours[at], requests[at]);
 			several->ours[at] = NULL;
 			continue;
 		}
@@ -330,7 +330,7 @@ static int complete_those(struct several *several, const MPI_Request requests[],
 int hwio_MPI_Testall(int count, MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
 	struct several several;
-	if (is_plain() || !prepare(&several, count, requests, statuses))
+	if (has_nothing_pending() || !prepare(&several, count, requests, statuses))
 		return hwio_real.MPI_Testall(count, requests, flag, statuses);
 	if (!are_offers_over(several.ours, requests, count)) {
 		*flag = 0;
@@ -351,9 +351,9 @@ int hwio_MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
 	struct several several;
 	int result = MPI_SUCCESS, flag = 0;
-	if (is_plain())
+	if (has_nothing_pending())
 		return hwio_real.MPI_Waitall(count, requests, statuses);
-	if (hwio_outstanding_any() || hwio_offer_any() || hwio_held_any()) {
+	if (hwio_outstanding_any() || hwio_offer_any() || hwio_deferred_write_any()) {
 		while (result == MPI_SUCCESS && !flag) {
 			result = hwio_MPI_Testall(count, requests, &flag, statuses);
 			if (!flag && result == MPI_SUCCESS)
@@ -386,7 +386,7 @@ int hwio_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, M
 {
 	struct several several;
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
-	if (is_plain() || !prepare(&several, count, requests, MPI_STATUSES_IGNORE))
+	if (has_nothing_pending() || !prepare(&several, count, requests, MPI_STATUSES_IGNORE))
 		return hwio_real.MPI_Testany(count, requests, index, flag, status);
 	are_offers_over(several.ours, requests, count);
 	int delivered = delivered_of(&several, count);
@@ -410,7 +410,7 @@ int hwio_MPI_Testany(int count, MPI_Request requests[], int *index, int *flag, M
 int hwio_MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *status)
 {
 	int result = MPI_SUCCESS, flag = 0;
-	if (is_plain())
+	if (has_nothing_pending())
 		return hwio_real.MPI_Waitany(count, requests, index, status);
 	while (result == MPI_SUCCESS && !flag) {
 		result = hwio_MPI_Testany(count, requests, index, &flag, status);
@@ -423,7 +423,7 @@ int hwio_MPI_Waitany(int count, MPI_Request requests[], int *index, MPI_Status *
 int hwio_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
 {
 	struct several several;
-	if (is_plain() || !prepare(&several, count, requests, statuses))
+	if (has_nothing_pending() || !prepare(&several, count, requests, statuses))
 		return hwio_real.MPI_Testsome(count, requests, done, indices, statuses);
 	are_offers_over(several.ours, requests, count);
 	int delivered = delivered_of(&several, count);
@@ -447,7 +447,7 @@ int hwio_MPI_Testsome(int count, MPI_Request requests[], int *done, int indices[
 int hwio_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[], MPI_Status statuses[])
 {
 	int result = MPI_SUCCESS;
-	if (is_plain())
+	if (has_nothing_pending())
 		return hwio_real.MPI_Waitsome(count, requests, done, indices, statuses);
 	do {
 		result = hwio_MPI_Testsome(count, requests, done, indices, statuses);
@@ -486,7 +486,7 @@ static int seen(MPI_Request request, MPI_Status *status)
 	if (!one)
 		return result;
 	if (one->is_delivered) {
-		copy_status(one, status);
+		copy_tracked_status(one, status);
 	} else if (one->is_seen) {
 		hwio_real.MPI_Status_set_elements_x(status, MPI_BYTE, one->bytes);
 	} else if (one->is_active) {
@@ -501,7 +501,7 @@ static int seen(MPI_Request request, MPI_Status *status)
 int hwio_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
 {
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
-	if (is_plain())
+	if (has_nothing_pending())
 		return hwio_real.MPI_Request_get_status(request, flag, status);
 	hwio_step_in();
 	int result = hwio_real.MPI_Request_get_status(request, flag, kept);
@@ -512,7 +512,7 @@ int hwio_MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *stat
 #ifdef HWIO_HAS_MPI_Request_get_status_all
 int hwio_MPI_Request_get_status_all(int count, const MPI_Request requests[], int *flag, MPI_Status statuses[])
 {
-	if (is_plain())
+	if (has_nothing_pending())
 		return hwio_real.MPI_Request_get_status_all(count, requests, flag, statuses);
 	int result = MPI_SUCCESS;
 	*flag = 1;
@@ -528,7 +528,7 @@ int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], in
 	MPI_Status statuses[])
 {
 	struct several several;
-	if (is_plain() || !prepare(&several, count, requests, statuses))
+	if (has_nothing_pending() || !prepare(&several, count, requests, statuses))
 		return hwio_real.MPI_Request_get_status_some(count, requests, done, indices, statuses);
 	hwio_step_in();
 	int result = hwio_real.MPI_Request_get_status_some(count, requests, done, indices, several.statuses);
@@ -544,7 +544,7 @@ int hwio_MPI_Request_get_status_some(int count, const MPI_Request requests[], in
 int hwio_MPI_Request_get_status_any(int count, const MPI_Request requests[], int *index, int *flag, MPI_Status *status)
 {
 	MPI_Status own, *kept = status == MPI_STATUS_IGNORE ? &own : status;
-	if (is_plain())
+	if (has_nothing_pending())
 		return hwio_real.MPI_Request_get_status_any(count, requests, index, flag, status);
 	hwio_step_in();
 	int result = hwio_real.MPI_Request_get_status_any(count, requests, index, flag, kept);

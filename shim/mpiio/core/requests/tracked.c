@@ -32,7 +32,7 @@ bool hwio_requests_receiving(void)
  * Where only one thread calls MPI, it needs no lock, which would take longer than a short message: no signal handler gets
  * here, since none calls MPI.
  */
-static bool enter(void)
+static bool lock_if_shared(void)
 {
 	bool is_shared = hwio_match_is_shared();
 	if (is_shared)
@@ -40,7 +40,7 @@ static bool enter(void)
 	return is_shared;
 }
 
-static void leave(bool is_shared)
+static void unlock_if_shared(bool is_shared)
 {
 	if (is_shared)
 		hwio_leave();
@@ -52,7 +52,7 @@ static struct hwio_tracked **bucket_of(MPI_Request request)
 	return &buckets[(hash ^ hash >> 6 ^ hash >> 14) % BUCKETS];
 }
 
-static struct hwio_tracked *find(MPI_Request request, bool may_be_claimed)
+static struct hwio_tracked *find_tracked(MPI_Request request, bool may_be_claimed)
 {
 	/* Of one that has completed and one that has its handle now, the latter was added later, and comes first. */
 	struct hwio_tracked *found = *bucket_of(request);
@@ -65,9 +65,9 @@ struct hwio_tracked *hwio_tracked_find(MPI_Request request)
 {
 	if (tracked_count == 0 || request == MPI_REQUEST_NULL)
 		return NULL;
-	bool is_shared = enter();
-	struct hwio_tracked *found = find(request, true);
-	leave(is_shared);
+	bool is_shared = lock_if_shared();
+	struct hwio_tracked *found = find_tracked(request, true);
+	unlock_if_shared(is_shared);
 	return found;
 }
 
@@ -75,11 +75,11 @@ struct hwio_tracked *hwio_tracked_claim(MPI_Request request)
 {
 	if (tracked_count == 0 || request == MPI_REQUEST_NULL)
 		return NULL;
-	bool is_shared = enter();
-	struct hwio_tracked *found = find(request, false);
+	bool is_shared = lock_if_shared();
+	struct hwio_tracked *found = find_tracked(request, false);
 	if (found)
 		found->is_claimed = true;
-	leave(is_shared);
+	unlock_if_shared(is_shared);
 	return found;
 }
 
@@ -87,19 +87,19 @@ void hwio_tracked_release(struct hwio_tracked *one)
 {
 	if (!one)
 		return;
-	bool is_shared = enter();
+	bool is_shared = lock_if_shared();
 	one->is_claimed = false;
-	leave(is_shared);
+	unlock_if_shared(is_shared);
 }
 
 bool hwio_tracked_has_twin(const struct hwio_tracked *one)
 {
-	bool is_shared = enter();
+	bool is_shared = lock_if_shared();
 	const struct hwio_tracked *other = *bucket_of(one->request);
 	while (other &&
 		(other == one || other->request != one->request || other->kind != HWIO_OFFERED || other->is_claimed))
 		other = other->next;
-	leave(is_shared);
+	unlock_if_shared(is_shared);
 	return other != NULL;
 }
 
@@ -108,7 +108,7 @@ void hwio_tracked_add(const struct hwio_tracked *what)
 	struct hwio_tracked *one = malloc(sizeof(*one));
 	if (!one)
 		abort();
-	bool is_shared = enter();
+	bool is_shared = lock_if_shared();
 	*one = *what;
 	/* A type may be freed while the request is on its way. */
 	if (one->kind != HWIO_OWNED && one->kind != HWIO_OFFERED) {
@@ -122,7 +122,7 @@ void hwio_tracked_add(const struct hwio_tracked *what)
 	*link = one;
 	tracked_count++;
 	receiving_count += one->is_active;
-	leave(is_shared);
+	unlock_if_shared(is_shared);
 }
 
 static void free_tracked(struct hwio_tracked *one)
@@ -141,23 +141,23 @@ static void free_tracked(struct hwio_tracked *one)
 
 void hwio_tracked_forget(struct hwio_tracked *one)
 {
-	bool is_shared = enter();
+	bool is_shared = lock_if_shared();
 	struct hwio_tracked **link = bucket_of(one->request);
 	while (*link != one)
 		link = &(*link)->next;
 	*link = one->next;
 	tracked_count--;
 	receiving_count -= one->is_active;
-	leave(is_shared);
+	unlock_if_shared(is_shared);
 	free_tracked(one);
 }
 
 void hwio_tracked_activate(struct hwio_tracked *one, bool is_active)
 {
-	bool is_shared = enter();
+	bool is_shared = lock_if_shared();
 	receiving_count = receiving_count + is_active - one->is_active;
 	one->is_active = is_active;
-	leave(is_shared);
+	unlock_if_shared(is_shared);
 }
 
 bool hwio_requests_any_arrived(void)

@@ -15,7 +15,7 @@
 #include "files/change.h"
 #include "memory/fault.h"
 #include "memory/pages.h"
-#include "memory/private.h"
+#include "memory/memory_map.h"
 #include "mpi/runs.h"
 #include "random.h"
 #include "real.h"
@@ -236,7 +236,7 @@ int main(void)
 		run();
 	/* Pages are filled before they are opened. */
 	hwio_deferred_round();
-	hwio_private_threads_begin();
+	hwio_memory_map_threads_begin();
 	for (int i = 0; i < RUNS; i++)
 		run();
 	CHECK(found_runs > RUNS);

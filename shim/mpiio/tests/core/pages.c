@@ -12,7 +12,7 @@
 
 #include "files/file.h"
 #include "memory/deferred.h"
-#include "memory/private.h"
+#include "memory/memory_map.h"
 #include "memory/records.h"
 #include "patterns/incoming.h"
 #include "patterns/pending.h"
@@ -91,7 +91,7 @@ static void compare(void)
 		uintptr_t page = (uintptr_t)region + i * HWIO_PAGE_BYTES;
 		bool is_owed = is_owed_by(0, page) || is_owed_by(1, page);
 		struct hwio_range closed;
-		bool is_open = hwio_private_page_is_open(page);
+		bool is_open = hwio_memory_map_page_is_open(page);
 		CHECK(is_open == (!is_owed || is_admitted(page)));
 		CHECK(hwio_pages_find(page + 5, &closed) == !is_open);
 		CHECK(is_open || (closed.low <= page && closed.high > page));
@@ -217,7 +217,7 @@ static void check_pending(void)
 	for (size_t i = 0; i < PAGES; i++) {
 		uintptr_t page = (uintptr_t)region + i * HWIO_PAGE_BYTES;
 		bool is_owed = is_pending_at(page) || hwio_deferred_in(page, page + HWIO_PAGE_BYTES);
-		CHECK(hwio_private_page_is_open(page) == !is_owed);
+		CHECK(hwio_memory_map_page_is_open(page) == !is_owed);
 	}
 }
 

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "real.h"
-#include "roles.h"
+#include "buffer_effects.h"
 #include "trace.h"
 #include "variant.h"
 
 volatile int hwio_is_busy = 1;
-__thread int hwio_depth, hwio_is_lasting, hwio_is_exposed;
+__thread int hwio_depth, hwio_stays_in_use, hwio_is_exposed;
 static int trace = -1;
 
 void hwio_trace(const char *name)

@@ -7,7 +7,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-static struct surroundings {
+static struct attributes {
 	sigset_t blocked;
 	mode_t umask;
 	dev_t device; /* of the working directory */
@@ -32,7 +32,7 @@ static uint64_t digest_of(char *const *list)
 	return digest;
 }
 
-static void look(struct surroundings *now, char *const *envp)
+static void read_attributes(struct attributes *now, char *const *envp)
 {
 	struct stat directory = {0};
 
@@ -53,18 +53,18 @@ static void look(struct surroundings *now, char *const *envp)
 	now->variables = digest_of(envp);
 }
 
-void hwsp_surroundings_before(char *const *envp)
+void hwsp_fork_safety_remember(char *const *envp)
 {
-	look(&before, envp);
+	read_attributes(&before, envp);
 }
 
-void hwsp_surroundings_changed(char reasons[HWSP_REASON_BYTES])
+void hwsp_fork_safety_compare(char reasons[HWSP_REASON_BYTES])
 {
-	struct surroundings now;
+	struct attributes now;
 	struct itimerval timer;
 	bool ticks = false;
 
-	look(&now, environ);
+	read_attributes(&now, environ);
 	for (int which = ITIMER_REAL; which <= ITIMER_PROF; which++)
 		ticks |= getitimer((__itimer_which_t)which, &timer) == 0 &&
 			(timer.it_value.tv_sec || timer.it_value.tv_usec);

@@ -27,7 +27,7 @@ static long now_ms(void)
 }
 
 /* A process's state, as a letter, and when it began, which tells it from a later one of the same number. 0: unknown. */
-static uint64_t look(pid_t pid, char *state)
+static uint64_t read_process_state(pid_t pid, char *state)
 {
 	char path[64], text[1024];
 	unsigned long long began = 0;
@@ -50,23 +50,24 @@ static uint64_t look(pid_t pid, char *state)
 uint64_t hwsp_began(pid_t pid)
 {
 	char state;
-	return look(pid, &state);
+	return read_process_state(pid, &state);
 }
 
-static bool is_stopped(const struct hwsp_asked *asked)
+static bool is_stopped(const struct hwsp_pending_request *pending)
 {
 	char state = 0;
-	return asked->began && look(asked->zygote, &state) == asked->began && (state == 'T' || state == 't');
+	return pending->began && read_process_state(pending->zygote, &state) == pending->began &&
+		(state == 'T' || state == 't');
 }
 
 /* Kills the zygote and sees it end. False if that can't be done. */
-static bool give_up(const struct hwsp_asked *asked)
+static bool kill_zygote(const struct hwsp_pending_request *pending)
 {
-	int zygote = (int)syscall(SYS_pidfd_open, asked->zygote, 0);
+	int zygote = (int)syscall(SYS_pidfd_open, pending->zygote, 0);
 	if (zygote < 0)
 		return false;
 	/* It may have ended since, and its number be another's. */
-	bool is_it = asked->began && hwsp_began(asked->zygote) == asked->began;
+	bool is_it = pending->began && hwsp_began(pending->zygote) == pending->began;
 	if (is_it)
 		syscall(SYS_pidfd_send_signal, zygote, SIGKILL, NULL, 0);
 	struct pollfd ended = {.fd = zygote, .events = POLLIN};
@@ -78,10 +79,10 @@ static bool give_up(const struct hwsp_asked *asked)
 	return true;
 }
 
-bool hwsp_zygote_await(const struct hwsp_asked *asked, short events)
+bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events)
 {
-	struct pollfd ready = {.fd = asked->socket, .events = events};
-	long stopped_ms_max = asked->stopped_ms_max ? (long)asked->stopped_ms_max : STOPPED_MS_MAX;
+	struct pollfd ready = {.fd = pending->socket, .events = events};
+	long stopped_ms_max = pending->stopped_ms_max ? (long)pending->stopped_ms_max : STOPPED_MS_MAX;
 	long look_ms = stopped_ms_max / 4 + 1 < LOOK_MS_MAX ? stopped_ms_max / 4 + 1 : LOOK_MS_MAX;
 	/* Counted in looks: who was stopped together with the zygote begins anew when both go on. */
 	long began = now_ms(), next = began + look_ms, stopped_ms = 0;
@@ -95,9 +96,9 @@ bool hwsp_zygote_await(const struct hwsp_asked *asked, short events)
 			continue;
 		now = now_ms();
 		next = now + look_ms;
-		stopped_ms = is_stopped(asked) ? stopped_ms + look_ms : 0;
-		bool is_late = asked->answer_ms_max && now - began >= (long)asked->answer_ms_max;
-		if ((is_late || stopped_ms > stopped_ms_max) && give_up(asked))
+		stopped_ms = is_stopped(pending) ? stopped_ms + look_ms : 0;
+		bool is_late = pending->answer_ms_max && now - began >= (long)pending->answer_ms_max;
+		if ((is_late || stopped_ms > stopped_ms_max) && kill_zygote(pending))
 			return false;
 	}
 }

@@ -1,5 +1,5 @@
 /* Mappings as /proc/self/maps has them, with the last ones kept; and writing under a protection. */
-#include "private.h"
+#include "memory_map.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 #include "real.h"
 
-#define KEPT_MAX 16
+#define CACHED_MAX 16
 #define EXCLUDED_MAX 256
 #define STAGE_BYTES (256UL << 10)
 
@@ -20,8 +20,8 @@ struct range {
 	uintptr_t low, high;
 };
 
-static struct range kept[KEPT_MAX];
-static size_t kept_next;
+static struct range cached[CACHED_MAX];
+static size_t cached_next;
 static struct range excluded[EXCLUDED_MAX];
 static size_t excluded_count;
 static bool is_threaded;
@@ -30,12 +30,12 @@ static int memory_descriptor = -1;
 static struct stat memory_file;
 static char stage[STAGE_BYTES];
 
-void hwio_private_forget(void)
+void hwio_memory_map_forget(void)
 {
-	memset(kept, 0, sizeof(kept));
+	memset(cached, 0, sizeof(cached));
 }
 
-void hwio_private_exclude(const void *memory, size_t bytes)
+void hwio_memory_map_exclude(const void *memory, size_t bytes)
 {
 	if (bytes == 0)
 		return;
@@ -57,7 +57,7 @@ void hwio_private_exclude(const void *memory, size_t bytes)
 	hwio_leave();
 }
 
-void hwio_private_gone(uintptr_t low, uintptr_t high)
+void hwio_memory_map_unmapped(uintptr_t low, uintptr_t high)
 {
 	if (excluded_count == 0)
 		return;
@@ -154,19 +154,19 @@ static bool look_up(uintptr_t address, struct range *found)
 	return joined.low <= address && address < joined.high;
 }
 
-bool hwio_private_is(const void *memory, size_t bytes)
+bool hwio_memory_map_is_private(const void *memory, size_t bytes)
 {
 	uintptr_t low = (uintptr_t)memory, high = low + bytes;
 	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	if (is_excluded(low, high))
 		return false;
-	for (size_t i = 0; i < KEPT_MAX; i++)
-		if (kept[i].low <= low && high <= kept[i].high && !(kept[i].low <= here && here < kept[i].high))
+	for (size_t i = 0; i < CACHED_MAX; i++)
+		if (cached[i].low <= low && high <= cached[i].high && !(cached[i].low <= here && here < cached[i].high))
 			return true;
 	struct range found;
 	if (!look_up(low, &found) || high > found.high || (found.low <= here && here < found.high))
 		return false;
-	kept[kept_next++ % KEPT_MAX] = found;
+	cached[cached_next++ % CACHED_MAX] = found;
 	return true;
 }
 
@@ -193,18 +193,18 @@ static bool open_memory(void)
 	return memory_descriptor >= 0;
 }
 
-void hwio_private_threads_begin(void)
+void hwio_memory_map_threads_begin(void)
 {
 	is_threaded = true;
 	hwio_quick.is_watchful = 1;
 }
 
-bool hwio_private_is_threaded(void)
+bool hwio_memory_map_is_threaded(void)
 {
 	return is_threaded;
 }
 
-bool hwio_private_can_fill_apart(void)
+bool hwio_memory_map_can_fill_apart(void)
 {
 	static enum { UNKNOWN, CAN, CANNOT } can;
 	if (can != UNKNOWN)
@@ -220,12 +220,12 @@ bool hwio_private_can_fill_apart(void)
 	return can == CAN;
 }
 
-bool hwio_private_can_fill(void)
+bool hwio_memory_map_can_fill(void)
 {
-	return !is_threaded || hwio_private_can_fill_apart();
+	return !is_threaded || hwio_memory_map_can_fill_apart();
 }
 
-bool hwio_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset)
+bool hwio_memory_map_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offset)
 {
 	if (!open_memory())
 		return false;
@@ -242,7 +242,7 @@ bool hwio_private_fill(uintptr_t low, uintptr_t high, int descriptor, off_t offs
 	return true;
 }
 
-bool hwio_private_page_is_open(uintptr_t address)
+bool hwio_memory_map_page_is_open(uintptr_t address)
 {
 	char byte;
 	struct iovec here = {&byte, 1}, there = {(void *)address, 1};

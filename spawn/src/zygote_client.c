@@ -58,7 +58,7 @@ static bool find_library(const char *given, char path[PATH_MAX])
 }
 
 /* What is started: a script by its own name, but for an interpreter, which stops before it runs a program. */
-static char *started(const struct hwsp_start *start)
+static char *started_path(const struct hwsp_start *start)
 {
 	const struct hwsp_program *program = start->program;
 	return start->options->stop == PSPAWN_STOP_PYTHON ? program->path : hwsp_program_name(program);
@@ -117,7 +117,7 @@ static int make_environment(struct environment *made, const struct hwsp_start *s
 }
 
 /* The zygote's arguments. The kernel adds a script's interpreter to them. */
-static char **make_words(const struct hwsp_start *start)
+static char **make_arguments(const struct hwsp_start *start)
 {
 	static char *const none[] = {NULL};
 	char *const *given = start->options->argv ? start->options->argv : none;
@@ -126,19 +126,19 @@ static char **make_words(const struct hwsp_start *start)
 
 	while (given[count])
 		count++;
-	char **words = calloc(count + 3, sizeof *words);
-	if (!words)
+	char **arguments = calloc(count + 3, sizeof *arguments);
+	if (!arguments)
 		return NULL;
 	bool interpreter = program->script && start->options->stop == PSPAWN_STOP_PYTHON;
-	words[kept++] = given[0] && !interpreter ? given[0] : started(start);
+	arguments[kept++] = given[0] && !interpreter ? given[0] : started_path(start);
 	if (interpreter && program->argument)
-		words[kept++] = program->argument;
+		arguments[kept++] = program->argument;
 	for (size_t i = 1; i < count; i++)
-		words[kept++] = given[i];
-	return words;
+		arguments[kept++] = given[i];
+	return arguments;
 }
 
-static long milliseconds(void)
+static long now_ms(void)
 {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -146,17 +146,17 @@ static long milliseconds(void)
 }
 
 /* Waits for the first message, which brings the memory for results. */
-static int greet(struct hwsp_zygote *zygote, const struct hwsp_start *start, char reason[HWSP_REASON_BYTES])
+static int receive_hello(struct hwsp_zygote *zygote, const struct hwsp_start *start, char reason[HWSP_REASON_BYTES])
 {
 	unsigned ms_max = start->options->start_ms_max;
 	struct pollfd ready = {.fd = zygote->socket, .events = POLLIN};
-	long end = milliseconds() + (ms_max ? ms_max : START_MS_MAX);
+	long end = now_ms() + (ms_max ? ms_max : START_MS_MAX);
 	struct hwsp_hello hello;
 	size_t received = 0;
 	int polled, error;
 
 	do {
-		long left = end - milliseconds();
+		long left = end - now_ms();
 		polled = poll(&ready, 1, left > 0 ? (int)left : 0);
 	} while (polled < 0 && errno == EINTR);
 	if (polled <= 0) {
@@ -215,18 +215,18 @@ static int launch(struct hwsp_zygote *zygote, const struct hwsp_start *start, in
 	struct hwsp_result result;
 	int error = make_environment(&environment, start, boundary), tried_error;
 
-	process.argv = zygote->words = make_words(start);
+	process.argv = zygote->arguments = make_arguments(start);
 	process.envp = environment.list;
 	if (!process.argv)
 		error = ENOMEM;
 	process.mask = start->cores;
 	process.mask_size = sizeof *start->cores;
 	if (!error) {
-		hwsp_direct(PSPAWN_VFORK, started(start), &process, 1, &options, &result, &tried_error);
+		hwsp_direct(PSPAWN_VFORK, started_path(start), &process, 1, &options, &result, &tried_error);
 		/* A process's processors that aren't there are that process's error. */
 		if (result.error == EINVAL && process.mask) {
 			process.mask = NULL;
-			hwsp_direct(PSPAWN_VFORK, started(start), &process, 1, &options, &result, &tried_error);
+			hwsp_direct(PSPAWN_VFORK, started_path(start), &process, 1, &options, &result, &tried_error);
 		}
 		zygote->cores = (unsigned)CPU_COUNT(process.mask ? process.mask : &start->inherited->affinity);
 		zygote->pid = result.pid > 0 ? result.pid : 0;
@@ -275,7 +275,7 @@ int hwsp_zygote_start(struct hwsp_zygote *zygote, const struct hwsp_start *start
 			close(fd);
 		if (error == EPIPE)
 			snprintf(reason, HWSP_REASON_BYTES, "%s", ended_early(start));
-		error = error ? error : greet(zygote, start, reason);
+		error = error ? error : receive_hello(zygote, start, reason);
 		if (!error &&
 			(!hwsp_watch_begin(&zygote->watch, zygote->pid, start, zygote->boundary, reason) || *reason))
 			error = ENOTSUP;
@@ -291,7 +291,7 @@ void hwsp_zygote_end(struct hwsp_zygote *zygote)
 	bool own = zygote->owner == getpid();
 
 	hwsp_watch_end(&zygote->watch);
-	free(zygote->words);
+	free(zygote->arguments);
 	if (zygote->results)
 		munmap(zygote->results, RESULTS_BYTES);
 	if (zygote->socket >= 0 && identity_of(zygote->socket) == zygote->identity)
@@ -314,39 +314,39 @@ bool hwsp_zygote_lives(const struct hwsp_zygote *zygote)
 }
 
 /* The descriptors of a request, in the order that `hwsp_head` tells. Those from `first_own` on are to be closed. */
-struct luggage {
+struct attached {
 	int fds[HWSP_FDS_MAX + 8];
 	uint32_t count, first_own;
 };
 
-static int pack(struct luggage *luggage, struct hwsp_head *head, struct hwsp_bytes *body,
+static int attach_descriptors(struct attached *attached, struct hwsp_head *head, struct hwsp_bytes *body,
 	const struct hwsp_inherited *inherited, const struct hwsp_origin *origin, const struct pspawn_options *options,
-	struct hwsp_asked *asked)
+	struct hwsp_pending_request *pending)
 {
 	int ends[2];
 	void *memory;
 
-	memcpy(luggage->fds, origin ? origin->fds : inherited->fds, inherited->fd_count * sizeof inherited->fds[0]);
-	luggage->count = luggage->first_own = inherited->fd_count;
+	memcpy(attached->fds, origin ? origin->fds : inherited->fds, inherited->fd_count * sizeof inherited->fds[0]);
+	attached->count = attached->first_own = inherited->fd_count;
 	int cwd = origin ? fcntl(origin->cwd, F_DUPFD_CLOEXEC, 0) : open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (cwd < 0)
 		return errno;
-	luggage->fds[luggage->count++] = cwd;
+	attached->fds[attached->count++] = cwd;
 	if (head->flags & HWSP_OWN_RESULTS) {
-		asked->mapped = asked->count * sizeof *asked->results;
-		int fd = shared_memory(asked->mapped, &memory);
+		pending->mapped = pending->count * sizeof *pending->results;
+		int fd = shared_memory(pending->mapped, &memory);
 		if (fd < 0) {
-			asked->mapped = 0;
+			pending->mapped = 0;
 			return errno;
 		}
-		asked->results = memory;
-		luggage->fds[luggage->count++] = fd;
+		pending->results = memory;
+		attached->fds[attached->count++] = fd;
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 			return errno;
-		asked->socket = ends[0];
-		asked->identity = identity_of(ends[0]);
-		asked->own = true;
-		luggage->fds[luggage->count++] = ends[1];
+		pending->socket = ends[0];
+		pending->identity = identity_of(ends[0]);
+		pending->own = true;
+		attached->fds[attached->count++] = ends[1];
 	}
 	if (head->flags & HWSP_IN_FILE) {
 		int fd = shared_memory(body->length, &memory);
@@ -354,43 +354,43 @@ static int pack(struct luggage *luggage, struct hwsp_head *head, struct hwsp_byt
 			return errno;
 		memcpy(memory, body->data, body->length);
 		munmap(memory, body->length);
-		luggage->fds[luggage->count++] = fd;
+		attached->fds[attached->count++] = fd;
 	}
 	if (head->flags & HWSP_WITH_CGROUP) {
 		int fd = fcntl(options->cgroup, F_DUPFD_CLOEXEC, 0);
 		if (fd < 0)
 			return errno;
-		luggage->fds[luggage->count++] = fd;
+		attached->fds[attached->count++] = fd;
 	}
 	return 0;
 }
 
 /* Sends what was packed. A zygote that others have asked before may take it late. */
-static int deliver(const struct hwsp_zygote *zygote, const struct hwsp_asked *asked, const struct hwsp_head *head,
-	const struct hwsp_bytes *body, const struct luggage *luggage)
+static int send_request(const struct hwsp_zygote *zygote, const struct hwsp_pending_request *pending,
+	const struct hwsp_head *head, const struct hwsp_bytes *body, const struct attached *attached)
 {
-	struct hwsp_asked socket = *asked;
+	struct hwsp_pending_request socket = *pending;
 	size_t inside = head->flags & HWSP_IN_FILE ? 0 : body->length;
 	int error;
 
 	socket.socket = zygote->socket;
-	while ((error = hwsp_send_now(zygote->socket, head, sizeof *head, body->data, inside, luggage->fds,
-			luggage->count)) == EAGAIN)
+	while ((error = hwsp_send_now(zygote->socket, head, sizeof *head, body->data, inside, attached->fds,
+			attached->count)) == EAGAIN)
 		if (!hwsp_zygote_await(&socket, POLLOUT))
 			return EPIPE;
 	return error;
 }
 
-int hwsp_zygote_ask(struct hwsp_zygote *zygote, const struct hwsp_inherited *inherited,
+int hwsp_zygote_send_request(struct hwsp_zygote *zygote, const struct hwsp_inherited *inherited,
 	const struct hwsp_origin *origin, const struct pspawn_process *processes, uint32_t count,
-	const struct pspawn_options *options, bool apart, struct hwsp_asked *asked)
+	const struct pspawn_options *options, bool apart, struct hwsp_pending_request *pending)
 {
 	struct hwsp_bytes body = {0};
 	struct hwsp_head head = {.version = HWSP_SPAWN_VERSION, .count = count, .fds = inherited->fd_count};
-	struct luggage luggage;
+	struct attached attached;
 	int error;
 
-	*asked = (struct hwsp_asked){.zygote = zygote->pid,
+	*pending = (struct hwsp_pending_request){.zygote = zygote->pid,
 		.began = zygote->began,
 		.stopped_ms_max = zygote->stopped_ms_max,
 		.answer_ms_max = zygote->answer_ms_max,
@@ -407,47 +407,47 @@ int hwsp_zygote_ask(struct hwsp_zygote *zygote, const struct hwsp_inherited *inh
 		free(body.data);
 		return ENOMEM;
 	}
-	memset(asked->results, 0, (head.flags & HWSP_OWN_RESULTS ? 0 : count) * sizeof *asked->results);
-	error = pack(&luggage, &head, &body, inherited, origin, options, asked);
+	memset(pending->results, 0, (head.flags & HWSP_OWN_RESULTS ? 0 : count) * sizeof *pending->results);
+	error = attach_descriptors(&attached, &head, &body, inherited, origin, options, pending);
 	if (!error)
-		error = deliver(zygote, asked, &head, &body, &luggage);
-	while (luggage.count > luggage.first_own)
-		close(luggage.fds[--luggage.count]);
-	asked->body = body.data;
-	asked->body_bytes = body.length;
+		error = send_request(zygote, pending, &head, &body, &attached);
+	while (attached.count > attached.first_own)
+		close(attached.fds[--attached.count]);
+	pending->body = body.data;
+	pending->body_bytes = body.length;
 	if (error)
-		hwsp_asked_free(asked);
+		hwsp_pending_request_free(pending);
 	return error;
 }
 
-uint32_t hwsp_zygote_answer(struct hwsp_asked *asked, int *error)
+uint32_t hwsp_zygote_receive_reply(struct hwsp_pending_request *pending, int *error)
 {
 	struct hwsp_answer answer;
 	size_t received = 0;
 	/* Between the call that began and the one that ends the program may have closed what it doesn't know. */
-	int failed = identity_of(asked->socket) != asked->identity ? EBADF
-		: !hwsp_zygote_await(asked, POLLIN)
+	int failed = identity_of(pending->socket) != pending->identity ? EBADF
+		: !hwsp_zygote_await(pending, POLLIN)
 		? EPIPE
-		: hwsp_receive(asked->socket, &answer, sizeof answer, &received, NULL, NULL);
+		: hwsp_receive(pending->socket, &answer, sizeof answer, &received, NULL, NULL);
 
-	if (!failed && received == sizeof answer && answer.tried <= asked->count) {
+	if (!failed && received == sizeof answer && answer.tried <= pending->count) {
 		*error = (int)answer.error;
 		return answer.tried;
 	}
 	/* The zygote is gone. What it has made before is known all the same. */
-	uint32_t made = asked->count;
-	while (made && !asked->results[made - 1].pid && !asked->results[made - 1].error)
+	uint32_t made = pending->count;
+	while (made && !pending->results[made - 1].pid && !pending->results[made - 1].error)
 		made--;
 	*error = EPIPE;
 	return made;
 }
 
-void hwsp_asked_free(struct hwsp_asked *asked)
+void hwsp_pending_request_free(struct hwsp_pending_request *pending)
 {
-	if (asked->mapped)
-		munmap(asked->results, asked->mapped);
-	if (asked->own && identity_of(asked->socket) == asked->identity)
-		close(asked->socket);
-	free(asked->body);
-	*asked = (struct hwsp_asked){.socket = -1};
+	if (pending->mapped)
+		munmap(pending->results, pending->mapped);
+	if (pending->own && identity_of(pending->socket) == pending->identity)
+		close(pending->socket);
+	free(pending->body);
+	*pending = (struct hwsp_pending_request){.socket = -1};
 }

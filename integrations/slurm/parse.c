@@ -1,5 +1,5 @@
-/* What the plugin is told; see words.h. Whatever it reads may be wrong in any way. */
-#include "words.h"
+/* What the plugin is told; see parse.h. Whatever it reads may be wrong in any way. */
+#include "parse.h"
 
 #include <stdio.h>
 #include <string.h>

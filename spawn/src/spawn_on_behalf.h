@@ -1,6 +1,6 @@
 /* Processes for another process of the same program, which describes what exec would keep of it. Not installed. */
-#ifndef HEADWATER_SPAWN_BEHALF_H
-#define HEADWATER_SPAWN_BEHALF_H
+#ifndef HEADWATER_SPAWN_ON_BEHALF_H
+#define HEADWATER_SPAWN_ON_BEHALF_H
 
 #include "../core/internal.h"
 
@@ -32,14 +32,14 @@ struct hwsp_arrived {
 
 /* Sees to a zygote of the context that can make the process; it may be started now, in that directory. 0, or an errno
  * value with the reason in `why`, which has HWSP_REASON_BYTES. */
-int hwsp_behalf_prepare(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, char *why);
+int hwsp_on_behalf_prepare(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, char *why);
 
 /* What the context's zygote was to import and has not, each a line: "?NAME: WHY" if there is no such module, "-NAME: WHY"
  * if processes import it themselves. It lives until the next call. */
-const char *hwsp_behalf_left_out(const pspawn_context_t *ctx);
+const char *hwsp_on_behalf_left_out(const pspawn_context_t *ctx);
 
 /* Makes the process, never by exec: a child of the caller that leads a group of its own and is killed when the calling
  * thread ends. 0 with its number, or as above. */
-int hwsp_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, pid_t *pid, char *why);
+int hwsp_on_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, pid_t *pid, char *why);
 
 #endif

@@ -26,7 +26,7 @@ static unsigned long program_break(void)
 	return (unsigned long)syscall(SYS_brk, 0);
 }
 
-bool hwsp_present_prepare(void)
+bool hwsp_process_identity_prepare(void)
 {
 	/* Fields of /proc/self/stat, counted from 1 as in proc(5). */
 	enum {
@@ -121,7 +121,7 @@ static char **make_image(const struct pspawn_process *process, size_t *arguments
 	return list;
 }
 
-bool hwsp_present(const struct pspawn_process *process)
+bool hwsp_process_identity_set(const struct pspawn_process *process)
 {
 	size_t arguments;
 	char **list = make_image(process, &arguments);

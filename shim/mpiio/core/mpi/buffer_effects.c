@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "../memory/deferred.h"
-#include "../memory/private.h"
+#include "../memory/memory_map.h"
 #include "../patterns/incoming.h"
 #include "layout.h"
 #include "../patterns/offer.h"
@@ -16,7 +16,7 @@
 
 enum use { READ, OVERWRITTEN, BOTH };
 
-__thread int hwio_is_lasting;
+__thread int hwio_stays_in_use;
 
 void hwio_communicates(void)
 {
@@ -102,8 +102,8 @@ static void use(const void *buffer, MPI_Count count, MPI_Datatype type, enum use
 		uintptr_t last = first + (uintptr_t)((count - 1) * extent);
 		uintptr_t low = first < last ? first : last,
 			  high = (first < last ? last : first) + (uintptr_t)true_extent;
-		if (hwio_is_lasting)
-			hwio_private_exclude((void *)low, high - low);
+		if (hwio_stays_in_use)
+			hwio_memory_map_exclude((void *)low, high - low);
 		bool is_near = hwio_may_be_recorded(low, high) || hwio_incoming_any();
 		MPI_Count size = 0;
 		hwio_real.MPI_Type_size_x(type, &size);
@@ -156,7 +156,7 @@ void hwio_inout(void *buffer, MPI_Count count, MPI_Datatype type)
 void hwio_made(void *memory, MPI_Aint bytes)
 {
 	if (memory && bytes > 0)
-		hwio_private_exclude(memory, (size_t)bytes);
+		hwio_memory_map_exclude(memory, (size_t)bytes);
 }
 
 void hwio_freed(void *memory)

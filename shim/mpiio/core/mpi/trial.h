@@ -3,8 +3,8 @@
  * one of them. Operations go both ways in turn at first; the quicker way is kept, and tried against the other now and
  * then. Source: Natvig, Elster and Meyer, §VI. All ranks feed it the same numbers, so that they come to the same end.
  */
-#ifndef HWIO_COURSE_H
-#define HWIO_COURSE_H
+#ifndef HWIO_TRIAL_H
+#define HWIO_TRIAL_H
 
 #include "../context.h"
 
@@ -19,20 +19,20 @@ struct hwio_pair {
 };
 
 /* Whether the ranks agree on the next operation; the others go as the program wants them, and are measured. */
-bool hwio_course_asks(const struct hwio_course *course);
+bool hwio_trial_asks(const struct hwio_trial *trial);
 /* One has gone so. */
-void hwio_course_passes(struct hwio_course *course);
+void hwio_trial_passes(struct hwio_trial *trial);
 /* How long the last operations took; 0: that isn't known. */
-void hwio_course_learns(struct hwio_course *course, struct hwio_pair *pair, int64_t all_ns, int64_t all_bytes,
+void hwio_trial_learns(struct hwio_trial *trial, struct hwio_pair *pair, int64_t all_ns, int64_t all_bytes,
 	int64_t one_ns);
 /* Whether an operation of so many bytes goes through one rank, if it can. If not, `why` says what ended the course. */
-bool hwio_course_takes(struct hwio_course *course, struct hwio_pair *pair, bool can, int64_t bytes, const char **why);
+bool hwio_trial_takes(struct hwio_trial *trial, struct hwio_pair *pair, bool can, int64_t bytes, const char **why);
 /* It has done so, or that rank could not do it. */
-void hwio_course_has_taken(struct hwio_course *course, bool was_done, const char **why);
+void hwio_trial_has_taken(struct hwio_trial *trial, bool was_done, const char **why);
 /*
  * The file is closed: what is begun, and can't be ended with another file, is begun again. `step`: where the course was
  * when it was opened. Files that bring it no further, one after the other, end it.
  */
-void hwio_course_pauses(struct hwio_course *course, int64_t step);
+void hwio_trial_pauses(struct hwio_trial *trial, int64_t step);
 
 #endif

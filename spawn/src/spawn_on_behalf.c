@@ -1,7 +1,7 @@
 /* Processes for another process of the same program: that one describes itself, and sends its descriptors. They are
  * children of the caller, and made by a zygote or not at all: an exec would be the caller's, with what the caller is
  * like. */
-#include "behalf.h"
+#include "spawn_on_behalf.h"
 #include "context.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ int hwsp_describe(char *const argv[], char *const envp[], bool python, struct hw
 	return 0;
 }
 
-static int refuse(char *why, int error, const char *reason)
+static int refuse_request(char *why, int error, const char *reason)
 {
 	snprintf(why, HWSP_REASON_BYTES, "%s", reason);
 	return error;
@@ -51,7 +51,7 @@ static int read_request(const struct hwsp_arrived *arrived, struct hwsp_request 
 {
 	int error = hwsp_decode(arrived->data, arrived->bytes, 1, request);
 	if (error)
-		return refuse(why, error, "its description can't be read");
+		return refuse_request(why, error, "its description can't be read");
 	const struct hwsp_inherited *inherited = &request->inherited;
 	const struct pspawn_process *process = request->processes;
 	bool good = inherited->fd_count == arrived->fd_count && process->argv && process->argv[0] && process->envp &&
@@ -61,62 +61,63 @@ static int read_request(const struct hwsp_arrived *arrived, struct hwsp_request 
 	if (good)
 		return 0;
 	hwsp_request_free(request);
-	return refuse(why, EINVAL, "its description can't be read");
+	return refuse_request(why, EINVAL, "its description can't be read");
 }
 
 /* Where a zygote stops to begin as the process would. */
 static int start_in(struct pspawn_state *state, const struct hwsp_arrived *arrived, const struct hwsp_request *request,
 	const struct hwsp_inherited *own)
 {
-	const struct hwsp_wanted wanted = {request->processes, 1, &request->options, &request->inherited};
+	const struct hwsp_demand demand = {request->processes, 1, &request->options, &request->inherited};
 	uint64_t key = hwsp_zygote_key(state, request->processes, arrived->place);
 
 	if (fchdir(arrived->cwd))
 		return errno;
-	int error = hwsp_zygote_see_to(state, key, &wanted, own);
+	int error = hwsp_zygote_ensure(state, key, &demand, own);
 	if (chdir("/"))
 		return errno;
 	return error;
 }
 
 /* Sees to the zygote, and gives what it is to be asked. */
-static int ready(struct pspawn_state *state, const struct hwsp_arrived *arrived, struct hwsp_request *request,
+static int prepare_zygote(struct pspawn_state *state, const struct hwsp_arrived *arrived, struct hwsp_request *request,
 	char *why)
 {
 	struct hwsp_inherited own;
 	int error = hwsp_inherit(&own, NO_BOUNDARY);
 
 	if (!error && hwsp_key_elsewhere(&own) != arrived->place)
-		return refuse(why, ENOTSUP,
+		return refuse_request(why, ENOTSUP,
 			"it has other credentials, namespaces, scheduling or limits of its stack than the "
 			"process for which the zygote was started");
 	if (!error)
 		error = start_in(state, arrived, request, &own);
 	if (error == ENOTSUP && !state->reason[0])
-		return refuse(why, error, "the zygote's libraries have counted other processors than it may run on");
+		return refuse_request(why, error,
+			"the zygote's libraries have counted other processors than it may run on");
 	if (error)
-		return refuse(why, error, state->reason[0] ? state->reason : strerror(error));
+		return refuse_request(why, error, state->reason[0] ? state->reason : strerror(error));
 	if (state->zygote.boundary > hwsp_boundary(&request->inherited))
-		return refuse(why, ENOTSUP,
+		return refuse_request(why, ENOTSUP,
 			"fewer files may be open in it than in the process for which the zygote was started");
 	/* The zygote joins the group for a moment, and can join those of its session alone. */
 	request->inherited.group = getpgrp();
 	return 0;
 }
 
-int hwsp_behalf_prepare(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, char *why)
+int hwsp_on_behalf_prepare(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, char *why)
 {
 	struct hwsp_request request;
 	int error = read_request(arrived, &request, why);
 
 	if (error)
 		return error;
-	error = ready(ctx->state, arrived, &request, why);
+	error = prepare_zygote(ctx->state, arrived, &request, why);
 	hwsp_request_free(&request);
 	return error;
 }
 
-const char *hwsp_behalf_left_out(const pspawn_context_t *ctx)
+const char *hwsp_on_behalf_left_out(const pspawn_context_t *ctx)
 {
 	return ctx->state->left_out ? ctx->state->left_out : "";
 }
@@ -135,23 +136,23 @@ static const char *reason_of(int error)
 }
 
 /* Asks the zygote for the process. */
-static int ask(struct pspawn_state *state, const struct hwsp_arrived *arrived, const struct hwsp_request *request,
-	pid_t *pid)
+static int spawn_by_zygote(struct pspawn_state *state, const struct hwsp_arrived *arrived,
+	const struct hwsp_request *request, pid_t *pid)
 {
 	struct pspawn_options options = {
 		.size = sizeof options, .flags = PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER, .cgroup = arrived->cgroup};
 	const struct hwsp_origin origin = {arrived->fds, arrived->cwd};
-	struct hwsp_asked asked;
+	struct hwsp_pending_request asked;
 
 	if (arrived->cgroup >= 0)
 		options.flags |= PSPAWN_SETCGROUP;
-	int error = hwsp_zygote_ask(&state->zygote, &request->inherited, &origin, request->processes, 1, &options,
-		false, &asked);
+	int error = hwsp_zygote_send_request(&state->zygote, &request->inherited, &origin, request->processes, 1,
+		&options, false, &asked);
 	if (error)
 		return error;
-	uint32_t tried = hwsp_zygote_answer(&asked, &error);
+	uint32_t tried = hwsp_zygote_receive_reply(&asked, &error);
 	struct hwsp_result result = tried ? asked.results[0] : (struct hwsp_result){0, error ? error : ECHILD};
-	hwsp_asked_free(&asked);
+	hwsp_pending_request_free(&asked);
 	if (result.error && result.pid > 0) {
 		hwsp_reap(result.pid);
 		return result.error;
@@ -160,7 +161,7 @@ static int ask(struct pspawn_state *state, const struct hwsp_arrived *arrived, c
 	return result.pid > 0 ? 0 : result.error ? result.error : ECHILD;
 }
 
-int hwsp_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, pid_t *pid, char *why)
+int hwsp_on_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, pid_t *pid, char *why)
 {
 	struct pspawn_state *state = ctx->state;
 	struct hwsp_request request;
@@ -169,16 +170,16 @@ int hwsp_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arrived,
 
 	if (error)
 		return error;
-	error = ready(state, arrived, &request, why);
+	error = prepare_zygote(state, arrived, &request, why);
 	if (!error && hwsp_script_arguments(state, request.processes, 1, &words))
-		error = refuse(why, ENOMEM, strerror(ENOMEM));
+		error = refuse_request(why, ENOMEM, strerror(ENOMEM));
 	if (!error && !hwsp_has_their_options(state, request.processes, 1))
-		error = refuse(why, ENOTSUP,
+		error = refuse_request(why, ENOTSUP,
 			"its options are not the zygote's, or only the interpreter itself can read them");
 	if (!error) {
-		error = ask(state, arrived, &request, pid);
+		error = spawn_by_zygote(state, arrived, &request, pid);
 		if (error)
-			refuse(why, error, reason_of(error));
+			refuse_request(why, error, reason_of(error));
 		else
 			state->starts = 0;
 	}

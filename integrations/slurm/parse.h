@@ -1,6 +1,6 @@
 /* What the plugin is told: by the site, by the user, by a node's part of a job. Pure functions. */
-#ifndef HEADWATER_SLURM_WORDS_H
-#define HEADWATER_SLURM_WORDS_H
+#ifndef HEADWATER_SLURM_PARSE_H
+#define HEADWATER_SLURM_PARSE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
  * tells them whether that is everybody. An MPI that doesn't wait is left alone if ranks are late. The name is in Linux's
  * abstract name space: nothing of it is left, however processes end.
  */
-#include "muster.h"
+#include "rendezvous.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +21,7 @@
 #include "real.h"
 
 /* How long the first waits for those that MPI_Init has not waited for. */
-#define PATIENCE_SECONDS 0.2
+#define TIMEOUT_SECONDS 0.2
 /* How often a name is tried that somebody has who isn't listening yet, or no more; a millisecond between. */
 #define TRIES_MAX 1000
 
@@ -76,7 +76,7 @@ static void done_with(int *descriptor)
 	*descriptor = -1;
 }
 
-void hwio_muster_begin(void)
+void hwio_rendezvous_begin(void)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	uint64_t job = job_of();
@@ -121,11 +121,11 @@ static bool is_ready(int descriptor, double seconds)
 }
 
 /* Hears those who have called, and tells them whether they are all. */
-static bool answer(int ranks)
+static bool answer_callers(int ranks)
 {
 	int *others = malloc(sizeof(*others) * (size_t)ranks);
 	int count = 0;
-	double end = hwio_seconds() + PATIENCE_SECONDS;
+	double end = hwio_seconds() + TIMEOUT_SECONDS;
 	while (others && count < ranks - 1) {
 		double left = end - hwio_seconds();
 		if (!is_ready(listener, left > 0 ? left : 0))
@@ -150,7 +150,7 @@ static bool answer(int ranks)
 	return is_all;
 }
 
-static bool ask(void)
+static bool ask_first(void)
 {
 	unsigned char is_all = 0;
 	/* The first hears and answers in its MPI_Init; if it dies, this ends. */
@@ -158,13 +158,13 @@ static bool ask(void)
 		is_all;
 }
 
-bool hwio_muster_end(int ranks)
+bool hwio_rendezvous_end(int ranks)
 {
 	bool is_all = false;
 	if (listener >= 0 && ranks > 0)
-		is_all = answer(ranks);
+		is_all = answer_callers(ranks);
 	else if (to_first >= 0 && ranks > 0)
-		is_all = ask();
+		is_all = ask_first();
 	done_with(&listener);
 	done_with(&to_first);
 	return is_all;

@@ -1,5 +1,5 @@
 /* One file's writes at a time, that follow one another in it. */
-#include "held.h"
+#include "deferred_write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +22,9 @@
 #define IDLE_SECONDS_MIN 0.020
 #define IDLE_PART 0.05
 /* Of the time that senders wait until they send copies. */
-#define PATIENCE_PART 0.75
+#define TIMEOUT_PART 0.75
 
-static struct held {
+static struct deferred {
 	struct hwio_plan plan;
 	/* Of the shares from the second one on: the number of its offer, and whether its data has come instead. */
 	uint64_t ids[HWIO_SHARES_MAX];
@@ -36,20 +36,20 @@ static struct held {
 	struct hwio_identity identity;
 	char path[HWIO_PATH_BYTES_MAX];
 	double touched, end;
-} held;
+} deferred;
 
-bool hwio_held_any(void)
+bool hwio_deferred_write_any(void)
 {
-	return held.plan.count > 0;
+	return deferred.plan.count > 0;
 }
 
-bool hwio_held_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
+bool hwio_deferred_write_overlaps(uint64_t device, uint64_t inode, uint64_t low, uint64_t high)
 {
-	return hwio_held_any() && held.identity.device == device && held.identity.inode == inode &&
-		held.plan.low < high && held.plan.high > low;
+	return hwio_deferred_write_any() && deferred.identity.device == device && deferred.identity.inode == inode &&
+		deferred.plan.low < high && deferred.plan.high > low;
 }
 
-static bool append(struct hwio_runs *to, const struct hwio_runs *runs)
+static bool append_runs(struct hwio_runs *to, const struct hwio_runs *runs)
 {
 	for (uint32_t i = 0; i < runs->count; i++)
 		for (uint64_t piece = 0; piece < runs->run[i].count; piece++)
@@ -63,74 +63,75 @@ static bool append(struct hwio_runs *to, const struct hwio_runs *runs)
 static bool does_follow(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes,
 	struct hwio_runs *own)
 {
-	if (!hwio_identity_agrees(&held.identity, target->identity, true) || plan->low != held.plan.high ||
-		held.plan.count + plan->count - 1 > HWIO_SHARES_MAX ||
-		held.own_bytes + own_bytes > held.own_bytes_max || hwio_seconds() > held.end)
+	if (!hwio_identity_agrees(&deferred.identity, target->identity, true) || plan->low != deferred.plan.high ||
+		deferred.plan.count + plan->count - 1 > HWIO_SHARES_MAX ||
+		deferred.own_bytes + own_bytes > deferred.own_bytes_max || hwio_seconds() > deferred.end)
 		return false;
-	for (uint32_t i = 1; i < held.plan.count; i++)
+	for (uint32_t i = 1; i < deferred.plan.count; i++)
 		for (uint32_t k = 1; k < plan->count; k++)
-			if (held.plan.shares[i].world_rank == plan->shares[k].world_rank)
+			if (deferred.plan.shares[i].world_rank == plan->shares[k].world_rank)
 				return false;
-	*own = held.plan.shares[0].runs;
-	return append(own, &plan->shares[0].runs) && hwio_runs_are_ascending(own);
+	*own = deferred.plan.shares[0].runs;
+	return append_runs(own, &plan->shares[0].runs) && hwio_runs_are_ascending(own);
 }
 
 /* False: nothing can be held now. */
-static bool begin(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes)
+static bool begin_deferred_write(const struct hwio_target *target, const struct hwio_plan *plan, size_t own_bytes)
 {
 	hwio_step_in();
 	uint64_t room = hwio_room_bytes() / ROOM_PART;
-	held.own = hwio_libc.mmap(NULL, OWN_BYTES_MAX, PROT_READ | PROT_WRITE,
+	deferred.own = hwio_libc.mmap(NULL, OWN_BYTES_MAX, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	held.descriptor = held.own == MAP_FAILED || own_bytes > room ? -1
-								     : fcntl(target->descriptor, F_DUPFD_CLOEXEC, 512);
-	if (held.own != MAP_FAILED && held.descriptor < 0)
-		hwio_libc.munmap(held.own, OWN_BYTES_MAX);
+	deferred.descriptor = deferred.own == MAP_FAILED || own_bytes > room
+		? -1
+		: fcntl(target->descriptor, F_DUPFD_CLOEXEC, 512);
+	if (deferred.own != MAP_FAILED && deferred.descriptor < 0)
+		hwio_libc.munmap(deferred.own, OWN_BYTES_MAX);
 	hwio_step_out();
-	held.own_bytes_max = room < OWN_BYTES_MAX ? room : OWN_BYTES_MAX;
-	if (held.descriptor < 0)
+	deferred.own_bytes_max = room < OWN_BYTES_MAX ? room : OWN_BYTES_MAX;
+	if (deferred.descriptor < 0)
 		return false;
-	held.own_bytes = 0;
-	held.identity = *target->identity;
-	strcpy(held.path, target->path);
-	held.plan.low = held.plan.high = plan->low;
-	held.plan.shares[0] = plan->shares[0];
-	held.plan.count = 1;
-	held.end = hwio_seconds() + 1e9;
+	deferred.own_bytes = 0;
+	deferred.identity = *target->identity;
+	strcpy(deferred.path, target->path);
+	deferred.plan.low = deferred.plan.high = plan->low;
+	deferred.plan.shares[0] = plan->shares[0];
+	deferred.plan.count = 1;
+	deferred.end = hwio_seconds() + 1e9;
 	return true;
 }
 
-bool hwio_held_add(const struct hwio_target *target, const struct hwio_layout *own)
+bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio_layout *own)
 {
 	struct hwio_plan plan;
 	struct hwio_runs all;
 	if (own->bytes > OWN_BYTES_MAX || !hwio_plan_make(target, own, &plan))
 		return false;
-	bool does_go_on = hwio_held_any() && does_follow(target, &plan, own->bytes, &all);
-	if (hwio_held_any() && !does_go_on)
+	bool does_go_on = hwio_deferred_write_any() && does_follow(target, &plan, own->bytes, &all);
+	if (hwio_deferred_write_any() && !does_go_on)
 		hwio_incoming_wait();
 	/* From here on no write fails for want of space. */
 	if (fallocate(target->descriptor, 0, target->offset, (off_t)(target->high - target->low)) != 0)
 		return false;
-	if (!does_go_on && !begin(target, &plan, own->bytes))
+	if (!does_go_on && !begin_deferred_write(target, &plan, own->bytes))
 		return false;
 	if (does_go_on)
-		held.plan.shares[0].runs = all;
-	hwio_layout_copy(own, 0, held.own + held.own_bytes, own->bytes, false);
-	held.own_bytes += own->bytes;
+		deferred.plan.shares[0].runs = all;
+	hwio_layout_copy(own, 0, deferred.own + deferred.own_bytes, own->bytes, false);
+	deferred.own_bytes += own->bytes;
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next) {
 		if (one->layout.low < target->low || one->layout.high > target->high)
 			continue;
 		for (uint32_t i = 1; i < plan.count; i++)
 			if (plan.shares[i].world_rank == one->world_rank)
-				held.plan.shares[held.plan.count] = plan.shares[i];
-		held.ids[held.plan.count++] = one->id;
+				deferred.plan.shares[deferred.plan.count] = plan.shares[i];
+		deferred.ids[deferred.plan.count++] = one->id;
 		one->is_told = true;
-		double end = hwio_seconds() + PATIENCE_PART * hwio_model_patience_s(one->layout.bytes);
-		held.end = end < held.end ? end : held.end;
+		double end = hwio_seconds() + TIMEOUT_PART * hwio_model_timeout_s(one->layout.bytes);
+		deferred.end = end < deferred.end ? end : deferred.end;
 	}
-	held.plan.high = plan.high;
-	held.touched = hwio_seconds();
+	deferred.plan.high = plan.high;
+	deferred.touched = hwio_seconds();
 	return true;
 }
 
@@ -140,7 +141,7 @@ static struct hwio_layout layout_of(char *memory, size_t bytes, struct hwio_bloc
 	return (struct hwio_layout){.buffer = memory, .bytes = bytes, .count = bytes > 0, .blocks = block};
 }
 
-static char *receive(const struct held *from, uint32_t share)
+static char *receive(const struct deferred *from, uint32_t share)
 {
 	size_t bytes = hwio_runs_bytes(&from->plan.shares[share].runs);
 	struct hwio_block block;
@@ -152,27 +153,27 @@ static char *receive(const struct held *from, uint32_t share)
 	return data.buffer;
 }
 
-static struct hwio_reply reply_of(const struct held *from, uint32_t share)
+static struct hwio_reply reply_of(const struct deferred *from, uint32_t share)
 {
 	struct hwio_pending stub = {.id = from->ids[share], .world_rank = from->plan.shares[share].world_rank};
 	return hwio_pending_reply(&stub);
 }
 
-static void tell(const struct held *from, uint32_t share, const void *message, size_t bytes)
+static void notify_rank(const struct deferred *from, uint32_t share, const void *message, size_t bytes)
 {
 	hwio_real.MPI_Send(message, (int)bytes, MPI_BYTE, from->plan.shares[share].world_rank,
 		HWIO_TAG_OF(HWIO_TAG_VERDICT, from->ids[share]), hwio_control);
 }
 
 /* Asks all; whoever isn't ready has sent its data. The plan of those who are. */
-static void ask(struct held *from, struct hwio_plan *plan)
+static void ask_ranks(struct deferred *from, struct hwio_plan *plan)
 {
 	struct hwio_verdict verdict = {.kind = HWIO_VERDICT_EXCHANGE, .identity = from->identity};
 	verdict.path_bytes = (uint32_t)strlen(from->path) + 1;
 	memcpy(verdict.path, from->path, verdict.path_bytes);
 	for (uint32_t i = 1; i < from->plan.count; i++) {
 		verdict.id = from->ids[i];
-		tell(from, i, &verdict, offsetof(struct hwio_verdict, path) + verdict.path_bytes);
+		notify_rank(from, i, &verdict, offsetof(struct hwio_verdict, path) + verdict.path_bytes);
 	}
 	*plan = from->plan;
 	plan->count = 1;
@@ -185,7 +186,7 @@ static void ask(struct held *from, struct hwio_plan *plan)
 }
 
 /* What has come here is written here. 0, or why it can't be. */
-static int write_here(const struct held *from, const struct hwio_runs *runs, char *memory)
+static int write_here(const struct deferred *from, const struct hwio_runs *runs, char *memory)
 {
 	struct hwio_block block;
 	struct hwio_layout data = layout_of(memory, hwio_runs_bytes(runs), &block);
@@ -195,7 +196,7 @@ static int write_here(const struct held *from, const struct hwio_runs *runs, cha
 	return errno ? errno : EIO;
 }
 
-static int exchange(struct held *from, const struct hwio_plan *plan, uint32_t number, char *space)
+static int exchange(struct deferred *from, const struct hwio_plan *plan, uint32_t number, char *space)
 {
 	struct hwio_block block;
 	struct hwio_layout own = layout_of(from->own, from->own_bytes, &block);
@@ -207,37 +208,37 @@ static int exchange(struct held *from, const struct hwio_plan *plan, uint32_t nu
 }
 
 /* Everybody has written, or everybody's data comes here. */
-static void end(struct held *from, bool is_done)
+static void end_exchange(struct deferred *from, bool is_done)
 {
 	for (uint32_t i = 1; i < from->plan.count; i++) {
 		if (from->late[i])
 			continue;
 		struct hwio_verdict verdict = {
 			.id = from->ids[i], .kind = is_done ? HWIO_VERDICT_DROP : HWIO_VERDICT_SEND};
-		tell(from, i, &verdict, offsetof(struct hwio_verdict, path));
+		notify_rank(from, i, &verdict, offsetof(struct hwio_verdict, path));
 		if (!is_done)
 			from->late[i] = receive(from, i);
 	}
 }
 
-static int carry_out(struct held *from)
+static int carry_out_exchange(struct deferred *from)
 {
 	struct hwio_plan plan;
 	int error = 0;
 	/* Who waits for this rank's own offers is answered first. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
-	ask(from, &plan);
+	ask_ranks(from, &plan);
 	uint32_t number = hwio_plan_sort(&plan);
 	bool is_done = space && plan.count > 1 && hwio_plan_is_good(&plan, from->own_bytes, &number);
 	if (!is_done)
 		plan.count = 0;
 	for (uint32_t i = 1; i < from->plan.count; i++)
 		if (!from->late[i])
-			tell(from, i, &plan, sizeof(plan));
+			notify_rank(from, i, &plan, sizeof(plan));
 	if (is_done) {
 		is_done = exchange(from, &plan, number, space) == 0;
-		end(from, is_done);
+		end_exchange(from, is_done);
 	}
 	if (!is_done)
 		error = write_here(from, &from->plan.shares[0].runs, from->own);
@@ -253,17 +254,17 @@ static int carry_out(struct held *from)
 	return error;
 }
 
-int hwio_held_flush(uint64_t *device, uint64_t *inode)
+int hwio_deferred_write_flush(uint64_t *device, uint64_t *inode)
 {
-	static struct held now;
+	static struct deferred now;
 	struct stat status;
-	if (!hwio_held_any())
+	if (!hwio_deferred_write_any())
 		return 0;
-	now = held;
-	held.plan.count = 0;
+	now = deferred;
+	deferred.plan.count = 0;
 	*device = now.identity.device;
 	*inode = now.identity.inode;
-	int error = carry_out(&now);
+	int error = carry_out_exchange(&now);
 	hwio_file_forget(now.descriptor);
 	if (fstat(now.descriptor, &status) == 0)
 		hwio_file_refresh(&status);
@@ -275,14 +276,14 @@ int hwio_held_flush(uint64_t *device, uint64_t *inode)
 /* Whoever has made an offer since then would lose patience during the exchange: it is for the next write. */
 static bool is_idle(double now)
 {
-	double part = IDLE_PART * hwio_model_patience_s(held.plan.high - held.plan.low);
-	return now > held.touched + (part > IDLE_SECONDS_MIN ? part : IDLE_SECONDS_MIN) && !hwio_incoming_any() &&
+	double part = IDLE_PART * hwio_model_timeout_s(deferred.plan.high - deferred.plan.low);
+	return now > deferred.touched + (part > IDLE_SECONDS_MIN ? part : IDLE_SECONDS_MIN) && !hwio_incoming_any() &&
 		!hwio_requests_any_arrived();
 }
 
-void hwio_held_poll(void)
+void hwio_deferred_write_poll(void)
 {
 	double now = hwio_seconds();
-	if (hwio_held_any() && (is_idle(now) || now > held.end))
+	if (hwio_deferred_write_any() && (is_idle(now) || now > deferred.end))
 		hwio_incoming_wait();
 }

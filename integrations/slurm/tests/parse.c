@@ -1,8 +1,8 @@
-/* sources: words.c */
+/* sources: parse.c */
 /* What the plugin is told, rightly and wrongly. Texts lie in memory of exactly their size. */
 #define _GNU_SOURCE
 #include "check.h"
-#include "words.h"
+#include "parse.h"
 
 #define ANSWER(text) text, sizeof(text)
 

@@ -1,11 +1,11 @@
 /*
  * What the generated wrappers tell the core: which memory a call of MPI is about to use. NULL, MPI_BOTTOM and
  * MPI_IN_PLACE are buffers, too. hwio_in: it is read. hwio_out: all of it is overwritten. hwio_inout: it is read, or written in
- * part. They are called only while something is deferred (hwio_is_busy) or when the memory stays in use (hwio_is_lasting),
+ * part. They are called only while something is deferred (hwio_is_busy) or when the memory stays in use (hwio_stays_in_use),
  * and never from within MPI (hwio_depth).
  */
-#ifndef HWIO_ROLES_H
-#define HWIO_ROLES_H
+#ifndef HWIO_BUFFER_EFFECTS_H
+#define HWIO_BUFFER_EFFECTS_H
 
 #include <mpi.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@ extern volatile int hwio_is_busy;
 /* Above 0 inside an MPI call or the engine: what is called from there is nobody's business. */
 extern __thread int hwio_depth __attribute__((tls_model("initial-exec")));
 /* The memory that is told of stays in use after the call: it is never to be deferred again. */
-extern __thread int hwio_is_lasting __attribute__((tls_model("initial-exec")));
+extern __thread int hwio_stays_in_use __attribute__((tls_model("initial-exec")));
 
 /* Protected pages were opened for a call of this thread that is at work: they are protected again when it has returned. */
 extern __thread int hwio_is_exposed __attribute__((tls_model("initial-exec")));

@@ -84,8 +84,8 @@ static const char *kept_text(const char *text)
 	return kept ? kept->text : "";
 }
 
-/* Who does without a table can't stand before what it executes, where the library may not be found any more. The text
- * is read by the loader still, and what is the library's own goes with it. */
+/* A process without a table does not interpose on what it executes, because the library may not be found there. The
+ * loader still reads the variable's text; the library's own name is removed with it. */
 static void take_out(char **envp)
 {
 	for (; *envp; envp++) {
@@ -322,8 +322,8 @@ static char *objsearch_name(struct hwa_object *loader, const char *name)
 	if (result == HWA_FOUND) {
 		const struct hwa_object *same = hwa_object_same(loader->slot, target->dev, target->ino);
 
-		/* A dependency's second name must be kept for the check of versions, which only the loader's
-		 * own search does. */
+		/* The loader must know a dependency's second name for its check of versions. Only its own search
+		 * records that name. */
 		if (same && (namespaces[loader->slot].loading || !target->in_store))
 			return (char *)name;
 		memcpy(pending.display, target->path, target->path_bytes + 1);
@@ -355,7 +355,7 @@ EXPORT char *la_objsearch(const char *name, uintptr_t *cookie, unsigned int flag
 	pending.loader = loader;
 	hwa_tls_meet(name);
 	found = strchr(name, '/') ? objsearch_path(loader, name, true, false) : objsearch_name(loader, name);
-	/* Unless it is told what to open, the loader may find an object that it has. */
+	/* Without a path to open, the loader may find an object that it has loaded already. */
 	if (!*pending.answer)
 		hwa_tls_settle();
 	return found;

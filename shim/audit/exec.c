@@ -1,11 +1,10 @@
-/* What a program's execve would run, found in the store: shared by the wrappers and by the
- * `headwater exec` command.
+/* Finds in the store what a program's execve would run. The wrappers and the `headwater exec` command share it.
  *
- * The kernel must come to the same end as with the original, so whatever is not plainly in order (a
- * damaged `#!` line, a script's script, permissions that depend on who asks) is left to it.
+ * The result must be that of the original call. Whatever is not plainly in order (a damaged `#!` line, a script's
+ * script, permissions that depend on the caller) is left to the kernel.
  *
- * Only what runs audited is redirected: a static program, one of another architecture or of another
- * C library would see the store's paths and nothing would map them back. */
+ * Only audited programs are redirected. A static program, or one of another architecture or C library, would see
+ * the store's paths, and nothing would map them back. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 
@@ -27,8 +26,8 @@ static __attribute__((noinline)) bool is_member(uint32_t group)
 	return is;
 }
 
-/* True if the mode lets this process execute the file. What lists and capabilities allow beyond it is the daemon's to
- * say, which has found that this user may. */
+/* True if the mode lets this process execute the file. The daemon decides about access lists and capabilities: it
+ * has found that this user may. */
 static bool is_allowed(const struct hw_attr *attr)
 {
 	long user;
@@ -42,7 +41,7 @@ static bool is_allowed(const struct hw_attr *attr)
 	return attr->mode & 0001;
 }
 
-/* The record's file may be executed by this process, keeps its user, and is in the store. */
+/* True if this process may execute the record's file, the file does not change the user, and the store has it. */
 static bool may_run(const struct hwa_found *found)
 {
 	uint64_t needed = HW_ATTR | HW_EXECUTABLE | HW_WHOLE;
@@ -50,7 +49,7 @@ static bool may_run(const struct hwa_found *found)
 		!(found->record->attr.mode & 06000) && is_allowed(&found->record->attr);
 }
 
-/* Opens the store's copy, that of this memory domain if it has one, and says where that is. */
+/* Opens the store's copy, preferably that of this memory domain, and sets its path. */
 static long open_store_copy(struct hwa_found *found, const char **file)
 {
 	long fd = -1;
@@ -62,7 +61,8 @@ static long open_store_copy(struct hwa_found *found, const char **file)
 	return fd;
 }
 
-/* Finds the store's copy, and looks what it is; a script's first line, and a NUL, into `line`, unless that is NULL. */
+/* Opens the store's copy and returns its format. Writes a script's first line and a NUL into `line`, unless that is
+ * NULL. */
 static enum hwa_format read_format(struct hwa_exec *exec, char *line)
 {
 	long fd = open_store_copy(&exec->found, &exec->file);
@@ -85,7 +85,7 @@ static bool find_interpreter(struct hwa_exec *exec)
 	return true;
 }
 
-/* What the file of the scope that has been found is executed as; HWA_ORIGINAL if it is not the store's. */
+/* Determines what a file of the scope is executed as; HWA_ORIGINAL if the store can't provide it. */
 static enum hwa_answer choose_executable(int dirfd, const char *path, char *const argv[], struct hwa_exec *exec)
 {
 	struct hwa_path *file = &exec->found.path;

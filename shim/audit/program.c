@@ -1,8 +1,8 @@
-/* What a file is to execve, and whether what it runs says what it changes.
+/* Classifies files for execve: their format, and whether the program announces its changes.
  *
- * Those that glibc's loader starts load the audit library. Others (static programs, those of another C
- * library or architecture, those that gain rights) do not; nor can what Go compiles be seen, which calls
- * the kernel without a C library. */
+ * Programs that glibc's loader starts load the audit library. Others do not: static programs, those of another C
+ * library or architecture, and those that gain rights. Programs compiled by Go call the kernel without a C library,
+ * so the audit library does not see their calls. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -26,7 +26,7 @@
 #define MACHINE EM_AARCH64
 #endif
 
-/* What is looked at stands in memory of its own: the stack may be small. */
+/* Allocated, because the caller's stack may be small. */
 struct program {
 	long fd;
 	size_t bytes; /* of `first` */
@@ -193,9 +193,9 @@ enum hwa_format hwa_format(long fd, char *line)
 	return format;
 }
 
-/* ---- who says what he changes ---- */
+/* ---- programs that announce their changes ---- */
 
-/* True if the loader may be told to forget the audit library, because the program gains rights. */
+/* True if the loader may drop the audit library, because the program gains rights. */
 static bool gains_rights(long fd, const struct stat *st)
 {
 	struct vfs_ns_cap_data capabilities;
@@ -206,8 +206,8 @@ static bool gains_rights(long fd, const struct stat *st)
 	return hwa_sys(__NR_fgetxattr, fd, "security.capability", &capabilities, sizeof capabilities) > 0;
 }
 
-/* Whether the open file, as a program, says what it changes; with HWA_IS_SCRIPT its interpreter decides. What can't be
- * executed changes nothing. */
+/* Classifies the open file as a program that announces its changes or not. For HWA_IS_SCRIPT the interpreter
+ * decides. A file that can't be executed changes nothing. */
 static enum hwa_format classify_program(struct program *program, long fd)
 {
 	const struct stat *st = &program->st;

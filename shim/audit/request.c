@@ -1,8 +1,7 @@
-/* Asking the node's daemon: one connection a request, as abi/src/client.rs says.
+/* Requests to the node's daemon, one connection each (abi/src/client.rs).
  *
- * A kept connection would be closed, reused and confused by the program's own handling of descriptors
- * and by fork; a Unix socket on the node costs some ten microseconds, and only what the table lacks
- * is asked. */
+ * The program's own handling of descriptors, and fork, would close, reuse and confuse a persistent connection. A
+ * Unix socket on the node costs some ten microseconds, and only what the table lacks is requested. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +18,7 @@
 
 _Static_assert(sizeof(struct hw_request) == 24 && sizeof(struct hw_reply) == 12, "abi/src/client.rs");
 
-/* Second of the monotonic clock until which nobody is asked. */
+/* Second of the monotonic clock until which no request is sent. */
 static uint64_t quiet_until;
 
 static uint64_t now_s(void)

@@ -1,9 +1,8 @@
-/* From a program's path to the table's answer.
+/* Resolves a program's path to the table's answer.
  *
- * A path that has a record is found with one probe. Otherwise the nearest known ancestor decides: a
- * link is put in the path's place and the search starts again, a complete listing tells what is
- * absent, and only what remains is asked of the daemon, once. Paths in the table are canonical, so
- * an exact record needs no look at its ancestors. */
+ * One probe finds a path that has a record. Otherwise the nearest known ancestor decides. A link replaces the path,
+ * and the search starts again; a complete listing shows what is absent; only what remains is requested from the
+ * daemon, once. Paths in the table are canonical, so an exact record needs no check of its ancestors. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -84,7 +83,7 @@ static bool is_below(const char *path, size_t bytes)
 	return false;
 }
 
-/* What a known ancestor, the first `cut` bytes, says of the component after it. */
+/* Applies what a known ancestor, the first `cut` bytes, determines about the next component. */
 static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 {
 	struct hwa_found *found = walk->found;
@@ -124,7 +123,7 @@ static enum step ask_ancestor(struct walk *walk, size_t cut, size_t end)
 	return STEP_ASK;
 }
 
-/* Looks at the first `end` bytes of the path, which hold no "..". */
+/* Looks up the first `end` bytes of the path, which contain no "..". */
 static enum step look_up(struct walk *walk, size_t end, bool follow_last)
 {
 	struct hwa_found *found = walk->found;
@@ -176,7 +175,7 @@ static enum step climb(struct walk *walk, size_t dotdot)
 	return STEP_AGAIN;
 }
 
-/* Does the record at the path's end hold what is wanted? */
+/* Checks that the record at the path's end has what is wanted. */
 static enum step check_wanted(struct walk *walk, unsigned want)
 {
 	uint64_t state = walk->found->state;
@@ -238,7 +237,7 @@ static bool demands_directory(const char *path)
 
 enum sameness { SAME, OTHER, UNSEEN };
 
-/* Whether a file is as its record says. */
+/* True if the file still matches its record. */
 static __attribute__((noinline)) enum sameness compare(int dirfd, const char *path, unsigned want,
 	const struct hw_attr *attr)
 {
@@ -246,21 +245,22 @@ static __attribute__((noinline)) enum sameness compare(int dirfd, const char *pa
 
 	if (hwa_sys(__NR_newfstatat, dirfd, path, &st, want & HW_WANT_NO_FOLLOW ? AT_SYMLINK_NOFOLLOW : 0) < 0)
 		return UNSEEN;
-	/* Not its device, which may have another number on the reader's node. */
+	/* The device is not compared: the reader's node may number it differently. */
 	bool same = st.st_ino == attr->ino && st.st_mode == attr->mode && (uint64_t)st.st_size == attr->size &&
 		st.st_mtim.tv_sec == attr->mtime_s && (uint64_t)st.st_mtim.tv_nsec == attr->mtime_ns &&
 		st.st_ctim.tv_sec == attr->ctime_s && (uint64_t)st.st_ctim.tv_nsec == attr->ctime_ns;
 	return same ? SAME : OTHER;
 }
 
-/* What is known, if it is so still; where that can't be taken for granted, the original is asked. The links
- * on the way may lead elsewhere by now, so it is looked at by the program's own path. */
+/* Returns what is known if it is still valid. Where that is uncertain, the original is checked by the program's own
+ * path, because links on the way may have changed. */
 static enum step verified(int dirfd, const char *path, unsigned want, const struct hwa_found *found, enum step step)
 {
 	if (!hwa_unaudited() || (step != STEP_KNOWN && step != STEP_FAILS))
 		return step;
 	enum sameness sameness = step == STEP_KNOWN ? compare(dirfd, path, want, &found->record->attr) : UNSEEN;
-	/* Who has it open is to see what it has become, too. Where nobody can be told, nothing is hidden by it. */
+	/* A process that has the file open must see its new state, too. If the daemon can't be told, the process
+	 * uses originals only. */
 	if (sameness == OTHER && HW_KIND(found->state) == HW_FILE)
 		hwa_request(found->path.at, found->path.bytes, HW_WANT_LIVE | HW_WANT_NO_FOLLOW);
 	return sameness == SAME ? STEP_KNOWN : STEP_ORIGINAL;
@@ -310,7 +310,7 @@ static __attribute__((noinline)) bool has_names(int dirfd, const char *path, uns
 	return hwa_sys(__NR_newfstatat, dirfd, path, &st, flags) == 0 && S_ISREG(st.st_mode) && st.st_nlink > 1;
 }
 
-/* Tells the daemon of the path as it is written. True if what it leads to is known, so that the daemon knows, too. */
+/* Announces the path as it is written. True if its target is known, so that the daemon knows it, too. */
 static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, unsigned how, struct hwa_found *found)
 {
 	struct walk walk = {.found = found};
@@ -321,7 +321,7 @@ static __attribute__((noinline)) bool tell_live(int dirfd, const char *path, uns
 	found->record = NULL;
 	enum step step = resolve(&walk, HW_WANT_ATTR | HW_WANT_NO_FOLLOW);
 	if (step == STEP_ORIGINAL && found->record) {
-		/* What is live already need not be told again. */
+		/* A passthrough path needs no second announcement. */
 		bool itself = found->record->path_bytes == found->path.bytes;
 
 		if (found->state & (want & HW_WANT_TREE || !itself ? HW_TREE_LIVE : HW_LIVE | HW_TREE_LIVE))
@@ -404,7 +404,7 @@ void hwa_announce_change(int dirfd, const char *path, unsigned how)
 	HWA_FOUND(found);
 	if (tell_live(dirfd, path, how, &found))
 		return;
-	/* The table has what was read once, and nothing outside of the scope: the links on the way are the kernel's to say. */
+	/* The table has a snapshot, and nothing outside of the scope: the kernel resolves the links on the way. */
 	HWA_PATH_APART(real);
 	hwa_path_clear(&found.path);
 	if (real_name(dirfd, path, how, &found.path, &real))

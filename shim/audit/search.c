@@ -1,9 +1,9 @@
-/* Finding a library by its name as glibc would (elf/dl-load.c, _dl_map_object), but in the table.
+/* Finds a library by its name as glibc would (elf/dl-load.c, _dl_map_object), but in the table.
  *
- * glibc asks an auditor about every directory and hardware subdirectory, and looks at the original
- * directory itself (stat) when a name is not in it. Found here, a name costs neither. The answer must
- * be exactly glibc's: in doubt (a subdirectory for hardware capabilities exists, a token other than
- * $ORIGIN, an unusual error, a file that is no object of this machine) it is left to glibc. */
+ * glibc calls an auditor for every directory and hardware subdirectory, and checks the original directory itself
+ * (stat) when a name is not in it. A name that is found here costs neither. The answer must be exactly glibc's.
+ * Doubtful cases are left to glibc: a subdirectory for hardware capabilities, a token other than $ORIGIN, an
+ * unusual error, a file that is no object of this machine. */
 #include "loader.h"
 #include "sys.h"
 
@@ -22,7 +22,7 @@ static const char *const capabilities[] = {
 static const char *const capabilities[] = {"glibc-hwcaps", "tls", "aarch64", "atomics", NULL};
 #endif
 
-/* The longest search path that is kept, with its origin. */
+/* Longest search path that is cached, with its origin. */
 #define KEY_BYTES ((size_t)64 << 10)
 
 enum verdict { NEXT, HIT, UNSURE };
@@ -136,7 +136,7 @@ static bool is_native_object(long fd)
 		header.e_machine == MACHINE && header.e_type == ET_DYN;
 }
 
-/* A candidate on disk: outside the scope, or with nobody to ask. */
+/* A candidate on disk, outside the scope or without a daemon. */
 static enum verdict on_disk(struct hwa_target *target)
 {
 	long fd = hwa_sys(__NR_openat, AT_FDCWD, target->path, O_RDONLY | O_CLOEXEC);
@@ -250,7 +250,7 @@ static const struct hwa_kept *expand(const char *element, size_t bytes, const ch
 	return original ? hwa_keep(original, strlen(original)) : hwa_keep(path, length);
 }
 
-/* The elements of a search path; NULL if there is no memory. A list is kept by its text and origin. */
+/* The elements of a search path; NULL without memory. Lists are cached by text and origin. */
 static const struct list *list_of(const char *text, const char *separators, const char *origin)
 {
 	static char key[KEY_BYTES];

@@ -33,7 +33,7 @@ struct hwa_path {
 	bool apart; /* the memory is its own */
 	char none[1];
 };
-/* Declares a path, whose pages are given back at the block's end. */
+/* Declares a path, whose pages are unmapped at the block's end. */
 #define HWA_PATH(name) \
 	char name##_near[HWA_NEAR_BYTES]; \
 	struct hwa_path name __attribute__((cleanup(hwa_path_end))); \
@@ -48,28 +48,28 @@ void hwa_path_clear(struct hwa_path *path);
 void hwa_path_end(struct hwa_path *path);
 /* Makes the path as roomy as one can be; false if it is that already, or there is no memory. */
 bool hwa_path_widen(struct hwa_path *path);
-/* Where the store, or with `replica` the mirror of the process's memory domain, has the copy of what is at this path;
- * NULL without a store. The text stands before the path's own, which stays. */
+/* The path of the store's copy, with `replica` that in the mirror of the process's memory domain; NULL without a
+ * store. It is written before the path's own text, which stays. */
 const char *hwa_copy_of(struct hwa_path *path, bool replica);
 
 /* ---- table.c: the mapped table ---- */
 
-/* Maps the table named by HEADWATER_TABLE in envp and the counters that it names. Idempotent.
- * Without a usable table every hwa_resolve says HWA_ORIGINAL. A process that may find other files under the
- * table's paths than the daemon does, has none. */
+/* Maps the table named by HEADWATER_TABLE in envp and the counters that it names. Idempotent. Without a usable
+ * table every hwa_resolve returns HWA_ORIGINAL. A process that may find other files than the daemon under the
+ * table's paths gets no table. */
 void hwa_attach(char *const envp[]);
 bool hwa_attached(void);
 /* False once the session has ended or this process has given the table up: all is the original's. */
 bool hwa_in_use(void);
 bool hwa_has_ended(void);
 void hwa_give_up(void);
-/* The same for good, since this process may see other files from now on, or may not make our calls: nor may what it
- * executes. Whether it is so. */
+/* Gives the table up for good, for this process and what it executes: the process may see other files from now on,
+ * or may not make our calls. hwa_has_left tells whether that has happened. */
 void hwa_leave(void);
 bool hwa_has_left(void);
 /* Sets whether nothing is served for now, and what is forked meanwhile is never served; whether it was so before. */
 bool hwa_set_suspended(bool away);
-/* True once programs run in the session that do not say what they change. */
+/* True once unaudited programs run in the session: they do not announce their changes. */
 bool hwa_unaudited(void);
 uint64_t hwa_generation(void);
 /* The daemon's socket, NUL-terminated. */
@@ -84,7 +84,7 @@ const struct hw_record *hwa_find_inode(uint64_t ino, uint64_t *state);
 const char *hwa_link_target(const struct hw_record *record, size_t *bytes);
 /* A checked listing; NULL if damaged. Its names are checked by hwa_listing_name. */
 const struct hw_listing *hwa_listing_of(const struct hw_record *record, uint64_t state);
-/* The number-th entry of a listing, or NULL; *name is NUL-terminated. */
+/* Entry `number` of a listing, or NULL; *name is NUL-terminated. */
 const struct hw_listing_entry *hwa_listing_name(const struct hw_record *record, const struct hw_listing *listing,
 	uint32_t number, const char **name);
 /* 1 if the listing has this name, 0 if not, -1 if damaged; d_type if type is not NULL. */
@@ -93,19 +93,18 @@ int hwa_listing_has(const struct hw_record *record, const struct hw_listing *lis
 
 /* The header's strings, NUL-terminated. */
 const char *hwa_store_prefix(size_t *bytes);
-/* What stands before the original's path in the kernel's names of the store's files. */
+/* The prefix of the original's path in the kernel's names of the store's files. */
 const char *hwa_store_prefix_shown(size_t *bytes);
-/* True if the store is reached by way of a process, which may end: a copy that is known may not be found. */
+/* True if the store is reached through a process that may end: a known copy may not be found. */
 bool hwa_store_can_vanish(void);
-/* The memory domain whose mirror this process uses; -1 if it uses the one that is there for all. */
+/* The memory domain whose mirror this process uses; -1 for the common mirror. */
 int hwa_domain(void);
 /* True if (major, minor) is the store's device. */
 bool hwa_is_store_dev(uint32_t major, uint32_t minor);
 /* True if an absolute, cleaned path lies in the scope. */
 bool hwa_in_scope(const char *path, size_t bytes);
 
-/* The next directory of the scope that lies below an absolute, cleaned path, counted by *number; NULL if
- * there are no more. */
+/* The next directory of the scope below an absolute, cleaned path, counted by *number; NULL at the end. */
 const char *hwa_scope_below(const char *path, size_t bytes, size_t *number);
 
 enum hwa_counter {
@@ -124,8 +123,8 @@ bool hwa_has_same_view(const struct hw_header *header);
 
 /* ---- request.c: asking the daemon ---- */
 
-/* Asks for `path` and waits. HW_DONE: look again; HW_FALLBACK: use the original (also if the daemon
- * is dead, silent for HW_SILENCE_MS_MAX, of another version, or gone silent a short while ago). */
+/* Requests `path` from the daemon and waits. HW_DONE: the table has the answer. HW_FALLBACK: use the original; the
+ * daemon is dead, of another version, silent for HW_SILENCE_MS_MAX, or was silent a short while ago. */
 enum hw_status hwa_request(const char *path, size_t bytes, unsigned want);
 
 /* ---- resolve.c: from a program's path to an answer ---- */
@@ -151,33 +150,33 @@ static inline void hwa_found_end(struct hwa_found *found)
 	hwa_path_end(&found->path);
 }
 
-/* Resolves `path` (relative to dirfd or the working directory) along the table, following links as
- * the kernel does (the last component not with HW_WANT_NO_FOLLOW), and asks the daemon for what the
- * table lacks of `want`. HWA_KNOWN promises that what was wanted is in the record's state; with
- * HW_WANT_LOADABLE, _WHOLE or _EXECUTE that the bytes were in the store at the time of the look-up
- * (whether they may be executed, HW_EXECUTABLE says). Once programs run that do not say what they change,
- * what is known is compared with the original, and HWA_FAILS is not said.
- * A trailing slash demands a directory. A NULL, empty or over-long path is HWA_ORIGINAL. */
+/* Resolves `path` (relative to dirfd or the working directory) along the table. Links are followed as the kernel
+ * does, the last component's not with HW_WANT_NO_FOLLOW. What the table lacks of `want` is requested from the
+ * daemon.
+ *
+ * HWA_KNOWN promises that the record's state has what was wanted; with HW_WANT_LOADABLE, _WHOLE or _EXECUTE, that
+ * the store had the bytes at the time of the look-up. HW_EXECUTABLE tells whether they may be executed. Once
+ * unaudited programs run, the record is compared with the original, and HWA_FAILS is not returned. A trailing slash
+ * demands a directory. A NULL, empty or over-long path is HWA_ORIGINAL. */
 enum hwa_answer hwa_resolve(int dirfd, const char *path, unsigned want, struct hwa_found *found);
 
-/* The absolute path, cleaned but with its links and "..", that (dirfd, path) names, if it can lie in
- * the scope; 0 or a negative error number. Descriptors on directories of the original and of the
- * store both give the original's path. */
+/* Writes the absolute path, cleaned but with its links and "..", that (dirfd, path) names, if it can lie in the
+ * scope. Returns 0 or a negative error number. A descriptor of the original's directory or of the store's yields
+ * the original's path. */
 int hwa_absolute(int dirfd, const char *path, struct hwa_path *out);
 
 #define HWA_CHANGES_TREE 1u   /* and everything below: a directory is renamed or removed */
 #define HWA_CHANGES_TARGET 2u /* if it is a link, what that leads to */
 
-/* Tells the daemon that the program is about to change (dirfd, path), if that lies in the scope or links lead
- * there. If the daemon can't be told, this process gives the table up, for it would hide the program's own
- * changes. */
+/* Announces to the daemon that the program is about to change (dirfd, path), if that lies in the scope or links
+ * lead there. If that fails, this process gives the table up, because it would hide the program's own changes. */
 void hwa_announce_change(int dirfd, const char *path, unsigned how);
 
-/* Tells the daemon that something is about to run, in this process or another, that does not say what it
- * changes. If the daemon can't be told, this process gives the table up. */
+/* Announces to the daemon that an unaudited program is about to run, in this process or another. If that fails,
+ * this process gives the table up. */
 void hwa_announce_unaudited(void);
 
-/* hwa_copy_of as a text of its own, for a path of any length: its length, or a negative error number. */
+/* Writes hwa_copy_of into `out`, for a path of any length. Returns its length or a negative error number. */
 int hwa_store_path(const char *path, size_t bytes, bool replica, char out[2 * HWA_PATH_MAX]);
 /* True if the mirror of the process's memory domain has the file that is in this state: what a loader maps
  * of it (HW_REPLICATED) or all (HW_REPLICATED_WHOLE). The domain is that in which the process started. */
@@ -256,7 +255,7 @@ static inline void hwa_exec_end(struct hwa_exec *exec)
 enum hwa_answer hwa_exec_resolve(int dirfd, const char *path, char *const argv[], struct hwa_exec *exec);
 /* What a script's interpreter is given. Slots of `out`: the length of argv + 3. */
 void hwa_exec_arguments(const struct hwa_exec *exec, const char *path, char *const argv[], char **out);
-/* hwa_exec_resolve for who has no cleanup: the file and a script's line are copied. */
+/* hwa_exec_resolve for callers without cleanup (Rust): it copies the file's path and a script's line. */
 enum hwa_answer hwa_exec_copy(const char *path, char *const argv[], char file[2 * HWA_PATH_MAX],
 	char line[HWA_LINE_BYTES], char **interpreter, char **argument, int *error);
 
@@ -264,7 +263,7 @@ enum hwa_answer hwa_exec_copy(const char *path, char *const argv[], char file[2 
 
 enum hwa_format {
 	HWA_IS_FOREIGN, /* a program that does not run audited */
-	HWA_IS_OTHERS,  /* nor could, being one of another processor or mode of it */
+	HWA_IS_OTHERS,  /* an unaudited program that can't be audited: of another processor or mode */
 	HWA_IS_PROGRAM, /* one that does */
 	HWA_IS_SCRIPT,
 	HWA_IS_TEXT, /* nothing that the kernel knows by itself */
@@ -283,7 +282,7 @@ bool hwa_reads_programs(const char *path);
 
 enum hwa_manner {
 	HWA_IS_NONE,   /* there is no such program */
-	HWA_ANNOUNCES, /* tells the daemon before it changes something */
+	HWA_ANNOUNCES, /* announces its changes to the daemon */
 	HWA_SILENT,
 	HWA_COMPLAINS, /* silent, and complains of the audit library */
 };

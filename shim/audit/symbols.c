@@ -1,12 +1,12 @@
-/* Putting the wrappers in the place of libc's functions.
+/* Replaces libc's functions by the wrappers.
  *
- * A wrapper's address is written over the function's value in libc's dynamic symbol table, in this
- * process's memory, before anything is bound to it. So every way to a function leads to the wrapper:
- * lazy and immediate PLT slots, -fno-plt code, function pointers in data, dlsym; and a definition of
- * the program's or of a preloaded library wins as ever. libc itself calls its functions directly.
+ * A wrapper's address is written over the function's value in libc's dynamic symbol table, in this process's
+ * memory, before anything is bound to it. So every reference leads to the wrapper: lazy and immediate PLT slots,
+ * -fno-plt code, function pointers in data, dlsym. A definition of the program's or of a preloaded library wins as
+ * ever. libc itself calls its functions directly.
  *
- * la_symbind would see only PLT slots and dlsym; the others would have to be patched after each
- * relocation, of whose end dlopen gives no sign. */
+ * la_symbind would see only PLT slots and dlsym. The others would have to be patched after each relocation, whose
+ * end dlopen does not report. */
 #include "loader.h"
 #include "sys.h"
 

@@ -1,4 +1,4 @@
-/* What a C library would give: memory and string functions, and mapping a file. */
+/* Replacements for the C library: memory and string functions, and mapping a file. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/mman.h>

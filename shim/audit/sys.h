@@ -1,7 +1,7 @@
-/* System calls without a C library, and the little that C itself needs of one.
+/* System calls without a C library, and the few functions that C itself needs.
  *
- * Everything that depends on the architecture's system call convention stands in this file. A result
- * in [-4095, -1] is a negative error number. */
+ * Everything that depends on the architecture's system call convention is in this file. A result in [-4095, -1] is
+ * a negative error number. */
 #ifndef HEADWATER_SYS_H
 #define HEADWATER_SYS_H
 
@@ -77,7 +77,7 @@ static inline const char *hwa_after(const char *text, const char *prefix)
 	return text;
 }
 
-/* Fresh memory of its own, or NULL; munmap gives it back. */
+/* Fresh private memory, or NULL; munmap releases it. */
 void *hwa_map(size_t bytes);
 /* Maps a regular file (read-only, or shared and writable), up to bytes_max of it, and closes it again.
  * NULL if that is not possible or the file is shorter than bytes_min; how much is mapped in *bytes. */

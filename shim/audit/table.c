@@ -34,7 +34,7 @@ static struct {
 	bool away; /* for as long as it makes a child that sees other files */
 	struct text store, socket;
 	size_t node_bytes; /* of the store's path: without the generation */
-	size_t way_bytes;  /* of the store's path: the way to a disk that is mounted nowhere */
+	size_t way_bytes;  /* of the store's path: the directory of a disk that is mounted nowhere */
 	struct scope_entry scope[SCOPE_MAX];
 	size_t scope_count;
 	int domain;                   /* -1: no mirror of its own */
@@ -245,7 +245,7 @@ void hwa_attach(char *const envp[])
 		if (copy_path(base, bytes, h->counters_at, h->counters_bytes, &counters))
 			attach_counters(counters.at);
 		if (!hwa_has_same_view(h)) {
-			/* What it changes, by whatever names, nobody will hear of. */
+			/* Its changes, by whatever names, are not announced. */
 			hwa_announce_unaudited();
 			hwa_count(HWA_COUNT_FALLBACKS);
 			detach();

@@ -59,7 +59,7 @@ static char awaited, met;
 
 /* ---- environment ---- */
 
-/* A number as glibc reads a tunable's. */
+/* Parses a number as glibc does for a tunable. */
 static size_t number(const char *text)
 {
 	size_t value = 0, base = 10;
@@ -168,7 +168,7 @@ static char *with_tunable(const char *entry, size_t optional)
 	return text;
 }
 
-/* Executes the same program once more. Comes back if it can't. */
+/* Executes the same program again. Returns if that fails. */
 static void execute_again(void)
 {
 	struct stat named, running;
@@ -302,7 +302,7 @@ static bool has_first_page(const struct link_map *map)
 	return hwa_readable(map->l_addr);
 }
 
-/* Program headers that are looked at; no linker makes as many. */
+/* Maximum of examined program headers; no linker makes as many. */
 #define SEGMENTS_MAX 64
 
 static bool is_header(const Elf64_Ehdr *header)

@@ -1,8 +1,8 @@
-/* Whether this process sees what the daemon sees.
+/* Tells whether this process sees what the daemon sees.
  *
- * Another root directory, another mount namespace: the table's paths may be other files here, as in a
- * container whose image has a /usr of its own. Another user namespace: the same files have other owners.
- * What can't be found out counts as another. */
+ * With another root directory or mount namespace, the table's paths may name other files, as in a container whose
+ * image has a /usr of its own. With another user namespace, the same files have other owners. What can't be
+ * determined counts as different. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 #define STATX_MNT_ID 0x1000U
 #endif
 
-/* The namespace's inode number; 0 if it can't be told. */
+/* The namespace's inode number; 0 if unknown. */
 static uint64_t namespace(const char *link)
 {
 	struct stat st;

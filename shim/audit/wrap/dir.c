@@ -1,8 +1,8 @@
 /* Directory streams from the table's listings.
  *
- * A stream of ours is a slot of a fixed arena, told apart from libc's by its address. When the table
- * can't go on (the directory became live before a rewind, or its listing is damaged) the stream
- * hands over to one of libc's and forwards every call to it. */
+ * A stream of ours is a slot of a fixed arena, which its address distinguishes from libc's. When the table can't
+ * serve it any longer (the directory became a passthrough path before a rewind, or its listing is damaged), the
+ * stream opens one of libc's and forwards every call to it. */
 #include "wrap.h"
 
 #include <dirent.h>
@@ -19,7 +19,7 @@ _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "one layout ser
 
 struct stream {
 	_Atomic(bool) taken;
-	_Atomic(int) fd;            /* the original directory, once the program asked for it; -1 */
+	_Atomic(int) fd;            /* the original directory, once the program requested it; -1 */
 	_Atomic(uint32_t) position; /* entries given */
 	_Atomic(DIR *) successor;
 	const struct hw_record *record;
@@ -124,7 +124,7 @@ WRAP(int, closedir, (DIR * dir), (dir))
 	return error < 0 ? fail(ns, -error) : 0;
 }
 
-/* Opens the original directory for whoever needs a descriptor of it. */
+/* Opens the original directory for calls that need a descriptor. */
 static int serve_dirfd(struct hwa_namespace *ns, struct stream *stream)
 {
 	int none = -1;

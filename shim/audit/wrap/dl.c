@@ -1,8 +1,7 @@
-/* What the loader and the kernel tell a program of the paths that its objects came from.
+/* Original paths of objects in what the loader and the kernel report.
  *
- * dlopen itself is not stood for: it finds its caller by the return address, and all that matters
- * happens in la_objsearch and la_objopen. dladdr and dl_iterate_phdr show the link maps' names, which
- * are the originals'. */
+ * dlopen itself is not interposed: it finds its caller by the return address, and all that matters happens in
+ * la_objsearch and la_objopen. dladdr and dl_iterate_phdr show the link maps' names, which are the originals'. */
 #include "wrap.h"
 
 #include <dlfcn.h>

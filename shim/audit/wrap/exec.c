@@ -26,7 +26,7 @@
 #define SHELL "/bin/sh"
 #define NAME_BYTES_MAX 255
 
-/* The environment that is the process's own, for which libc must be asked. */
+/* The process's own environment, which only libc knows. */
 static char *const own_environment[1];
 
 typedef char *gets_variable(const char *name);
@@ -71,9 +71,9 @@ static bool is_harmless(const char *file)
 	return hwa_is_named(file, names);
 }
 
-/* Something is about to be executed where it is. If that does not say what it changes, everybody is told to look
- * for himself from now on. `certain`: the path counts from where this process stands. True if it must do without
- * the audit library. */
+/* Called before an original is executed. If the program does not announce its changes, all processes validate
+ * records from now on. `certain`: the path is relative to this process's directory. True if it must run without the
+ * audit library. */
 static __attribute__((noinline)) bool note(struct hwa_namespace *ns, int dirfd, const char *path, char *const envp[],
 	bool certain)
 {
@@ -142,7 +142,7 @@ static __attribute__((noinline)) int execute_script(struct hwa_namespace *ns, co
 	return execute(ns, exec->file, arguments, envp, bare);
 }
 
-/* Nothing may be left to give back when a child of vfork executes: what is mapped would stay its parent's. */
+/* No mapping may be left when a child of vfork executes: it would stay its parent's. */
 static __attribute__((noinline)) int execute_copy(struct hwa_namespace *ns, struct hwa_exec *exec, const char *path,
 	char *const argv[], char *const envp[], bool bare)
 {
@@ -289,7 +289,7 @@ static __attribute__((noinline)) int serve_search(struct hwa_namespace *ns, cons
 	return denied ? fail(ns, EACCES) : -1;
 }
 
-/* execvpe, whose original would execute without asking us. */
+/* execvpe: the original would execute without the wrapper. */
 static int exec_search(struct hwa_namespace *ns, const char *file, char *const argv[], char *const envp[])
 {
 	if (!file || !audited(ns, envp)) {

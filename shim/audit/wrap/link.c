@@ -75,8 +75,8 @@ static __attribute__((noinline)) ssize_t serve_readlink(struct hwa_namespace *ns
 	return (ssize_t)bytes;
 }
 
-/* What the kernel says, read where the caller does not see it: the buffer may hold no more than is returned, and
- * what it cuts off may be all of the original's path. */
+/* Reads the link into a buffer of our own: the caller's may be too short, and the part that the kernel cuts off may
+ * be all of the original's path. */
 static __attribute__((noinline)) ssize_t show(struct hwa_namespace *ns, int dirfd, const char *path, char *buffer,
 	size_t size)
 {

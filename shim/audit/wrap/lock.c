@@ -1,7 +1,7 @@
 /* Locks.
  *
- * A lock on the store's copy would be seen by nobody else. So the first call about one puts the original in the
- * place of the copy behind the descriptor, and what the program reads and locks from then on is the original. */
+ * No other process would see a lock on the store's copy. So the first call about a lock replaces the copy behind
+ * the descriptor by the original. From then on the program reads and locks the original. */
 #include "wrap.h"
 
 #include <sys/file.h>
@@ -9,7 +9,7 @@
 
 #include "sys.h"
 
-/* True if nobody holds a lock on the file. */
+/* True if no process holds a lock on the file. */
 static __attribute__((noinline)) bool is_unlocked(long fd)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

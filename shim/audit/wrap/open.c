@@ -60,8 +60,8 @@ static __attribute__((noinline)) int serve_read(struct hwa_namespace *ns, int di
 	return UNSERVED;
 }
 
-/* A descriptor's link names the store's copy, which nobody may write: the original is opened, if it is the
- * file that the copy is of. */
+/* A descriptor's link names the store's copy, which is read-only. So the original is opened, if it is the file that
+ * was copied. */
 static __attribute__((noinline)) int serve_reopen(struct hwa_namespace *ns, int dirfd, const char *path, int flags,
 	mode_t mode)
 {

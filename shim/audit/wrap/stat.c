@@ -12,7 +12,7 @@
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one layout serves both names");
 
 #define STAT_FLAGS (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH | AT_NO_AUTOMOUNT)
-/* What the table keeps of statx. */
+/* The fields of statx that the table has. */
 #define STATX_KEPT (STATX_BASIC_STATS | STATX_BTIME | STATX_MNT_ID)
 
 /* What a copy has of its original's mode, and what it always has. */
@@ -92,7 +92,7 @@ static void give_statx(const struct hw_attr *attr, unsigned mask, struct statx *
 		out->stx_mnt_id = attr->mnt_id;
 }
 
-/* What was looked at: a path, or the descriptor `fd` if that is NULL or empty. */
+/* The object of the call: a path, or the descriptor `fd` if that is NULL or empty. */
 struct place {
 	int fd;
 	const char *path;
@@ -114,8 +114,8 @@ void hwa_descriptor_link(int fd, char out[HWA_LINK_BYTES])
 	out[at] = 0;
 }
 
-/* The record of a file in a memory domain's mirror, of whose inode the table knows nothing. A program comes to
- * one by a link of /proc alone, that of its executable; so does a descriptor that it opened there. */
+/* The record of a file in a memory domain's mirror, whose inode the table does not know. A program reaches one only
+ * by a link of /proc, its executable's; a descriptor that was opened there is another. */
 static __attribute__((noinline)) const struct hw_record *replica(struct place place, uint64_t *state)
 {
 	char link[HWA_LINK_BYTES];
@@ -168,8 +168,8 @@ const struct hw_record *hwa_store_descriptor(int fd)
 	return hwa_store_file(fd, &st);
 }
 
-/* True if what (dirfd, path) names is the file that the record knows, whatever has become of it. A number may have
- * been given to another file since, which then was born later. Devices have other numbers on other nodes. */
+/* True if (dirfd, path) names the record's file, whatever has changed in it. Its inode number may have been reused
+ * since; then the time of birth is later. Devices have other numbers on other nodes. */
 static bool is_original(const struct hw_record *record, int dirfd, const char *path, struct statx *now)
 {
 	int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
@@ -212,7 +212,7 @@ bool hwa_is_replaced(const char *original)
 static __attribute__((noinline)) void complete(const struct hw_record *record, uint32_t copy_mode, struct hw_attr *attr)
 {
 	struct statx now;
-	/* Who has confined itself makes no calls but its own. */
+	/* A confined process makes only system calls of its own. */
 	if (!hwa_in_use())
 		return;
 	if (!is_original(record, AT_FDCWD, record->path, &now)) {
@@ -409,8 +409,8 @@ long hwa_mapped_by_number(long number, long result, long a, long b, long c, long
 	}
 }
 
-/* Who may do what is decided here only where everybody may, or nobody: owners, groups, access lists
- * and capabilities are the kernel's matter. */
+/* Access is decided here only where all users may, or none. Owners, groups, access lists and capabilities are left
+ * to the kernel. */
 static int serve_access(struct hwa_namespace *ns, int dirfd, const char *path, int mode, int flags)
 {
 	HWA_FOUND(found);

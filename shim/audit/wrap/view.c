@@ -1,10 +1,12 @@
-/* What changes where paths lead, and who goes there.
+/* Calls that change where paths lead for this process.
  *
- * A process that goes to another root directory, or into other namespaces, may find other files under the
- * table's paths: from then on nothing is served to it, nor to what it forks. What it executes looks for itself.
- * The same holds of one that confines itself: system calls that it allows itself are those that it knows of.
- * A mount hides what is below it from the whole namespace, so those paths are the original's for everybody.
- * Programs come here by the C library's functions, and by its syscall() with a number; so do some for attributes. */
+ * A process that changes its root directory or its namespaces may find other files under the table's paths. From
+ * then on it is served nothing, nor is what it forks; what it executes decides for itself. The same holds for a
+ * process that confines itself: it allows only system calls that it knows of. A mount hides what is below it in the
+ * whole namespace, so those paths are passthrough paths for all processes.
+ *
+ * Programs reach these calls by the C library's functions and by syscall() with a number; some calls about
+ * attributes, too. */
 #include "wrap.h"
 
 #include <linux/sched.h>
@@ -129,7 +131,7 @@ WRAP(int, prctl, (int option, unsigned long a, unsigned long b, unsigned long c,
 	return REAL(prctl)(option, a, b, c, d);
 }
 
-/* The daemon hears its own user alone, so who becomes another one can't say what it changes. */
+/* The daemon accepts its own user only. A process that becomes another user can't announce its changes. */
 static __attribute__((noinline)) void note_user(uid_t user)
 {
 	if (user != (uid_t)-1 && hwa_in_use() && !hwa_unaudited() && hwa_sys(__NR_geteuid) != (long)user)
@@ -162,8 +164,8 @@ WRAP(int, setresuid, (uid_t real, uid_t user, uid_t saved), (real, user, saved))
 
 /* ---- a child ---- */
 
-/* The child's memory is a copy that says so already, while the parent goes on as it was; if they share their memory
- * both do without. A parent's thread that looks meanwhile is sent to the originals. */
+/* The child has a copy of the memory, marked as not served; the parent continues as before. If they share their
+ * memory, neither is served. Meanwhile other threads of the parent use the originals. */
 typedef int clones(int (*run)(void *), void *stack, int flags, void *argument, void *parent_id, void *tls,
 	void *child_id);
 
@@ -194,7 +196,7 @@ static int clone_elsewhere(clones *real, int (*run)(void *), void *stack, int fl
 WRAP_CLONE(clone)
 WRAP_CLONE(__clone)
 
-/* ---- by number ---- */
+/* ---- system calls by number ---- */
 
 /* On x86-64 the last argument of a system call stands on the stack, and stays there in a tail call. */
 #if defined(__x86_64__)
@@ -224,7 +226,7 @@ static long fork_elsewhere(calls *real, long number, uint64_t flags, bool has_st
 	return result;
 }
 
-/* What tells of links and files. */
+/* System calls that report about links and files. */
 static long tell_by_number(struct hwa_namespace *ns, long number, long a, long b, long c, long d, long e LAST_PARAMETER)
 {
 	calls *real = (calls *)ns->real[HWA_FN_syscall];

@@ -1,15 +1,16 @@
-/* inotify_add_watch: who reads a file through the store's copy hears of changes once they are in the copy.
+/* inotify_add_watch: a reader of the store's copy is notified once the change is in the copy.
  *
- * The copy of a path that has gone live follows its original, a moment later. A reader that waits for the original
- * to be changed (tail -f) would look into its descriptor before that, and wait for ever. Nor need the path be live
- * yet, or whoever changes it say so; who waits for a change expects one, so it goes live. */
+ * The copy of a passthrough path follows its original, a moment later. A reader that waits for a change of the
+ * original (tail -f) would read its descriptor before that, and wait for ever. The path need not be a passthrough
+ * path yet, and the writer may not announce its change. A process that watches a path expects a change, so the path
+ * becomes a passthrough path. */
 #include "wrap.h"
 
 #include <sys/inotify.h>
 
 #include "sys.h"
 
-/* Descriptors that are looked at: a reader of few files has low ones. */
+/* Number of descriptors that are examined: a reader of few files has low ones. */
 #define HELD_MAX 256
 
 /* A descriptor of this process that has the store's copy of the file at `path` open; or -1. */
@@ -29,7 +30,7 @@ static __attribute__((noinline)) int held(const char *path)
 	return -1;
 }
 
-/* Only what tells of content: all else happens to the original alone. */
+/* Only events about content: all others happen to the original alone. */
 static __attribute__((noinline)) int serve_watch(struct hwa_namespace *ns, int instance, const char *path,
 	uint32_t mask)
 {

@@ -64,13 +64,13 @@ static inline bool is_address(const void *pointer)
 	return (uintptr_t)pointer >= 4096;
 }
 
-/* Of a system call that a program makes by number: it is none that is looked at, or the original is to make it. */
+/* Result for a system call by number: it is not one that is handled, or the original makes it. */
 #define UNCALLED LONG_MIN
 
 /* ---- stat.c ---- */
 
-/* The record of the original whose copy in the store is open as `fd` and has these attributes; NULL if it is not
- * the store's. Other files on the store's file system, the program's own, are told apart by inode. */
+/* The record of the original whose copy in the store is open as `fd` with these attributes; NULL if there is none.
+ * The inode distinguishes it from the program's own files on the store's file system. */
 const struct hw_record *hwa_store_file(int fd, const struct stat *st);
 /* The same for an open descriptor. */
 const struct hw_record *hwa_store_descriptor(int fd);
@@ -82,13 +82,14 @@ bool hwa_is_replaced(const char *original);
 #define HWA_LINK_BYTES 32
 void hwa_descriptor_link(int fd, char out[HWA_LINK_BYTES]);
 
-/* What a system call has told of a descriptor or path, whose arguments these are, as the originals have it. Its result. */
+/* Converts what a system call with these arguments has reported of a descriptor or path to the original's. Returns
+ * the call's result. */
 long hwa_mapped_by_number(long number, long result, long a, long b, long c, long d, long e);
 
 /* ---- dir.c ---- */
 
 struct dirent;
-/* A checked entry of a listing, the number-th, as readdir gives it. */
+/* Entry `number` of a listing, checked, as readdir returns it. */
 void hwa_give_entry(struct dirent *out, const struct hw_listing_entry *entry, const char *name, uint32_t number);
 
 /* ---- bare.c ---- */
@@ -108,13 +109,13 @@ void hwa_bare_here(struct hwa_namespace *ns, const char *libraries);
 
 /* ---- exec.c ---- */
 
-/* The original is about to be executed with this environment: if that does not say what it changes, everybody is
- * told to look for himself from now on. */
+/* Called before the original is executed with this environment. If the program does not announce its changes, all
+ * processes validate records from now on. */
 void hwa_note_exec(struct hwa_namespace *ns, int dirfd, const char *path, char *const envp[]);
 
 /* ---- link.c ---- */
 
-/* What a system call with a number tells of a link, as the originals have it. */
+/* Converts what a system call by number has reported of a link to the original's. */
 long hwa_shown_by_number(struct hwa_namespace *ns, int dirfd, const char *path, char *buffer, size_t size);
 
 /* True if the path may be one of /proc's links. */

@@ -1,9 +1,9 @@
-/* What changes the tree: the daemon hears first, so that every node turns to the original, and then the
- * original is changed with the program's own arguments.
+/* Calls that change the tree. The change is announced to the daemon first, so that every node uses the original.
+ * Then the original is changed with the program's own arguments.
  *
- * What a descriptor of the store's copy would change (its mode, owner, times, extended attributes) is
- * changed of the original, and asked there: the mirror is never written. Where that has been renamed or removed
- * meanwhile it can't be found, and the call fails. */
+ * A change by a descriptor of the store's copy (mode, owner, times, extended attributes) is made to the original,
+ * and such queries go there, because the mirror is never written. If the original has been renamed or removed
+ * meanwhile, it can't be found, and the call fails. */
 #include "wrap.h"
 
 #include <errno.h>
@@ -105,8 +105,8 @@ static __attribute__((noinline)) const struct hw_record *behind(int fd, bool *di
 	return open ? hwa_store_file(fd, &st) : NULL;
 }
 
-/* A descriptor of the original, without access, if `fd` is the store's copy of it: GONE if that is at its path no
- * longer. OWN if it is none, and itself what is meant. Either way the path is announced. */
+/* Opens a descriptor of the original, without access, if `fd` is the store's copy of it. GONE: the original is no
+ * longer at its path. OWN: `fd` is no copy, and is itself meant. Either way the path is announced. */
 static int announced(int fd)
 {
 	bool directory = false;
@@ -262,7 +262,7 @@ WRITER(int, prlimit64, (pid_t process, int resource, const struct rlimit *limit,
 
 /* ---- what only the original knows ---- */
 
-/* A descriptor of the original to ask in place of the store's copy; OWN if `fd` is the one to ask. */
+/* A descriptor of the original to query instead of the store's copy; OWN if `fd` itself is to be queried. */
 static int original_of(int fd)
 {
 	const struct hw_record *record = hwa_store_descriptor(fd);

@@ -1,4 +1,4 @@
-/* Where processes run: which processors, and whose memory. */
+/* Chooses the processors of processes, and the memory domain. */
 #include "internal.h"
 
 #include <errno.h>

@@ -16,7 +16,7 @@
 #include "pspawn.h"
 
 #define HWSP_SPAWN_VERSION 3u
-/* Tells a process that it is a zygote: "SOCKET STOP NAME". */
+/* Set in a process that is to become a zygote: "SOCKET STOP NAME". */
 #define HWSP_ZYGOTE_VARIABLE "HEADWATER_ZYGOTE_SOCKET"
 /* What a Python zygote imports, separated by commas. */
 #define HWSP_IMPORTS_VARIABLE "HEADWATER_ZYGOTE_IMPORTS"
@@ -47,8 +47,8 @@ struct hwsp_result {
 
 enum hwsp_refusal {
 	HWSP_STOPPED,    /* none */
-	HWSP_UNFAITHFUL, /* `reason` says why its processes could not be faithful; it has ended */
-	HWSP_DOUBTFUL,   /* the same, but it goes on: it is only asked what there is against it */
+	HWSP_UNFAITHFUL, /* its processes could not be faithful, `reason` has why; it has ended */
+	HWSP_DOUBTFUL,   /* the same, but it goes on: only its reasons were requested */
 	HWSP_LEAVES_OUT /* it can be one if it does not import a module: `reason` is "?NAME\nWHY" for one that isn't there,
 	                  or "-NAME\nWHY" */
 };
@@ -57,7 +57,7 @@ enum hwsp_refusal {
 struct hwsp_hello {
 	uint32_t version;
 	uint32_t refused; /* enum hwsp_refusal */
-	uint32_t counted; /* 1: something has asked on which processors it may run */
+	uint32_t counted; /* 1: something has queried on which processors it may run */
 	char reason[HWSP_REASON_BYTES];
 	char early[HWSP_REASON_BYTES]; /* what of the program has run before it stopped in front of all constructors */
 };
@@ -83,7 +83,7 @@ struct hwsp_answer {
 	uint32_t error; /* why no more were tried */
 };
 
-/* What each process has from the caller, and exec would have kept. */
+/* The caller's attributes that a process inherits, and that exec would preserve. */
 struct hwsp_inherited {
 	uint64_t ignored; /* signals, by bit number - 1 */
 	uint64_t blocked;
@@ -116,8 +116,8 @@ struct hwsp_request {
 /* Adds one to a list of reasons, as far as there is room. */
 __attribute__((format(printf, 2, 3))) void hwsp_add_reason(char list[HWSP_REASON_BYTES], const char *format, ...);
 
-/* descriptors.c: moves one to a high number, where it takes none that the program would get for its own, and its
- * processes would see. Gives its number, which is the old one where there is no room; close-on-exec, if moved. */
+/* descriptors.c: moves a descriptor to a high number, so that it takes none that the program would get and its
+ * processes would see. Returns its number: close-on-exec if moved, the old one where there is no room. */
 int hwsp_move_high(int fd);
 
 /* wire.c */
@@ -133,16 +133,16 @@ void hwsp_encode(struct hwsp_bytes *bytes, const struct hwsp_inherited *inherite
 /* 0, EINVAL for bytes that are no request, or ENOMEM. The bytes must outlive the request. */
 int hwsp_decode(const char *data, size_t length, uint32_t count, struct hwsp_request *request);
 void hwsp_request_free(struct hwsp_request *request);
-/* Where requests are kept: the C library's memory, but in a process that may not use that yet. */
+/* Allocator of requests: the C library's, except in a process that may not use that yet. */
 struct hwsp_memory {
 	void *(*take)(size_t bytes); /* zeros, or NULL */
 	void (*give_back)(void *taken);
 };
 extern struct hwsp_memory hwsp_memory;
 
-/* apply.c: what is done in the new process. Async-signal-safe; gives 0 or an errno value. */
+/* apply.c: attributes of the new process, applied in it. Async-signal-safe; returns 0 or an errno value. */
 
-/* Before everything else, or by the one who makes it. */
+/* Applied first, in the process or by its creator. */
 struct hwsp_cpu_placement {
 	bool bound;
 	cpu_set_t mask;
@@ -162,14 +162,14 @@ int hwsp_place_process(const struct pspawn_process *process, const struct pspawn
 
 /* direct.c: processes made by exec. */
 
-/* Spawns them in order. Gives how many were tried; `*error` is why no more were. */
+/* Spawns them in order. Returns how many were tried; `*error` is why no more were. */
 uint32_t hwsp_direct(enum pspawn_mechanism mechanism, const char *path, const struct pspawn_process *processes,
 	uint32_t count, const struct pspawn_options *options, struct hwsp_result *results, int *error);
 
-/* Takes the status of a process that nobody else knows of. */
+/* Reaps a process that only the library knows. */
 void hwsp_reap(pid_t pid);
-/* Kills a process, unless it is no child of the caller: who has waited for it may have waited before us, and its number
- * may be somebody else's. */
+/* Kills a process if it is a child of the caller. Otherwise another waiter may have reaped it, and its PID may
+ * belong to another process. */
 void hwsp_kill_child(pid_t pid);
 
 /* inherit.c */
@@ -180,12 +180,12 @@ int hwsp_inherit(struct hwsp_inherited *inherited, int boundary);
 /* Adds the descriptors that exec closes and that file actions name. 0, or ENOTSUP if there is no room. */
 int hwsp_inherit_named(struct hwsp_inherited *inherited, const struct pspawn_process *processes, uint32_t count,
 	int boundary);
-/* A digest of what a zygote can't be given later: credentials, session, namespaces, control group. */
+/* A digest of the attributes that a zygote can't change later: credentials, session, namespaces, control group. */
 uint64_t hwsp_key_attributes(const struct hwsp_inherited *inherited);
 /* The same but for session and control group, to be compared with another process's: of what the caller would be after
  * exec. */
 uint64_t hwsp_key_elsewhere(const struct hwsp_inherited *inherited);
-/* A digest of the variables at which constructors look. */
+/* A digest of the variables that constructors read. */
 uint64_t hwsp_key_variables(char *const *envp, const char *more_variables);
 /* Both. */
 uint64_t hwsp_key(char *const *envp, const char *more_variables, const struct hwsp_inherited *inherited);
@@ -203,19 +203,19 @@ struct hwsp_identity {
 bool hwsp_identify(const char *path, struct hwsp_identity *identity);
 bool hwsp_is_same(const struct hwsp_identity *a, const struct hwsp_identity *b);
 
-/* What a path is, to somebody who would run it. */
+/* A program as it would be executed. */
 struct hwsp_program {
 	char *path;                      /* of the file that is run: a script's interpreter; to free() */
 	char *script;                    /* or NULL; to free() */
-	char *argument;                  /* that the script gives its interpreter, or NULL; to free() */
+	char *argument;                  /* the script's argument for its interpreter, or NULL; to free() */
 	char refusal[HWSP_REASON_BYTES]; /* why no zygote can be made of it: all reasons, or none */
 	struct hwsp_identity file;       /* which was examined: the script's, if it is one */
 };
-/* 0, or what execve() would say. `name` is looked for in PATH if it has no slash. */
+/* Returns 0 or the error of execve(). `name` is searched for in PATH if it has no slash. */
 int hwsp_program(const char *name, struct hwsp_program *program);
-/* elf.c: adds why no zygote can be made of an ELF file. 0, or what execve() says. */
+/* elf.c: adds the reasons why an ELF file can't become a zygote. Returns 0 or the error of execve(). */
 int hwsp_elf(int fd, char reasons[HWSP_REASON_BYTES]);
-/* What is given to execve(). */
+/* The path for execve(). */
 char *hwsp_program_name(const struct hwsp_program *program);
 void hwsp_program_free(struct hwsp_program *program);
 
@@ -241,7 +241,7 @@ struct hwsp_python_options {
 };
 /* False for arguments that only the interpreter itself should read. */
 bool hwsp_python_read(char *const *argv, struct hwsp_python *read);
-/* True if a zygote that was started with these words can become an interpreter with those arguments. */
+/* True if a zygote with the former arguments can become an interpreter with the latter. */
 bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp);
 /* What a Python zygote depends on besides what every zygote does. */
 #define HWSP_PYTHON_VARIABLES "PATH,HOME,TZ"
@@ -257,7 +257,7 @@ struct hwsp_watch {
 	long looked_ms;
 };
 struct hwsp_start;
-/* Looks at a zygote that has stopped. False with the reasons added if its processes could not be faithful. */
+/* Examines a zygote that has stopped. False, with the reasons added, if its processes could not be faithful. */
 bool hwsp_watch_begin(struct hwsp_watch *watch, pid_t pid, const struct hwsp_start *start, int boundary,
 	char reason[HWSP_REASON_BYTES]);
 /* False once one of the files is another. */
@@ -275,9 +275,10 @@ struct hwsp_zygote {
 	unsigned stopped_ms_max, answer_ms_max; /* see hwsp_pending_request */
 	int boundary;
 	uint64_t key;
-	unsigned cores;   /* so many it may run on, and something before main() has asked; 0: nothing has */
-	char **arguments; /* that it was started with; to free() */
-	char early[HWSP_REASON_BYTES]; /* what of the program it has run, in words */
+	unsigned
+		cores; /* number of processors that it may run on, if something has queried that before main(); 0: nothing has */
+	char **arguments;              /* that it was started with; to free() */
+	char early[HWSP_REASON_BYTES]; /* the program's code that it has run, as text */
 	struct hwsp_result *results;
 	struct hwsp_watch watch;
 };
@@ -292,10 +293,10 @@ struct hwsp_start {
 };
 /* Where a zygote's own descriptors begin if it is to serve a process with these limits. */
 int hwsp_boundary(const struct hwsp_inherited *inherited);
-/* Starts a zygote and waits until it has stopped. 0, or an errno value with the reasons in words. */
+/* Starts a zygote and waits until it has stopped. Returns 0, or an errno value with the reasons as text. */
 int hwsp_zygote_start(struct hwsp_zygote *zygote, const struct hwsp_start *start, char reason[HWSP_REASON_BYTES]);
 void hwsp_zygote_end(struct hwsp_zygote *zygote);
-/* True if it can be asked. */
+/* True if it can serve requests. */
 bool hwsp_zygote_lives(const struct hwsp_zygote *zygote);
 /* A request that was sent. */
 struct hwsp_pending_request {
@@ -321,7 +322,7 @@ struct hwsp_origin {
 int hwsp_zygote_send_request(struct hwsp_zygote *zygote, const struct hwsp_inherited *inherited,
 	const struct hwsp_origin *origin, const struct pspawn_process *processes, uint32_t count,
 	const struct pspawn_options *options, bool apart, struct hwsp_pending_request *asked);
-/* Waits for the answer. Gives how many results are valid; `*error` is why there are no more. */
+/* Waits for the reply. Returns how many results are valid; `*error` is why there are no more. */
 uint32_t hwsp_zygote_receive_reply(struct hwsp_pending_request *asked, int *error);
 void hwsp_pending_request_free(struct hwsp_pending_request *asked);
 
@@ -329,7 +330,7 @@ void hwsp_pending_request_free(struct hwsp_pending_request *asked);
 
 /* When a process began, or 0. */
 uint64_t hwsp_began(pid_t pid);
-/* Waits until the socket is ready. False if the zygote was given up: then it has ended. */
+/* Waits until the socket is ready. False if the zygote was killed because of a timeout: then it has ended. */
 bool hwsp_zygote_await(const struct hwsp_pending_request *asked, short events);
 /* Waits for the end of a process that was killed, and takes its status. False if a debugger holds it back. */
 bool hwsp_reap_killed(pid_t pid);
@@ -356,7 +357,7 @@ bool hwsp_children_hide(pid_t pid);
 void hwsp_children_show(pid_t pid);
 #endif
 
-/* message.c: packets with descriptors. Both give 0 or an errno value. */
+/* message.c: packets with descriptors. Both functions return 0 or an errno value. */
 int hwsp_send(int socket, const void *head, size_t head_bytes, const void *body, size_t body_bytes, const int *fds,
 	uint32_t fd_count);
 /* The same without waiting: EAGAIN if there is no room. */

@@ -105,7 +105,7 @@ bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp
 	struct hwsp_python_options left = {.word = zygote + 1, .at = ""}, right = {.word = argv + 1, .at = ""};
 	const char *left_value, *right_value;
 
-	/* What the interpreter is called by says where it finds its libraries. */
+	/* The interpreter derives its libraries' path from its name. */
 	if (strcmp(zygote[0], argv[0]) && (strchr(argv[0], '/') || !is_found(argv[0], zygote[0], envp)))
 		return false;
 	if (argv[0][0] != '/' && strchr(argv[0], '/'))

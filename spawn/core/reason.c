@@ -1,4 +1,4 @@
-/* Reasons in words: of several, each counts. */
+/* Lists of reasons, as text. */
 #include "internal.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* The C library's functions that end in an exec. Each asks first, in a child that fork.c has made, and then does what
- * it has always done. */
+/* The C library's functions that end in an exec. In a child that launcher.c has made, each first tries to spawn by
+ * the zygote, and then does what it would have done. */
 #include "relay.h"
 
 #include <dlfcn.h>
@@ -38,7 +38,7 @@ EXPORT int execvp(const char *name, char *const argv[])
 	return execvpe(name, argv, environ);
 }
 
-/* The words of a call that has them as arguments; `last` is behind the NULL at their end. */
+/* Collects the arguments of a variadic call; `last` points behind the NULL at their end. */
 static size_t collect(const char *first, va_list list, const char *words[WORDS_MAX])
 {
 	size_t count = 0;

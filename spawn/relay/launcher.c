@@ -1,8 +1,8 @@
-/* The launcher's side: fork() gives the number of a process that its zygote has made, if its child says in time that it
- * would exec a program of which there is one. Whatever fails or takes too long, fork() is the C library's.
+/* The launcher's side. fork() returns the PID of a process that its zygote has made, if its child reports in time
+ * that it would exec a program with a zygote. On any failure or timeout, fork() is the C library's.
  *
- * The child meanwhile is a stub: it has done to itself what the launcher's code does between fork and exec, sends what
- * it has become to the zygote, and ends. */
+ * Meanwhile the child is a stub: it has done what the launcher's code does between fork and exec, sends its
+ * resulting attributes to the zygote, and ends. */
 #include "relay.h"
 
 #include <dlfcn.h>
@@ -30,7 +30,7 @@
 /* Programs that have zygotes; from the second start on, since most are started once. */
 #define PROGRAMS_MAX 16
 #define SEEN_BEFORE 2
-/* How long a child that has been told to go on may take: its own limit is lower. */
+/* Timeout for a child that was told to proceed: its own limit is lower. */
 #define GO_MS_MAX 10000
 
 struct relay hwsp_relay = {.listener = -1};
@@ -153,7 +153,8 @@ static void learn(struct program *program)
 		pspawn_context_destroy(&program->context);
 }
 
-/* Takes the connection of the child with this number; others are late, and see theirs closed. */
+/* Accepts the connection of the child with this generation. Other children are late, and their connections are
+ * closed. */
 static int take_connection(pid_t child)
 {
 	for (;;) {
@@ -168,7 +169,7 @@ static int take_connection(pid_t child)
 	}
 }
 
-/* Waits until the child asks, has begun its program without asking, or time is up. */
+/* Waits until the child sends a request, begins its program without one, or the timeout expires. */
 static int await_question(pid_t child, int alive)
 {
 	long end = now_ms() + EXEC_MS_MAX;
@@ -181,7 +182,7 @@ static int await_question(pid_t child, int alive)
 		int connection = take_connection(child);
 		if (connection >= 0)
 			return connection;
-		/* Closed by exec; or by a child that closes everything, and asks then. */
+		/* Closed by exec, or by a child that closes all descriptors and then sends its request. */
 		if (ready[1].revents) {
 			alive = -1;
 			end = now_ms() + EXEC_MS_MAX / 10;
@@ -195,7 +196,7 @@ static bool await_child(int connection, int ms)
 	return poll(&ready, 1, ms) == 1;
 }
 
-/* Answers the child. Gives the number of the process that stands for it, or 0: the child itself. */
+/* Replies to the child. Returns the PID of the process that replaces it, or 0 if the child itself goes on. */
 static pid_t answer_child(int connection)
 {
 	struct relay_question question;
@@ -259,7 +260,7 @@ static pid_t relay(unsigned *fruitless)
 				hwsp_reap(child);
 			hwsp_children_show(child);
 		}
-		/* From now on the child is what fork() has given. */
+		/* From now on the child is the one that fork() has returned. */
 		atomic_fetch_add(&hwsp_relay.shared->generation, 1);
 	}
 	close(alive[0]);
@@ -294,7 +295,7 @@ static pid_t fork_from(const void *site)
 
 	if (pthread_mutex_trylock(&one_at_a_time))
 		return original_fork();
-	/* The stub's end is nobody's business. */
+	/* The stub is not visible to the program. */
 	sigemptyset(&child_ends);
 	sigaddset(&child_ends, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child_ends, &before);

@@ -8,12 +8,12 @@
 
 #define RELAY_PATH_BYTES 4096
 
-/* What a child says before it would exec. */
+/* A child's request before it would exec. */
 struct relay_question {
 	uint32_t generation;
 	char path[RELAY_PATH_BYTES];
 };
-/* What it is told: to exec, or to have the zygote do it. The zygote's socket comes along with the latter. */
+/* The reply: exec, or have the zygote spawn. The zygote's socket is attached to the latter. */
 struct relay_reply {
 	uint32_t go;
 	struct hwsp_zygote zygote; /* as its owner sees it; the memory for results is at the same place in the child */
@@ -27,7 +27,7 @@ struct relay_outcome {
 
 /* Shared with all children. */
 struct relay_shared {
-	_Atomic uint32_t generation; /* of the child that may ask */
+	_Atomic uint32_t generation; /* of the child that may send a request */
 };
 struct relay {
 	bool ready;

@@ -1,5 +1,5 @@
-/* posix_spawn(): what it says can be said to a zygote, but for its list of file actions, which only the C library can
- * read. So what is put on a list is noted beside it. */
+/* posix_spawn(). Its arguments can be sent to a zygote, except for the list of file actions, which only the C
+ * library can read. So each action is recorded when it is added to a list. */
 #include "relay.h"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@
 /* A list as its owner fills it. */
 struct noted {
 	const posix_spawn_file_actions_t *list; /* where it lies is its name */
-	bool unknown;                           /* something is on it that can't be said */
+	bool unknown;                           /* it has an action that can't be expressed */
 	size_t count;
 	struct pspawn_file_action *actions;
 	struct noted *next;
@@ -49,7 +49,7 @@ static void forget(const posix_spawn_file_actions_t *list)
 	pthread_mutex_unlock(&guard);
 }
 
-/* NULL: something that can't be said. */
+/* `action` is NULL if it can't be expressed. */
 static void note_file_action(const posix_spawn_file_actions_t *list, const struct pspawn_file_action *action)
 {
 	pthread_mutex_lock(&guard);
@@ -140,7 +140,7 @@ EXPORT int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *
 	return ORIGINAL(posix_spawn_file_actions_addtcsetpgrp_np)(list, fd);
 }
 
-/* The attributes as options; false if they ask for more. */
+/* The attributes as options; false if options can't express them. */
 static bool translate(const posix_spawnattr_t *attributes, struct pspawn_options *options)
 {
 	const short known = POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |

@@ -1,4 +1,4 @@
-/* A child between fork and exec: it asks its parent for the zygote, sends what it has become, and ends. */
+/* A child between fork and exec: it requests the zygote from its parent, sends its attributes, and ends. */
 #include "relay.h"
 
 #include <errno.h>

@@ -17,11 +17,11 @@ struct pspawn_batch {
 	struct hwsp_pending_request asked;
 	struct hwsp_result *results; /* of what was spawned by exec */
 	char *path;                  /* of the program, for what the zygote leaves undone; to free() */
-	int ready;                   /* a descriptor: that of `asked`, or its own if there was nothing to ask */
+	int ready;                   /* a descriptor: the request's, or its own if no request was sent */
 	pspawn_context_t context;    /* that ends with the batch, or none */
 };
 
-/* The environment and the processors that are meant. Gives a list to free(). */
+/* Fills in the caller's environment and processors where none are given. Returns a list to free(). */
 static struct pspawn_process *complete(const struct pspawn_state *state, const struct pspawn_process *processes,
 	uint32_t count, cpu_set_t *core)
 {
@@ -104,7 +104,7 @@ bool hwsp_has_their_options(const struct pspawn_state *state, const struct pspaw
 	return true;
 }
 
-/* Asks the zygote. 0, or why it can't be asked. */
+/* Sends the request to the zygote. Returns 0, or why it can't be sent. */
 static int ask_zygote(struct pspawn_state *state, struct pspawn_process *whole, uint32_t count,
 	const struct pspawn_options *options, bool apart, struct pspawn_batch *batch)
 {
@@ -166,7 +166,7 @@ static void make_up(struct pspawn_batch *batch)
 	hwsp_request_free(&request);
 }
 
-/* What came of the processes that the zygote was asked for. */
+/* The results of the processes that were requested from the zygote. */
 static const struct hwsp_result *receive_results(struct pspawn_batch *batch)
 {
 	const struct hwsp_result *results = batch->asked.results;
@@ -178,7 +178,7 @@ static const struct hwsp_result *receive_results(struct pspawn_batch *batch)
 	return results;
 }
 
-/* What became of each process. Gives how many were started, and sets errno if one was not. */
+/* Collects the results. Returns how many were started, and sets errno if one was not. */
 static int outcome(struct pspawn_batch *batch, pid_t *pids, int *errors)
 {
 	int started = 0, first_error = 0;
@@ -233,7 +233,7 @@ EXPORT int pspawn_many(pspawn_context_t *ctx, const struct pspawn_process *proce
 	if (!count)
 		return 0;
 	fill_options(&own, options);
-	/* A thread that ends here would leave processes that nobody knows. */
+	/* Cancelling the thread here would leave unknown processes. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	int error = begin(ctx->state, processes, count, &own, false, &batch);
 	if (!error) {

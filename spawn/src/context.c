@@ -103,7 +103,7 @@ bool hwsp_wants_zygote(const struct pspawn_state *state)
 	return state->options.mechanism == PSPAWN_ZYGOTE || state->options.mechanism == PSPAWN_AUTO;
 }
 
-/* Starts a zygote, or says why there is none. */
+/* Starts a zygote, or returns why there is none. */
 static int start_zygote(struct pspawn_state *state, const struct hwsp_inherited *inherited, uint64_t key,
 	char *const *envp, const cpu_set_t *cores)
 {
@@ -169,7 +169,7 @@ static int open_context(struct pspawn_state *state, const char *path, const stru
 	bool bound = first_cores(state, &cores);
 	if (!error)
 		error = start_zygote(state, &inherited, key_of(state, envp, &inherited), envp, bound ? &cores : NULL);
-	/* Its arguments are the caller's, who may not keep them. */
+	/* Copied, because the caller may free its arguments. */
 	state->options.envp = NULL;
 	state->options.mask = NULL;
 	if (error && !state->reason[0])

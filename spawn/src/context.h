@@ -16,15 +16,16 @@ struct pspawn_state {
 	struct hwsp_program program;
 	struct pspawn_context_options options;
 	struct hwsp_zygote zygote;
-	unsigned starts;       /* that failed, or whose zygote died */
+	unsigned starts;       /* that failed, or whose zygote has died */
 	unsigned cores_missed; /* on so many the processes of the last call may run for which there was no zygote */
 	char reason[HWSP_REASON_BYTES];
-	char *left_out; /* lines "?NAME: WHY" or "-NAME: WHY", as enum hwsp_refusal tells; NULL: none */
+	char *left_out; /* lines "?NAME: WHY" or "-NAME: WHY", see enum hwsp_refusal; NULL: none */
 };
 
 /* True if processes are to be made by a zygote where there can be one. */
 bool hwsp_wants_zygote(const struct pspawn_state *state);
-/* Sees to a zygote that can make these processes, and to what they inherit. 0, or why there is none. */
+/* Ensures that there is a zygote for these processes, and collects what they inherit. Returns 0, or why there is
+ * none. */
 int hwsp_zygote_for(struct pspawn_state *state, const struct pspawn_process *processes, uint32_t count,
 	const struct pspawn_options *options, struct hwsp_inherited *inherited);
 /* pspawn_context_create_with(), but no zygote is started before it is needed, and options have no environment. */
@@ -38,8 +39,8 @@ struct hwsp_demand {
 	const struct pspawn_options *options;
 	const struct hwsp_inherited *inherited;
 };
-/* Sees to a zygote with this key for them, which the caller, who is like `starter`, starts if there is none. 0, or why
- * there is none. */
+/* Ensures that there is a zygote with this key. The caller, whose attributes are `starter`, starts it if there is
+ * none. Returns 0, or why there is none. */
 int hwsp_zygote_ensure(struct pspawn_state *state, uint64_t key, const struct hwsp_demand *wanted,
 	const struct hwsp_inherited *starter);
 
@@ -48,7 +49,8 @@ int hwsp_leave_out(struct pspawn_state *state);
 
 /* batch.c */
 
-/* Gives processes the arguments of a script's interpreter, if it is one. `*words` is to be freed after them. */
+/* Prepends the arguments of a script's interpreter, if the program is a script. `*words` is to be freed after the
+ * processes. */
 int hwsp_script_arguments(const struct pspawn_state *state, struct pspawn_process *processes, uint32_t count,
 	char ***arguments);
 /* True if the zygote is an interpreter with the options of all these processes, or no interpreter. */

@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) long clone_inline(struct clone_args
 	return result;
 }
 
-/* The child's part; gives why there is no program. */
+/* The child's part. Returns why the program can't be executed. */
 static int exec_child(const struct plan *plan, bool handlers)
 {
 	/* Handlers are the caller's code, in the caller's memory. */
@@ -84,7 +84,7 @@ static pid_t by_clone(const struct plan *plan, bool clear, uint64_t more_flags, 
 		return -1;
 	}
 	*error = failed;
-	/* A child of somebody else's is reaped by who learns of its failure. */
+	/* If the process is another's child, its creator reaps it. */
 	if (!failed || more_flags & CLONE_PARENT)
 		return (pid_t)pid;
 	hwsp_reap((pid_t)pid);
@@ -118,7 +118,7 @@ static int pipe_apart(const struct pspawn_process *processes, uint32_t count, in
 	return 0;
 }
 
-/* A copy of the caller, which then execs; a pipe tells if it couldn't. */
+/* Forks the caller, and execs in the child; a pipe reports if exec fails. */
 static pid_t by_fork(const struct plan *plan, int *error)
 {
 	int pipe_ends[2], failed = 0;
@@ -153,7 +153,7 @@ static pid_t by_fork(const struct plan *plan, int *error)
 	return pid;
 }
 
-/* What posix_spawn can't say is refused. */
+/* What posix_spawn can't express is refused. */
 static int spawn_actions(const struct plan *plan, posix_spawn_file_actions_t *actions)
 {
 	int error = plan->process->cwd ? posix_spawn_file_actions_addchdir_np(actions, plan->process->cwd) : 0;

@@ -1,5 +1,5 @@
-/* What an ELF file is, to somebody who would make a zygote of it. Nothing in it is trusted, and it is read rather than
- * mapped: it may be cut off meanwhile. */
+/* Examines an ELF file that is to become a zygote. Its content is not trusted, and it is read rather than mapped,
+ * because it may be truncated meanwhile. */
 #include "../core/internal.h"
 
 #include <elf.h>
@@ -74,7 +74,7 @@ static bool names_libc(const struct image *image, const Elf64_Dyn *entries, size
 	return false;
 }
 
-/* True if the program asks for the C library itself, by a name that its string table has. */
+/* True if the program itself needs the C library, by a name in its string table. */
 static bool needs_libc(const struct image *image)
 {
 	const Elf64_Phdr *dynamic = segment_of(image, PT_DYNAMIC);
@@ -86,7 +86,7 @@ static bool needs_libc(const struct image *image)
 	return found;
 }
 
-/* The loader's name: 0, or what execve() says. */
+/* The loader's name. Returns 0 or the error of execve(). */
 static int find_loader(const struct image *image, char loader[PATH_MAX])
 {
 	const Elf64_Phdr *named = segment_of(image, PT_INTERP);

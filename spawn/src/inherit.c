@@ -1,4 +1,4 @@
-/* What a process keeps over exec, which a zygote's processes must be given. */
+/* Attributes that a process keeps over exec, and that a zygote's processes must be given. */
 #include "../core/internal.h"
 
 #include <dirent.h>
@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 #define STATUS_BYTES 8192
-/* Interpreters look, before they stop, whether this signal is ignored. */
+/* Interpreters check before they stop whether this signal is ignored. */
 #define INTERRUPT (1ul << (SIGINT - 1))
 
-/* Variables at which the loader, the C library or common libraries look before main(). */
+/* Variables that the loader, the C library or common libraries read before main(). */
 static const char early_variables[] =
 	"LD_*,GLIBC_TUNABLES,MALLOC_*,OMP_*,GOMP_*,KMP_*,OPENBLAS_*,MKL_*,BLIS_*,PYTHON*,LC_*,LANG,LANGUAGE,LOCPATH,"
 	"CUDA_*,ROCR_*,HIP_*,NVIDIA_*,ASAN_OPTIONS,TSAN_OPTIONS,UBSAN_OPTIONS,HEADWATER_*";
-/* Variables among these in which the processes of one program differ, and at which nothing looks before main(). */
+/* Variables among these that differ between the processes of one program, and that no code reads before main(). */
 static const char own_variables[] = "HEADWATER_RANK";
 
 static int by_number(const void *a, const void *b)
@@ -122,8 +122,8 @@ static uint64_t mix(uint64_t digest, const void *data, size_t bytes)
 	return digest;
 }
 
-/* A digest of the lines that say who the process is, among those that say how it is. `after_exec`: without the
- * capabilities that exec takes from who isn't root. */
+/* A digest of the lines of /proc that identify the process's credentials. `after_exec`: without the capabilities
+ * that exec takes from unprivileged users. */
 static uint64_t credentials(const char *status, bool after_exec)
 {
 	bool loses = after_exec && getuid() && geteuid();
@@ -186,7 +186,7 @@ static uint64_t mix_spaces(uint64_t digest)
 	static const char *const spaces[] = {"mnt", "net", "user", "uts", "ipc", "pid_for_children", "cgroup", "time"};
 	char text[64];
 
-	/* Their links say as much as the files, which cost three times as much to look at. */
+	/* The links identify the namespaces as well as the files do, which take three times as long to open. */
 	int links = open("/proc/self/ns", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; links >= 0 && i < sizeof spaces / sizeof spaces[0]; i++) {
 		ssize_t length = readlinkat(links, spaces[i], text, sizeof text);
@@ -227,7 +227,7 @@ uint64_t hwsp_key_attributes(const struct hwsp_inherited *inherited)
 {
 	uint64_t digest = mix(key_here(inherited, inherited->credentials), &inherited->session,
 		sizeof inherited->session);
-	/* Who isn't privileged gets other namespaces with other capabilities only. */
+	/* An unprivileged process gets other namespaces only together with other capabilities. */
 	return mix_text(inherited->may_move ? mix_spaces(digest) : digest, "/proc/self/cgroup");
 }
 
@@ -245,7 +245,7 @@ uint64_t hwsp_key_variables(char *const *envp, const char *more_variables)
 	uint64_t digest = DIGEST_OF_NOTHING;
 	for (; *envp; envp++)
 		if ((is_in(*envp, early_variables) && !is_in(*envp, own_variables)) || is_in(*envp, more_variables))
-			/* A sum, since shells give their variables in any order. */
+			/* A sum, because shells export their variables in any order. */
 			digest += mix(DIGEST_OF_NOTHING, *envp, strlen(*envp) + 1);
 	return digest;
 }

@@ -1,4 +1,4 @@
-/* What a path is, to somebody who would run it: found as execvp() finds it, judged as the kernel judges it. */
+/* Finds a program as execvp() does, and examines it as the kernel does. */
 #include "../core/internal.h"
 
 #include <errno.h>
@@ -63,7 +63,7 @@ static int read_script(const char *line, size_t bytes, struct hwsp_program *prog
 	return *interpreter && (!*argument || program->argument) ? 0 : ENOMEM;
 }
 
-/* True if the kernel may know how to run what is neither a program nor a script. */
+/* True if the kernel may be able to run a file that is neither a program nor a script. */
 static bool kernel_knows_more(void)
 {
 	return access("/proc/sys/fs/binfmt_misc/register", F_OK) == 0;

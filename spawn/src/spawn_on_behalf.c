@@ -1,6 +1,6 @@
-/* Processes for another process of the same program: that one describes itself, and sends its descriptors. They are
- * children of the caller, and made by a zygote or not at all: an exec would be the caller's, with what the caller is
- * like. */
+/* Spawns processes on behalf of another process of the same program, which describes itself and sends its
+ * descriptors. They are children of the caller. Only a zygote makes them: an exec would inherit the caller's
+ * attributes. */
 #include "spawn_on_behalf.h"
 #include "context.h"
 
@@ -46,7 +46,7 @@ static int refuse_request(char *why, int error, const char *reason)
 	return error;
 }
 
-/* What was described, checked. To be freed with hwsp_request_free() if it gives 0. */
+/* Decodes and checks the description. If it returns 0, hwsp_request_free() frees the request. */
 static int read_request(const struct hwsp_arrived *arrived, struct hwsp_request *request, char *why)
 {
 	int error = hwsp_decode(arrived->data, arrived->bytes, 1, request);
@@ -79,7 +79,7 @@ static int start_in(struct pspawn_state *state, const struct hwsp_arrived *arriv
 	return error;
 }
 
-/* Sees to the zygote, and gives what it is to be asked. */
+/* Ensures that there is a zygote, and decodes the request for it. */
 static int prepare_zygote(struct pspawn_state *state, const struct hwsp_arrived *arrived, struct hwsp_request *request,
 	char *why)
 {
@@ -135,7 +135,7 @@ static const char *reason_of(int error)
 	}
 }
 
-/* Asks the zygote for the process. */
+/* Has the zygote spawn the process. */
 static int spawn_by_zygote(struct pspawn_state *state, const struct hwsp_arrived *arrived,
 	const struct hwsp_request *request, pid_t *pid)
 {

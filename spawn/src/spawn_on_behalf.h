@@ -4,12 +4,12 @@
 
 #include "../core/internal.h"
 
-/* What a process tells of itself. */
+/* A process's description of itself. */
 struct hwsp_description {
 	char *data; /* a request for one process; to free() */
 	size_t bytes;
-	uint64_t place;     /* a digest of what its processes can't be given later */
-	uint64_t variables; /* a digest of the variables at which constructors look */
+	uint64_t place;     /* a digest of the attributes that its processes can't be given later */
+	uint64_t variables; /* a digest of the variables that constructors read */
 	uint32_t fd_count;
 	int32_t fds[HWSP_FDS_MAX]; /* that exec keeps, ascending */
 };
@@ -30,8 +30,8 @@ struct hwsp_arrived {
 	uint64_t place;
 };
 
-/* Sees to a zygote of the context that can make the process; it may be started now, in that directory. 0, or an errno
- * value with the reason in `why`, which has HWSP_REASON_BYTES. */
+/* Ensures that the context has a zygote for the process; it may be started now, in that directory. Returns 0, or an
+ * errno value with the reason in `why`, which has HWSP_REASON_BYTES. */
 int hwsp_on_behalf_prepare(pspawn_context_t *ctx, const struct hwsp_arrived *arrived, char *why);
 
 /* What the context's zygote was to import and has not, each a line: "?NAME: WHY" if there is no such module, "-NAME: WHY"

@@ -20,7 +20,7 @@
 
 static _Atomic pid_t hidden[HIDDEN_MAX];
 static atomic_int hidden_count;
-/* Whose children they are: a fork of that process has none of them. */
+/* Their parent: a fork of that process has none of them. */
 static _Atomic pid_t owner;
 /* Threads that wait for any child. */
 static atomic_int waiting;
@@ -110,7 +110,7 @@ static bool thread_has_child(int threads, const char *thread)
 	return found || (pid && !is_hidden(pid));
 }
 
-/* What the kernel gives of a directory. */
+/* A directory entry as the kernel returns it. */
 struct entry {
 	uint64_t number;
 	int64_t offset;
@@ -138,8 +138,8 @@ static bool has_child(void)
 	return found;
 }
 
-/* Somebody may wait who saw a child that another thread has reaped since. A zygote's death wakes all who wait; the
- * next process is spawned from a new one. */
+/* A thread may wait for a child that another thread has reaped since. A zygote's death wakes all waiting threads;
+ * the next process is spawned from a new zygote. */
 static void wake_others(void)
 {
 	if (!atomic_load(&waiting) || has_child())
@@ -153,7 +153,7 @@ static void wake_others(void)
 	}
 }
 
-/* Waits for any child, by `once`, which gives the number of a child, 0 for none yet, or -1. */
+/* Waits for any child by `once`, which returns a child's PID, 0 for none yet, or -1. */
 struct any {
 	long (*once)(struct any *any, int more_options);
 	int *status;
@@ -168,7 +168,7 @@ static void no_longer_waiting(void *unused)
 	atomic_fetch_sub(&waiting, 1);
 }
 
-/* Waits until there is something to tell; 0 if there is nobody to wait for. May be cancelled. */
+/* Waits until there is a status to return; 0 if there is no child. It is a cancellation point. */
 static long wait_long(struct any *any)
 {
 	long pid;

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Changes made by this machine are told at once. Those of others, on a shared file system, and names that mean another
- * file now, are looked for so often. */
+/* inotify reports changes by this machine at once. Changes by others on a shared file system, and names that refer
+ * to another file now, are checked at this interval. */
 #define LOOK_MS 1000
 /* Replaced, removed, written to or given other permissions. */
 #define CHANGES (IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF)
@@ -38,7 +38,7 @@ static bool add_refusal(char reason[HWSP_REASON_BYTES], const char *what, const 
 	return false;
 }
 
-/* Where a descriptor of a process leads, in words. */
+/* The target of a process's descriptor, as text. */
 static void target_of(const char *process, int fd, char target[PATH_MAX])
 {
 	char path[PATH_BYTES];
@@ -47,7 +47,7 @@ static void target_of(const char *process, int fd, char target[PATH_MAX])
 	target[length > 0 ? length : 0] = 0;
 }
 
-/* Descriptors that it was given lead where they led. */
+/* Checks that inherited descriptors still have their targets. */
 static bool check_given(const char *process, const struct hwsp_inherited *inherited, char reason[HWSP_REASON_BYTES])
 {
 	char own[PATH_MAX], its[PATH_MAX];
@@ -61,7 +61,7 @@ static bool check_given(const char *process, const struct hwsp_inherited *inheri
 	return true;
 }
 
-/* One thread; descriptors that it was given, and no others. */
+/* Checks that it has one thread, and no descriptors but those that it has inherited. */
 static bool check_process(pid_t pid, const struct hwsp_inherited *inherited, int boundary,
 	char reason[HWSP_REASON_BYTES])
 {
@@ -143,7 +143,7 @@ static const char *in_session(const char *path, char *const *envp)
 	return is_table && !strncmp(path, table, directory) ? path + directory : NULL;
 }
 
-/* The counters of the session by whose table the zygote finds its files: its audit library is made for forks. */
+/* The counters of the session whose table the zygote uses: the audit library supports forks. */
 static bool is_counters(const char *path, char *const *envp)
 {
 	const char *rest = in_session(path, envp);
@@ -164,7 +164,7 @@ static const char *original(const char *path, char *const *envp)
 	return *rest == '/' ? rest : path;
 }
 
-/* Files, and memory of its own; nothing that it shares with a device or with others. */
+/* Files and private memory; nothing that is shared with a device or another process. */
 static bool check_memory(struct hwsp_watch *watch, pid_t pid, char *const *envp, char reason[HWSP_REASON_BYTES])
 {
 	char path[PATH_BYTES], line[PATH_MAX + 128], permissions[5];

@@ -1,4 +1,4 @@
-/* A zygote as its owner sees it: starting it, asking it, and knowing that it is gone. */
+/* A zygote as its owner sees it: it starts it, sends requests, and detects its end. */
 #include "../core/internal.h"
 
 #include <dlfcn.h>
@@ -64,14 +64,15 @@ static char *started_path(const struct hwsp_start *start)
 	return start->options->stop == PSPAWN_STOP_PYTHON ? program->path : hwsp_program_name(program);
 }
 
-/* What the kernel calls a process of the program: a script's is called by the script, whoever runs it. */
+/* The name of the program's processes in the kernel: a script's own, whichever interpreter runs it. */
 static const char *known_as(const struct hwsp_start *start)
 {
 	const char *name = hwsp_program_name(start->program), *slash = strrchr(name, '/');
 	return slash ? slash + 1 : name;
 }
 
-/* The zygote's environment: the caller's, with what makes it one, which it takes out again before anybody looks. */
+/* The zygote's environment: the caller's, with variables that make it a zygote. It removes them before other code
+ * reads the environment. */
 struct environment {
 	char preload[PATH_MAX + 4096];
 	char socket[64];
@@ -207,7 +208,7 @@ static int shared_memory(size_t bytes, void **memory)
 static int launch(struct hwsp_zygote *zygote, const struct hwsp_start *start, int end)
 {
 	struct environment environment = {0};
-	/* High, where no program looks for a descriptor of its own. */
+	/* High, where no program expects a descriptor of its own. */
 	int boundary = zygote->boundary;
 	const struct pspawn_file_action actions[] = {{.kind = PSPAWN_DUP2, .from = end, .fd = boundary}};
 	struct pspawn_options options = {.size = sizeof options, .flags = PSPAWN_SETPGROUP};
@@ -313,7 +314,7 @@ bool hwsp_zygote_lives(const struct hwsp_zygote *zygote)
 	return recv(zygote->socket, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-/* The descriptors of a request, in the order that `hwsp_head` tells. Those from `first_own` on are to be closed. */
+/* The descriptors of a request, in the order of `hwsp_head`. Those from `first_own` on are to be closed. */
 struct attached {
 	int fds[HWSP_FDS_MAX + 8];
 	uint32_t count, first_own;
@@ -365,7 +366,7 @@ static int attach_descriptors(struct attached *attached, struct hwsp_head *head,
 	return 0;
 }
 
-/* Sends what was packed. A zygote that others have asked before may take it late. */
+/* Sends the request. A zygote that serves another request may receive it late. */
 static int send_request(const struct hwsp_zygote *zygote, const struct hwsp_pending_request *pending,
 	const struct hwsp_head *head, const struct hwsp_bytes *body, const struct attached *attached)
 {

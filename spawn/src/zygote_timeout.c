@@ -1,6 +1,5 @@
-/* How long a zygote is waited for: as long as it works, however long that takes, and not for ever once somebody has
- * stopped it, by a signal or with a debugger. One that is given up has ended before anybody makes up for it, so that
- * nothing is made twice. */
+/* Timeouts of a zygote. As long as it works it has no time limit, but once a signal or a debugger has stopped it,
+ * it has one. A zygote that is given up is killed before its work is done otherwise, so that nothing is done twice. */
 #include "../core/internal.h"
 
 #include <errno.h>
@@ -13,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How often it is looked at. */
+/* Interval of the checks. */
 #define LOOK_MS_MAX 250
 #define STOPPED_MS_MAX 10000
 /* A process that was killed ends at once, unless the kernel waits for a device: then it runs no more either. */
@@ -26,7 +25,8 @@ static long now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* A process's state, as a letter, and when it began, which tells it from a later one of the same number. 0: unknown. */
+/* Reads a process's state, as a letter. Returns its start time, which distinguishes it from a later process with
+ * the same PID; 0 if unknown. */
 static uint64_t read_process_state(pid_t pid, char *state)
 {
 	char path[64], text[1024];
@@ -72,7 +72,7 @@ static bool kill_zygote(const struct hwsp_pending_request *pending)
 		syscall(SYS_pidfd_send_signal, zygote, SIGKILL, NULL, 0);
 	struct pollfd ended = {.fd = zygote, .events = POLLIN};
 	long end = now_ms() + END_MS_MAX, left;
-	/* The descriptor tells the end also while a debugger keeps it from the parent. */
+	/* The descriptor reports the end also while a debugger withholds it from the parent. */
 	while (is_it && (left = end - now_ms()) > 0 && poll(&ended, 1, (int)left) < 0 && errno == EINTR)
 		;
 	close(zygote);
@@ -84,7 +84,7 @@ bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events)
 	struct pollfd ready = {.fd = pending->socket, .events = events};
 	long stopped_ms_max = pending->stopped_ms_max ? (long)pending->stopped_ms_max : STOPPED_MS_MAX;
 	long look_ms = stopped_ms_max / 4 + 1 < LOOK_MS_MAX ? stopped_ms_max / 4 + 1 : LOOK_MS_MAX;
-	/* Counted in looks: who was stopped together with the zygote begins anew when both go on. */
+	/* Counted in checks: a caller that was stopped together with the zygote starts anew when both continue. */
 	long began = now_ms(), next = began + look_ms, stopped_ms = 0;
 
 	for (;;) {
@@ -105,7 +105,7 @@ bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events)
 
 bool hwsp_reap_killed(pid_t pid)
 {
-	/* Somebody else may have taken its status, and the number be another's. */
+	/* Another waiter may have reaped it, and its PID may belong to another process. */
 	if (syscall(SYS_wait4, pid, NULL, WNOHANG | __WALL, NULL) != 0)
 		return true;
 	int process = (int)syscall(SYS_pidfd_open, pid, 0);

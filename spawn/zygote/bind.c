@@ -1,10 +1,10 @@
-/* Calls of the C library that reach it past all that the program has put before it. Before the first constructor has run,
- * a sanitizer's or a tracer's functions of the same names would begin their libraries' work in the zygote, once for all
- * processes.
+/* Binds this library's calls to the C library itself, past all libraries that interpose. Before the first
+ * constructor has run, a sanitizer's or a tracer's functions of the same names would initialize their libraries in
+ * the zygote, once for all processes.
  *
- * The loader has bound this library's calls as it binds the program's, so they are bound anew, each to what the C library
- * itself has by that name. But for memory, which is whoever's the program has chosen, and isn't used then. Nothing is
- * called here: there is nothing yet that could be. */
+ * The loader has bound this library's calls as it binds the program's, so each is bound again, to the C library's
+ * own function. Memory allocation is the exception: the program chooses it, and it isn't used here. No function is
+ * called here, because none can be yet. */
 #include "zygote.h"
 
 #if defined(__x86_64__)
@@ -33,7 +33,7 @@ static bool is_libc(const char *path)
 	return same(name, "libc.so.6");
 }
 
-/* What the dynamic section says of a loaded object; the loader has made addresses of it, but not in all objects. */
+/* Entries of a loaded object's dynamic section. The loader has turned them into addresses, but not in all objects. */
 static uintptr_t entry_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag, uintptr_t base)
 {
 	for (; dynamic->d_tag != DT_NULL; dynamic++)
@@ -130,7 +130,7 @@ static void bind_all(const struct names *libc, const ElfW(Rela) * relocation, si
 	}
 }
 
-/* True if this process is to stop before all constructors: "SOCKET STOP NAME" says so. */
+/* True if "SOCKET STOP NAME" asks this process to stop before all constructors. */
 static bool is_wanted(char *const *envp)
 {
 	static const char variable[] = HWSP_ZYGOTE_VARIABLE "=";

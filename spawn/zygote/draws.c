@@ -1,7 +1,7 @@
-/* Where random numbers come from: calls that give some, or that seed a generator of the C library, are noticed while a
- * zygote's imports run. All that is called here does what it does without this library.
+/* Random numbers. Calls that return some, or that seed a generator of the C library, are recorded while a zygote's
+ * imports run. All functions behave as they would without this library.
  *
- * Not seen: instructions of the processor that give random numbers, system calls that go past the C library, and
+ * Not recorded: the processor's instructions for random numbers, system calls that bypass the C library, and
  * generators that are seeded from a clock or an address. */
 #include "zygote.h"
 
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define ERRNO_MAX 4095
-/* What the kernel gives each program. */
+/* The random bytes that the kernel provides to each program. */
 #define AT_RANDOM_BYTES 16
 
 static atomic_bool notices;
@@ -76,7 +76,7 @@ static void note_file(const char *path)
 		note_draw("/proc/sys/kernel/random");
 }
 
-/* The function that stands behind this library's; it is looked for once. */
+/* The interposed function behind this library's; searched for once. */
 static void *find_next_function(_Atomic(void *) *known, const char *name)
 {
 	void *found = atomic_load_explicit(known, memory_order_relaxed);
@@ -185,7 +185,7 @@ EXPORT unsigned _ZNSt13random_device9_M_getvalEv(void *device)
 	return value;
 }
 
-/* OpenSSL's, whose generator asks the kernel now and then. */
+/* OpenSSL, whose generator queries the kernel now and then. */
 EXPORT int RAND_bytes(unsigned char *buffer, int bytes);
 EXPORT int RAND_bytes(unsigned char *buffer, int bytes)
 {
@@ -278,7 +278,7 @@ EXPORT long syscall(long number, ...)
 	}
 SEEDS(DEFINE)
 
-/* What else tells processes apart, and seeds generators. */
+/* Other values that distinguish processes, and seed generators. */
 EXPORT pid_t getpid(void)
 {
 	note_draw("getpid");

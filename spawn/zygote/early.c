@@ -1,5 +1,5 @@
-/* What of a program runs as it is loaded, before its first constructor: functions that choose which of several others is
- * used on this processor (IFUNC). They are meant to look at nothing else. The C library's own are known to. */
+/* Code of a program that runs as it is loaded, before its first constructor: functions that choose between
+ * implementations for this processor (IFUNC). They should depend on nothing else; the C library's do not. */
 #include "zygote.h"
 
 #include <elf.h>

@@ -1,4 +1,4 @@
-/* What constructors may have changed, and a process that is spawned would not get: its caller's takes the place. */
+/* Attributes that constructors may have changed: a spawned process would get its caller's instead. */
 #include "zygote.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ static void read_attributes(struct attributes *now, char *const *envp)
 	now->group = getpgrp();
 	now->session = getsid(0);
 	now->nice = getpriority(PRIO_PROCESS, 0);
-	/* Not by the C library's function, which tells that somebody has asked. */
+	/* Not by the C library's function, which records the query (cores.c). */
 	syscall(SYS_sched_getaffinity, 0, sizeof now->affinity, &now->affinity);
 	for (int resource = 0; resource < RLIM_NLIMITS; resource++)
 		getrlimit((__rlimit_resource_t)resource, &now->limits[resource]);

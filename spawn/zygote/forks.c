@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A pthread_atfork() of anybody in this process. */
+/* A handler that pthread_atfork() has registered in this process. */
 struct handler {
 	void (*prepare)(void), (*parent)(void), (*child)(void);
 	void *object;

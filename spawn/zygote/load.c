@@ -1,10 +1,10 @@
-/* A zygote that stops when the loader has done its work, and before the first constructor: what constructors see, draw,
- * open and start, each process sees, draws, opens and starts by itself.
+/* A zygote that stops when the loader has done its work, before the first constructor. So each process runs its
+ * constructors itself: what they read, draw, open and start is its own.
  *
- * This library's constructor is the first of all (-z initfirst). It goes over to a stack of its own and makes processes
- * from there. Each writes what the kernel gives a program at its start (arguments, environment, auxiliary vector) to
- * where its first stack begins, renews what the loader has drawn, and goes back into the loader at the place where that
- * reads them and calls all constructors. */
+ * This library's constructor is the first of all (-z initfirst). It switches to a stack of its own and makes
+ * processes from there. Each writes the kernel's start data (arguments, environment, auxiliary vector) to the
+ * bottom of its first stack and renews what the loader has drawn. Then it returns into the loader, where that reads
+ * the data and calls all constructors. */
 #include "zygote.h"
 
 #include <elf.h>
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define RANDOM_BYTES 16
-/* Of a chunk, in which requests are kept. */
+/* Size of a chunk of requests. */
 #define CHUNK_BYTES (1u << 20)
 
 static struct {
@@ -61,8 +61,8 @@ void hwsp_load_name(char *name)
 	load.argv[0] = name;
 }
 
-/* Requests are kept outside of the heap, which is the program's, and may be managed by a library of its own that has not
- * begun. */
+/* Requests are allocated outside of the heap, which is the program's, and which a library may manage that has not
+ * been initialized. */
 struct chunk {
 	struct chunk *next;
 	size_t bytes, used;
@@ -175,7 +175,7 @@ static bool is_audited_by_others(char *const *envp)
 	return false;
 }
 
-/* In the list of all that is loaded this library comes last: some libraries look whether they are the first. */
+/* This library moves to the end of the list of loaded objects: some libraries check whether they are the first. */
 static void stand_last(void)
 {
 	struct link_map *own = _r_debug.r_map, *last = own;

@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #define BUFFER_BYTES (sizeof(struct hwsp_head) + HWSP_INLINE_MAX)
-/* How often a process that should have told its outcome is looked after. */
+/* Interval of checks for a process that has not reported its outcome. */
 #define LOOK_MS 20
 
-/* Where a process tells what came of it: 0 while it hasn't, 1 for success, or 2 + an errno value. */
+/* A process's outcome, which it reports: 0 while pending, 1 for success, or 2 + an errno value. */
 typedef _Atomic uint32_t outcome;
 
 /* What a request brought. Its descriptors are private ones, -1: none came. */
@@ -31,7 +31,7 @@ struct served {
 	int cwd, results_file, answer, body, cgroup;
 	char *mapped; /* the body, if it came in a file */
 	struct hwsp_result *results;
-	outcome *outcomes; /* of the processes that tell theirs; NULL: none does */
+	outcome *outcomes; /* of the processes that report; NULL: none does */
 };
 
 static char *buffer;
@@ -135,7 +135,7 @@ static void report_outcome(outcome *told, int error)
 	syscall(SYS_futex, told, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Waits until the process has told, or is gone. Gives why its program has not begun, or 0. */
+/* Waits until the process has reported or ended. Returns why its program has not begun, or 0. */
 static int outcome_of(outcome *told, pid_t pid)
 {
 	struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
@@ -147,7 +147,7 @@ static int outcome_of(outcome *told, pid_t pid)
 		if (process_fd < 0)
 			process_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		struct pollfd ended = {.fd = process_fd, .events = POLLIN};
-		/* Its status says the rest, unless it has told and ended in between. */
+		/* Its exit status has the rest, unless it has reported and ended in between. */
 		if (process_fd < 0 || poll(&ended, 1, 0) == 1) {
 			said = atomic_load(told);
 			break;
@@ -177,7 +177,7 @@ static void close_ending(const struct hwsp_inherited *inherited, const struct ps
 			close_if_ending(process->file_actions[i].fd);
 }
 
-/* The new process, on its way to its program. */
+/* Turns the new process into the requested one. */
 static bool become_process(struct served *served, uint32_t number, const struct hwsp_cpu_placement *placement)
 {
 	const struct pspawn_options *options = &served->request.options;
@@ -190,7 +190,7 @@ static bool become_process(struct served *served, uint32_t number, const struct 
 	hwsp_signals_as_caller(inherited.ignored);
 	int error = hwsp_apply(process, options, placement);
 	close_ending(&inherited, process);
-	/* It may have ended before this one asked to be told. */
+	/* The parent may have ended before this process requested the signal. */
 	if (!error && options->flags & PSPAWN_ENDS_WITH_CALLER && getppid() != owner_number)
 		_exit(127);
 	if (!error && !hwsp_process_identity_set(process))
@@ -216,7 +216,7 @@ static bool become_process(struct served *served, uint32_t number, const struct 
 	return true;
 }
 
-/* Waits for the outcome of a process that tells its own. */
+/* Waits for the outcome of a process that reports it. */
 static void settle(struct served *served, uint32_t number)
 {
 	struct hwsp_result *result = &served->results[number];
@@ -224,7 +224,7 @@ static void settle(struct served *served, uint32_t number)
 		result->error = outcome_of(&served->outcomes[number], result->pid);
 }
 
-/* Room for the outcomes of the processes that tell theirs. */
+/* Allocates the outcomes of the processes that report. */
 static int prepare_outcomes(struct served *served)
 {
 	bool any = false;
@@ -238,7 +238,7 @@ static int prepare_outcomes(struct served *served)
 	return served->outcomes ? 0 : ENOMEM;
 }
 
-/* Makes one process: true in it. In the zygote the result says what came of it. */
+/* Makes one process. Returns true in the process; in the zygote, the result is set. */
 static bool make_process(struct served *served, uint32_t number)
 {
 	struct pspawn_options *options = &served->request.options;
@@ -263,7 +263,7 @@ static bool make_process(struct served *served, uint32_t number)
 		return become_process(served, number, &placement);
 	if (pid < 0)
 		result->error = errno;
-	/* The others' group is the first one's that has begun. */
+	/* The first started process leads the group of the others. */
 	if (pid > 0 && options->flags & PSPAWN_ONE_GROUP && options->pgroup == 0) {
 		settle(served, number);
 		options->pgroup = result->error ? 0 : (pid_t)pid;
@@ -337,7 +337,7 @@ static void close_request(struct served *served)
 		munmap((void *)served->outcomes, served->head.count * sizeof *served->outcomes);
 	hwsp_request_free(&served->request);
 	hwsp_load_forget_requests();
-	/* What belongs to the owner must not stay open here: others wait for its end. */
+	/* The owner's descriptors must not stay open here: other processes wait for their end. */
 	close_range(0, (unsigned)hwsp_zygote.socket - 1, 0);
 	close_range((unsigned)hwsp_zygote.socket + 2, ~0u, 0);
 	setpgid(0, 0);
@@ -362,8 +362,8 @@ static bool serve_request(struct served *served, size_t received, int *fds, uint
 	return false;
 }
 
-/* Waits for a request. False when the owner has ended, which its end of the socket doesn't tell while a fork of the
- * owner holds that too. */
+/* Waits for a request. False when the owner has ended. Its end of the socket does not show that while a fork of the
+ * owner has it open. */
 static bool await_request(void)
 {
 	struct pollfd ready[] = {{.fd = hwsp_zygote.socket, .events = POLLIN}, {.fd = owner, .events = POLLIN}};
@@ -373,7 +373,7 @@ static bool await_request(void)
 	return owner < 0 || !ready[1].revents;
 }
 
-/* The process whose child this is; -1 if it can't be watched. */
+/* Opens the parent as `owner`; -1 if it can't be watched. */
 static void find_owner(void)
 {
 	struct ucred maker;
@@ -383,8 +383,8 @@ static void find_owner(void)
 
 	owner = -1;
 	owner_number = getppid();
-	/* Whoever has this number is the owner as long as it is this one's parent. Neither has a number in a namespace that
-	 * doesn't show it. */
+	/* The process with this PID is the owner as long as it is the parent. In a PID namespace that does not
+	 * contain it, both are 0. */
 	pid_t parent = owner_number;
 	if (told && maker.pid > 0 && parent > 0 && parent != maker.pid)
 		_exit(0);
@@ -394,7 +394,7 @@ static void find_owner(void)
 		close(fd);
 }
 
-/* Waits for the owner, whose first message brings the memory for results. */
+/* Waits for the owner, whose first message contains the memory for results. */
 static int take_results(void)
 {
 	uint32_t count = 1;
@@ -437,7 +437,7 @@ void hwsp_zygote_leave_out(const char *reason)
 	leave_out("%s", reason);
 }
 
-/* Takes the memory for results, and tells that it has stopped. */
+/* Receives the memory for results, and reports that the zygote has stopped. */
 static void send_hello(const char changed[HWSP_REASON_BYTES])
 {
 	struct hwsp_hello hello = {.version = HWSP_SPAWN_VERSION};

@@ -1,4 +1,4 @@
-/* How a process looks from outside: /proc shows arguments and environment where the kernel believes them to be. */
+/* A process's identity in /proc: the kernel is told where arguments and environment are. */
 #include "zygote.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ static bool set_parts(void)
 	return prctl(PR_SET_MM, PR_SET_MM_MAP, &parts, sizeof parts, 0) == 0;
 }
 
-/* Not as the C library knows it, which a program's own memory management may not have asked yet. */
+/* Not the C library's value, which the program's own allocator may not have set yet. */
 static unsigned long program_break(void)
 {
 	return (unsigned long)syscall(SYS_brk, 0);
@@ -72,7 +72,7 @@ bool hwsp_process_identity_prepare(void)
 	return set_parts();
 }
 
-/* Copies the strings of a list to `at`, and where each begins to `list`. Gives what follows the last. */
+/* Copies the strings of a list to `at`, and their addresses to `list`. Returns the end of the strings. */
 static char *copy_list(char *const *from, char **list, char *at)
 {
 	while (*from) {
@@ -134,7 +134,7 @@ bool hwsp_process_identity_set(const struct pspawn_process *process)
 	hwsp_load_renew_random();
 	hwsp_zygote.argc = (int)arguments;
 	hwsp_zygote.argv = list;
-	/* Before its constructors the C library is yet to be told. */
+	/* Before the constructors, the C library reads the arguments itself. */
 	if (hwsp_zygote.stop == PSPAWN_STOP_LOAD)
 		return true;
 	environ = list + arguments + 1;

@@ -1,7 +1,7 @@
-/* A Python interpreter that imports what its programs will, stops, and then becomes what its processes' arguments say.
+/* A Python interpreter that imports modules, stops, and then becomes an interpreter with each process's arguments.
  *
- * It does what the interpreter's own main() does, by the same public functions, so a program finds none of it on its
- * stack. Where that can't be faithful, the process execs the interpreter. */
+ * It does what the interpreter's own main() does, by the same public functions, so a program finds none of it on
+ * its stack. Where that can't be faithful, the process execs the interpreter. */
 #include "zygote.h"
 
 #include "python.h"
@@ -24,7 +24,7 @@
 
 struct python hwsp_py;
 
-/* Variables that make an interpreter tell of its start, or do something at its end. */
+/* Variables that make an interpreter report its start, or act at its end. */
 static const char *const refused_variables[] = {"PYTHONINSPECT", "PYTHONVERBOSE", "PYTHONPROFILEIMPORTTIME",
 	"PYTHONTRACEMALLOC", "PYTHONPERFSUPPORT", "PYTHONDUMPREFS", "PYTHONDEBUG", "PYTHONMALLOCSTATS"};
 
@@ -73,7 +73,7 @@ static bool start_interpreter(int argc, char **argv)
 	return started;
 }
 
-/* Gives NULL, or why processes could not be faithful. */
+/* Returns NULL, or why processes could not be faithful. */
 static const char *import(const char *names)
 {
 	const char *const texts[] = {hwsp_python_code, hwsp_python_random};
@@ -99,8 +99,7 @@ static const char *import(const char *names)
 	return done == hwsp_py.none ? NULL : hwsp_py.PyUnicode_AsUTF8(done);
 }
 
-/* Standard files that are closed are open while the interpreter starts, so that it tells their encodings. Gives them
- * as bits. */
+/* Opens closed standard files while the interpreter starts, so that it finds their encodings. Returns them as bits. */
 static unsigned open_files(void)
 {
 	unsigned opened = 0;
@@ -150,8 +149,8 @@ static bool is_relative(const char *list)
 	return false;
 }
 
-/* Signals that have another action than at the stop: exec would have shown it to the interpreter. It sets some itself,
- * and the others are given to it, as a list. */
+/* Signals whose action has changed since the stop: exec would have shown it to the interpreter. The interpreter
+ * sets some itself, and gets the others as a list. */
 static object *changed_signals(void)
 {
 	object *list = hwsp_py.PyList_New(0);

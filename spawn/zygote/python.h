@@ -80,11 +80,11 @@ extern struct python hwsp_py;
 struct hwsp_python;
 /* False if only the interpreter itself can do it. */
 bool hwsp_python_can_run(const struct hwsp_python *read);
-/* Runs it, and gives the process's status. */
+/* Runs it, and returns the process's status. */
 int hwsp_python_run(const struct hwsp_python *read);
 /* Since 3.9 a program's file has its whole name, for which there is room in `path`. */
 const char *hwsp_python_whole(const char *name, char *path);
-/* The end of the interpreter, and what its main() gives. */
+/* Ends the interpreter, and returns what its main() would. */
 int hwsp_python_end(int status);
 
 /* python_code.c */

@@ -1,6 +1,6 @@
-/* Random numbers in processes that come from one interpreter: which module takes some as it is imported, and what each
- * process does about it. It runs in the namespace of python_code.c, and `draws` gives what draws.c has noticed since it
- * was last called, or an empty string. */
+/* Random numbers in processes of one interpreter: which module draws some as it is imported, and what each process
+ * does about it. It runs in the namespace of python_code.c. `draws` returns what draws.c has recorded since its
+ * last call, or an empty string. */
 #include "zygote.h"
 
 #include "python.h"
@@ -99,7 +99,7 @@ const char hwsp_python_random[] =
 	"        look()\n"
 	"        importing.pop()\n"
 	"\n"
-	/* Gives None, or why it can't be imported here. */
+	/* Returns None, or why it can't be imported here. */
 	"def import_watched(name):\n"
 	"    importing[:] = [name]\n"
 	"    try:\n"

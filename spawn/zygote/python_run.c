@@ -145,7 +145,7 @@ int hwsp_python_run(const struct hwsp_python *read)
 
 int hwsp_python_end(int status)
 {
-	/* A program may ask for the prompt. */
+	/* A program may request the prompt. */
 	if (getenv("PYTHONINSPECT") && isatty(0)) {
 		struct compiler_flags flags = {0, hwsp_py.minor};
 		status = hwsp_py.PyRun_AnyFileExFlags(stdin, "<stdin>", 0, &flags) != 0;

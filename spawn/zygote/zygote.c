@@ -29,8 +29,8 @@ static bool take_first(char *list)
 	return rest;
 }
 
-/* The first of all constructors (the linker's -z initfirst): whatever looks at the environment after it sees what the
- * program's caller gave. The C library isn't ready yet. */
+/* The first of all constructors (the linker's -z initfirst): all later ones read the environment as the caller
+ * provided it. The C library isn't ready yet. */
 __attribute__((constructor)) static void begin(int argc, char **argv, char **envp)
 {
 	char **kept = envp;

@@ -26,13 +26,13 @@ extern struct zygote hwsp_zygote;
 /* Stops there, in the first of all constructors, which has these arguments; `envp` is the caller's environment. What
  * the zygote makes goes on with the next one. */
 __attribute__((noreturn)) void hwsp_load_stop(int argc, char **argv, char *const *envp);
-/* Room for what the kernel gives a program at its start. */
+/* Room for the kernel's start data of a program. */
 void *hwsp_load_room(size_t bytes);
 /* What the loader calls the program in its messages. */
 void hwsp_load_name(char *name);
 /* The memory of requests is free. */
 void hwsp_load_forget_requests(void);
-/* The kernel's random bytes (AT_RANDOM) are others. */
+/* Renews the kernel's random bytes (AT_RANDOM). */
 void hwsp_load_renew_random(void);
 
 /* early.c: adds what of the program has run though none of its constructors has. */
@@ -44,7 +44,7 @@ void hwsp_bind(char *const *envp);
 
 /* loop.c: answers requests, and comes back in each process that it makes. */
 void hwsp_zygote_serve(void);
-/* Tells the owner why this program can't be a zygote, and ends. */
+/* Reports to the owner why this program can't be a zygote, and ends. */
 __attribute__((noreturn, format(printf, 1, 2))) void hwsp_zygote_refuse(const char *format, ...);
 
 /* The same, if that is for one of the modules that it was to import: see enum hwsp_refusal. */
@@ -57,17 +57,17 @@ void hwsp_fork_safety_remember(char *const *envp);
 /* Adds what is otherwise now. */
 void hwsp_fork_safety_compare(char reasons[HWSP_REASON_BYTES]);
 
-/* process_identity.c: how a process looks from outside. */
+/* process_identity.c: arguments and environment as other processes see them. */
 
 /* Finds out what will be needed. False if the kernel lets no process change what /proc shows of its arguments. */
 bool hwsp_process_identity_prepare(void);
 /* Arguments and environment become the process's own, everywhere that they can be seen. */
 bool hwsp_process_identity_set(const struct pspawn_process *process);
 
-/* cores.c: true if something has asked on which processors this process may run. */
+/* cores.c: true if any code has queried on which processors this process may run. */
 bool hwsp_cores_counted(void);
 
-/* draws.c: who takes random numbers. Noticed is what happens between the first two calls. */
+/* draws.c: draws of random numbers, recorded between the first two calls. */
 void hwsp_draws_begin(void);
 void hwsp_draws_end(void);
 unsigned hwsp_draws_count(void);
@@ -87,12 +87,12 @@ void hwsp_signals_as_caller(uint64_t ignored);
 void hwsp_fork_prepare(void);
 void hwsp_fork_parent(void);
 void hwsp_fork_child(void);
-/* Where the C library keeps this thread's number, for the kernel to write it. */
+/* The C library's variable for this thread's ID, which the kernel writes. */
 int *hwsp_thread_number(void);
 
 /* python.c: an interpreter that has imported what its programs will. */
 
-/* An interpreter's main(): it imports, stops, and becomes what its processes' arguments say. */
+/* An interpreter's main(): it imports, stops, and becomes an interpreter with its process's arguments. */
 int hwsp_python_main(int argc, char **argv);
 
 #endif

@@ -1,8 +1,8 @@
 /* The carrier's one thread; see carrier.h.
  *
- * Memory is bounded: a link has slots for HWFAB_WINDOW_MAX messages each way, and its peer sends no more than that ahead of
- * what the stream's reader has taken. So there is always a posted slot for every message that a peer may send, and
- * for those that only give credit, which are taken at once. */
+ * Memory is bounded. A link has slots for HWFAB_WINDOW_MAX messages each way, and its peer sends no more than that
+ * ahead of what the stream's reader has taken. So every message that a peer may send finds a posted slot. So do
+ * messages that only return credit, which are consumed at once. */
 #define _GNU_SOURCE
 #include "carrier.h"
 #include "fabric.h"
@@ -23,12 +23,12 @@
 #define SLOTS_SPARE 32
 #define COMPLETIONS_MAX 64
 #define EVENTS_MAX 64
-/* How long a message may wait until the network takes it: of a peer that is gone, some providers say no more. */
+/* Timeout until the network accepts a message: of a lost peer some providers report nothing. */
 #define UNSENT_MS_MAX 2000
-/* How long nothing is looked at, where the provider says when something is there, and where it must be asked. */
+/* Sleep times, for a provider that signals events and for one that must be polled. */
 #define IDLE_MS 100
 #define POLL_MS 1
-/* How often in a row a provider that must be asked is asked without a rest. */
+/* Polls in a row without a sleep, where the provider must be polled. */
 #define POLLS_MAX 200
 
 /* Events of epoll beyond those of links. */
@@ -154,7 +154,7 @@ static bool submit(struct carrier *carrier, struct link *link)
 	return did;
 }
 
-/* Has a message sent, whose bytes beyond the header are in the slot. */
+/* Sends a message, whose bytes beyond the header are in the slot. */
 static void send_slot(struct carrier *carrier, struct link *link, struct hwfab_slot *slot, enum hwfab_kind kind,
 	size_t bytes)
 {
@@ -312,7 +312,7 @@ static void take_completion(struct carrier *carrier, const struct hwfab_completi
 		lose(carrier, link);
 }
 
-/* Gives a link its slots, once: they stay for the links after it. */
+/* Allocates a link's slots, once: later links use them again. */
 static bool prepare(struct carrier *carrier, struct link *link)
 {
 	size_t count = sizeof(link->slots) / sizeof(link->slots[0]);
@@ -450,7 +450,8 @@ static bool serve_all(struct carrier *carrier)
 
 		if (count < 0)
 			return false;
-		/* A peer hears of a link after this carrier was given the order for it: then it is here by now. */
+		/* A peer learns of a link after this carrier was ordered to make it, so the order has arrived by
+		 * now. */
 		if (did || carrier->has_orders) {
 			carrier->has_orders = false;
 			take_orders(carrier);
@@ -475,7 +476,7 @@ static void say_name(const struct carrier *carrier)
 
 	memcpy(said + 2, provider, length);
 	memcpy(said + 2 + length, carrier->fabric.name, carrier->fabric.name_bytes);
-	/* Nobody to hear it is found out by what comes. */
+	/* If the daemon has gone, the control socket shows it. */
 	(void)!send(carrier->control, said, 2 + length + carrier->fabric.name_bytes, MSG_NOSIGNAL);
 }
 
@@ -501,6 +502,6 @@ bool hwfab_carry(int control, const char *provider)
 	for (size_t number = 0; number < SLOTS_SPARE; number++)
 		post(carrier, &carrier->spare[number]);
 	say_name(carrier);
-	/* The end of the process gives everything back. */
+	/* The end of the process releases everything. */
 	return serve_all(carrier);
 }

@@ -14,12 +14,11 @@
 /* Endpoints that are known by name. */
 #define HWFAB_PEERS_MAX 1024
 
-/* Room for one message. Its memory is the network's from hwfab_send or hwfab_receive until hwfab_poll gives it
- * back. */
+/* Buffer of one message. The network owns its memory from hwfab_send or hwfab_receive until hwfab_poll returns it. */
 struct hwfab_slot {
 	struct fi_context2 context; /* the provider's; first, so that a completion leads to the slot */
 	struct hwfab_slot *next;    /* the user's */
-	void *link;                 /* the user's: whose message is sent; NULL if it is for receiving */
+	void *link;                 /* the user's: the link of a sent message; NULL for a received one */
 	unsigned char *bytes;
 	void *descriptor;
 	size_t size, offset;
@@ -53,10 +52,10 @@ struct hwfab_completion {
 	bool is_failed;
 };
 
-/* Opens an endpoint by this provider, or by the best that there is if it is NULL. On failure it says why. */
+/* Opens an endpoint by this provider, or by the best one if it is NULL. On failure `why` has the reason. */
 bool hwfab_open(struct hwfab_fabric *fabric, const char *provider, char *why, size_t why_bytes);
 
-/* Gives slots their memory. False if there is none. */
+/* Allocates the slots' memory. False if there is none. */
 bool hwfab_prepare(struct hwfab_fabric *fabric, struct hwfab_slot *slots, size_t count);
 
 /* The address of the endpoint with this name. False if it can't be reached from this one. */
@@ -66,7 +65,7 @@ bool hwfab_find(struct hwfab_fabric *fabric, const unsigned char *name, size_t n
 ssize_t hwfab_receive(struct hwfab_fabric *fabric, struct hwfab_slot *slot);
 ssize_t hwfab_send(struct hwfab_fabric *fabric, struct hwfab_slot *slot, fi_addr_t address);
 
-/* How many slots are given back; -1 if the endpoint is of no use any more. */
+/* Returns how many slots have completed; -1 if the endpoint has failed for good. */
 int hwfab_poll(struct hwfab_fabric *fabric, struct hwfab_completion *completions, int count);
 
 /* True if it may be waited for wait_fd. */

@@ -101,7 +101,7 @@ bool hwfab_note_header(struct hwfab_flow *flow, const struct hwfab_header *heade
 		flow->end = header->sequence;
 	}
 	if (news > flow->sent - flow->acknowledged)
-		/* An earlier message that comes later tells nothing new; no other one has less. */
+		/* A delayed message has an old count; no other message has a lower one. */
 		return flow->acknowledged - header->taken <= 2 * HWFAB_WINDOW_MAX;
 	flow->acknowledged = header->taken;
 	return true;

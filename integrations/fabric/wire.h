@@ -1,5 +1,5 @@
-/* What carriers say to each other, and what a daemon orders of its carrier. All numbers are little-endian. Whoever
- * reaches the endpoint can send to it, so nothing of a message is believed before it was checked. */
+/* Messages between carriers, and orders of a daemon to its carrier. All numbers are little-endian. Any process that
+ * reaches the endpoint can send to it, so each message is checked before use. */
 #ifndef HEADWATER_FABRIC_WIRE_H
 #define HEADWATER_FABRIC_WIRE_H
 
@@ -9,7 +9,7 @@
 
 /* The longest name of an endpoint; see struct hwfab_order. */
 #define HWFAB_NAME_BYTES_MAX 256
-/* What stands before a message's bytes: magic, kind, link, sequence, taken. */
+/* Bytes before a message's data: magic, kind, link, sequence, taken. */
 #define HWFAB_HEADER_BYTES 24
 /* The longest order: a letter, two numbers and a name. */
 #define HWFAB_ORDER_BYTES_MAX (1 + 8 + 8 + HWFAB_NAME_BYTES_MAX)
@@ -18,7 +18,7 @@
 
 enum hwfab_kind {
 	HWFAB_KIND_DATA = 1, /* bytes of the link's stream; at least one */
-	HWFAB_KIND_CREDIT,   /* only says what was taken */
+	HWFAB_KIND_CREDIT,   /* only reports what was taken */
 	HWFAB_KIND_END,      /* nothing more will come */
 };
 
@@ -36,8 +36,8 @@ struct hwfab_order {
 	size_t name_bytes;
 };
 
-/* How far a link's two directions have come, in messages; counters wrap. A provider keeps short messages waiting for
- * nothing, so they come before longer ones that were sent earlier. */
+/* Progress of a link's two directions, in messages; counters wrap. A provider does not delay short messages, so
+ * they may overtake longer ones. */
 struct hwfab_flow {
 	uint32_t sent, acknowledged; /* the peer has taken the latter */
 	uint32_t taken, told;        /* the peer knows the latter */
@@ -57,7 +57,7 @@ bool hwfab_parse_order(const unsigned char *bytes, size_t size, struct hwfab_ord
 /* True while the peer has room for one more message with data. */
 bool hwfab_has_room(const struct hwfab_flow *flow);
 
-/* Notes what the header of a message of the link says. False if it can't be true. */
+/* Applies the header of a message of the link. False if it can't be true. */
 bool hwfab_note_header(struct hwfab_flow *flow, const struct hwfab_header *header);
 
 /* Which of HWFAB_WINDOW_MAX places a message with this sequence has until it is taken. */

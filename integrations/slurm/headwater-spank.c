@@ -1,11 +1,10 @@
 /* The Slurm plugin: `srun --headwater[=on|off|OPTIONS]` (spank(8); docs/operate/slurm.md).
  *
- * In srun, `headwater front` is started, where the step's nodes meet; it ends with srun. What the nodes are to be
- * told, the job, goes to them in a variable of the step. In each node's slurmstepd that is taken out, and
- * `headwater node` is started as the user; each task asks it how it finds the node's daemon, just before it
- * becomes the program.
+ * srun starts `headwater front`, the rendezvous of the step's nodes, which ends with srun. A variable of the step
+ * carries the job file to the nodes. Each node's slurmstepd removes it and starts `headwater node` as the user.
+ * Each task asks it for the node's daemon, just before it becomes the program.
  *
- * Every callback returns 0: whatever fails, the job runs as without the plugin. */
+ * Every callback returns 0: on any failure the job runs as without the plugin. */
 #define _GNU_SOURCE
 #include <stdint.h>
 
@@ -24,10 +23,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Variables that begin like this are part of every step, whatever `--export` says. */
+/* Prefix of variables that are part of every step, regardless of `--export`. */
 #define SETTING_VARIABLE "SLURM_HEADWATER"
 #define JOB_VARIABLE "SLURM_HEADWATER_JOB"
-/* What the processes say instead of an answer. */
+/* Output of the processes, in place of an answer. */
 #define FAILED "failed: "
 #define OFF "off: "
 
@@ -48,7 +47,7 @@ SPANK_PLUGIN(headwater, 1)
 #pragma GCC visibility pop
 
 static struct hwsl_site site;
-/* What the command line says. */
+/* The option on the command line. */
 static char *chosen;
 /* In srun: the front end. */
 static struct hwsl_process front = {.input = -1, .output = -1};
@@ -220,7 +219,7 @@ EXPORT int slurm_spank_local_user_init(spank_t spank, int count, char *words[])
 
 /* ---- slurmstepd ---- */
 
-/* The step's first node speaks for all; what others have to say is in their logs. */
+/* Only the step's first node reports; the others write to their logs. */
 static void complain(spank_t spank, const char *what, const char *why)
 {
 	if (number_of(spank, S_JOB_NODEID) == 0)
@@ -229,7 +228,7 @@ static void complain(spank_t spank, const char *what, const char *why)
 		slurm_info("headwater: %s: %s; the program runs without it", what, why);
 }
 
-/* The step's variables, without the job and what steers the loader, and with what tells the node's place. */
+/* The step's variables, without the job file and the loader's variables, and with the node's place. */
 static char **place_variables(spank_t spank)
 {
 	static const char *const without[] = {JOB_VARIABLE, "LD_*", "GLIBC_TUNABLES", "SLURM_JOB_ID", "SLURM_STEP_ID",
@@ -410,7 +409,7 @@ EXPORT int slurm_spank_exit(spank_t spank, int count, char *words[])
 		hwsl_read_text(front.output, said, sizeof(said), false, REPORT_MS_MAX);
 		close(front.output);
 	}
-	/* STORE/headwater-UID/SESSION/join; where the step's processes were killed, nobody else removes it. */
+	/* STORE/headwater-UID/SESSION/join. If the step's processes were killed, no other process removes it. */
 	if (spank_context() == S_CTX_REMOTE && go_up(node_socket) && access(node_socket, F_OK) == 0 &&
 		go_up(node_socket) && go_up(node_socket))
 		sweep(spank, node_socket);

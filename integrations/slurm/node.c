@@ -97,8 +97,8 @@ static void keep_descriptors(struct msghdr *message, int descriptors[], int *cou
 	}
 }
 
-/* Asks for the namespaces: the mount namespace, and the user namespace if there is one. How many came, 0 if
- * the supervisor refuses or is gone, TURNED_AWAY if it closed the connection without a word. */
+/* Requests the namespaces: the mount namespace, and the user namespace if there is one. Returns how many were
+ * received, 0 if the supervisor refuses or is gone, TURNED_AWAY if it closed the connection without an answer. */
 static int ask_supervisor(const char *path, int timeout_ms, int descriptors[])
 {
 	static const char request[] = "\"enter\"\n";
@@ -137,7 +137,7 @@ static int ask_supervisor(const char *path, int timeout_ms, int descriptors[])
 
 static bool enter_both(const int descriptors[], int count, const char **what)
 {
-	/* With the rights that being in the user namespace gives, the mount namespace can be entered. */
+	/* The user namespace grants the rights to enter the mount namespace. */
 	*what = "the node's user namespace can't be entered";
 	if (count > 1 && setns(descriptors[1], CLONE_NEWUSER) != 0)
 		return false;
@@ -151,7 +151,7 @@ bool hwsl_enter_namespaces(const char *supervisor, int timeout_ms, const char **
 	char path[PATH_MAX];
 
 	*what = "the node's supervisor does not answer";
-	/* It does not wait long for who has connected, and this process may not have run for a while. */
+	/* The supervisor closes idle connections soon, and this process may not have run for a while. */
 	for (int attempt = 0; attempt < HWSL_ENTER_ATTEMPTS_MAX; attempt++) {
 		count = ask_supervisor(supervisor, timeout_ms, descriptors);
 		if (count != TURNED_AWAY)

@@ -1,11 +1,11 @@
-/* What the plugin is told; see parse.h. Whatever it reads may be wrong in any way. */
+/* Parsing of the plugin's inputs; see parse.h. All inputs may be malformed. */
 #include "parse.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define FIELDS_MAX 12
-/* What stands before the answer itself if something becomes of the I/O. */
+/* Prefix of an answer that also configures the I/O library. */
 #define IO_FIELDS 6
 #define AUDIT_LIBRARY "libheadwater-audit.so"
 #define BINARY "/usr/bin/headwater"

@@ -1,4 +1,4 @@
-/* What the plugin is told: by the site, by the user, by a node's part of a job. Pure functions. */
+/* Inputs of the plugin: the site's arguments, the user's options, a node agent's answer. Pure functions. */
 #ifndef HEADWATER_SLURM_PARSE_H
 #define HEADWATER_SLURM_PARSE_H
 
@@ -31,7 +31,7 @@ bool hwsl_join_audit(char *out, size_t size, const char *library, const char *us
 /* The value of LD_PRELOAD: what the user has there, and the library, unless it is there. False if it has no room. */
 bool hwsl_join_preload(char *out, size_t size, const char *library, const char *users);
 
-/* What the site says in plugstack.conf. */
+/* The plugin's arguments in plugstack.conf. */
 struct hwsl_site {
 	const char *binary;  /* headwater=FILE */
 	const char *setting; /* default=SETTING */

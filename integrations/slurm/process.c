@@ -17,7 +17,7 @@
 
 /* Where the kernel can't close a range, descriptors beyond this one stay open. */
 #define DESCRIPTORS_MAX 65536
-/* How long a process may take nothing of what it is told. */
+/* Timeout of a process that does not read its input. */
 #define TAKE_MS_MAX 10000
 
 /* ---- in the child: only what may be called between fork and exec in a process with threads ---- */
@@ -86,7 +86,7 @@ static void become_program(int input, int output, int report, const char *const 
 		execve(words[0], (char *const *)words, variables);
 	}
 	failure = errno;
-	/* Who has closed the other end does not want to know. */
+	/* The reader has closed its end and needs no more. */
 	if (write(report, &failure, sizeof(failure)) < 0)
 		_exit(126);
 	_exit(127);
@@ -163,7 +163,7 @@ void hwsl_write_all(int fd, const char *bytes, size_t size)
 	sigset_t broken_pipe, before;
 	struct timespec at_once = {0};
 
-	/* Only this thread must not be told that nobody reads. */
+	/* SIGPIPE is blocked in this thread only. */
 	sigemptyset(&broken_pipe);
 	sigaddset(&broken_pipe, SIGPIPE);
 	pthread_sigmask(SIG_BLOCK, &broken_pipe, &before);

@@ -10,7 +10,7 @@
 /* The longest job. As a variable of a program it could have no more. */
 #define HWSL_JOB_BYTES_MAX 131072
 
-/* Who a process is to be. */
+/* The credentials of a process. */
 struct hwsl_user {
 	uid_t uid;
 	gid_t gid;
@@ -29,7 +29,7 @@ struct hwsl_process {
 bool hwsl_start_process(struct hwsl_process *process, const char *const *words, char *const *variables,
 	const struct hwsl_user *user, bool stays_here);
 
-/* Writes all bytes. That nobody reads them is no failure. */
+/* Writes all bytes. A closed pipe is not an error. */
 void hwsl_write_all(int fd, const char *bytes, size_t size);
 
 /* Reads until the end, the first newline if `is_line`, or the time-out, and ends the text with a zero byte. False

@@ -1,9 +1,7 @@
-/*
- * What the generated wrappers tell the core: which memory a call of MPI is about to use. NULL, MPI_BOTTOM and
- * MPI_IN_PLACE are buffers, too. hwio_in: it is read. hwio_out: all of it is overwritten. hwio_inout: it is read, or written in
- * part. They are called only while something is deferred (hwio_is_busy) or when the memory stays in use (hwio_stays_in_use),
- * and never from within MPI (hwio_depth).
- */
+/* Calls of the generated wrappers that report which memory a call of MPI is about to use. NULL, MPI_BOTTOM and
+ * MPI_IN_PLACE are buffers, too. hwio_in: it is read. hwio_out: all of it is overwritten. hwio_inout: it is read,
+ * or partly written. They are called only while something is deferred (hwio_is_busy) or when the memory stays in
+ * use (hwio_stays_in_use), and never from within MPI (hwio_depth). */
 #ifndef HWIO_BUFFER_EFFECTS_H
 #define HWIO_BUFFER_EFFECTS_H
 
@@ -12,7 +10,7 @@
 
 /* Whether anything is deferred, pending or outstanding: otherwise wrappers only call the original. */
 extern volatile int hwio_is_busy;
-/* Above 0 inside an MPI call or the engine: what is called from there is nobody's business. */
+/* Above 0 inside an MPI call or the engine: calls from there are not intercepted. */
 extern __thread int hwio_depth __attribute__((tls_model("initial-exec")));
 /* The memory that is told of stays in use after the call: it is never to be deferred again. */
 extern __thread int hwio_stays_in_use __attribute__((tls_model("initial-exec")));
@@ -56,7 +54,7 @@ void hwio_large_free(struct hwio_large *large, MPI_Datatype *type);
 
 /* The kernel looks at this memory, or writes into it, while the C library's function is at work. */
 void hwio_given(const void *memory, size_t bytes);
-/* Of what nobody says how long it is. */
+/* Size of memory whose length is unknown. */
 #define HWIO_GIVEN_BYTES 4096
 
 void hwio_in(const void *buffer, MPI_Count count, MPI_Datatype type);

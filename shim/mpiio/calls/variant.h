@@ -1,7 +1,5 @@
-/*
- * What a variant, the build for one MPI, tells the front: its only symbol is headwater_mpiio_variant. Knows nothing of
- * MPI's types, since the front is the same for all.
- */
+/* The interface of a variant, the build for one MPI: its only symbol is headwater_mpiio_variant. It has none of
+ * MPI's types, because the front is the same for all. */
 #ifndef HWIO_VARIANT_H
 #define HWIO_VARIANT_H
 
@@ -10,13 +8,13 @@
 /* Changes with this file: a front takes no variant of another version. */
 #define HWIO_VARIANT_VERSION 2
 
-/* A function of the tables, MPI_X or one of libc, and what stands before it. */
+/* A function of the tables, MPI_X or one of libc, and its interposer. */
 struct hwio_entry {
 	const char *name;
 	void *call;
 };
 
-/* A function of a language's run time, and what stands before it where an object of that name is in the process. */
+/* A function of a language's run time, and its interposer where the process has an object of that name. */
 struct hwio_runtime_entry {
 	const char *object, *name;
 	void *call;

@@ -56,22 +56,20 @@ struct hwio_context {
 	struct hwio_trial trial;
 	enum hwio_pattern pattern;
 	bool has_pattern, is_off, is_from_profile;
-	/* Between the program and the call there is a language's run time, whose frames are nobody's. */
+	/* Frames of a language's run time, between the program and the call, are skipped. */
 	bool is_of_runtime;
 	const char *why;
 };
 
-/* Any address in the front, whose frames are nobody's. */
+/* Any address in the front, whose frames are skipped. */
 extern const void *hwio_front_address;
 
 /* Does what takes time once. */
 void hwio_context_prepare(void);
 /* The calling place's context, NULL if there are too many. */
 struct hwio_context *hwio_context_here(enum hwio_operation_kind kind);
-/*
- * The same where `caller` is what the program's call returns to, or NULL. Mostly who calls from there again, at the same
- * height of the stack, comes the same way: what is off is found without a look at the stack, but for every 17th time.
- */
+/* The same where `caller` is the return address of the program's call, or NULL. The same caller at the same stack
+ * height counts as the same call path, so the stack is walked only every 17th time. */
 struct hwio_context *hwio_context_of(enum hwio_operation_kind kind, const void *caller);
 /* Whether operations of it are to be left alone. */
 static inline bool hwio_context_is_off(const struct hwio_context *context)
@@ -81,7 +79,7 @@ static inline bool hwio_context_is_off(const struct hwio_context *context)
 /* Counts one more operation of it that is deferred. */
 void hwio_context_begins(struct hwio_context *context);
 uint32_t hwio_context_operation(const struct hwio_context *context);
-/* What the operation had put off was needed after all. */
+/* The deferred data of the operation was needed after all. */
 void hwio_context_touched(struct hwio_context *context, uint32_t operation);
 /* The operation became part of a transformed one. */
 void hwio_context_used(struct hwio_context *context);

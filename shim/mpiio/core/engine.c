@@ -1,4 +1,4 @@
-/* One thread at a time, with signals blocked; what is said, and what time it is. */
+/* The engine's lock, output and clock. */
 #include "engine.h"
 
 #include <linux/futex.h>

@@ -1,8 +1,6 @@
-/*
- * The engine of libheadwater-mpiio: what all its parts share. One thread at a time is inside, with signals blocked
- * (hwio_enter, hwio_leave); the page fault handler comes in the same way. Nothing here allocates while the lock is held on
- * behalf of a fault, since the program may be inside malloc.
- */
+/* The engine of libheadwater-mpiio, which all parts share. One thread at a time is inside, with signals blocked
+ * (hwio_enter, hwio_leave); the page fault handler enters the same way. No code allocates while it holds the lock
+ * on behalf of a fault, because the program may be inside malloc. */
 #ifndef HWIO_ENGINE_H
 #define HWIO_ENGINE_H
 

@@ -25,7 +25,8 @@
 #define PIECE_S 20e-6
 /* A sender waits so long for its receiver to say what it wants, or as long as the message would take. */
 #define PATIENCE_S_MIN 0.010
-/* Writes of fewer bytes each cost a network file system more than sending them to who writes larger ones. */
+/* Below this number of bytes, a write costs a network file system more than sending the data to a rank with larger
+ * writes. */
 #define APART_BYTES_MIN (64UL << 10)
 
 /* Every pattern is taken, whatever it costs: for tests. */

@@ -1,4 +1,4 @@
-/* Other processes and threads of the program: what is put off is done before they begin. */
+/* Other processes and threads of the program: what is deferred completes before they begin. */
 #include <errno.h>
 #include <pthread.h>
 #include <spawn.h>

@@ -1,9 +1,7 @@
-/*
- * The first rank of the node that comes listens at a name that all ranks of the job know, and the others call before
- * they enter MPI_Init, in which MPIs wait for all ranks. So when it returns all have called who ever will, and the first
- * tells them whether that is everybody. An MPI that doesn't wait is left alone if ranks are late. The name is in Linux's
- * abstract name space: nothing of it is left, however processes end.
- */
+/* The node's first rank listens at a socket name that all ranks of the job compute. The others connect before they
+ * enter MPI_Init, in which MPIs wait for all ranks. So when it returns, all ranks with the library have connected,
+ * and the first sends them whether these are all. With an MPI that doesn't wait, the library stays inactive if
+ * ranks are late. The name is in Linux's abstract name space: it vanishes with the processes. */
 #include "rendezvous.h"
 
 #include <errno.h>
@@ -22,7 +20,7 @@
 
 /* How long the first waits for those that MPI_Init has not waited for. */
 #define TIMEOUT_SECONDS 0.2
-/* How often a name is tried that somebody has who isn't listening yet, or no more; a millisecond between. */
+/* Maximum of attempts at a name whose owner isn't listening yet, or no longer; a millisecond apart. */
 #define TRIES_MAX 1000
 
 /* What the first listens at, and what another rank has to the first. */
@@ -120,7 +118,7 @@ static bool is_ready(int descriptor, double seconds)
 	return ready > 0;
 }
 
-/* Hears those who have called, and tells them whether they are all. */
+/* Accepts the connected ranks, and sends them whether they are all. */
 static bool answer_callers(int ranks)
 {
 	int *others = malloc(sizeof(*others) * (size_t)ranks);

@@ -32,7 +32,7 @@ static long nothing(void)
 	return 0;
 }
 
-/* An error of MPI, whichever it is: 16 is MPI_ERR_OTHER of Open MPI, and of MPICH one that nobody should see here. */
+/* An error class: 16 is MPI_ERR_OTHER of Open MPI, and in MPICH one that is not expected here. */
 static long no_mpi(void)
 {
 	return 16;

@@ -1,7 +1,5 @@
-/*
- * The calls that no stub can pass on: those whose arguments are a list, which end in those that take a vector, and vfork,
- * whose caller's frame must be the one that it returns to, twice.
- */
+/* Calls that no stub can pass on: those with a variable list of arguments, which end in those with a vector; and
+ * vfork, which returns twice into its caller's frame. */
 #include <stdarg.h>
 
 #include "front.h"

@@ -55,13 +55,11 @@ void *hwio_library_function(const char *name);
 /* The base of the object in which the front itself lies. */
 uintptr_t hwio_front_base(void);
 
-/*
- * What stands before an MPI function: the variant's if there is one, else what the program would have called. Sets
- * *is_final if that can't change any more. NULL: there is no such function in the process.
- */
+/* The interposer of an MPI function: the variant's if there is one, else the program's own target. Sets *is_final
+ * if that can't change any more. NULL: the process has no such function. */
 void *hwio_pick(unsigned int slot, bool *is_final);
 
-/* What the slot's function is for who has found this one by that name: itself, if it isn't the MPI library's. */
+/* The slot's function in place of one that was found by that name: itself, if it isn't the MPI library's. */
 void *hwio_pick_for(unsigned int slot, void *found);
 
 /*

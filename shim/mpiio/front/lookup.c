@@ -1,7 +1,5 @@
-/*
- * dlsym: who takes a function of the C library or of MPI from a handle, as Python's ctypes and Julia do, gets what stands
- * before it. Whoever asks for the next function or the first, by RTLD_NEXT or RTLD_DEFAULT, gets what the loader finds.
- */
+/* dlsym. A program that gets a function of the C library or of MPI from a handle, as Python's ctypes and Julia do,
+ * gets the interposer. With RTLD_NEXT or RTLD_DEFAULT it gets what the loader finds. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
@@ -28,7 +26,7 @@ static bool is_mpi_name(const char *name)
 	return strncmp(name + (name[0] == 'P'), "MPI_", 4) == 0;
 }
 
-/* Not before a function of the name that is somebody else's. */
+/* Leaves functions of that name alone if they belong to another library. */
 static void *interposed_function(void *found, const char *name)
 {
 	for (unsigned int slot = is_mpi_name(name) ? 0 : hwio_slots_of_mpi; slot < hwio_slots_all; slot++) {
@@ -46,7 +44,7 @@ void *hwio_front_dlsym(void *handle, const char *name)
 {
 	lookup next = next_lookup();
 
-	/* A jump: what comes next depends on whose call returns here. */
+	/* A jump: the next function depends on the caller's return address. */
 	if (handle == RTLD_NEXT || handle == RTLD_DEFAULT)
 		return next(handle, name);
 	void *found = next(handle, name);

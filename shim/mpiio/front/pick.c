@@ -28,7 +28,7 @@ enum state {
 };
 
 static enum state state;
-/* Taken by who picks. Nobody waits for it: whoever does may hold the loader's lock, which picking needs. */
+/* Held while picking. No thread waits for it: it may hold the loader's lock, which picking needs. */
 static bool is_taken;
 static struct hwio_object mpi;
 static const struct hwio_variant *variant;
@@ -154,7 +154,7 @@ static void *entry_for(const char *name, void *function)
 	/* This library may be older than the headers of the variant. */
 	if (own == NULL)
 		return NULL;
-	/* Another tool stands before MPI: it comes back by PMPI_X. */
+	/* Another tool interposes on MPI: it calls PMPI_X. */
 	if (!is_profiling && function != NULL && function != own && !is_mpi_function(function))
 		return NULL;
 	return entry_of(is_profiling ? name + 1 : name);
@@ -291,7 +291,7 @@ static enum state pick(void)
 	return PICKED;
 }
 
-/* Picks, unless somebody else does just now. */
+/* Picks, unless another thread is picking. */
 static enum state settled(void)
 {
 	enum state now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);

@@ -1,7 +1,5 @@
-/*
- * Leads calls of an object's functions elsewhere without standing before them by name: a program that asks whether a
- * function is there (by a weak reference or dlsym) gets the answer that it would have got.
- */
+/* Redirects calls of an object's functions without interposing by name. A program that checks whether a function
+ * exists (by a weak reference or dlsym) gets the original answer. */
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -27,7 +25,7 @@ struct pages {
 	int protection;
 };
 
-/* Sets the protection of pages; not by a function that somebody stands before. */
+/* Sets the protection of pages, not by a function that may be interposed. */
 static bool protect_code(const struct pages *pages, int protection)
 {
 	return syscall(SYS_mprotect, pages->start, pages->end - pages->start, protection) == 0;

@@ -1,7 +1,5 @@
-/*
- * Stubs: each exported function jumps through its slot. All arguments are integers or pointers, so every stub passes
- * words on; the compiler makes jumps of the calls, and the caller's return address is what the function behind sees.
- */
+/* Stubs: each exported function jumps through its slot. All arguments are integers or pointers, so every stub
+ * passes longs on. The compiler turns the calls into jumps, so the target sees the caller's return address. */
 #ifndef HWIO_STUB_H
 #define HWIO_STUB_H
 

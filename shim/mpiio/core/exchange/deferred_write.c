@@ -165,7 +165,7 @@ static void notify_rank(const struct deferred *from, uint32_t share, const void 
 		HWIO_TAG_OF(HWIO_TAG_VERDICT, from->ids[share]), hwio_control);
 }
 
-/* Asks all; whoever isn't ready has sent its data. The plan of those who are. */
+/* Sends the question to all ranks. Ranks that aren't ready have sent their data; the plan has the others. */
 static void ask_ranks(struct deferred *from, struct hwio_plan *plan)
 {
 	struct hwio_verdict verdict = {.kind = HWIO_VERDICT_EXCHANGE, .identity = from->identity};
@@ -207,7 +207,7 @@ static int exchange(struct deferred *from, const struct hwio_plan *plan, uint32_
 	return error;
 }
 
-/* Everybody has written, or everybody's data comes here. */
+/* All ranks have written, or all ranks' data arrives here. */
 static void end_exchange(struct deferred *from, bool is_done)
 {
 	for (uint32_t i = 1; i < from->plan.count; i++) {
@@ -225,7 +225,7 @@ static int carry_out_exchange(struct deferred *from)
 {
 	struct hwio_plan plan;
 	int error = 0;
-	/* Who waits for this rank's own offers is answered first. */
+	/* Ranks that wait for this rank's own offers are answered first. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
 	ask_ranks(from, &plan);
@@ -273,7 +273,7 @@ int hwio_deferred_write_flush(uint64_t *device, uint64_t *inode)
 	return error;
 }
 
-/* Whoever has made an offer since then would lose patience during the exchange: it is for the next write. */
+/* An offer that was made since then would time out during the exchange: it is for the next write. */
 static bool is_idle(double now)
 {
 	double part = IDLE_PART * hwio_model_timeout_s(deferred.plan.high - deferred.plan.low);

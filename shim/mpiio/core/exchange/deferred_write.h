@@ -1,16 +1,12 @@
-/*
- * Writes whose exchange is put off until somebody needs the file, or until there is nothing else to do: a program that
- * writes rows of blocks one after another then has one exchange, in which all senders take part.
- */
+/* Writes whose exchange is deferred until the file is needed, or until the rank is idle. A program that writes rows
+ * of blocks one after another then has one exchange, in which all senders take part. */
 #ifndef HWIO_DEFERRED_WRITE_H
 #define HWIO_DEFERRED_WRITE_H
 
 #include "exchange.h"
 
-/*
- * Holds a write, of which this rank's own part is copied; what is pending in its memory is marked as told. False: it
- * can't be put off.
- */
+/* Defers a write, and copies this rank's own part; what is pending in its memory is marked as notified. False: it
+ * can't be deferred. */
 bool hwio_deferred_write_add(const struct hwio_target *target, const struct hwio_layout *own);
 bool hwio_deferred_write_any(void);
 /* Whether anything of this part of the file is held. */

@@ -192,7 +192,7 @@ static int write_part(int descriptor, struct stripe stripe, const char *memory)
 	return 0;
 }
 
-/* What nobody has in a stripe is left as it is: its writer is another one. */
+/* Bytes of a stripe that no participating rank has are left as they are: another rank writes them. */
 static int write_stripe(const struct hwio_plan *plan, struct stripe stripe, int descriptor, const char *memory)
 {
 	uint64_t bytes = 0;
@@ -289,7 +289,7 @@ static bool take_part(uint64_t id, const struct hwio_layout *layout, int root, i
 
 bool hwio_exchange_join(const struct hwio_verdict *verdict, const struct hwio_layout *layout, int root)
 {
-	/* Nobody else waits for this rank while it waits for the plan. */
+	/* No other rank waits for this rank while it waits for the plan. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
 	int error = ENOMEM;

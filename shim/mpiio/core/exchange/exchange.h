@@ -32,7 +32,7 @@ struct hwio_plan {
 	struct hwio_share shares[HWIO_SHARES_MAX];
 };
 
-/* Bytes of ascending runs that stand before `end` in the file. */
+/* Bytes of ascending runs before `end` in the file. */
 uint64_t hwio_runs_below(const struct hwio_runs *runs, uint64_t end);
 bool hwio_runs_are_ascending(const struct hwio_runs *runs);
 /* Whether what another rank said can be a plan in which this rank has `bytes` bytes; gives the number of its share. */
@@ -65,7 +65,7 @@ struct hwio_target {
 	const char *path;
 };
 
-/* Who has what of the range, this rank first; false: it can't be said in a plan. */
+/* The shares of the range, this rank's first; false: a plan can't express them. */
 bool hwio_plan_make(const struct hwio_target *target, const struct hwio_layout *own, struct hwio_plan *plan);
 /* Whether all data that is pending in this memory, and this rank's own, should be exchanged. */
 bool hwio_exchange_is_better(const struct hwio_target *target, const struct hwio_layout *own);

@@ -1,4 +1,4 @@
-/* The rank that wanted to write: it asks those who have the data, and takes part itself. */
+/* The root of an exchange: the rank that was to write. It asks the ranks that have the data, and takes part itself. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static void ask_rank(struct hwio_pending *one, const struct hwio_target *target)
 		one->world_rank, HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
-/* Everybody's answer. Whoever isn't ready has sent the data instead. */
+/* Collects all answers. Ranks that aren't ready have sent their data instead. */
 static bool are_all_ready(const struct hwio_target *target)
 {
 	bool are_ready = true;
@@ -92,7 +92,7 @@ static void tell_plan(const struct hwio_target *target, const struct hwio_plan *
 				HWIO_TAG_OF(HWIO_TAG_VERDICT, one->id), hwio_control);
 }
 
-/* Everybody has written, or everybody's data comes here. */
+/* All ranks have written, or all ranks' data arrives here. */
 static void end_root_exchange(const struct hwio_target *target, bool is_done)
 {
 	for (struct hwio_pending *one = hwio_pending_list; one; one = one->next)
@@ -112,7 +112,7 @@ static void fill_all(const struct hwio_target *target)
 bool hwio_exchange_write(const struct hwio_target *target, const struct hwio_layout *own)
 {
 	struct hwio_plan plan;
-	/* Who waits for this rank's own offers is answered first. */
+	/* Ranks that wait for this rank's own offers are answered first. */
 	hwio_offer_release();
 	char *space = hwio_exchange_space();
 	if (!space || !hwio_plan_make(target, own, &plan)) {

@@ -23,7 +23,7 @@ static void change(const struct stat *status, off_t low, off_t high)
 		hwio_outstanding_keep(file, true);
 		hwio_deferred_fill_file(file, low, high);
 		hwio_enter();
-		/* Opening it for writing would wait for a lease to be given up; what is still put off needs it. */
+		/* Opening it for writing would wait for the release of a lease that deferred reads need. */
 		if (low == 0 && high == INT64_MAX)
 			hwio_file_unlease(file);
 		hwio_file_release(file);
@@ -43,7 +43,7 @@ void hwio_before_change(int descriptor, off_t low, off_t high)
 	if (!hwio_is_busy || hwio_depth > 0 || fstat(descriptor, &status) != 0)
 		return;
 	int saved = errno;
-	/* Whoever reads this may rely on what was written before it. */
+	/* Its reader may rely on earlier writes. */
 	if (hwio_incoming_is_writing() &&
 		(hwio_delegated_elsewhere(status.st_dev, status.st_ino) ||
 			hwio_delegated_overlaps(status.st_dev, status.st_ino, (uint64_t)low, (uint64_t)high)))

@@ -205,7 +205,7 @@ struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_
 		return NULL;
 	}
 	file->descriptor = high;
-	/* What was opened for writing is not found by others, who read. */
+	/* Readers don't find files that were opened for writing. */
 	if (!is_written)
 		snprintf(file->path, sizeof(file->path), "%s", path);
 	else
@@ -253,10 +253,8 @@ bool hwio_file_lease(struct hwio_file *file)
 	if (file->is_leased)
 		return true;
 	file->is_leased = hwio_lease_take(file->descriptor);
-	/*
-	 * Somebody, maybe the program itself, has it open for writing: another process could change it at any time. Where
-	 * others do so from other nodes, of which no lease tells, that is no difference.
-	 */
+	/* A process, maybe the program itself, has it open for writing and could change it at any time. If
+	 * processes on other nodes do so, which no lease reports, that makes no difference. */
 	return file->is_leased || errno != EAGAIN || is_shared(file->identity.file_system);
 }
 

@@ -44,13 +44,13 @@ void hwio_file_release(struct hwio_file *file);
 bool hwio_file_is_unchanged(const struct hwio_file *file);
 /* A file that changes this much later has other times. */
 #define HWIO_TICK_NS 10000000L
-/* Asks the kernel to tell before somebody on this node opens it for writing. Without that, a change is seen too late.
- * False: somebody writes to it already. */
+/* Requests a lease: the kernel notifies before a process on this node opens the file for writing. Without it, a
+ * change is seen too late. False: a process writes to it already. */
 bool hwio_file_lease(struct hwio_file *file);
 /* Of the files with deferred records, the one with these numbers, with one reference for the caller, or NULL. */
 struct hwio_file *hwio_file_known(uint64_t device, uint64_t inode);
 void hwio_file_unlease(struct hwio_file *file);
-/* One of those that somebody waits to change, or NULL. With the lock held. */
+/* A file that a process waits to change, or NULL. With the lock held. */
 struct hwio_file *hwio_file_with_broken_lease(void);
 /* The program has changed the file: this is what it is like now. */
 void hwio_file_refresh(const struct stat *status);
@@ -60,7 +60,7 @@ void hwio_file_forget(int descriptor);
 void hwio_file_has_lost_name(const struct stat *status);
 /* Gives the number of one of the engine's descriptors up for another. */
 void hwio_file_move(int descriptor);
-/* The file is changed without calls, as through a mapping: reads of it are never put off. */
+/* The file is changed without calls, as through a mapping: its reads are never deferred. */
 void hwio_file_ban(const struct stat *status);
 bool hwio_file_is_banned(const struct stat *status);
 /* Whether other nodes may see the file, too. */

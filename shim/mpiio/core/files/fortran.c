@@ -42,7 +42,7 @@
 #define TYPE_CHARACTER 6
 
 #define DIMENSIONS_MAX 15
-/* libgfortran's buffer has 128 KiB by default; beyond this nobody looks for its content. */
+/* libgfortran's buffer has 128 KiB by default; its content is not searched for beyond this. */
 #define BUFFER_BYTES_MAX (4UL << 20)
 
 /* How a statement's parameters begin. */

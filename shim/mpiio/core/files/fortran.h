@@ -30,7 +30,7 @@ static inline bool hwio_fortran_is_buffer(const void *memory, size_t bytes)
 
 /* The same by the context, where no array is transferred. */
 bool hwio_fortran_is_other(const struct hwio_context *context);
-/* A part of the array was put off, or its read noted: what is before it may come from the buffer. */
+/* A part of the array was deferred, or its read recorded: earlier bytes may come from the buffer. */
 void hwio_fortran_got(int descriptor, const void *memory, size_t bytes, off_t offset);
 
 #endif

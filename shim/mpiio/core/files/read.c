@@ -1,7 +1,5 @@
-/*
- * Reads of large parts of regular files are put off until somebody looks. What the call returns is what the original
- * would have: the file's size is looked at when the call is made. Source: Natvig, Elster and Meyer, §III.A.
- */
+/* Defers reads of large parts of regular files until the memory is accessed. The return value is the original's:
+ * the file's size is checked when the call is made. Source: Natvig, Elster and Meyer, §III.A. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -43,7 +41,7 @@ static size_t would_get(int descriptor, size_t bytes, off_t *offset, const struc
 
 __thread enum hwio_left hwio_read_left;
 
-/* Why such a read can't be put off, as far as is known before. */
+/* Returns why such a read can't be deferred, as far as is known before. */
 static enum hwio_left why_not(const struct hwio_file *file, const void *memory, size_t bytes)
 {
 	if (!file)
@@ -122,7 +120,7 @@ bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset,
 	bool is_deferred = false;
 	hwio_read_left = would > 0 ? HWIO_LEFT_SMALL : HWIO_LEFT_OPENED;
 	if (would >= hwio_bytes_min) {
-		/* As the call that is put off would. */
+		/* Advances the position as the deferred call would. */
 		pthread_testcancel();
 		hwio_context_begins(context);
 		is_deferred = put_off(descriptor, memory, would, offset, &status, context);
@@ -292,7 +290,7 @@ static size_t total(const struct iovec *pieces, int count)
 	return bytes;
 }
 
-/* One long piece behind short ones is how streams read: the short ones are read, the long one put off. */
+/* Streams read one long piece behind short ones: the short ones are read, the long one is deferred. */
 static bool vector_instead(int descriptor, const struct iovec *pieces, int count, off_t offset, ssize_t *result)
 {
 	if (count < 1 || count > IOV_MAX || !hwio_looks_at(total(pieces, count)))

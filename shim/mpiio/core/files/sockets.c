@@ -16,7 +16,7 @@ static void outgoing(const void *memory, size_t bytes)
 	if (!hwio_is_busy || hwio_depth > 0)
 		return;
 	int saved = errno;
-	/* Whoever gets this may look at what was written before. */
+	/* The receiver may read what was written before. */
 	hwio_incoming_wait();
 	hwio_use_in(memory, bytes);
 	errno = saved;
@@ -127,7 +127,7 @@ ssize_t hwio_process_vm_writev(pid_t process, const struct iovec *local, unsigne
 	return hwio_libc.process_vm_writev(process, local, local_count, remote, remote_count, flags);
 }
 
-/* The kernel, or a thread, is at the memory after the call: it is never put off there again. */
+/* The kernel or a thread uses the memory after the call: nothing is deferred there again. */
 static void lasting(const struct aiocb *request, bool is_write)
 {
 	if (!request || hwio_mode == HWIO_OFF || hwio_depth > 0)

@@ -1,4 +1,5 @@
-/* Control groups of both versions: what is a copy of files counts as used there, but is given up when it is needed. */
+/* Memory limits of control groups, of both versions. Page cache counts as used there, but is released when memory
+ * is needed. */
 #include "room.h"
 
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 #define TEXT_BYTES 8192
 
 struct version {
-	/* What stands before a group's path in /proc/self/cgroup. */
+	/* Prefix of a group's path in /proc/self/cgroup. */
 	const char *mark;
 	const char *mounted;
 	const char *limit, *used;

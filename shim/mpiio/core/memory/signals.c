@@ -160,7 +160,7 @@ static int change_mask(mask_call call, int how, const sigset_t *set, sigset_t *o
 		else
 			believed = how == SIG_BLOCK ? believed | named : believed & ~named;
 	}
-	/* `old` may be memory that is put off, which the kernel can't write to. */
+	/* `old` may be deferred memory, to which the kernel can't write. */
 	sigset_t former;
 	int result = call(how, set ? &copy : NULL, old ? &former : NULL);
 	if (result == 0 && old)

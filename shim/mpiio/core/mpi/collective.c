@@ -1,10 +1,9 @@
-/*
- * A collective operation of few bytes costs all ranks more than the file costs one of them: rank 0 reads or writes for
- * all, and messages do the rest. Source: Natvig, Elster and Meyer, §VI.
+/* A collective operation of few bytes costs all ranks more than the file costs one of them: rank 0 reads or writes
+ * for all, and messages do the rest. Source: Natvig, Elster and Meyer, §VI.
  *
- * All ranks must go the same way. That an operation is looked at follows from what is the same on all ranks: what they
- * agreed on when they opened the file, and what they have done with it since. What may differ, each tells the others.
- */
+ * All ranks must choose the same route. Whether an operation is examined follows from what is the same on all
+ * ranks: what they agreed on when they opened the file, and what they have done with it since. What may differ,
+ * each rank sends to the others. */
 #include "collective.h"
 
 #include <linux/magic.h>
@@ -83,10 +82,8 @@ static int64_t nanoseconds_since(double begin)
 	return took > 0 ? took : 1;
 }
 
-/*
- * Whether a rank sees at once what another has written, as it must see what it has written itself. On NFS it does not
- * until it opens the file anew, which is of no account if nobody writes.
- */
+/* Whether a rank sees at once what another has written, as it sees its own writes. On NFS it does not until it
+ * opens the file again, which does not matter for a file that is only read. */
 static bool is_coherent(const struct hwio_opened *opened)
 {
 	struct hwio_identity identity;
@@ -186,7 +183,7 @@ static bool share_parts(struct hwio_collective *c, enum direction way, const str
 	int numbers = sizeof(*mine) / sizeof(int64_t);
 	if (hwio_real.MPI_Allgather(mine, numbers, MPI_INT64_T, c->parts, numbers, MPI_INT64_T, c->comm) != MPI_SUCCESS)
 		return false;
-	/* Who came last has waited for nobody: its time is what the operation took. */
+	/* The last rank to arrive has not waited: its time is that of the operation. */
 	int64_t all_ns = INT64_MAX, one_ns = INT64_MAX, all_bytes = 0;
 	for (int i = 0; i < c->size; i++) {
 		const struct part *part = &c->parts[i];

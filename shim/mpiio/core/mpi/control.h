@@ -12,7 +12,7 @@
 /* A duplicate of MPI_COMM_WORLD that the program never sees. */
 extern MPI_Comm hwio_control;
 extern int hwio_rank, hwio_ranks;
-/* Begins each message of ours that travels in place of the program's: nobody else knows it. */
+/* Begins each message of ours that replaces the program's: the job's cookie, which is secret. */
 extern unsigned char hwio_cookie[HWIO_COOKIE_BYTES];
 
 /* Tags of hwio_control; some have room for the lowest bits of an operation's number behind them. */
@@ -72,7 +72,7 @@ extern struct hwio_last_comm {
 	struct hwio_comm *known;
 } hwio_last_comm;
 void hwio_finish(void);
-/* Waits without keeping a processor from those who are waited for. */
+/* Waits without occupying a processor that the other ranks need. */
 void hwio_pause(void);
 /*
  * What all ranks do together while the job starts. Ranks that come early leave the processors to the others, which MPI's

@@ -1,7 +1,5 @@
-/*
- * MPI's own file calls. Those with an individual pointer, on contiguous bytes, are treated as reads and writes of the
- * file's descriptor; for all others what is put off is done before.
- */
+/* MPI's own file calls. Those with an individual pointer, on contiguous bytes, are treated as reads and writes of
+ * the file's descriptor. All others complete what is deferred first. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -53,7 +51,7 @@ int hwio_MPI_File_open(MPI_Comm comm, const char *name, int mode, MPI_Info info,
 		*one = (struct hwio_opened){*file, mode, low, low >= 0, NULL, opened_list};
 		opened_list = one;
 	}
-	/* Nobody writes before everybody has read what was put off: ranks meet here. */
+	/* All ranks complete their deferred reads before any rank writes: they synchronize here. */
 	struct hwio_collective *collective = hwio_comm_of(comm) ? hwio_collective_open(comm, one) : NULL;
 	if (one)
 		one->collective = collective;

@@ -1,4 +1,4 @@
-/* Derived types are taken apart by MPI_Type_get_contents; what isn't understood is said to be so, never guessed. */
+/* Decodes derived types by MPI_Type_get_contents. An unknown constructor is reported, never guessed. */
 #include "layout.h"
 
 #include <stdlib.h>

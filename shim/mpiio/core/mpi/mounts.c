@@ -1,7 +1,6 @@
-/*
- * On one node all files are common. Otherwise those are that lie on a network file system that all ranks have mounted
- * at the same place. Nothing is asked of the file systems: one that doesn't answer would hold up the job's start.
- */
+/* Finds files that all ranks share. On one node all are. Otherwise those are that lie on a network file system that
+ * all ranks have mounted at the same place. The file systems themselves are not accessed: one that doesn't respond
+ * would delay the job's start. */
 #include "mounts.h"
 
 #include <errno.h>

@@ -65,7 +65,7 @@ static bool is_one_node(void)
 	return number("SLURM_STEP_NUM_NODES") == 1;
 }
 
-/* Whether all ranks have this library, says who has looked. */
+/* The launcher has verified that all ranks have this library. */
 static bool is_promised(void)
 {
 	const char *everywhere = getenv("HEADWATER_IO_EVERYWHERE");

@@ -40,7 +40,7 @@ void hwio_trial_learns(struct hwio_trial *trial, struct hwio_pair *pair, int64_t
 	*pair = (struct hwio_pair){all_ns, all_bytes, false};
 }
 
-/* Who leaves first is not who has done all of it; and a gain that is hardly one isn't worth it. */
+/* The first rank to leave has not done all of the work; and a tiny gain isn't worth the change. */
 static bool is_quicker(const struct hwio_trial *trial)
 {
 	return trial->one_ns > 0 && trial->one_ns < trial->all_ns / 5 * 4;

@@ -25,14 +25,13 @@ void hwio_trial_passes(struct hwio_trial *trial);
 /* How long the last operations took; 0: that isn't known. */
 void hwio_trial_learns(struct hwio_trial *trial, struct hwio_pair *pair, int64_t all_ns, int64_t all_bytes,
 	int64_t one_ns);
-/* Whether an operation of so many bytes goes through one rank, if it can. If not, `why` says what ended the course. */
+/* Whether an operation of so many bytes goes through one rank, if it can. If not, `why` is set to the reason that
+ * ended the trial. */
 bool hwio_trial_takes(struct hwio_trial *trial, struct hwio_pair *pair, bool can, int64_t bytes, const char **why);
 /* It has done so, or that rank could not do it. */
 void hwio_trial_has_taken(struct hwio_trial *trial, bool was_done, const char **why);
-/*
- * The file is closed: what is begun, and can't be ended with another file, is begun again. `step`: where the course was
- * when it was opened. Files that bring it no further, one after the other, end it.
- */
+/* The file is closed. A step that has begun, and can't be completed with another file, begins again. `step`: the
+ * trial's step when the file was opened. Several files in a row without progress end the trial. */
 void hwio_trial_pauses(struct hwio_trial *trial, int64_t step);
 
 #endif

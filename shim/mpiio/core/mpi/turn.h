@@ -1,4 +1,4 @@
-/* When a collective is asked about: always at first, and ever more seldom where it was of no use. */
+/* When a collective operation is negotiated: always at first, and ever more seldom where that gained nothing. */
 #ifndef HWIO_TURN_H
 #define HWIO_TURN_H
 

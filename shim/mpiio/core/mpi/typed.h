@@ -1,4 +1,4 @@
-/* Buffers of types whose layout nobody knows but MPI, which copies them in messages of this rank to itself. */
+/* Buffers of types whose layout only MPI knows: it copies them in messages of this rank to itself. */
 #ifndef HWIO_TYPED_H
 #define HWIO_TYPED_H
 

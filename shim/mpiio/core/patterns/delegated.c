@@ -395,7 +395,7 @@ static void take_back(const struct writing *w)
 			continue;
 		size_t admitted = hwio_pages_admit(one->layout.low, one->layout.high);
 		hwio_pending_unlink(one);
-		/* Who has written it has its data in the file; of others it is here. */
+		/* The ranks that have written have their data in the file; that of the others is here. */
 		for (size_t i = 0; one->low < one->high && i < one->layout.count; i++) {
 			uintptr_t at = (uintptr_t)(one->layout.buffer + one->layout.blocks[i].at);
 			hwio_read_whole(w->file->descriptor, (void *)at, one->layout.blocks[i].bytes,

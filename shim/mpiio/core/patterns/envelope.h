@@ -1,10 +1,8 @@
-/*
- * What travels in place of the program's data, in the program's own message: so that it arrives where, and in the order
- * in which, the data would have. Its receiver knows it by the job's cookie.
+/* The envelope replaces the program's data in the program's own message, so that it arrives where and when the data
+ * would have. Its receiver recognizes it by the job's cookie.
  *
- * A *hint* says where in which file the data is. An *offer* says that the sender keeps the data until it is told what to
- * do with it; it has the first and the last bytes, for pages that can't be protected.
- */
+ * A *hint* names the file and the place where the data is. An *offer* states that the sender retains the data until
+ * it is notified what to do with it. It contains the first and the last bytes, for pages that can't be protected. */
 #ifndef HWIO_ENVELOPE_H
 #define HWIO_ENVELOPE_H
 
@@ -106,7 +104,7 @@ static inline bool hwio_is_ours(const void *message, size_t bytes)
 		envelope->sender < hwio_ranks && envelope->bytes <= INT64_MAX && bytes == hwio_message_bytes(message);
 }
 
-/* Whether a hint leads to its data; who got another one asks for the data. */
+/* Whether a hint leads to its data; otherwise the receiver requests the data. */
 static inline bool hwio_hint_is_sound(const struct hwio_hint *hint)
 {
 	return hwio_path_is_sound(hint->path, hint->path_bytes) &&

@@ -1,8 +1,6 @@
-/*
- * MPI_Gather and MPI_Gatherv of what will be written to a file: the root goes on at once with its buffer protected, the
- * others wait in the call for what becomes of it. Source: Natvig, Elster and Meyer, §III.C. Whether it is tried at all
- * the root says beforehand, as for a scatter.
- */
+/* MPI_Gather and MPI_Gatherv of data that will be written to a file. The root goes on at once with its buffer
+ * protected; the other ranks wait in the call for a verdict. Source: Natvig, Elster and Meyer, §III.C. The root
+ * announces beforehand whether it is tried at all, as for a scatter. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

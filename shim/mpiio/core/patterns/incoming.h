@@ -1,7 +1,5 @@
-/*
- * Data that the program believes received and whose sender still has it: its pages are protected, and it is fetched when
- * somebody looks. If the program writes it to a file instead, its sender is told to do that.
- */
+/* Data that the program considers received, and that its sender still has. Its pages are protected, and it is
+ * fetched on access. If the program writes it to a file instead, its sender is notified to do that. */
 #ifndef HWIO_INCOMING_H
 #define HWIO_INCOMING_H
 
@@ -15,7 +13,7 @@ struct hwio_layout;
 struct hwio_context;
 
 bool hwio_incoming_any(void);
-/* Notes an offer for this buffer, whose layout it takes; or fetches the data at once if it can't wait. */
+/* Records an offer for this buffer, and takes the layout; or fetches the data at once if it can't be deferred. */
 void hwio_incoming_take(const struct hwio_offer *offer, struct hwio_layout *layout, bool may_defer);
 /* The same for a block of a gather; `context` is the gather's. */
 bool hwio_incoming_expect(uint64_t id, int world_rank, struct hwio_layout *layout, const char *first, const char *last,

@@ -213,7 +213,7 @@ static bool may_offer(const void *buffer, MPI_Count count, MPI_Datatype type, in
 	return true;
 }
 
-/* Sends the offer, and answers meanwhile those who wait for an answer of this rank. */
+/* Sends the offer, and meanwhile answers ranks that wait for this one. */
 static int send_offer(bool is_synchronous, const struct offering *offering, int destination, int tag, MPI_Comm comm)
 {
 	const struct hwio_offer *offer = &offering->offer;

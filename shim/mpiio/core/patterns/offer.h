@@ -1,7 +1,5 @@
-/*
- * A sender that keeps its data until it is told what to do with it. It waits in the program's own call, but not for
- * long: then it sends a copy, and the program goes on. Source: Natvig, Elster and Meyer, §III.C and §III.D.
- */
+/* A sender that retains its data until it is notified what to do with it. It waits in the program's own call until
+ * a timeout: then it sends a copy, and the program goes on. Source: Natvig, Elster and Meyer, §III.C and §III.D. */
 #ifndef HWIO_OFFER_H
 #define HWIO_OFFER_H
 
@@ -40,7 +38,7 @@ struct hwio_reply {
 	int32_t error;
 };
 
-/* An offer whose call has returned: MPI_Isend's, until its request is waited for. */
+/* An offer whose call has returned: MPI_Isend's, until its request completes. */
 struct hwio_offered;
 
 /* The same for a send that returns at once; NULL: the original has to be called. */
@@ -54,7 +52,7 @@ bool hwio_offer_progress(struct hwio_offered *offered, bool is_last);
 /* The same for all there are. */
 void hwio_offer_progress_all(void);
 void hwio_offer_free(struct hwio_offered *offered);
-/* Before this rank waits for something else: whoever wants an offer's data gets it without being answered. */
+/* Before this rank waits for something else: the data of an offer is sent without being requested. */
 void hwio_offer_release(void);
 bool hwio_offer_any(void);
 /* Offers a send's data. False: the original has to be called. */
@@ -62,7 +60,7 @@ bool hwio_offer_instead(bool is_synchronous, const void *buffer, MPI_Count count
 	int tag, MPI_Comm comm, int *result);
 /* Waits for the verdict over an offer that was made, and carries it out. */
 void hwio_offer_settle(uint64_t id, const struct hwio_layout *layout, int world_rank, struct hwio_context *context);
-/* Sends a stream without waiting for who receives it. False: there is no memory for a copy. */
+/* Sends a stream without waiting for its receiver. False: there is no memory for a copy. */
 bool hwio_offer_copy(uint64_t id, const struct hwio_layout *layout, int world_rank);
 /* Copies that are still on their way. */
 void hwio_offer_finish(void);

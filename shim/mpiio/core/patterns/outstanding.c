@@ -33,11 +33,11 @@ struct outstanding {
 #define TIMEOUT_SECONDS 2.0
 /* At the end of MPI. */
 #define FINISH_SECONDS_MAX 10.0
-/* Who waits for a message looks at it within this time. */
+/* A rank that waits for a message polls it within this time. */
 #define BEGINNING_SECONDS_MAX 0.020
 
 static struct outstanding *list;
-/* Copies whose receivers have read the file: they are taken off the network at the end. */
+/* Copies whose receivers have read the file: they are removed from the network at the end. */
 static struct outstanding *unwanted;
 static size_t count;
 /* Held by the thread that answers or sends, so that no other frees what it is at. */
@@ -128,7 +128,7 @@ static void free_held(struct outstanding *one)
 	one->contents = NULL;
 }
 
-/* What this rank has sent to itself needs nobody's answer. */
+/* A message of this rank to itself needs no acknowledgement. */
 static bool is_own(const struct outstanding *one)
 {
 	return one->world_rank == hwio_rank;
@@ -310,7 +310,7 @@ static void hold_own(const struct hwio_file *file)
 	hwio_leave();
 }
 
-/* Sends the data to those who have not begun. Says whether there were any. */
+/* Sends the data to the ranks that have not begun. True if there were any. */
 static bool push_to_all(const struct hwio_file *file)
 {
 	bool is_any = false;
@@ -323,7 +323,8 @@ static bool push_to_all(const struct hwio_file *file)
 	return is_any;
 }
 
-/* Until nobody depends on the file; who has not begun within `timeout_s` is sent the data. Says whether any was. */
+/* Waits until no rank depends on the file. Ranks that have not begun within `timeout_s` are sent the data. True if
+ * there were any. */
 static bool settle_file(const struct hwio_file *file, double timeout_s)
 {
 	bool is_any = false;
@@ -361,12 +362,12 @@ void hwio_outstanding_keep(const struct hwio_file *file, bool is_changing)
 		nanosleep(&tick, NULL);
 }
 
-/* Takes what nobody waits for any more, until no rank has anything left. */
+/* Receives unneeded messages until no rank has any left. */
 void hwio_outstanding_finish(void)
 {
 	MPI_Request all = MPI_REQUEST_NULL;
 	int is_over = 0;
-	/* A message that the program never receives keeps nobody. */
+	/* A message that the program never receives delays no rank. */
 	double end = hwio_seconds() + FINISH_SECONDS_MAX;
 	hwio_step_in();
 	while (!is_over) {

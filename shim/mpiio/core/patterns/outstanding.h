@@ -1,7 +1,6 @@
-/*
- * What other ranks still owe an answer for: hints whose data they have not read yet, and writes that they carry out. A
- * hint's receiver that can't read the file gets the data from here; the file must not change before it has answered.
- */
+/* Messages that other ranks have not acknowledged: hints whose data they have not read, and writes that they carry
+ * out. The receiver of a hint that can't read the file gets the data from here. The file must not change before it
+ * has acknowledged. */
 #ifndef HWIO_OUTSTANDING_H
 #define HWIO_OUTSTANDING_H
 
@@ -37,12 +36,10 @@ void hwio_outstanding_fill(uint64_t id, const struct hwio_layout *layout);
 void hwio_outstanding_settle(void);
 /* Answers what has come. */
 void hwio_outstanding_poll(void);
-/*
- * Nobody depends on this file any more, or on any (NULL): what was not read yet is sent. `is_changing`: the file's times
- * are different afterwards, whatever their resolution.
- */
+/* Ensures that no rank depends on this file, or on any (NULL): unread data is sent. `is_changing`: the file's times
+ * differ afterwards, whatever their resolution. */
 void hwio_outstanding_keep(const struct hwio_file *file, bool is_changing);
-/* The file is about to change by somebody else: what others may still ask for is read now. By system calls alone. */
+/* Another process is about to change the file: reads now what other ranks may still request. By system calls alone. */
 void hwio_outstanding_hold(const struct hwio_file *file);
 /* At the end of MPI, by all ranks. */
 void hwio_outstanding_finish(void);

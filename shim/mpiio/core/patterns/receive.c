@@ -171,7 +171,7 @@ static bool recognise(void *buffer, MPI_Count count, MPI_Datatype type, int byte
 	return false;
 }
 
-/* The look that most messages need. Pages of a buffer may be protected only while something is put off. */
+/* The fast check, enough for most messages. Pages of a buffer may be protected only while something is deferred. */
 static bool is_plainly_not_ours(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	size_t element_bytes = hwio_is_busy || count <= 0 || buffer == MPI_BOTTOM ? 0 : hwio_basic_bytes(type);
@@ -190,7 +190,7 @@ static int place_data(const union arrived *arrived, struct hwio_layout *layout, 
 {
 	uint64_t bytes = arrived->envelope.bytes;
 	if (bytes > layout->bytes) {
-		/* What the program gets of it is an error; whoever sent it is released. */
+		/* The program gets an error for it; its sender is released. */
 		if (arrived->envelope.kind == HWIO_HINT && arrived->hint.is_verified)
 			hwio_stream_receive(NULL, bytes, arrived->envelope.sender,
 				HWIO_TAG_OF(HWIO_TAG_DATA, arrived->envelope.id));
@@ -280,7 +280,7 @@ int hwio_received_unsized(void *buffer, MPI_Count count, MPI_Datatype type, MPI_
 	return is_plain ? MPI_SUCCESS : see_to(buffer, count, type, comm, UNKNOWN, status, false);
 }
 
-/* Whether the buffer lies where anything is put off. */
+/* True if anything is deferred in the buffer. */
 static bool is_concerned(const void *buffer, MPI_Count count, MPI_Datatype type)
 {
 	struct hwio_range range;
@@ -367,7 +367,7 @@ void hwio_before_receive(void *buffer, MPI_Count count, MPI_Datatype type)
 	}
 }
 
-/* Those who wait for an answer of this rank get it meanwhile; other threads' probes don't get what this is for. */
+/* Meanwhile ranks that wait for this one are answered; other threads' probes don't match the message. */
 static int receive_posted(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	bool is_shared, MPI_Status *status)
 {
@@ -393,7 +393,7 @@ static int receive_probed(void *buffer, int count, MPI_Datatype type, int source
 	return result == MPI_SUCCESS ? hwio_real.MPI_Mrecv(buffer, count, type, &message, status) : result;
 }
 
-/* What other threads may match: nothing is put off in the memory, and no write is held. */
+/* Completes what is deferred in the memory, and any deferred write, for a message that other threads may match. */
 static void complete_deferred(void *buffer, int count, MPI_Datatype type)
 {
 	hwio_before_receive(buffer, count, type);

@@ -1,10 +1,8 @@
-/*
- * MPI_Scatter and MPI_Scatterv of what was read from a file: each rank reads its own part. Source: Natvig, Elster and
- * Meyer, §III.A, with the hint as a broadcast, as they propose in §VI.
+/* MPI_Scatter and MPI_Scatterv of what was read from a file: each rank reads its own part. Source: Natvig, Elster
+ * and Meyer, §III.A, with the hint as a broadcast, as they propose in §VI.
  *
- * Ranks can't know whether the root has something to say, so before each scatter that is large enough the root
- * broadcasts that it has, or how many scatters it will not say so again. All ranks of a communicator count alike.
- */
+ * Ranks can't know whether the root has an announcement. So before each scatter that is large enough, the root
+ * broadcasts an order, or the number of scatters to skip. All ranks of a communicator count alike. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +121,7 @@ static bool find_part(struct scatter *s, int rank, size_t *by_file)
 	MPI_Count count;
 	const void *block = scatter_block_of(s, rank, &count);
 	struct part *part = &s->parts[rank];
-	/* Whoever can't read gets it in one message. */
+	/* Ranks that can't read get the data in one message. */
 	if (count > INT_MAX || !hwio_layout_make(&layout, block, count, s->send_type))
 		return false;
 	part->bytes = layout.bytes;
@@ -234,7 +232,7 @@ static int copy_own_part(const struct scatter *s)
 		s->receive_type, 0, MPI_COMM_SELF);
 }
 
-/* The root serves those who couldn't read, in turn. */
+/* The root sends the data to the ranks that couldn't read, in turn. */
 static int serve_ranks(const struct scatter *s, const int *has_read, uint64_t id)
 {
 	int result = MPI_SUCCESS;

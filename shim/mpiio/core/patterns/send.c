@@ -161,7 +161,7 @@ void hwio_before_send(const void *buffer, MPI_Count count, MPI_Datatype type)
 	}
 }
 
-/* Those who wait for an answer of this rank get it while it sends. */
+/* Meanwhile ranks that wait for this one are answered. */
 static int send_and_answer(send_call call, const void *buffer, MPI_Count count, MPI_Datatype type, int destination,
 	int tag, MPI_Comm comm)
 {

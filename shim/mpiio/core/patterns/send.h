@@ -1,4 +1,4 @@
-/* Sends whose data is a file's, or will be: in its place goes a hint or an offer. */
+/* Sends of data that is in a file, or will be: a hint or an offer replaces the data. */
 #ifndef HWIO_SEND_H
 #define HWIO_SEND_H
 

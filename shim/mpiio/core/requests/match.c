@@ -62,7 +62,7 @@ static void copy_taken_status(const struct hwio_taken *one, MPI_Status *status)
 	status->MPI_ERROR = error;
 }
 
-/* Whether there is one, which stays in the list for whoever receives it. */
+/* True if there is one; it stays in the list until it is received. */
 bool hwio_match_is_taken(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
 	if (!taken_list)

@@ -22,7 +22,7 @@ bool hwio_match_taken(void *buffer, MPI_Count count, MPI_Datatype type, int sour
 bool hwio_match_request(void *buffer, MPI_Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	bool is_shared, MPI_Request *request);
 
-/* In two: whoever claims a message, receives it. NULL: none of them matches. */
+/* In two steps: the caller that claims a message receives it. NULL: none matches. */
 struct hwio_taken;
 bool hwio_match_is_taken(int source, int tag, MPI_Comm comm, MPI_Status *status);
 struct hwio_taken *hwio_match_claim(int source, int tag, MPI_Comm comm);

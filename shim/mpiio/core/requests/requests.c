@@ -154,10 +154,8 @@ static void meanwhile(void)
 	hwio_pause();
 }
 
-/*
- * Whether the offers among these requests have ended. All offers are seen to: whoever has got one may wait for this rank.
- * Those who wait for other requests, too, don't keep a receiver waiting.
- */
+/* Whether the offers among these requests have ended. All offers are served, because their receivers may wait for
+ * this rank. A sender that waits for other requests, too, does not delay a receiver. */
 static bool are_offers_over(struct hwio_tracked *const ours[], const MPI_Request requests[], int count)
 {
 	int offers = 0, others = 0;
@@ -195,7 +193,7 @@ static struct hwio_tracked *claim(MPI_Request request)
 	return one;
 }
 
-/* A receive that MPI has ended with an error is nobody's any more. */
+/* A receive that MPI has ended with an error is dropped. */
 static void fail_receive(struct hwio_tracked *one, MPI_Request now)
 {
 	if (one && now == MPI_REQUEST_NULL && (one->kind == HWIO_RECEIVE || one->kind == HWIO_SEND_RECEIVE))
@@ -460,7 +458,7 @@ int hwio_MPI_Waitsome(int count, MPI_Request requests[], int *done, int indices[
 int hwio_MPI_Request_free(MPI_Request *request)
 {
 	struct hwio_tracked *one = hwio_tracked_claim(*request);
-	/* Nobody will wait for it: whoever wants its data gets it. */
+	/* The program has freed the request: the data is sent when it is requested. */
 	if (one && one->kind == HWIO_OFFERED)
 		hwio_offer_release();
 	hwio_step_in();

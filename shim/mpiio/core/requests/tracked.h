@@ -51,7 +51,7 @@ struct hwio_tracked *hwio_tracked_find(MPI_Request request);
  */
 struct hwio_tracked *hwio_tracked_claim(MPI_Request request);
 void hwio_tracked_release(struct hwio_tracked *one);
-/* Whether another offer, which nobody has claimed, has the handle of this one: the program may mean either. */
+/* Whether another, unclaimed offer has the handle of this one: the program may mean either. */
 bool hwio_tracked_has_twin(const struct hwio_tracked *one);
 void hwio_tracked_add(const struct hwio_tracked *one);
 /* It must be there. */

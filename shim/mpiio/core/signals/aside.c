@@ -84,7 +84,7 @@ void hwio_aside_run(struct frame *frame)
 	errno = saved;
 }
 
-/* Returns that nobody has called are an error where the processor keeps a second stack of them. */
+/* Returns without calls are an error where the processor keeps a shadow stack. */
 static bool has_shadow_stack(void)
 {
 	uint64_t pointer = 0;

@@ -1,4 +1,4 @@
-/* Whether a handler is at work, which tests ask before they allocate, and here before MPI is called. */
+/* Whether a signal handler is running. Tests check it before allocations, and this library before calls of MPI. */
 #include "handler.h"
 
 #ifdef HWIO_CHECK_HANDLERS

@@ -1,7 +1,5 @@
-/*
- * What a signal's handler may do is system calls alone: the program may be within malloc or MPI. A build with
- * HWIO_CHECK_HANDLERS ends the program where a handler, or the thread that gives leases up, does anything else.
- */
+/* A signal handler may make system calls only: the program may be within malloc or MPI. A build with
+ * HWIO_CHECK_HANDLERS ends the program where a handler, or the thread that releases leases, does anything else. */
 #ifndef HWIO_HANDLER_H
 #define HWIO_HANDLER_H
 

@@ -1,7 +1,7 @@
 /*
- * What a rank of an MPI job makes of messages that another rank has sent: hints, offers, verdicts, and the parts of a
- * scatter, by the core's own functions over an MPI that has nothing but this message. AddressSanitizer sees what is read
- * or written beyond message and buffer; what reaches MPI and the file is looked at here.
+ * What a rank of an MPI job makes of messages that another rank has sent: hints, offers, verdicts, and the parts of
+ * a scatter, by the core's own functions over an MPI that has nothing but this message. AddressSanitizer sees what
+ * is read or written beyond message and buffer; what reaches MPI and the file is looked at here.
  */
 #include <errno.h>
 #include <string.h>
@@ -373,7 +373,8 @@ static size_t compose(union message *message, enum what what)
 	}
 }
 
-/* Takes a message of this length into a program's buffer of `room` bytes. Whether the buffer then has the file's data. */
+/* Takes a message of this length into a program's buffer of `room` bytes. Whether the buffer then has the file's
+ * data. */
 static bool take_message(enum what what, size_t bytes, size_t room, bool may_defer)
 {
 	/* In memory of their own length. */
@@ -399,7 +400,8 @@ static bool take_message(enum what what, size_t bytes, size_t room, bool may_def
 	return has;
 }
 
-/* The first byte says which message, the second how the sender answers, two more how much room there is; edits follow. */
+/* The first byte says which message, the second how the sender answers, two more how much room there is; edits
+ * follow. */
 int fuzz_mpiio_message(const unsigned char *data, size_t length)
 {
 	union message message = {.words = {0}};

@@ -13,7 +13,7 @@
 
 /* ---- paths in the making ---- */
 
-/* What may stand before a path. */
+/* The longest prefix of a path. */
 static size_t prefix_room(void)
 {
 	size_t prefix;

@@ -62,7 +62,8 @@ __attribute__((noinline)) static enum step follow(struct walk *walk, size_t end)
 		parent--;
 	if (rest == 0 && target[bytes - 1] == '/')
 		walk->must_be_dir = true;
-	/* The rest waits at the end of the room. What is put before it is not longer than parent, target and a slash. */
+	/* The rest waits at the end of the room. What is put before it is not longer than parent, target and a
+	 * slash. */
 	while (parent + 1 + bytes + rest + 1 > path->room)
 		if (!hwa_path_widen(path))
 			return STEP_ORIGINAL;

@@ -337,7 +337,8 @@ bool hwsp_reap_killed(pid_t pid);
 
 /* batch.c: the context ends with the batch. */
 void hwsp_batch_own(pspawn_batch_t *batch, const pspawn_context_t *context);
-/* context.c: a copy of the context's zygote, for a process that the caller has forked. False if there is none, or not any more. */
+/* context.c: a copy of the context's zygote, for a process that the caller has forked. False if there is none, or
+ * not any more. */
 bool hwsp_context_zygote(const pspawn_context_t *ctx, struct hwsp_zygote *zygote);
 
 /* wait.c: idle zygotes are children of the caller, but none that it knows of. A program that waits for its children by

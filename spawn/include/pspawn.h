@@ -99,20 +99,20 @@ struct pspawn_context_options {
 	char *const *argv;          /* of the zygote; with PSPAWN_STOP_CALL these reach main() */
 	char *const *envp;          /* of the zygote; NULL: the caller's */
 	const char *imports;        /* with PSPAWN_STOP_PYTHON: modules, separated by commas. Lines that follow are a
-	                                     table of how processes reseed modules that draw random numbers as they are
-	                                     imported: MODULE: STATEMENT. Those that are neither there nor known are left
-	                                     out, and so are those that can't be imported */
+	                               table of how processes reseed modules that draw random numbers as they are
+	                               imported: MODULE: STATEMENT. Those that are neither there nor known are left
+	                               out, and so are those that can't be imported */
 	const char *key_variables;  /* more variables that constructors look at, separated by commas; a process for
-	                                     which one differs is spawned from another zygote. NAME* stands for all that
-	                                     begin so. LD_*, OMP_*, MALLOC_*, PYTHON* and others are always such */
+	                               which one differs is spawned from another zygote. NAME* stands for all that
+	                               begin so. LD_*, OMP_*, MALLOC_*, PYTHON* and others are always such */
 	unsigned start_ms_max;      /* how long a zygote may take to stop; 10 s */
 	const char *zygote_library; /* libheadwater-zygote.so; NULL: $HEADWATER_ZYGOTE_LIBRARY, or beside this one */
-	unsigned stopped_ms_max;    /* how long a call waits for a zygote that somebody has stopped, by a signal or
-	                                     with a debugger. Then it is killed, and what it has not made is made by exec;
-	                                     10 s */
+	unsigned stopped_ms_max;    /* how long a call waits for a zygote that was stopped, by a signal or
+	                               with a debugger. Then it is killed, and what it has not made is made by exec;
+	                               10 s */
 	const cpu_set_t *mask;      /* the processors that the zygote may use; NULL: `core`, or the caller's. If its
-	                                     libraries count them as they are loaded, a process that may use fewer or more
-	                                     needs another zygote: one mask of those that processes will have spares it */
+	                               libraries count them as they are loaded, a process that may use fewer or more
+	                               needs another zygote: one mask of those that processes will have spares it */
 	size_t mask_size;           /* in bytes */
 };
 

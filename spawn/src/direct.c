@@ -234,8 +234,8 @@ static bool is_shortage(int error)
 	return error == EAGAIN || error == ENOMEM;
 }
 
-/* A handler, or what cancels a thread, would run in the child with the caller's memory. The C library leaves out its own
- * signals when it blocks all. */
+/* A handler, or what cancels a thread, would run in the child with the caller's memory. The C library leaves out
+ * its own signals when it blocks all. */
 static void block_all(sigset_t *before)
 {
 	uint64_t all = ~(uint64_t)0;

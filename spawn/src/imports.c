@@ -1,5 +1,5 @@
-/* What a Python zygote imports: names of modules, separated by commas, and from the next line on a table of how processes
- * reseed those that draw random numbers. */
+/* What a Python zygote imports: names of modules, separated by commas, and from the next line on a table of how
+ * processes reseed those that draw random numbers. */
 #include "context.h"
 
 #include <errno.h>

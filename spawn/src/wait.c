@@ -1,8 +1,8 @@
-/* Idle zygotes are children of the caller, but none that it knows of: a program that waits for any child until there
- * is none would wait for ever. These functions stand before the C library's in a program that is linked with this
- * library. A program without zygotes gets the C library's answers, with nothing done before.
+/* Idle zygotes are children of the caller that it does not know: a program that waits for any child until there is
+ * none would wait for ever. These functions interpose on the C library's in a program that is linked with this
+ * library. A program without zygotes gets the C library's answers directly.
  *
- * They are called in handlers of SIGCHLD: system calls and memory of the caller's stack alone. */
+ * They are called in handlers of SIGCHLD, so they use system calls and the caller's stack alone. */
 #include "../core/internal.h"
 
 #include <dlfcn.h>

@@ -198,8 +198,8 @@ __attribute__((noreturn)) static void enter(void)
 {
 	const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
 	void *entry = (void *)getauxval(AT_ENTRY);
-	/* As the loader derives them: a guard's first byte ends strings. Nothing was mangled with the one of pointers. No
-	 * function may be called from here on, which would use these registers. */
+	/* As the loader derives them: a guard's first byte ends strings. Nothing was mangled with the one of
+	 * pointers. No function may be called from here on, which would use these registers. */
 	register uint64_t stack_guard __asm__("r8") = random[0] & ~(uint64_t)0xff;
 	register uint64_t pointer_guard __asm__("r9") = random[1];
 	register void *program __asm__("r12") = entry;

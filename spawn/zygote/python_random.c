@@ -6,10 +6,11 @@
 #include "python.h"
 
 const char hwsp_python_random[] =
-	/* Modules that draw numbers as they are imported, and what each process does then. An empty text: nothing, since the
-	 * module sees to it itself, or has used them up: scipy.stats for examples in its documentation, joblib for the name of
-	 * a semaphore that is gone, JAX for how long it waits before it tries again, and psutil has looked at its own /proc;
-	 * filelock and Arrow notice a fork by their PID. A user's table adds to it. */
+	/* Modules that draw numbers as they are imported, and what each process does then. An empty text: nothing,
+	 * since the module sees to it itself, or has used them up: scipy.stats for examples in its documentation,
+	 * joblib for the name of a semaphore that is gone, JAX for how long it waits before it tries again, and
+	 * psutil has looked at its own /proc; filelock and Arrow notice a fork by their PID. A user's table adds to
+	 * it. */
 	"table = {\n"
 	"    'random': '',\n"
 	"    'multiprocessing.process': \"\"\"\n"

@@ -1,4 +1,5 @@
-/* Makes a program a zygote: it stops, and each process that it makes goes on from there with arguments of its own. Loaded by LD_PRELOAD into processes that pspawn.h's library starts; in any other it does nothing. */
+/* Makes a program a zygote: it stops, and each process that it makes goes on from there with arguments of its own.
+ * Loaded by LD_PRELOAD into processes that pspawn.h's library starts; in any other it does nothing. */
 #include "zygote.h"
 
 #include <dlfcn.h>

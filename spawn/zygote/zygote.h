@@ -38,8 +38,8 @@ void hwsp_load_renew_random(void);
 /* early.c: adds what of the program has run though none of its constructors has. */
 void hwsp_early(char notes[HWSP_REASON_BYTES]);
 
-/* bind.c: if the process is to stop before all constructors, this library's calls of the C library are of that alone. To
- * be called before anything else is. */
+/* bind.c: if the process is to stop before all constructors, this library's calls of the C library are of that
+ * alone. To be called before anything else is. */
 void hwsp_bind(char *const *envp);
 
 /* loop.c: answers requests, and comes back in each process that it makes. */

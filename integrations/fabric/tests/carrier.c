@@ -138,7 +138,7 @@ static void move_some(struct way *way, int number, bool reads)
 	way->received += done > 0 ? (size_t)done : 0;
 }
 
-/* Whoever was ordered last speaks first: the other one's first bytes would find no link. */
+/* The carrier that was ordered last sends first: the other one's first bytes would find no link. */
 static void greet(int from, int to)
 {
 	char byte;
@@ -174,7 +174,7 @@ static void streams_are_whole(const struct end *one, const struct end *other)
 	}
 }
 
-/* Nobody takes anything: little is taken from the writer, and all of it arrives later. */
+/* The reader takes nothing: little is taken from the writer, and all of it arrives later. */
 static void a_slow_reader_costs_little(const struct end *one, const struct end *other)
 {
 	int there = carry_stream(other, one, 11, 10), here = carry_stream(one, other, 10, 11);
@@ -289,7 +289,7 @@ static void a_dead_peer_ends_streams(struct end *one, struct end *other)
 		move_some(&way, 1, true);
 	CHECK(kill(other->pid, SIGKILL) == 0 && waitpid(other->pid, NULL, 0) == other->pid, "%m");
 	CHECK(ends(there), "its own daemon sees it at once");
-	/* Who says something in between, as daemons do, learns it. */
+	/* A sender in between, as daemons are, detects it. */
 	do {
 		CHECK(turns++ < WAIT_MS_MAX, "nobody is there, and that is not told");
 		nanosleep(&pause, NULL);

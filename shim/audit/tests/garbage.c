@@ -121,7 +121,7 @@ static void in_child(char *environment[])
 		alarm(SECONDS_MAX);
 		hwa_attach(environment);
 		look_at_all();
-		/* Nobody can be told, so this gives the table up. */
+		/* No daemon can be told, so this gives the table up. */
 		hwa_announce_change(AT_FDCWD, "/sw/lib/x", HWA_CHANGES_TREE);
 		look_at_all();
 		_exit(0);

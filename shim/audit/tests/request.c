@@ -163,7 +163,7 @@ int main(void)
 	CHECK(waited < HW_SILENCE_MS_MAX / 1000.0 + 20, "%f s are too many", waited);
 	setitimer(ITIMER_REAL, &never, NULL);
 
-	/* A silent daemon is left alone: nobody would accept this one. */
+	/* A silent daemon gets no further requests: this one would not be accepted. */
 	start = seconds();
 	CHECK(hwa_request(path, strlen(path), HW_WANT_ATTR) == HW_FALLBACK, "left alone");
 	CHECK(seconds() - start < HW_SILENCE_MS_MAX / 1000.0 - 1, "without waiting");

@@ -1,6 +1,6 @@
 /* sources: table.c path.c resolve.c request.c sys.c view.c program.c */
-/* Who is not served: a process that sees other files than the daemon; and what is not believed: the table, once
- * programs run that do not say what they change. Which programs those are. */
+/* Processes that are not served, because they see other files than the daemon. Tables that are not trusted, once
+ * unaudited programs run. Which programs are unaudited. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* Executing without the audit library, where it can't be loaded.
  *
- * ld.so complains on standard error of a library that it can't load, and a program that outlives the session, runs as
- * another user or among other mounts, is confined, or is built for another processor, would start with that. What such a
- * program executes in turn goes without the library, too. */
+ * ld.so complains on standard error of a library that it can't load, and a program that outlives the session, runs
+ * as another user or among other mounts, is confined, or is built for another processor, would start with that.
+ * What such a program executes in turn goes without the library, too. */
 #include "wrap.h"
 
 #include <linux/capability.h>

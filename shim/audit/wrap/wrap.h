@@ -74,7 +74,8 @@ static inline bool is_address(const void *pointer)
 const struct hw_record *hwa_store_file(int fd, const struct stat *st);
 /* The same for an open descriptor. */
 const struct hw_record *hwa_store_descriptor(int fd);
-/* Opens the original of the store's copy that a descriptor has, with flags of open; -1 if that can't be, or another file is at its path by now. */
+/* Opens the original of the store's copy that a descriptor has, with flags of open; -1 if that can't be, or another
+ * file is at its path by now. */
 int hwa_open_original(const struct hw_record *record, int flags);
 /* True if the file at a path that is live is not the one of which the store had a copy. */
 bool hwa_is_replaced(const char *original);

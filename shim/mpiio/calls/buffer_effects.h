@@ -15,7 +15,8 @@ extern __thread int hwio_depth __attribute__((tls_model("initial-exec")));
 /* The memory that is told of stays in use after the call: it is never to be deferred again. */
 extern __thread int hwio_stays_in_use __attribute__((tls_model("initial-exec")));
 
-/* Protected pages were opened for a call of this thread that is at work: they are protected again when it has returned. */
+/* Protected pages were opened for a call of this thread that is at work: they are protected again when it has
+ * returned. */
 extern __thread int hwio_is_exposed __attribute__((tls_model("initial-exec")));
 void hwio_cover(void);
 
@@ -37,7 +38,8 @@ void hwio_communicates(void);
 void hwio_made(void *memory, MPI_Aint bytes);
 /* The program gives memory back that MPI has allocated. */
 void hwio_freed(void *memory);
-/* Whether the caller is the root; whether the root sends to it or receives from it (of a plain communicator: always). */
+/* Whether the caller is the root; whether the root sends to it or receives from it (of a plain communicator:
+ * always). */
 int hwio_is_root(int root, MPI_Comm comm);
 int hwio_is_under_root(int root, MPI_Comm comm);
 

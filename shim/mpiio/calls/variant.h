@@ -33,11 +33,12 @@ struct hwio_variant {
 	/* All of one object; they end with NULL. */
 	const struct hwio_runtime_entry *runtime;
 	/*
-	 * Called once, before any entry: with a handle of the MPI library, in which dlsym finds PMPI_X, and with what finds
-	 * the functions of libc behind the front. Not 0: the process is left alone.
+	 * Called once, before any entry: with a handle of the MPI library, in which dlsym finds PMPI_X, and with
+	 * what finds the functions of libc behind the front. Not 0: the process is left alone.
 	 */
 	int (*start)(void *libmpi, void *(*next)(const char *name));
-	/* Called before each vfork, in the caller's thread: until it returns, the child runs with the caller's memory. */
+	/* Called before each vfork, in the caller's thread: until it returns, the child runs with the caller's
+	 * memory. */
 	void (*before_vfork)(void);
 };
 

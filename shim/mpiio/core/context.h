@@ -19,7 +19,7 @@ enum hwio_operation_kind {
 	HWIO_OP_SCATTER,
 	HWIO_OP_SEND,
 	HWIO_OP_GATHER,
-	/* Files are opened there, whose collective operations are looked at. */
+	/* Call paths that open files whose collective operations are examined. */
 	HWIO_OP_READ_ALL,
 	HWIO_OP_WRITE_ALL
 };

@@ -23,15 +23,13 @@ extern enum hwio_mode hwio_mode;
 /* Smaller operations are left alone without a system call. */
 extern size_t hwio_bytes_min;
 /*
- * All that a short message is decided by, in one line of the processor's cache: what MPI does meanwhile leaves few others
- * there. The functions are MPI's own; the types those that were last sent or received, basic ones, each with the highest
- * number of elements that is short.
+ * All that a short message is decided by, in one line of the processor's cache: what MPI does meanwhile leaves few
+ * others there. The functions are MPI's own; the types those that were last sent or received, basic ones, each with
+ * the highest number of elements that is short.
  */
 struct hwio_quick {
-	/*
-	 * Whether it matters who calls the C library: something is deferred, or another thread may defer something meanwhile.
-	 * Otherwise what MPI calls may be taken for the program's own calls.
-	 */
+	/* Whether calls of the C library are attributed to their callers: something is deferred, or another thread
+	 * may defer something meanwhile. Otherwise MPI's calls may be taken for the program's own. */
 	volatile int is_watchful;
 	uint32_t counts_max[2];
 	uintptr_t types[2];

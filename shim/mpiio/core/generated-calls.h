@@ -1,11 +1,12 @@
-/* What wrappers tell the engine before the original is called: the generated ones by buffer_effects.h, those by hand also this. */
+/* What wrappers tell the engine before the original is called: the generated ones by buffer_effects.h, those by
+ * hand also this. */
 #ifndef HWIO_GENERATED_CALLS_H
 #define HWIO_GENERATED_CALLS_H
 
 #include "engine.h"
 #include "buffer_effects.h"
 
-/* The same as hwio_communicates for a send, in which this rank still answers those who ask it. */
+/* Like hwio_communicates, for a send, in which this rank still answers requests. */
 void hwio_sends(void);
 /* Memory of an unknown size: all that is recorded from its allocation on. */
 void hwio_in_all(const void *buffer);

@@ -1,6 +1,6 @@
 /*
- * The program's error handlers. MPI calls them, but they are the program's own code, and may leave MPI for good, by longjmp
- * or by an exception: while one is at work its thread is outside MPI, and stays so where it doesn't return.
+ * The program's error handlers. MPI calls them, but they are the program's own code, and may leave MPI for good, by
+ * longjmp or by an exception: while one is at work its thread is outside MPI, and stays so where it doesn't return.
  */
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-/* Two rings of ranges, whose fields are read and written one by one: what is torn by threads is counted wrong at worst. */
+/* Two rings of ranges, whose fields are read and written one by one: a torn entry is counted wrong at worst. */
 #include "left.h"
 
 #include <errno.h>

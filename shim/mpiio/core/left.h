@@ -1,7 +1,7 @@
 /*
- * Patterns that were found and left as they are: how often, how much, and why. What was read or gathered is remembered for
- * a while; it is counted when it is scattered, sent or written. Nothing here waits or locks: a program's threads may do
- * all of it at once.
+ * Patterns that were found and left as they are: how often, how much, and why. What was read or gathered is
+ * remembered for a while; it is counted when it is scattered, sent or written. Nothing here waits or locks: a
+ * program's threads may do all of it at once.
  */
 #ifndef HWIO_LEFT_H
 #define HWIO_LEFT_H

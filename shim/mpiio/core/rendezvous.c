@@ -34,7 +34,8 @@ static uint64_t hash_of(uint64_t hash, const void *data, size_t bytes)
 	return hash;
 }
 
-/* The launcher's name for this job, which its ranks on a node have in common and other jobs of theirs don't; 0 if none. */
+/* The launcher's name for this job, which its ranks on a node have in common and other jobs of theirs don't; 0 if
+ * none. */
 static uint64_t job_of(void)
 {
 	/* Jobs in containers may have one name; the address of its server a job has alone. */
@@ -49,7 +50,8 @@ static uint64_t job_of(void)
 			hash = hash_of(hash, value, strlen(value) + 1);
 		is_any = is_any || value;
 	}
-	/* Hydra has no name for a job: its proxy, which has made this rank's end of their connection, is the job's alone. */
+	/* Hydra has no name for a job: its proxy, which has made this rank's end of their connection, is the job's
+	 * alone. */
 	const char *descriptor = getenv("PMI_FD");
 	struct ucred proxy;
 	socklen_t bytes = sizeof(proxy);

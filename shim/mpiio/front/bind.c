@@ -1,6 +1,7 @@
 /*
- * Fills slots. Those of libc get the next function of the name, all of them when the library is loaded: later it may be a
- * signal handler that needs one. Those of MPI are filled at their first use, since MPI may be loaded later.
+ * Fills slots. Those of libc get the next function of the name, all of them when the library is loaded: later it
+ * may be a signal handler that needs one. Those of MPI are filled at their first use, since MPI may be loaded
+ * later.
  */
 #include <dlfcn.h>
 #include <errno.h>

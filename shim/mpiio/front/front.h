@@ -63,8 +63,9 @@ void *hwio_pick(unsigned int slot, bool *is_final);
 void *hwio_pick_for(unsigned int slot, void *found);
 
 /*
- * Leads calls of functions of the object at `base` elsewhere, in all objects but those at `base` and `except`: those that
- * are bound already in their tables, and all others by the object's symbols. Functions that it lacks are passed over.
+ * Leads calls of functions of the object at `base` elsewhere, in all objects but those at `base` and `except`:
+ * those that are bound already in their tables, and all others by the object's symbols. Functions that it lacks are
+ * passed over.
  */
 struct hwio_replacement {
 	const char *name;

@@ -1,6 +1,6 @@
 /*
- * Looks for functions in the objects of the process, one by one, by their own symbol tables. dlsym can't tell an object's
- * functions from those of what it depends on.
+ * Looks for functions in the objects of the process, one by one, by their own symbol tables. dlsym can't tell an
+ * object's functions from those of what it depends on.
  */
 #include <elf.h>
 #include <link.h>

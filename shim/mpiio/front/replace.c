@@ -59,8 +59,8 @@ static void restore_protection(struct pages *open)
 }
 
 /*
- * Makes the read-only pages of an address writable, instead of those that are open now, which are all that was made so. A
- * segment that is writable may have read-only tables in its middle.
+ * Makes the read-only pages of an address writable, instead of those that are open now, which are all that was made
+ * so. A segment that is writable may have read-only tables in its middle.
  */
 static bool open_pages(const struct dl_phdr_info *info, struct pages *open, uintptr_t address)
 {

@@ -1,8 +1,7 @@
-/*
- * A write whose parts are small pieces all over a range of a file: the ranks that have them exchange them, so that each
- * writes whole stripes of the range. Source: Thakur, Gropp and Lusk, "Data Sieving and Collective I/O in ROMIO", two-phase
- * I/O; that the rank which wanted to write chooses who takes part, from those that wait in a send, is ours.
- */
+/* A write whose parts are small pieces all over a range of a file. The ranks that have them exchange them, so that
+ * each writes whole stripes of the range. Source: Thakur, Gropp and Lusk, "Data Sieving and Collective I/O in
+ * ROMIO", two-phase I/O. The writing rank chooses the participants, from those that wait in a send; that part is
+ * ours. */
 #ifndef HWIO_EXCHANGE_H
 #define HWIO_EXCHANGE_H
 

@@ -32,7 +32,8 @@ struct hwio_file {
 	struct hwio_file *next;
 };
 
-/* The regular file behind the program's descriptor, with one reference for the caller; NULL if it is to be left alone. */
+/* The regular file behind the program's descriptor, with one reference for the caller; NULL if it is to be left
+ * alone. */
 struct hwio_file *hwio_file_of(int descriptor, const struct stat *status);
 /* The same by its path, for reading; `wanted` is what it must be, or NULL. */
 struct hwio_file *hwio_file_open(const char *path, int flags, const struct hwio_identity *wanted);
@@ -68,8 +69,8 @@ bool hwio_file_system_is_shared(int descriptor);
 /* Whether the descriptor is the engine's own. */
 bool hwio_file_owns(int descriptor);
 /*
- * Descriptors are no longer closed, and so none is opened: closing one would release the program's own record locks. What
- * opens files fails with ENOLCK from then on.
+ * Descriptors are no longer closed, and so none is opened: closing one would release the program's own record
+ * locks. What opens files fails with ENOLCK from then on.
  */
 void hwio_file_locks_are_used(void);
 bool hwio_identity_of(int descriptor, const struct stat *status, struct hwio_identity *identity);

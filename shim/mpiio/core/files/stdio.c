@@ -147,7 +147,7 @@ static size_t write_stream(const void *memory, size_t size, size_t count, FILE *
 	}
 	if (done < bytes) {
 		hwio_use_in((const char *)memory + done, bytes - done);
-		/* The stream writes by itself, where nobody sees it. */
+		/* The stream writes by itself, without a call that is intercepted. */
 		if (fileno(stream) >= 0)
 			hwio_before_change(fileno(stream), 0, INT64_MAX);
 		done += hwio_libc.fwrite((const char *)memory + done, 1, bytes - done, stream);

@@ -17,15 +17,15 @@ static inline void hwio_descriptor_changed(void)
 }
 
 /*
- * Puts a read off. `caller` is what the program's call returns to, NULL if that isn't known. False: nothing was done, the
- * original is to be called.
+ * Puts a read off. `caller` is what the program's call returns to, NULL if that isn't known. False: nothing was
+ * done, the original is to be called.
  */
 bool hwio_read_instead(int descriptor, void *memory, size_t bytes, off_t offset, const void *caller, ssize_t *result);
 /* Why it did nothing the last time, in this thread. */
 extern __thread enum hwio_left hwio_read_left __attribute__((tls_model("initial-exec")));
 /* Has the owners of the data write it. False: the original is to be called; the memory is filled. */
 bool hwio_write_instead(int descriptor, const void *memory, size_t bytes, off_t offset, ssize_t *result);
-/* Notes that this memory was filled from there, as a stream does from its buffer beside a read that was put off. */
+/* Records that this memory was filled from there, as a stream does from its buffer beside a deferred read. */
 void hwio_read_noted(int descriptor, void *memory, size_t bytes, off_t offset);
 /* Notes a read that was carried out, for --io observe. */
 void hwio_read_observed(int descriptor, void *memory, ssize_t bytes, off_t offset);

@@ -196,8 +196,8 @@ static void fill_within(uintptr_t low, uintptr_t high)
 }
 
 /*
- * What others still write to files is written before any of it is read. They are asked by messages, so not while the lock
- * is held, and not by a signal's handler.
+ * What others still write to files is written before any of it is read. They are asked by messages, so not while
+ * the lock is held, and not by a signal's handler.
  */
 static void wait_for_writes(uintptr_t low, uintptr_t high)
 {

@@ -1,7 +1,5 @@
-/*
- * Reads that the program believes done: their pages are protected, and filled when somebody looks. What has to be known
- * about a range before it is read, overwritten or given up.
- */
+/* Reads that the program considers done: their pages are protected, and filled on access. Before a range is read,
+ * overwritten or released, these functions must be called. */
 #ifndef HWIO_DEFERRED_H
 #define HWIO_DEFERRED_H
 
@@ -14,12 +12,11 @@ bool hwio_defer(void *memory, size_t bytes, struct hwio_file *file, off_t offset
 void hwio_memory_in(const void *memory, size_t bytes);
 /* The range is about to be overwritten: what it would have held is given up. */
 void hwio_memory_out(void *memory, size_t bytes);
-/*
- * The same for a receive into parts of the range: what remains of pages that are overwritten in part is filled only when
- * somebody looks. Until then they are protected, so MPI must be admitted to them (pages.h).
- */
+/* The same for a receive into parts of the range. The rest of partly overwritten pages is filled on access only.
+ * Until then they are protected, so MPI must be admitted to them (pages.h). */
 void hwio_memory_out_loosely(void *memory, size_t bytes);
-/* As hwio_memory_in, but pages may stay protected that something else owes bytes of, too: what reads them is admitted. */
+/* As hwio_memory_in, but pages may stay protected that something else owes bytes of, too: what reads them is
+ * admitted. */
 void hwio_memory_in_loosely(const void *memory, size_t bytes);
 /* Fills pages that are deferred in part: beside threads, pages are deferred as a whole or not at all. */
 void hwio_deferred_round(void);
@@ -35,7 +32,8 @@ bool hwio_deferred_touch(uintptr_t address);
 /* The file is about to change in this part: what was to be read of it is read now. */
 void hwio_deferred_fill_file(const struct hwio_file *file, off_t low, off_t high);
 void hwio_deferred_fill_all(void);
-/* Fills the range from the file into memory of any kind, as the program's read would have. False: an error or an end. */
+/* Fills the range from the file into memory of any kind, as the program's read would have. False: an error or an
+ * end. */
 bool hwio_read_whole(int descriptor, void *memory, size_t bytes, off_t offset);
 
 #endif

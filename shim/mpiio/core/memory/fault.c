@@ -46,7 +46,8 @@ static enum answer answer_fault(uintptr_t address)
 		bool needs_messages = hwio_incoming_holds(address) || is_written_by_others(address);
 		repetitions = 0;
 		result = needs_messages && hwio_depth == 0 ? NEEDS_MESSAGES : ANSWERED;
-		/* Within MPI no rank can be asked: it is let at the page until it has returned, and nobody else looks. */
+		/* Within MPI no rank can be asked. So MPI is admitted to the page until it has returned; no other
+		 * code reads it meanwhile. */
 		if (needs_messages && hwio_depth > 0)
 			hwio_incoming_expose(address);
 		if (result == ANSWERED && !is_written_by_others(address) && !hwio_deferred_touch(address))
@@ -81,8 +82,8 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 }
 
 /*
- * Faults on a stack that is itself protected need another one; where the handler can't leave anything to the thread, with
- * room for what MPI does meanwhile.
+ * Faults on a stack that is itself protected need another one; where the handler can't leave anything to the
+ * thread, with room for what MPI does meanwhile.
  */
 static bool give_stack(void)
 {

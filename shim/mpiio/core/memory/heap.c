@@ -1,4 +1,4 @@
-/* Memory that the program gives back, moves or maps anew: nothing is put off there any more. */
+/* Memory that the program frees, moves or maps anew: nothing is deferred there any longer. */
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -190,7 +190,7 @@ int hwio_mlockall(int flags)
 	return hwio_libc.mlockall(flags);
 }
 
-/* A stream's buffer: what the C library reads into it and writes from it is seen by nobody. */
+/* A stream's buffer: the C library's reads into it and writes from it are not intercepted. */
 static void before_buffer(void *buffer, size_t bytes)
 {
 	if (buffer)

@@ -1,8 +1,6 @@
-/*
- * System calls by number. Those of syscall() come by its wrapper. Those that are made without the C library, by
- * instructions of the program or of another library, raise SIGSYS while something is put off, by the kernel's Syscall
- * User Dispatch (Linux 5.11 and later): without it, the kernel can't read what is put off, and says EFAULT.
- */
+/* System calls by number. Those of syscall() reach its wrapper. Those that the program or another library makes by
+ * its own instructions raise SIGSYS while something is deferred, by the kernel's Syscall User Dispatch (Linux 5.11
+ * and later). Without it, the kernel can't read deferred memory, and returns EFAULT. */
 #include "kernel.h"
 
 #include <errno.h>
@@ -83,10 +81,8 @@ static bool is_put_off(uintptr_t low, uintptr_t high)
 	return is_any;
 }
 
-/*
- * Whether a call by number takes or changes memory of which something is put off. MPI libraries that watch the memory
- * make the calls of malloc itself so, which holds its lock, and whose memory has nothing put off any more.
- */
+/* Whether a call by number releases or changes memory in which something is deferred. MPI libraries that watch the
+ * memory make malloc's calls this way: malloc holds its lock then, and nothing is deferred in its memory. */
 static bool takes_put_off(long number, const long arguments[])
 {
 	uintptr_t low = (uintptr_t)arguments[0], bytes = (uintptr_t)arguments[1];
@@ -112,10 +108,8 @@ static bool is_of_memory(long number)
 		number == SYS_madvise || number == SYS_mprotect;
 }
 
-/*
- * Of other calls it isn't looked at what they do: an argument may point at memory of which the next is the length. Who
- * waits at a futex may be what the engine's thread, which is inside, waits for.
- */
+/* Other system calls are not decoded; any argument may be a pointer, and the next one its length. A thread that
+ * waits at a futex may be waited for by the engine's thread, which is inside. */
 static bool points_at_put_off(long number, const long arguments[], size_t count)
 {
 	if (number == SYS_futex || (hwio_records_high == 0 && !hwio_incoming_any()))
@@ -263,7 +257,7 @@ static void settle_call(struct hwio_aside *of)
 	(void)of;
 	if (!hwio_is_inside())
 		hwio_settle_everything();
-	/* Until something is put off the next time. */
+	/* Until something is deferred again. */
 	selector = PASS;
 }
 
@@ -277,7 +271,8 @@ static void on_call(int signal, siginfo_t *info, void *of)
 	if (info->si_code != RAISED) {
 		hwio_signal_give(signal, info, of);
 	} else if (is_answering || info->si_arch != MACHINE || needs_its_place(info->si_syscall)) {
-		/* Calls of calls come where somebody has put other instructions in the place of libc's, as some file systems do. */
+		/* A call from within a call occurs where other code has patched libc's instructions, as some file
+		 * systems do. */
 		struct hwio_aside aside = {.work = settle_call};
 		PLACE(context) -= INSTRUCTION_BYTES;
 		if (!may_settle || !hwio_aside(context, &aside))

@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-/* Once, before anything is put off. */
+/* Called once, before anything is deferred. */
 void hwio_kernel_start(void);
-/* Whether system calls that don't come by the C library are to be seen: while something is put off. */
+/* Sets whether system calls past the C library are intercepted: while something is deferred. */
 void hwio_kernel_watch(bool is_wanted);
 
 #endif

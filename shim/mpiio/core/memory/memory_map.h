@@ -1,4 +1,4 @@
-/* What memory may be protected: the process's own, that nobody else sees and no device uses. */
+/* Memory that may be protected: it is private to the process, and no device uses it. */
 #ifndef HWIO_MEMORY_MAP_H
 #define HWIO_MEMORY_MAP_H
 

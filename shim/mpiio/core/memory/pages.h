@@ -1,12 +1,10 @@
-/*
- * Which pages are protected: those of which bytes are still owed, by a read that was put off or by a message. Nothing else
- * of the library changes the protection of memory.
+/* Protected pages: those with bytes that a deferred read or a message still owes. No other part of the library
+ * changes the protection of memory.
  *
- * What owes says where, as a source. After anything has changed of that, hwio_pages_settle makes the pages' protection agree
- * with it: a page is opened when nothing is owed there any more. MPI, or the library itself, is admitted to pages that are
- * still owed for a while; they are protected again by hwio_pages_dismiss, at the latest where the thread's outermost call
- * into the library ends.
- */
+ * Each source reports the ranges that it owes. After a change, hwio_pages_settle makes the pages' protection agree:
+ * a page with nothing owed is opened. MPI, or the library itself, is admitted for a while to pages that are still
+ * owed. hwio_pages_dismiss protects them again, at the latest where the thread's outermost call into the library
+ * ends. */
 #ifndef HWIO_PAGES_H
 #define HWIO_PAGES_H
 
@@ -16,11 +14,13 @@ struct hwio_range {
 	uintptr_t low, high;
 };
 
-/* More ranges than this are never protected: the kernel has a bound on mappings, and opening a part makes two of one. */
+/* More ranges than this are never protected: the kernel has a bound on mappings, and opening a part makes two of
+ * one. */
 #define HWIO_CLOSED_MAX 16384
 
 struct hwio_source {
-	/* The lowest whole pages between these two pages of which it owes anything, cut to them. Called with the lock held. */
+	/* The lowest whole pages between these two pages of which it owes anything, cut to them. Called with the
+	 * lock held. */
 	bool (*find)(uintptr_t low, uintptr_t high, struct hwio_range *owed);
 	/* Brings what it owes in the range: its pages can't be protected. Called without the lock. */
 	void (*pay)(uintptr_t low, uintptr_t high);
@@ -33,8 +33,8 @@ bool hwio_pages_settle(uintptr_t low, uintptr_t high);
 /* Opens pages while the caller holds the lock, and is about to fill them; hwio_pages_settle follows. */
 void hwio_pages_open(uintptr_t low, uintptr_t high);
 /*
- * Opens the protected pages of the range for the calling thread, whatever is owed there, until hwio_pages_dismiss is called
- * with what this returns. With more threads nothing is opened: what is to be used must be filled before.
+ * Opens the protected pages of the range for the calling thread, whatever is owed there, until hwio_pages_dismiss
+ * is called with what this returns. With more threads nothing is opened: what is to be used must be filled before.
  */
 size_t hwio_pages_admit(uintptr_t low, uintptr_t high);
 void hwio_pages_dismiss(size_t admitted);

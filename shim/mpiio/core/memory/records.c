@@ -117,7 +117,8 @@ void hwio_record_cut(uintptr_t low, uintptr_t high)
 		if (rest.high > high) {
 			rest.offset += (off_t)(high - rest.low);
 			rest.low = high;
-			/* With a full table the rest is forgotten; the caller has made room before where that matters. */
+			/* With a full table the rest is forgotten; the caller has made room before where that
+			 * matters. */
 			insert_at(index, &rest);
 		}
 	}

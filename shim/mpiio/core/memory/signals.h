@@ -1,6 +1,6 @@
 /*
- * Signals that the engine answers itself, SIGSEGV and SIGSYS: the program's sigaction, signal and masks see and set only
- * its own. They are never blocked in fact, since what raises them then kills the process.
+ * Signals that the engine answers itself, SIGSEGV and SIGSYS: the program's sigaction, signal and masks see and set
+ * only its own. They are never blocked in fact, since what raises them then kills the process.
  */
 #ifndef HWIO_SIGNALS_H
 #define HWIO_SIGNALS_H

@@ -252,7 +252,8 @@ static struct part part_of(struct call *call, const struct part *told)
 	return part;
 }
 
-/* What is written must be one piece in the order of the ranks; what is read may have gaps, and parts of several ranks. */
+/* What is written must be one piece in the order of the ranks; what is read may have gaps, and parts of several
+ * ranks. */
 static bool survey(const struct hwio_collective *c, enum direction way, struct whole *whole)
 {
 	int64_t low = INT64_MAX, high = 0, bytes = 0;

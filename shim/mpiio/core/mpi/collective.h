@@ -7,8 +7,8 @@
 #include "opened.h"
 
 /*
- * Called by all ranks of the communicator when they have tried to open a file; they meet in it. `opened`: NULL where this
- * rank has failed. NULL on all ranks or on none.
+ * Called by all ranks of the communicator when they have tried to open a file; they meet in it. `opened`: NULL
+ * where this rank has failed. NULL on all ranks or on none.
  */
 struct hwio_collective *hwio_collective_open(MPI_Comm comm, const struct hwio_opened *opened);
 /* Called by all ranks before they close the file. */

@@ -56,9 +56,9 @@ struct hwio_comm *hwio_comm_of(MPI_Comm comm);
 struct hwio_turn *hwio_comm_turn(struct hwio_comm *comm, int root, int kind);
 void hwio_comm_start(void);
 /*
- * Counts an operation in which all ranks name the size of one part, which is `bytes(of)` for this rank. False: the ranks
- * have once named different ones, which the standard forbids and MPIs let pass, so that ranks would decide differently
- * by their size. The 1st, 2nd, 4th and so on operation finds out.
+ * Counts an operation in which all ranks name the size of one part, which is `bytes(of)` for this rank. False: the
+ * ranks have once named different ones, which the standard forbids and MPIs let pass, so that ranks would decide
+ * differently by their size. The 1st, 2nd, 4th and so on operation finds out.
  */
 static inline bool hwio_even_is_asked(uint64_t operation)
 {
@@ -75,8 +75,8 @@ void hwio_finish(void);
 /* Waits without occupying a processor that the other ranks need. */
 void hwio_pause(void);
 /*
- * What all ranks do together while the job starts. Ranks that come early leave the processors to the others, which MPI's
- * own calls don't with every MPI.
+ * What all ranks do together while the job starts. Ranks that come early leave the processors to the others, which
+ * MPI's own calls don't with every MPI.
  */
 void hwio_together_reduce(const void *own, void *all, int count, MPI_Datatype type, MPI_Op operation);
 /* From rank 0. */

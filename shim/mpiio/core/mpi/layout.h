@@ -25,7 +25,8 @@ struct hwio_layout {
 	struct hwio_block single;
 };
 
-/* Of `count` elements of the type at `buffer`. False, with nothing to free: it isn't understood, or there is no memory. */
+/* Of `count` elements of the type at `buffer`. False, with nothing to free: it isn't understood, or there is no
+ * memory. */
 bool hwio_layout_make(struct hwio_layout *layout, const void *buffer, MPI_Count count, MPI_Datatype type);
 void hwio_layout_free(struct hwio_layout *layout);
 /* The layout of the first bytes of the stream; it is freed with the whole. */
@@ -35,10 +36,8 @@ void hwio_layout_copy(const struct hwio_layout *layout, size_t from, void *memor
 /* Bytes of so many elements, 0 for what has no size. */
 size_t hwio_type_bytes(MPI_Count count, MPI_Datatype type);
 
-/*
- * A type of MPI's own, whose elements have no gaps; such a type is never freed. Or, with 0 bytes, one that isn't: what
- * has its name later isn't either.
- */
+/* A type of MPI's own, whose elements have no gaps; such a type is never freed. With 0 bytes, a type that isn't
+ * one; nor is a later type with its handle. */
 struct hwio_basic {
 	MPI_Datatype type;
 	size_t bytes;

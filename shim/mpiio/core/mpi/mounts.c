@@ -115,7 +115,7 @@ static void find_mounts(bool is_one_machine)
 	}
 }
 
-/* The same for all on one machine, 0 if that isn't known; and for all of those who see the same mounts. */
+/* A digest of the machine, 0 if unknown; and one of the mounts. */
 static void find_place(uint64_t *machine, uint64_t *view)
 {
 	char link[64] = "", boot[64] = "";

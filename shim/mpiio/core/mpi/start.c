@@ -116,8 +116,8 @@ static int note_gpu(struct dl_phdr_info *info, size_t bytes, void *found)
 }
 
 /*
- * The driver of GPUs in this process, or NULL. An MPI that sends from their memory has loaded it when it is up, and such
- * memory can't be looked at.
+ * The driver of GPUs in this process, or NULL. An MPI that sends from their memory has loaded it when it is up, and
+ * such memory can't be looked at.
  */
 static const char *gpu_driver(void)
 {

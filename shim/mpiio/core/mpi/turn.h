@@ -28,12 +28,12 @@ static inline uint32_t hwio_turn_skip(struct hwio_turn *turn, bool was_of_use)
 	return doublings < 16 ? 1U << doublings : HWIO_TURN_SKIP_MAX;
 }
 
-/* Parts that are smaller are no rank's to think about, where all are smaller than anything that is put off. */
+/* Smaller parts are not considered, where all parts are smaller than anything that is deferred. */
 #define HWIO_PASSING_BYTES_MAX 16384UL
 
 /*
- * Whether an MPI_Scatter or MPI_Gather, which is counted then, is too small for anything but MPI, and may be called as if
- * this library weren't there. All ranks count alike, whether it passes or not: see hwio_comm_is_even.
+ * Whether an MPI_Scatter or MPI_Gather, which is counted then, is too small for anything but MPI, and may be called
+ * as if this library weren't there. All ranks count alike, whether it passes or not: see hwio_comm_is_even.
  */
 static inline bool hwio_collective_passes(enum hwio_turn_kind kind, int send_count, MPI_Datatype send_type,
 	int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm)

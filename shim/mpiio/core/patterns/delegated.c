@@ -412,8 +412,8 @@ static void take_back(const struct writing *w)
 }
 
 /*
- * From now on the buffer is a copy of the file that isn't there yet. On one node, where every process can change the file
- * a moment later, the data was received, too.
+ * From now on the buffer is a copy of the file that isn't there yet. On one node, where every process can change
+ * the file a moment later, the data was received, too.
  */
 static void stand_for_file(const struct writing *w, struct hwio_context *context)
 {

@@ -47,8 +47,8 @@ struct hwio_offer {
 _Static_assert(sizeof(struct hwio_offer) % HWIO_ELEMENTS_BYTES == 0, "an offer holds whole elements");
 
 /*
- * Whether a message is too short to be one of ours or to be replaced by one, and nothing else is to be seen to: then MPI
- * does all.
+ * Whether a message is too short to be one of ours or to be replaced by one, and nothing else is to be seen to:
+ * then MPI does all.
  */
 static inline bool hwio_is_short(int count, MPI_Datatype type)
 {

@@ -148,7 +148,8 @@ static int copy_own_part(const struct gather *g)
 	if (g->send == MPI_IN_PLACE)
 		return MPI_SUCCESS;
 	hwio_in(g->send, g->send_count, g->send_type);
-	/* As MPI's own gather does it: Open MPI 4 copies long ones between two types with gaps otherwise than it sends them. */
+	/* As MPI's own gather does it: Open MPI 4 copies long ones between two types with gaps otherwise than it
+	 * sends them. */
 	return hwio_real.MPI_Gather(g->send, (int)g->send_count, g->send_type, block, (int)count, g->receive_type, 0,
 		MPI_COMM_SELF);
 }

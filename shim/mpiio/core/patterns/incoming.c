@@ -149,7 +149,8 @@ static void drop(struct hwio_pending *one)
 	hwio_step_out();
 }
 
-/* Protected pages begin and end with bytes that are there already, so the data must lie in the order of its addresses. */
+/* Protected pages begin and end with bytes that are there already, so the data must lie in the order of its
+ * addresses. */
 static bool is_ascending(const struct hwio_layout *layout)
 {
 	for (size_t i = 1; i < layout->count; i++)

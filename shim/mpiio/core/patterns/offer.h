@@ -9,8 +9,8 @@
 /* Smaller messages are not worth a question. */
 #define HWIO_OFFERED_BYTES_MIN (256UL << 10)
 /*
- * Longer messages no MPI sends before they are received: their offers are synchronous, and time counts from their receipt
- * on.
+ * Longer messages no MPI sends before they are received: their offers are synchronous, and time counts from their
+ * receipt on.
  */
 #define HWIO_RENDEZVOUS_BYTES_MIN (4UL << 20)
 

@@ -104,7 +104,8 @@ static bool detach_from_file(struct outstanding *one)
 	size_t bytes = hwio_runs_bytes(&one->runs);
 	if (one->copy || one->contents)
 		return true;
-	/* By its number: some MPIs see mappings, and look at what they know of memory, which is the program's thread's. */
+	/* By its number: some MPIs see mappings, and look at what they know of memory, which is the program's
+	 * thread's. */
 	long mapped = hwio_libc.syscall(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	void *memory = (void *)mapped;
 	if (memory != MAP_FAILED && read_pieces(one, memory))

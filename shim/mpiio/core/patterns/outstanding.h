@@ -30,8 +30,8 @@ bool hwio_outstanding_hint(uint64_t id, int world_rank, struct hwio_file *file, 
 /* A hint of this rank to itself has arrived: the layout gets its data, without a message. */
 void hwio_outstanding_fill(uint64_t id, const struct hwio_layout *layout);
 /*
- * Before this rank waits where it can't answer: receivers that have begun to read are waited for, and to others the data
- * is sent besides.
+ * Before this rank waits where it can't answer: receivers that have begun to read are waited for, and to others the
+ * data is sent besides.
  */
 void hwio_outstanding_settle(void);
 /* Answers what has come. */

@@ -1,4 +1,4 @@
-/* What incoming.c and delegated.c know of data whose sender still has it, or has written it. */
+/* What incoming.c and delegated.c share about data that its sender still has, or has written. */
 #ifndef HWIO_PENDING_H
 #define HWIO_PENDING_H
 

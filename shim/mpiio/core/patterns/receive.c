@@ -208,7 +208,7 @@ static int place_data(const union arrived *arrived, struct hwio_layout *layout, 
 	return MPI_SUCCESS;
 }
 
-/* The same for a buffer whose layout isn't understood: the data is had elsewhere, and MPI puts it there. */
+/* The same for a buffer of unknown layout: the data is received elsewhere, and MPI copies it there. */
 static int take_typed(const union arrived *arrived, void *buffer, MPI_Count count, MPI_Datatype type,
 	MPI_Status *status)
 {
@@ -310,10 +310,8 @@ static int match(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_S
 	return is_there || result != MPI_SUCCESS ? result : hwio_real.MPI_Mprobe(source, tag, comm, message, status);
 }
 
-/*
- * A receive into memory of which something is put off: only what arrives is given up, so its size is looked at first.
- * What may be ours is received elsewhere.
- */
+/* A receive into memory in which something is deferred. Only the part that arrives is released, so the message's
+ * size is found first. A possible envelope is received elsewhere. */
 static int receive_beside(void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	MPI_Status *status)
 {

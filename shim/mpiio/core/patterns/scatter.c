@@ -43,8 +43,8 @@ struct part {
 };
 
 /*
- * A scatter as the program called it; counts and displacements are those of Scatterv, or NULL. Python's mpi4py calls the
- * one with large counts, wherever MPI has it.
+ * A scatter as the program called it; counts and displacements are those of Scatterv, or NULL. Python's mpi4py
+ * calls the one with large counts, wherever MPI has it.
  */
 struct scatter {
 	const void *send;

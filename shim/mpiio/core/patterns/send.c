@@ -109,7 +109,8 @@ void hwio_pass_from_now_on(MPI_Datatype type)
 	hwio_quick.counts_max[turn] = (uint32_t)((offsetof(struct hwio_hint, path) - 1) / bytes);
 }
 
-/* Whether the data goes besides a hint. The receiver may wait for other messages of this rank before it looks at this. */
+/* Whether the data goes besides a hint. The receiver may wait for other messages of this rank before it looks at
+ * this. */
 static bool is_verified(const struct sending *sending, uint64_t id, const void *buffer, int peer)
 {
 	struct hwio_context *context = sending->context;

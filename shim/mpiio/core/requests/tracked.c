@@ -29,8 +29,8 @@ bool hwio_requests_receiving(void)
 }
 
 /*
- * Where only one thread calls MPI, it needs no lock, which would take longer than a short message: no signal handler gets
- * here, since none calls MPI.
+ * Where only one thread calls MPI, it needs no lock, which would take longer than a short message: no signal
+ * handler gets here, since none calls MPI.
  */
 static bool lock_if_shared(void)
 {

@@ -31,7 +31,8 @@ struct hwio_tracked {
 	/* Its data has been seen to, by MPI_Request_get_status; so many bytes there are. */
 	bool is_seen;
 	MPI_Count bytes;
-	/* Its message, which a probe had taken, is in the program's buffer: what the program is to be told when it completes. */
+	/* Its message, which a probe had taken, is in the program's buffer: what the program is to be told when it
+	 * completes. */
 	bool is_delivered;
 	MPI_Status status;
 	int result;
@@ -45,9 +46,9 @@ bool hwio_tracked_any(void);
 /* NULL: it is none of them. */
 struct hwio_tracked *hwio_tracked_find(MPI_Request request);
 /*
- * The same for a call that may complete the request, before MPI is asked: MPI gives the handle of one that has completed
- * to the next, which another thread may have by then; and MPICH has one handle for all sends that are done at once, of
- * which each is claimed once. It is forgotten, or released. NULL may be released, too.
+ * The same for a call that may complete the request, before MPI is asked: MPI gives the handle of one that has
+ * completed to the next, which another thread may have by then; and MPICH has one handle for all sends that are
+ * done at once, of which each is claimed once. It is forgotten, or released. NULL may be released, too.
  */
 struct hwio_tracked *hwio_tracked_claim(MPI_Request request);
 void hwio_tracked_release(struct hwio_tracked *one);

@@ -1,7 +1,7 @@
 /*
- * What a signal's handler has to have done but may not do itself, since it allocates, waits or talks to other ranks: its
- * thread does it when the handler has returned, as if it had called a function where the signal came, and goes on there
- * with all its registers as they were.
+ * What a signal's handler has to have done but may not do itself, since it allocates, waits or talks to other
+ * ranks: its thread does it when the handler has returned, as if it had called a function where the signal came,
+ * and goes on there with all its registers as they were.
  */
 #ifndef HWIO_ASIDE_H
 #define HWIO_ASIDE_H

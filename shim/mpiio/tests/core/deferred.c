@@ -1,7 +1,7 @@
 /*
- * Reads that are put off against plain memory: whatever the program, the kernel or a receive does to the buffer, and
- * whoever changes the files, the program finds what it would have found. What hwio_runs_of says of the buffer is checked
- * with the files, and by moving it.
+ * Reads that are put off against plain memory: whatever the program, the kernel or a receive does to the buffer,
+ * and whoever changes the files, the program finds what it would have found. What hwio_runs_of says of the buffer
+ * is checked with the files, and by moving it.
  */
 #include "memory/deferred.h"
 

@@ -1,7 +1,7 @@
 /*
- * The protection of pages against what is owed there: parts that share pages, lie within each other or side by side, are
- * paid in any order, and admitted and dismissed as calls nest. Then the same with what owes in fact, the ends of messages
- * that lie between others and reads beside them.
+ * The protection of pages against what is owed there: parts that share pages, lie within each other or side by
+ * side, are paid in any order, and admitted and dismissed as calls nest. Then the same with what owes in fact, the
+ * ends of messages that lie between others and reads beside them.
  */
 #include "memory/pages.h"
 
@@ -221,7 +221,8 @@ static void check_pending(void)
 	}
 }
 
-/* The second block begins, and its first bytes are there, between rows of the first one; and a read ends between them. */
+/* The second block begins, and its first bytes are there, between rows of the first one; and a read ends between
+ * them. */
 static void compare_messages(void)
 {
 	size_t row_bytes = HWIO_PAGE_BYTES * (1 + random_below(2)) + random_below(3) * 100, stride = 2 * row_bytes;

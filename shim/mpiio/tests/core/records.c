@@ -1,4 +1,5 @@
-/* The table of records against a map of single bytes: random records, joined and cut anywhere, and a table that is full. */
+/* The table of records against a map of single bytes: random records, joined and cut anywhere, and a table that is
+ * full. */
 #include <string.h>
 
 #include "files/file.h"

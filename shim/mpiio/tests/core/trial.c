@@ -5,7 +5,8 @@
 
 #include "mpi/trial.h"
 
-/* Operations of so many bytes, all of which take so long each way. How many one rank did; `asked`: on which all agreed. */
+/* Operations of so many bytes, all of which take so long each way. How many one rank did; `asked`: on which all
+ * agreed. */
 static int run(struct hwio_trial *trial, int operations, int64_t all_ns, int64_t one_ns, int64_t bytes, int *asked)
 {
 	struct hwio_pair pair = {0};

@@ -1,6 +1,7 @@
 /*
- * Stands for an MPI's header where the core is compiled without one: for its tests under the sanitizers, and for its fuzz
- * target. Handles are numbers; the core knows nothing of them. What is declared here is what the core uses.
+ * Stands for an MPI's header where the core is compiled without one: for its tests under the sanitizers, and for
+ * its fuzz target. Handles are numbers; the core knows nothing of them. What is declared here is what the core
+ * uses.
  */
 #ifndef HWIO_STAND_MPI_H
 #define HWIO_STAND_MPI_H

@@ -1,6 +1,6 @@
 /*
- * Stands for the header that is generated for each MPI: the originals behind the core. Of MPI there are none until a test
- * sets them; the C library's are its own.
+ * Stands for the header that is generated for each MPI: the originals behind the core. Of MPI there are none until
+ * a test sets them; the C library's are its own.
  */
 #ifndef HWIO_REAL_H
 #define HWIO_REAL_H

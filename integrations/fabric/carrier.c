@@ -164,7 +164,7 @@ static void send_slot(struct carrier *carrier, struct link *link, struct hwfab_s
 	hwfab_put_header(slot->bytes, &header);
 	slot->size = HWFAB_HEADER_BYTES + bytes;
 	slot->link = link;
-	link->flow.told = link->flow.taken;
+	link->flow.reported = link->flow.taken;
 	if (kind == HWFAB_KIND_DATA)
 		link->flow.sent++;
 	if (!link->unsent.first)
@@ -253,7 +253,7 @@ static bool serve(struct carrier *carrier, struct link *link)
 	if (!link->is_leaving) {
 		did |= give_to_stream(carrier, link);
 		did |= take_from_stream(carrier, link);
-		if (link->flow.taken - link->flow.told >= HWFAB_WINDOW_MAX / 2 && link->unused_count > 1)
+		if (link->flow.taken - link->flow.reported >= HWFAB_WINDOW_MAX / 2 && link->unused_count > 1)
 			send_slot(carrier, link, unused_slot(link), HWFAB_KIND_CREDIT, 0);
 		if (link->is_hung_up || hwfab_is_at_end(&link->flow))
 			leave(carrier, link);
@@ -472,30 +472,30 @@ static void say_name(const struct carrier *carrier)
 {
 	const char *provider = carrier->fabric.info->fabric_attr->prov_name;
 	size_t length = strnlen(provider, UINT8_MAX);
-	unsigned char said[2 + UINT8_MAX + HWFAB_NAME_BYTES_MAX] = {'N', (unsigned char)length};
+	unsigned char report[2 + UINT8_MAX + HWFAB_NAME_BYTES_MAX] = {'N', (unsigned char)length};
 
-	memcpy(said + 2, provider, length);
-	memcpy(said + 2 + length, carrier->fabric.name, carrier->fabric.name_bytes);
+	memcpy(report + 2, provider, length);
+	memcpy(report + 2 + length, carrier->fabric.name, carrier->fabric.name_bytes);
 	/* If the daemon has gone, the control socket shows it. */
-	(void)!send(carrier->control, said, 2 + length + carrier->fabric.name_bytes, MSG_NOSIGNAL);
+	(void)!send(carrier->control, report, 2 + length + carrier->fabric.name_bytes, MSG_NOSIGNAL);
 }
 
 bool hwfab_carry(int control, const char *provider)
 {
-	char said[1 + HWFAB_WHY_BYTES_MAX] = "E";
+	char report[1 + HWFAB_WHY_BYTES_MAX] = "E";
 	struct carrier *carrier = calloc(1, sizeof(*carrier));
 
 	if (!carrier)
 		return false;
 	carrier->control = control;
 	carrier->events = epoll_create1(EPOLL_CLOEXEC);
-	bool is_open = hwfab_open(&carrier->fabric, provider, said + 1, HWFAB_WHY_BYTES_MAX);
+	bool is_open = hwfab_open(&carrier->fabric, provider, report + 1, HWFAB_WHY_BYTES_MAX);
 
 	if (!is_open || !hwfab_prepare(&carrier->fabric, carrier->spare, SLOTS_SPARE) ||
 		!watch(carrier, control, EVENT_CONTROL) || !watch(carrier, carrier->fabric.wait_fd, EVENT_NETWORK)) {
 		if (is_open)
-			strcpy(said + 1, "there is no memory for an endpoint");
-		(void)!send(control, said, strlen(said), MSG_NOSIGNAL);
+			strcpy(report + 1, "there is no memory for an endpoint");
+		(void)!send(control, report, strlen(report), MSG_NOSIGNAL);
 		free(carrier);
 		return false;
 	}

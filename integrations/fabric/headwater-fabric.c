@@ -13,11 +13,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-int main(int count, char **words)
+int main(int count, char **arguments)
 {
-	if (count == 2 && strcmp(words[1], "--list") == 0)
+	if (count == 2 && strcmp(arguments[1], "--list") == 0)
 		return hwfab_list() ? EXIT_SUCCESS : EXIT_FAILURE;
 	/* An owner that is gone already shows by the end of its socket. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	return hwfab_carry(STDIN_FILENO, count == 2 ? words[1] : NULL) ? EXIT_SUCCESS : EXIT_FAILURE;
+	return hwfab_carry(STDIN_FILENO, count == 2 ? arguments[1] : NULL) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

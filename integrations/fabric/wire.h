@@ -40,7 +40,7 @@ struct hwfab_order {
  * they may overtake longer ones. */
 struct hwfab_flow {
 	uint32_t sent, acknowledged; /* the peer has taken the latter */
-	uint32_t taken, told;        /* the peer knows the latter */
+	uint32_t taken, reported;    /* the peer knows the latter */
 	uint32_t here;               /* a bit for each message that has come and is not taken; see hwfab_flow_place */
 	bool has_end;
 	uint32_t end; /* the sequence of the peer's HWFAB_KIND_END */

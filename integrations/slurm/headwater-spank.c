@@ -125,23 +125,24 @@ static void cut_line(char *text)
 }
 
 /* Why there is no front end, if the user or an administrator is to know. */
-static void tell(const char *said, bool is_wanted)
+static void tell(const char *output, bool is_wanted)
 {
-	if (strncmp(said, FAILED, strlen(FAILED)) == 0)
-		slurm_error("headwater: %s; the job runs without it", said + strlen(FAILED));
-	else if (strncmp(said, OFF, strlen(OFF)) != 0)
+	if (strncmp(output, FAILED, strlen(FAILED)) == 0)
+		slurm_error("headwater: %s; the job runs without it", output + strlen(FAILED));
+	else if (strncmp(output, OFF, strlen(OFF)) != 0)
 		slurm_error("headwater: %s gives no answer; the job runs without it", site.binary);
 	else if (is_wanted)
-		slurm_info("headwater: %s; the job runs without it", said + strlen(OFF));
+		slurm_info("headwater: %s; the job runs without it", output + strlen(OFF));
 }
 
 /* The program; what stands for it in a file of several is for the front end to find. */
 static const char *program_of(spank_t spank)
 {
-	char **words = NULL;
+	char **arguments = NULL;
 	int count = 0;
 
-	return spank_get_item(spank, S_JOB_ARGV, &count, &words) == ESPANK_SUCCESS && count > 0 ? words[0] : NULL;
+	return spank_get_item(spank, S_JOB_ARGV, &count, &arguments) == ESPANK_SUCCESS && count > 0 ? arguments[0]
+												    : NULL;
 }
 
 /* `headwater run` has put its own command before the program: that is served already. */
@@ -161,9 +162,9 @@ static void open_front(spank_t spank, const char *program, const char *options, 
 	text = malloc(HWSL_JOB_BYTES_MAX);
 	variables = changed(environ, loaders, NULL, 0);
 	if (text && variables && asprintf(&list, "--options=%s", options) > 0) {
-		const char *words[] = {site.binary, "front", list, "--", program, NULL};
+		const char *arguments[] = {site.binary, "front", list, "--", program, NULL};
 
-		if (!hwsl_start_process(&front, words, variables, &user, true))
+		if (!hwsl_start_process(&front, arguments, variables, &user, true))
 			slurm_error("headwater: %s can't be started: %m; the job runs without it", site.binary);
 		else if (hwsl_read_text(front.output, text, HWSL_JOB_BYTES_MAX, true, FRONT_MS_MAX) && text[0] == '{') {
 			cut_line(text);
@@ -181,9 +182,9 @@ static void open_front(spank_t spank, const char *program, const char *options, 
 	free(text);
 }
 
-EXPORT int slurm_spank_init(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_init(spank_t spank, int count, char *arguments[])
 {
-	const char *unknown = hwsl_parse_site(count, words, &site);
+	const char *unknown = hwsl_parse_site(count, arguments, &site);
 	spank_context_t context = spank_context();
 
 	if (unknown && context == S_CTX_LOCAL)
@@ -193,21 +194,21 @@ EXPORT int slurm_spank_init(spank_t spank, int count, char *words[])
 	return 0;
 }
 
-EXPORT int slurm_spank_init_post_opt(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_init_post_opt(spank_t spank, int count, char *arguments[])
 {
-	(void)spank, (void)count, (void)words;
+	(void)spank, (void)count, (void)arguments;
 	/* Each srun of the allocation finds it. */
 	if (spank_context() == S_CTX_ALLOCATOR && chosen)
 		setenv(SETTING_VARIABLE, chosen, 1);
 	return 0;
 }
 
-EXPORT int slurm_spank_local_user_init(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_local_user_init(spank_t spank, int count, char *arguments[])
 {
 	const char *setting = chosen ? chosen : getenv(SETTING_VARIABLE);
 	const char *options = hwsl_options_of(setting ? setting : site.setting), *program = program_of(spank);
 
-	(void)count, (void)words;
+	(void)count, (void)arguments;
 	/* The components of a heterogeneous step have one front end. */
 	if (front.input >= 0)
 		return 0;
@@ -251,35 +252,35 @@ static char **place_variables(spank_t spank)
 
 static void start_node(spank_t spank, const char *job)
 {
-	const char *words[] = {site.binary, "node", "--has-owner", "-", NULL};
-	char said[PATH_MAX] = "", **variables = place_variables(spank);
+	const char *arguments[] = {site.binary, "node", "--has-owner", "-", NULL};
+	char output[PATH_MAX] = "", **variables = place_variables(spank);
 	struct hwsl_user user = user_of(spank);
 	struct hwsl_process node;
 
 	if (!variables)
 		return;
-	if (hwsl_start_process(&node, words, variables, &user, false)) {
+	if (hwsl_start_process(&node, arguments, variables, &user, false)) {
 		hwsl_write_all(node.input, job, strlen(job));
 		hwsl_write_all(node.input, "\n", 1);
-		bool is_late = !hwsl_read_text(node.output, said, sizeof(said), false, NODE_MS_MAX);
+		bool is_late = !hwsl_read_text(node.output, output, sizeof(output), false, NODE_MS_MAX);
 		node_lifeline = node.input;
 		hwsl_end_process(&node, is_late);
-		cut_line(said);
-		if (said[0] == '/')
-			strcpy(node_socket, said);
+		cut_line(output);
+		if (output[0] == '/')
+			strcpy(node_socket, output);
 		else
-			complain(spank, "the node's part can't be reached", said[0] ? said : "no answer");
+			complain(spank, "the node's part can't be reached", output[0] ? output : "no answer");
 	} else {
 		complain(spank, site.binary, strerror(errno));
 	}
 	free(variables);
 }
 
-EXPORT int slurm_spank_user_init(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_user_init(spank_t spank, int count, char *arguments[])
 {
 	char *job = malloc(HWSL_JOB_BYTES_MAX);
 
-	(void)count, (void)words;
+	(void)count, (void)arguments;
 	if (job && spank_getenv(spank, JOB_VARIABLE, job, HWSL_JOB_BYTES_MAX) == ESPANK_SUCCESS) {
 		start_node(spank, job);
 		explicit_bzero(job, HWSL_JOB_BYTES_MAX);
@@ -350,14 +351,14 @@ static void attach(spank_t spank, const struct hwsl_answer *answer, bool speaks)
 		complain(spank, what, strerror(errno));
 }
 
-EXPORT int slurm_spank_task_init(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_task_init(spank_t spank, int count, char *arguments[])
 {
 	/* The task becomes a program; nothing of it stays. */
 	static char bytes[HWSL_ANSWER_BYTES_MAX];
 	bool speaks = number_of(spank, S_TASK_ID) == 0;
 	struct hwsl_answer answer;
 
-	(void)count, (void)words;
+	(void)count, (void)arguments;
 	if (!node_socket[0])
 		return 0;
 	long size = hwsl_ask_node(node_socket, bytes, sizeof(bytes), ANSWER_MS_MAX);
@@ -374,14 +375,15 @@ EXPORT int slurm_spank_task_init(spank_t spank, int count, char *words[])
 static void sweep(spank_t spank, const char *store)
 {
 	static char path[] = "PATH=/usr/bin:/bin";
-	const char *words[] = {site.binary, "sweep", store ? "--store" : NULL, store, NULL};
-	char *variables[] = {path, NULL}, said[16];
+	const char *arguments[] = {site.binary, "sweep", store ? "--store" : NULL, store, NULL};
+	char *variables[] = {path, NULL}, output[16];
 	struct hwsl_user user = user_of(spank);
 	struct hwsl_process process;
 
-	if (hwsl_start_process(&process, words, variables, &user, false)) {
+	if (hwsl_start_process(&process, arguments, variables, &user, false)) {
 		close(process.input);
-		hwsl_end_process(&process, !hwsl_read_text(process.output, said, sizeof(said), false, SWEEP_MS_MAX));
+		hwsl_end_process(&process,
+			!hwsl_read_text(process.output, output, sizeof(output), false, SWEEP_MS_MAX));
 	}
 }
 
@@ -396,17 +398,17 @@ static bool go_up(char *path)
 	return true;
 }
 
-EXPORT int slurm_spank_exit(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_exit(spank_t spank, int count, char *arguments[])
 {
-	char said[16];
+	char output[16];
 
-	(void)count, (void)words;
+	(void)count, (void)arguments;
 	if (node_lifeline >= 0)
 		hwsl_write_all(node_lifeline, "\n", 1);
 	if (front.input >= 0) {
 		hwsl_write_all(front.input, "\n", 1);
 		/* It closes its output at the start, unless it has a summary to write. */
-		hwsl_read_text(front.output, said, sizeof(said), false, REPORT_MS_MAX);
+		hwsl_read_text(front.output, output, sizeof(output), false, REPORT_MS_MAX);
 		close(front.output);
 	}
 	/* STORE/headwater-UID/SESSION/join. If the step's processes were killed, no other process removes it. */
@@ -416,10 +418,10 @@ EXPORT int slurm_spank_exit(spank_t spank, int count, char *words[])
 	return 0;
 }
 
-EXPORT int slurm_spank_job_epilog(spank_t spank, int count, char *words[])
+EXPORT int slurm_spank_job_epilog(spank_t spank, int count, char *arguments[])
 {
 	/* `init` is not called for it. */
-	hwsl_parse_site(count, words, &site);
+	hwsl_parse_site(count, arguments, &site);
 	sweep(spank, NULL);
 	return 0;
 }

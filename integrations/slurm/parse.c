@@ -125,18 +125,18 @@ bool hwsl_join_preload(char *out, size_t size, const char *library, const char *
 	return bytes >= 0 && (size_t)bytes < size;
 }
 
-const char *hwsl_parse_site(int count, char *const words[], struct hwsl_site *site)
+const char *hwsl_parse_site(int count, char *const arguments[], struct hwsl_site *site)
 {
 	const char *unknown = NULL;
 
 	*site = (struct hwsl_site){.binary = BINARY};
 	for (int n = 0; n < count; n++) {
-		if (strncmp(words[n], "headwater=", 10) == 0)
-			site->binary = words[n] + 10;
-		else if (strncmp(words[n], "default=", 8) == 0)
-			site->setting = words[n] + 8;
+		if (strncmp(arguments[n], "headwater=", 10) == 0)
+			site->binary = arguments[n] + 10;
+		else if (strncmp(arguments[n], "default=", 8) == 0)
+			site->setting = arguments[n] + 8;
 		else if (!unknown)
-			unknown = words[n];
+			unknown = arguments[n];
 	}
 	return unknown;
 }

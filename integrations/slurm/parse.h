@@ -38,7 +38,7 @@ struct hwsl_site {
 };
 
 /* Reads the plugin's arguments; the first that isn't known, or NULL. */
-const char *hwsl_parse_site(int count, char *const words[], struct hwsl_site *site);
+const char *hwsl_parse_site(int count, char *const arguments[], struct hwsl_site *site);
 
 /* The options of `headwater start` that a setting stands for: NULL, off, on or OPTIONS. NULL if off. */
 const char *hwsl_options_of(const char *setting);

@@ -70,7 +70,7 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void become_program(int input, int output, int report, const char *const *words, char *const *variables,
+static void become_program(int input, int output, int report, const char *const *arguments, char *const *variables,
 	const struct hwsl_user *user, bool stays_here)
 {
 	int failure;
@@ -83,7 +83,7 @@ static void become_program(int input, int output, int report, const char *const 
 	if (report == 3 && dup2(input, 0) == 0 && dup2(output, 1) == 1 && become(user) &&
 		(stays_here || chdir("/") == 0)) {
 		close_from(4);
-		execve(words[0], (char *const *)words, variables);
+		execve(arguments[0], (char *const *)arguments, variables);
 	}
 	failure = errno;
 	/* The reader has closed its end and needs no more. */
@@ -118,7 +118,7 @@ static bool make_pipe(int made[2])
 	return made[0] >= 0 && made[1] >= 0;
 }
 
-bool hwsl_start_process(struct hwsl_process *process, const char *const *words, char *const *variables,
+bool hwsl_start_process(struct hwsl_process *process, const char *const *arguments, char *const *variables,
 	const struct hwsl_user *user, bool stays_here)
 {
 	int input[2] = {-1, -1}, output[2] = {-1, -1}, report[2] = {-1, -1}, failure = 0;
@@ -127,7 +127,7 @@ bool hwsl_start_process(struct hwsl_process *process, const char *const *words, 
 	if (make_pipe(input) && make_pipe(output) && make_pipe(report))
 		pid = fork();
 	if (pid == 0)
-		become_program(input[0], output[1], report[1], words, variables, user, stays_here);
+		become_program(input[0], output[1], report[1], arguments, variables, user, stays_here);
 	if (pid < 0)
 		failure = errno;
 	if (pid > 0) {

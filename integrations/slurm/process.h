@@ -26,7 +26,7 @@ struct hwsl_process {
 /* Starts a program with these arguments and variables, as this user, in the directory `/` unless `stays_here`.
  * Its standard error is this process's, it inherits nothing else, and no signal is blocked or ignored. On
  * failure errno is set. */
-bool hwsl_start_process(struct hwsl_process *process, const char *const *words, char *const *variables,
+bool hwsl_start_process(struct hwsl_process *process, const char *const *arguments, char *const *variables,
 	const struct hwsl_user *user, bool stays_here);
 
 /* Writes all bytes. A closed pipe is not an error. */

@@ -29,7 +29,7 @@ struct walk {
 	unsigned links;
 	bool plain; /* the path is in the scope and holds no ".." */
 	bool must_be_dir;
-	bool asked;
+	bool requested;
 };
 
 static enum step fails(struct walk *walk, int error)
@@ -204,7 +204,7 @@ static enum step check_wanted(struct walk *walk, unsigned want)
 		if (!(state & resident))
 			return STEP_ASK;
 		/* Content that came for reading has not been checked for execution. */
-		if (want & HW_WANT_EXECUTE && !(state & HW_EXECUTABLE) && !walk->asked)
+		if (want & HW_WANT_EXECUTE && !(state & HW_EXECUTABLE) && !walk->requested)
 			return STEP_ASK;
 	}
 	return STEP_KNOWN;
@@ -286,7 +286,7 @@ enum hwa_answer hwa_resolve(int dirfd, const char *path, unsigned want, struct h
 			hwa_count(HWA_COUNT_ANSWERED);
 	} else if (hwa_absolute(dirfd, path, &found->path) == 0 &&
 		hwa_request(found->path.at, found->path.bytes, want) == HW_DONE) {
-		walk = (struct walk){.found = found, .must_be_dir = demands_directory(path), .asked = true};
+		walk = (struct walk){.found = found, .must_be_dir = demands_directory(path), .requested = true};
 		step = verified(dirfd, path, want, found, resolve(&walk, want));
 	}
 	switch (step) {

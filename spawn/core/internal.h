@@ -250,8 +250,8 @@ bool hwsp_python_alike(char *const *zygote, char *const *argv, char *const *envp
 
 /* The files that a zygote has loaded. */
 struct hwsp_watch {
-	int inotify; /* -1: none */
-	bool told;   /* of every change on this machine */
+	int inotify;      /* -1: none */
+	bool is_notified; /* of every change on this machine */
 	size_t count;
 	struct hwsp_seen *seen;
 	long looked_ms;
@@ -321,17 +321,17 @@ struct hwsp_origin {
 /* Sends it. With `apart` the answer comes on a socket of its own; `origin` may be NULL. 0 or an errno value. */
 int hwsp_zygote_send_request(struct hwsp_zygote *zygote, const struct hwsp_inherited *inherited,
 	const struct hwsp_origin *origin, const struct pspawn_process *processes, uint32_t count,
-	const struct pspawn_options *options, bool apart, struct hwsp_pending_request *asked);
+	const struct pspawn_options *options, bool apart, struct hwsp_pending_request *pending);
 /* Waits for the reply. Returns how many results are valid; `*error` is why there are no more. */
-uint32_t hwsp_zygote_receive_reply(struct hwsp_pending_request *asked, int *error);
-void hwsp_pending_request_free(struct hwsp_pending_request *asked);
+uint32_t hwsp_zygote_receive_reply(struct hwsp_pending_request *pending, int *error);
+void hwsp_pending_request_free(struct hwsp_pending_request *pending);
 
 /* zygote_timeout.c: zygotes that don't go on. */
 
 /* When a process began, or 0. */
 uint64_t hwsp_began(pid_t pid);
 /* Waits until the socket is ready. False if the zygote was killed because of a timeout: then it has ended. */
-bool hwsp_zygote_await(const struct hwsp_pending_request *asked, short events);
+bool hwsp_zygote_await(const struct hwsp_pending_request *pending, short events);
 /* Waits for the end of a process that was killed, and takes its status. False if a debugger holds it back. */
 bool hwsp_reap_killed(pid_t pid);
 

@@ -9,7 +9,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define ORIGINAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
-#define WORDS_MAX 4096
+#define ARGUMENTS_MAX 4096
 
 EXPORT int execve(const char *path, char *const argv[], char *const envp[])
 {
@@ -39,42 +39,42 @@ EXPORT int execvp(const char *name, char *const argv[])
 }
 
 /* Collects the arguments of a variadic call; `last` points behind the NULL at their end. */
-static size_t collect(const char *first, va_list list, const char *words[WORDS_MAX])
+static size_t collect(const char *first, va_list list, const char *arguments[ARGUMENTS_MAX])
 {
 	size_t count = 0;
-	words[count] = first;
-	while (words[count] && count + 1 < WORDS_MAX)
-		words[++count] = va_arg(list, const char *);
+	arguments[count] = first;
+	while (arguments[count] && count + 1 < ARGUMENTS_MAX)
+		arguments[++count] = va_arg(list, const char *);
 	return count;
 }
 
 EXPORT int execl(const char *path, const char *first, ...)
 {
-	const char *words[WORDS_MAX];
+	const char *arguments[ARGUMENTS_MAX];
 	va_list list;
 	va_start(list, first);
-	collect(first, list, words);
+	collect(first, list, arguments);
 	va_end(list);
-	return execv(path, (char *const *)words);
+	return execv(path, (char *const *)arguments);
 }
 
 EXPORT int execlp(const char *name, const char *first, ...)
 {
-	const char *words[WORDS_MAX];
+	const char *arguments[ARGUMENTS_MAX];
 	va_list list;
 	va_start(list, first);
-	collect(first, list, words);
+	collect(first, list, arguments);
 	va_end(list);
-	return execvp(name, (char *const *)words);
+	return execvp(name, (char *const *)arguments);
 }
 
 EXPORT int execle(const char *path, const char *first, ...)
 {
-	const char *words[WORDS_MAX];
+	const char *arguments[ARGUMENTS_MAX];
 	va_list list;
 	va_start(list, first);
-	collect(first, list, words);
+	collect(first, list, arguments);
 	char *const *envp = va_arg(list, char *const *);
 	va_end(list);
-	return execve(path, (char *const *)words, envp);
+	return execve(path, (char *const *)arguments, envp);
 }

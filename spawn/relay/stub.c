@@ -62,7 +62,7 @@ static pid_t spawn_by_zygote(struct hwsp_zygote *zygote, char *const argv[], cha
 	struct pspawn_process process = {.argv = argv, .envp = envp};
 	struct pspawn_options options = {.size = sizeof options};
 	struct hwsp_inherited inherited;
-	struct hwsp_pending_request asked;
+	struct hwsp_pending_request pending;
 	int error;
 
 	if (hwsp_inherit(&inherited, zygote->boundary) || !adopt_groups(&inherited, &options) ||
@@ -70,11 +70,11 @@ static pid_t spawn_by_zygote(struct hwsp_zygote *zygote, char *const argv[], cha
 		(zygote->cores && (unsigned)CPU_COUNT(&inherited.affinity) != zygote->cores))
 		return 0;
 	zygote->answer_ms_max = ANSWER_S_MAX * 1000;
-	if (hwsp_zygote_send_request(zygote, &inherited, NULL, &process, 1, &options, false, &asked))
+	if (hwsp_zygote_send_request(zygote, &inherited, NULL, &process, 1, &options, false, &pending))
 		return 0;
-	hwsp_zygote_receive_reply(&asked, &error);
-	struct hwsp_result result = asked.results[0];
-	hwsp_pending_request_free(&asked);
+	hwsp_zygote_receive_reply(&pending, &error);
+	struct hwsp_result result = pending.results[0];
+	hwsp_pending_request_free(&pending);
 	return result.error || result.pid <= 0 ? 0 : result.pid;
 }
 

@@ -14,7 +14,7 @@ struct pspawn_batch {
 	uint32_t count, tried;
 	int error;
 	bool by_exec;
-	struct hwsp_pending_request asked;
+	struct hwsp_pending_request pending;
 	struct hwsp_result *results; /* of what was spawned by exec */
 	char *path;                  /* of the program, for what the zygote leaves undone; to free() */
 	int ready;                   /* a descriptor: the request's, or its own if no request was sent */
@@ -123,7 +123,7 @@ static int ask_zygote(struct pspawn_state *state, struct pspawn_process *whole, 
 		error = (batch->path = strdup(state->program.path)) ? 0 : ENOMEM;
 	if (!error)
 		error = hwsp_zygote_send_request(&state->zygote, &inherited, NULL, whole, count, options, apart,
-			&batch->asked);
+			&batch->pending);
 	free(arguments);
 	return error;
 }
@@ -151,27 +151,27 @@ static int begin(struct pspawn_state *state, const struct pspawn_process *proces
 /* Makes by exec what the zygote, which has died or could not, has not tried. */
 static void make_up(struct pspawn_batch *batch)
 {
-	struct hwsp_pending_request *asked = &batch->asked;
+	struct hwsp_pending_request *pending = &batch->pending;
 	struct hwsp_request request;
 	uint32_t first = batch->tried;
 
-	if (hwsp_decode(asked->body, asked->body_bytes, batch->count, &request))
+	if (hwsp_decode(pending->body, pending->body_bytes, batch->count, &request))
 		return;
 	for (uint32_t i = 0; i < first && request.options.flags & PSPAWN_ONE_GROUP && !request.options.pgroup; i++)
-		if (asked->results[i].pid > 0 && !asked->results[i].error)
-			request.options.pgroup = asked->results[i].pid;
+		if (pending->results[i].pid > 0 && !pending->results[i].error)
+			request.options.pgroup = pending->results[i].pid;
 	request.options.first += first;
 	batch->tried += hwsp_direct(by_exec(&request.options), batch->path, request.processes + first,
-		batch->count - first, &request.options, asked->results + first, &batch->error);
+		batch->count - first, &request.options, pending->results + first, &batch->error);
 	hwsp_request_free(&request);
 }
 
 /* The results of the processes that were requested from the zygote. */
 static const struct hwsp_result *receive_results(struct pspawn_batch *batch)
 {
-	const struct hwsp_result *results = batch->asked.results;
+	const struct hwsp_result *results = batch->pending.results;
 
-	batch->tried = hwsp_zygote_receive_reply(&batch->asked, &batch->error);
+	batch->tried = hwsp_zygote_receive_reply(&batch->pending, &batch->error);
 	bool shortage = batch->tried && batch->error && results[batch->tried - 1].error == batch->error;
 	if (batch->tried < batch->count && !shortage)
 		make_up(batch);
@@ -218,7 +218,7 @@ static void fill_options(struct pspawn_options *own, const struct pspawn_options
 
 static void end_batch(struct pspawn_batch *batch)
 {
-	hwsp_pending_request_free(&batch->asked);
+	hwsp_pending_request_free(&batch->pending);
 	free(batch->results);
 	free(batch->path);
 }
@@ -271,7 +271,7 @@ EXPORT int pspawn_many_begin(pspawn_context_t *ctx, const struct pspawn_process 
 	made->ready = done;
 	if (error || (count && !made->by_exec)) {
 		close(done);
-		made->ready = made->asked.socket;
+		made->ready = made->pending.socket;
 	}
 	if (error) {
 		end_batch(made);

@@ -142,17 +142,17 @@ static int spawn_by_zygote(struct pspawn_state *state, const struct hwsp_arrived
 	struct pspawn_options options = {
 		.size = sizeof options, .flags = PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER, .cgroup = arrived->cgroup};
 	const struct hwsp_origin origin = {arrived->fds, arrived->cwd};
-	struct hwsp_pending_request asked;
+	struct hwsp_pending_request pending;
 
 	if (arrived->cgroup >= 0)
 		options.flags |= PSPAWN_SETCGROUP;
 	int error = hwsp_zygote_send_request(&state->zygote, &request->inherited, &origin, request->processes, 1,
-		&options, false, &asked);
+		&options, false, &pending);
 	if (error)
 		return error;
-	uint32_t tried = hwsp_zygote_receive_reply(&asked, &error);
-	struct hwsp_result result = tried ? asked.results[0] : (struct hwsp_result){0, error ? error : ECHILD};
-	hwsp_pending_request_free(&asked);
+	uint32_t tried = hwsp_zygote_receive_reply(&pending, &error);
+	struct hwsp_result result = tried ? pending.results[0] : (struct hwsp_result){0, error ? error : ECHILD};
+	hwsp_pending_request_free(&pending);
 	if (result.error && result.pid > 0) {
 		hwsp_reap(result.pid);
 		return result.error;
@@ -165,13 +165,13 @@ int hwsp_on_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arriv
 {
 	struct pspawn_state *state = ctx->state;
 	struct hwsp_request request;
-	char **words = NULL;
+	char **arguments = NULL;
 	int error = read_request(arrived, &request, why);
 
 	if (error)
 		return error;
 	error = prepare_zygote(state, arrived, &request, why);
-	if (!error && hwsp_script_arguments(state, request.processes, 1, &words))
+	if (!error && hwsp_script_arguments(state, request.processes, 1, &arguments))
 		error = refuse_request(why, ENOMEM, strerror(ENOMEM));
 	if (!error && !hwsp_has_their_options(state, request.processes, 1))
 		error = refuse_request(why, ENOTSUP,
@@ -183,7 +183,7 @@ int hwsp_on_behalf_spawn(pspawn_context_t *ctx, const struct hwsp_arrived *arriv
 		else
 			state->starts = 0;
 	}
-	free(words);
+	free(arguments);
 	hwsp_request_free(&request);
 	return error;
 }

@@ -117,7 +117,7 @@ static bool remember(struct hwsp_watch *watch, const char *path)
 	grown[watch->count++] = (struct hwsp_seen){copy, file};
 	/* Without room for a watch, looking is what is left. */
 	if (watch->inotify < 0 || inotify_add_watch(watch->inotify, path, CHANGES) < 0)
-		watch->told = false;
+		watch->is_notified = false;
 	return true;
 }
 
@@ -204,7 +204,7 @@ bool hwsp_watch_begin(struct hwsp_watch *watch, pid_t pid, const struct hwsp_sta
 {
 	*watch = (struct hwsp_watch){.inotify = hwsp_move_high(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)),
 		.looked_ms = now_ms(),
-		.told = true};
+		.is_notified = true};
 	if (watch->inotify >= 0)
 		fcntl(watch->inotify, F_SETSIG, MARK);
 	char found[HWSP_REASON_BYTES] = "";
@@ -232,11 +232,11 @@ bool hwsp_watch_unchanged(struct hwsp_watch *watch)
 {
 	_Alignas(struct inotify_event) char event[sizeof(struct inotify_event) + NAME_MAX + 1];
 
-	bool told = watch->told && is_open(watch);
-	if (told && read(watch->inotify, event, sizeof event) > 0)
+	bool is_notified = watch->is_notified && is_open(watch);
+	if (is_notified && read(watch->inotify, event, sizeof event) > 0)
 		return false;
 	long now = now_ms();
-	if (told && now - watch->looked_ms < LOOK_MS)
+	if (is_notified && now - watch->looked_ms < LOOK_MS)
 		return true;
 	watch->looked_ms = now;
 	for (size_t i = 0; i < watch->count; i++)

@@ -39,7 +39,7 @@ static struct hwsp_result *standing_results;
 /* A descriptor of the owner's process, right behind the socket; -1: none. */
 static int owner = -1;
 /* Its number, as this process sees it. */
-static pid_t owner_number;
+static pid_t owner_pid;
 
 /* Moves a descriptor to where the zygote's own are. */
 static int make_private(int fd)
@@ -129,30 +129,30 @@ static bool may_fail(const struct pspawn_process *process, const struct pspawn_o
 		options->flags & (PSPAWN_SETSID | PSPAWN_SETPGROUP | PSPAWN_ENDS_WITH_CALLER);
 }
 
-static void report_outcome(outcome *told, int error)
+static void report_outcome(outcome *reported, int error)
 {
-	atomic_store(told, error ? 2u + (uint32_t)error : 1u);
-	syscall(SYS_futex, told, FUTEX_WAKE, 1, NULL, NULL, 0);
+	atomic_store(reported, error ? 2u + (uint32_t)error : 1u);
+	syscall(SYS_futex, reported, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 /* Waits until the process has reported or ended. Returns why its program has not begun, or 0. */
-static int outcome_of(outcome *told, pid_t pid)
+static int outcome_of(outcome *reported, pid_t pid)
 {
 	struct timespec look = {.tv_nsec = LOOK_MS * 1000000};
 	int process_fd = -1;
 	uint32_t said;
 
-	while (!(said = atomic_load(told))) {
+	while (!(said = atomic_load(reported))) {
 		/* It can't be waited for here, and its number is its own as long as it has not been waited for. */
 		if (process_fd < 0)
 			process_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 		struct pollfd ended = {.fd = process_fd, .events = POLLIN};
 		/* Its exit status has the rest, unless it has reported and ended in between. */
 		if (process_fd < 0 || poll(&ended, 1, 0) == 1) {
-			said = atomic_load(told);
+			said = atomic_load(reported);
 			break;
 		}
-		syscall(SYS_futex, told, FUTEX_WAIT, 0, &look, NULL, 0);
+		syscall(SYS_futex, reported, FUTEX_WAIT, 0, &look, NULL, 0);
 	}
 	if (process_fd >= 0)
 		close(process_fd);
@@ -191,7 +191,7 @@ static bool become_process(struct served *served, uint32_t number, const struct 
 	int error = hwsp_apply(process, options, placement);
 	close_ending(&inherited, process);
 	/* The parent may have ended before this process requested the signal. */
-	if (!error && options->flags & PSPAWN_ENDS_WITH_CALLER && getppid() != owner_number)
+	if (!error && options->flags & PSPAWN_ENDS_WITH_CALLER && getppid() != owner_pid)
 		_exit(127);
 	if (!error && !hwsp_process_identity_set(process))
 		error = ENOMEM;
@@ -378,15 +378,15 @@ static void find_owner(void)
 {
 	struct ucred maker;
 	socklen_t bytes = sizeof maker;
-	bool told = getsockopt(hwsp_zygote.socket, SOL_SOCKET, SO_PEERCRED, &maker, &bytes) == 0;
-	int fd = told ? (int)syscall(SYS_pidfd_open, maker.pid, 0) : -1;
+	bool reported = getsockopt(hwsp_zygote.socket, SOL_SOCKET, SO_PEERCRED, &maker, &bytes) == 0;
+	int fd = reported ? (int)syscall(SYS_pidfd_open, maker.pid, 0) : -1;
 
 	owner = -1;
-	owner_number = getppid();
+	owner_pid = getppid();
 	/* The process with this PID is the owner as long as it is the parent. In a PID namespace that does not
 	 * contain it, both are 0. */
-	pid_t parent = owner_number;
-	if (told && maker.pid > 0 && parent > 0 && parent != maker.pid)
+	pid_t parent = owner_pid;
+	if (reported && maker.pid > 0 && parent > 0 && parent != maker.pid)
 		_exit(0);
 	if (fd >= 0 && parent == maker.pid && dup3(fd, hwsp_zygote.socket + 1, O_CLOEXEC) >= 0)
 		owner = hwsp_zygote.socket + 1;

@@ -37,7 +37,7 @@ static struct end start(const char *provider)
 {
 	struct end end = {0};
 	int pair[2];
-	unsigned char said[2 + 255 + HWFAB_NAME_BYTES_MAX];
+	unsigned char report[2 + 255 + HWFAB_NAME_BYTES_MAX];
 
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "%m");
 	end.pid = fork();
@@ -47,16 +47,16 @@ static struct end start(const char *provider)
 	}
 	close(pair[1]);
 	end.control = pair[0];
-	ssize_t size = hear(end.control, said, sizeof(said));
+	ssize_t size = hear(end.control, report, sizeof(report));
 
 	CHECK(size > 1, "%zd", size);
-	if (said[0] == 'E') {
-		printf("skipped: %.*s\n", (int)size - 1, (char *)said + 1);
+	if (report[0] == 'E') {
+		printf("skipped: %.*s\n", (int)size - 1, (char *)report + 1);
 		exit(SKIPPED);
 	}
-	end.name_bytes = (size_t)size - 2 - said[1];
-	CHECK(said[0] == 'N' && end.name_bytes > 8 && end.name_bytes <= HWFAB_NAME_BYTES_MAX, "%zu", end.name_bytes);
-	memcpy(end.name, said + 2 + said[1], end.name_bytes);
+	end.name_bytes = (size_t)size - 2 - report[1];
+	CHECK(report[0] == 'N' && end.name_bytes > 8 && end.name_bytes <= HWFAB_NAME_BYTES_MAX, "%zu", end.name_bytes);
+	memcpy(end.name, report + 2 + report[1], end.name_bytes);
 	return end;
 }
 
@@ -302,7 +302,7 @@ static void a_dead_peer_ends_streams(struct end *one, struct end *other)
 int main(void)
 {
 	struct end none, one = start("tcp"), other = start("tcp");
-	unsigned char said[HWFAB_WHY_BYTES_MAX + 1];
+	unsigned char report[HWFAB_WHY_BYTES_MAX + 1];
 	int pair[2];
 
 	streams_are_whole(&one, &other);
@@ -315,6 +315,6 @@ int main(void)
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "%m");
 	none.control = pair[0];
 	CHECK(!hwfab_carry(pair[1], "nosuchprovider"), "there is no such provider");
-	CHECK(hear(none.control, said, sizeof(said)) > 1 && said[0] == 'E', "it says why");
+	CHECK(hear(none.control, report, sizeof(report)) > 1 && report[0] == 'E', "it says why");
 	return 0;
 }

@@ -57,7 +57,7 @@ static void orders(void)
 static void flows(void)
 {
 	uint32_t start = UINT32_MAX - 3;
-	struct hwfab_flow flow = {.sent = start, .acknowledged = start, .taken = start, .told = start};
+	struct hwfab_flow flow = {.sent = start, .acknowledged = start, .taken = start, .reported = start};
 	struct hwfab_header header = {.kind = HWFAB_KIND_DATA, .taken = start};
 
 	for (uint32_t number = HWFAB_WINDOW_MAX; number >= 1; number--) {

@@ -130,12 +130,12 @@ static void audits(void)
 static void settings(void)
 {
 	char binary[] = "headwater=/opt/hw/bin/headwater", setting[] = "default=shared=/sw", other[] = "defalt=on";
-	char *words[] = {binary, other, setting};
+	char *arguments[] = {binary, other, setting};
 	struct hwsl_site site;
 
 	CHECK(!hwsl_parse_site(0, NULL, &site) && strcmp(site.binary, "/usr/bin/headwater") == 0, "%s", site.binary);
 	CHECK(!site.setting && !hwsl_options_of(site.setting), "off unless the site says otherwise");
-	CHECK(hwsl_parse_site(3, words, &site) == other, "the word that is not known");
+	CHECK(hwsl_parse_site(3, arguments, &site) == other, "the word that is not known");
 	CHECK(strcmp(site.binary, "/opt/hw/bin/headwater") == 0, "%s", site.binary);
 	CHECK(strcmp(hwsl_options_of(site.setting), "shared=/sw") == 0, "%s", site.setting);
 	CHECK(!hwsl_options_of("off") && strcmp(hwsl_options_of("on"), "") == 0, "off and on");

@@ -14,11 +14,11 @@ static char *variables[] = {variable, NULL};
 
 static struct hwsl_process shell(const char *script)
 {
-	const char *words[] = {"/bin/sh", "-c", script, NULL};
+	const char *arguments[] = {"/bin/sh", "-c", script, NULL};
 	struct hwsl_user user = {.uid = geteuid(), .gid = getegid(), .has_groups = true};
 	struct hwsl_process process;
 
-	CHECK(hwsl_start_process(&process, words, variables, &user, false), "%m");
+	CHECK(hwsl_start_process(&process, arguments, variables, &user, false), "%m");
 	return process;
 }
 
@@ -103,10 +103,10 @@ int main(void)
 	CHECK(!hwsl_start_process(&process, missing, variables, &user, false) && errno == ENOENT, "%m");
 	if (geteuid() == 0) {
 		user = (struct hwsl_user){.uid = 65534, .gid = 65534};
-		const char *words[] = {"/bin/sh", "-c", "id -u; id -g; id -G", NULL};
+		const char *arguments[] = {"/bin/sh", "-c", "id -u; id -g; id -G", NULL};
 		char text[64];
 
-		CHECK(hwsl_start_process(&process, words, variables, &user, false), "%m");
+		CHECK(hwsl_start_process(&process, arguments, variables, &user, false), "%m");
 		CHECK(hwsl_read_text(process.output, text, sizeof(text), false, 10000), "no end");
 		CHECK(strcmp(text, "65534\n65534\n65534\n") == 0, "%s", text);
 		close(process.input);
